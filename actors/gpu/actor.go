@@ -1,0 +1,171 @@
+package gpu
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/core/hbm"
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// Models is what this actor drives: the models in one device's memory. It is safe for concurrent use,
+// and what it holds survives any actor.
+type Models interface {
+	Inspect(path string) (engine.Facts, error)
+	Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error)
+	Unload(lease string) (int64, error)
+	Held() []engine.Loaded
+}
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Name     string // "gpu-0"
+	Info     cuda.Info
+	Models   Models
+	HBM      *actor.Props // the child
+	Strategy actor.SupervisorStrategy
+	Log      zerolog.Logger
+}
+
+// Props returns the recipe for a gpu actor.
+func Props(cfg Config) *actor.Props {
+	var incarnation uint64
+	return actor.PropsFromProducer(func() actor.Actor {
+		incarnation++
+		return &device{Config: cfg, incarnation: incarnation}
+	}, actor.WithSupervisor(cfg.Strategy))
+}
+
+type device struct {
+	Config
+	incarnation uint64
+	life        context.Context // cancelled when this incarnation ends
+	end         context.CancelFunc
+
+	hbm     *actor.PID
+	ledger  *hbm.Ledger
+	held    map[string]engine.Loaded // lease -> the model under it
+	loading map[string]*load         // lease -> the load in flight
+	freeing map[string][]asker       // lease -> who waits for it to be free
+}
+
+// load is one model on its way to the device.
+type load struct {
+	command *messages.LoadModel // the first that asked
+	askers  []asker
+	began   time.Time
+}
+
+type asker struct {
+	requestID string
+	replyTo   *actor.PID
+}
+
+// inspected, loaded and unloaded are notes to self.
+type (
+	inspected struct {
+		incarnation uint64
+		lease       string
+		facts       engine.Facts
+		err         error
+	}
+	loaded struct {
+		incarnation uint64
+		lease       string
+		model       engine.Loaded
+		err         error
+	}
+	unloaded struct {
+		incarnation uint64
+		lease       string
+		bytes       int64
+		err         error
+	}
+)
+
+func (d *device) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		d.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		d.end()
+	case *messages.LoadModel:
+		d.onLoad(ctx, msg)
+	case *inspected:
+		d.onInspected(ctx, msg)
+	case *loaded:
+		d.onLoaded(ctx, msg)
+	case *messages.UnloadModel:
+		d.onUnload(ctx, msg)
+	case *unloaded:
+		d.onUnloaded(ctx, msg)
+	case *messages.GetGpu:
+		ctx.Respond(d.status())
+	}
+}
+
+func (d *device) onStarted(ctx actor.Context) {
+	d.life, d.end = context.WithCancel(context.Background())
+	d.held = make(map[string]engine.Loaded)
+	d.loading = make(map[string]*load)
+	d.freeing = make(map[string][]asker)
+	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
+	for _, m := range d.Models.Held() {
+		d.held[m.Lease] = m
+		if short := d.lease(m); short != nil {
+			panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
+		}
+	}
+	pid, err := ctx.SpawnNamed(d.HBM, "hbm")
+	if err != nil {
+		panic(err)
+	}
+	d.hbm = pid
+}
+
+// lease writes a model that is on the device into the ledger.
+func (d *device) lease(m engine.Loaded) *hbm.Shortage {
+	kv := int64(m.KVBlocks) * m.KVBlockBytes
+	if _, short := d.ledger.Lease(m.Lease, kindWeights, m.Bytes-kv); short != nil {
+		return short
+	}
+	_, short := d.ledger.Lease(m.Lease, kindKV, kv)
+	return short
+}
+
+// Kinds of lease in the ledger.
+const (
+	kindWeights = "weights"
+	kindKV      = "kv"
+)
+
+func (d *device) state() messages.GpuState {
+	switch {
+	case len(d.loading) > 0:
+		return messages.GpuState_GPU_STATE_LOADING
+	case len(d.freeing) > 0:
+		return messages.GpuState_GPU_STATE_FREEING
+	case len(d.held) > 0:
+		return messages.GpuState_GPU_STATE_SERVING
+	}
+	return messages.GpuState_GPU_STATE_IDLE
+}
+
+func (d *device) status() *messages.GpuStatus {
+	s := &messages.GpuStatus{
+		Name: d.Name, Product: d.Info.Name, Uuid: d.Info.UUID, Simulated: d.Info.Simulated, State: d.state(),
+		MemoryBytes: uint64(d.ledger.Total()), FreeBytes: uint64(d.ledger.Free()),
+	}
+	for _, l := range d.ledger.Leases() {
+		s.Leases = append(s.Leases, &messages.GpuLease{
+			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),
+		})
+	}
+	return s
+}

@@ -1,0 +1,201 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/actors/supervise"
+	"troupe/core/hbm"
+	"troupe/core/spec"
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// retryBusy is when to ask again for a lease that is being freed.
+const retryBusy = 100 * time.Millisecond
+
+func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
+	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
+	if m, ok := d.held[lease]; ok {
+		ctx.Send(who.replyTo, d.granted(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
+		return
+	}
+	if _, busy := d.freeing[lease]; busy {
+		ctx.Send(who.replyTo, refusedLoad(who.requestID, &messages.Refused{
+			Reason: messages.Reason_REASON_NOT_READY, Detail: "lease " + lease + " is being freed",
+			RetryAfter: durationpb.New(retryBusy),
+		}))
+		return
+	}
+	if l, ok := d.loading[lease]; ok {
+		l.join(who)
+		return
+	}
+	d.loading[lease] = &load{command: msg, askers: []asker{who}, began: time.Now()}
+	models, path, incarnation := d.Models, msg.GetPath(), d.incarnation
+	supervise.Job(ctx, d.life,
+		func(context.Context) (engine.Facts, error) { return models.Inspect(path) },
+		func(f engine.Facts, err error) any { return &inspected{incarnation, lease, f, err} })
+}
+
+// join adds one who waits; asking again replaces the first.
+func (l *load) join(who asker) {
+	for i, a := range l.askers {
+		if a.requestID == who.requestID {
+			l.askers[i] = who
+			return
+		}
+	}
+	l.askers = append(l.askers, who)
+}
+
+// onInspected: the sizes are known. Take the pages, then read the weights.
+func (d *device) onInspected(ctx actor.Context, msg *inspected) {
+	l := d.loading[msg.lease]
+	if msg.incarnation != d.incarnation || l == nil {
+		return
+	}
+	if msg.err != nil {
+		d.refuse(ctx, msg.lease, messages.Reason_REASON_LOAD_FAILED, msg.err.Error())
+		return
+	}
+	blocks, blockTokens, short := d.reserve(l.command, msg.facts)
+	if short != "" {
+		d.refuse(ctx, msg.lease, messages.Reason_REASON_NO_MEMORY, short)
+		return
+	}
+	models, incarnation := d.Models, d.incarnation
+	load := engine.LoadSpec{Lease: msg.lease, Path: l.command.GetPath(), BlockTokens: blockTokens, KVBlocks: blocks}
+	supervise.Job(ctx, d.life,
+		func(life context.Context) (engine.Loaded, error) { return models.Load(life, load) },
+		func(m engine.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
+}
+
+// reserve leases pages for a model's weights and KV blocks, or says in words what is missing.
+func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (blocks, blockTokens int, short string) {
+	blockTokens = int(msg.GetBlockTokens())
+	blockBytes := facts.KVTokenBytes * int64(blockTokens)
+	blocks, why := spec.KVBlocks(spec.KVRequest{
+		Free: d.ledger.Free() - pages(facts.WeightBytes), BlockBytes: blockBytes, BlockTokens: blockTokens,
+		ContextTokens: facts.ContextTokens, MaxSequences: int(msg.GetMaxSequences()), Asked: int(msg.GetKvBlocks()),
+	})
+	if blocks == 0 {
+		return 0, 0, d.Name + ": " + why
+	}
+	kv := int64(blocks) * blockBytes
+	shortage := d.lease(engine.Loaded{Lease: msg.GetLease(), Bytes: facts.WeightBytes + kv, KVBlocks: blocks, KVBlockBytes: blockBytes})
+	if shortage != nil {
+		d.ledger.Release(msg.GetLease())
+		return 0, 0, d.Name + ": " + shortage.Error()
+	}
+	return blocks, blockTokens, ""
+}
+
+// pages rounds up to whole pages.
+func pages(bytes int64) int64 {
+	return (bytes + hbm.PageBytes - 1) / hbm.PageBytes * hbm.PageBytes
+}
+
+func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
+	l := d.loading[msg.lease]
+	if msg.incarnation != d.incarnation || l == nil {
+		return
+	}
+	if msg.err != nil {
+		d.ledger.Release(msg.lease)
+		reason := messages.Reason_REASON_LOAD_FAILED
+		if errors.Is(msg.err, cuda.ErrOutOfMemory) {
+			reason = messages.Reason_REASON_NO_MEMORY
+		}
+		d.refuse(ctx, msg.lease, reason, msg.err.Error())
+		return
+	}
+	delete(d.loading, msg.lease)
+	d.held[msg.lease] = msg.model
+	took := time.Since(l.began)
+	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Bytes).Dur("took", took).Msg("model loaded")
+	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Bytes)}
+	for _, a := range l.askers {
+		ctx.Send(a.replyTo, d.granted(a.requestID, msg.model, metrics, false))
+	}
+}
+
+// refuse ends a load and tells everyone who waited for it.
+func (d *device) refuse(ctx actor.Context, lease string, reason messages.Reason, detail string) {
+	d.Log.Warn().Str("lease", lease).Stringer("reason", reason).Str("detail", detail).Msg("model refused")
+	for _, a := range d.loading[lease].askers {
+		ctx.Send(a.replyTo, refusedLoad(a.requestID, &messages.Refused{Reason: reason, Detail: detail}))
+	}
+	delete(d.loading, lease)
+}
+
+func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
+	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
+	if _, busy := d.freeing[lease]; busy {
+		d.freeing[lease] = append(d.freeing[lease], who)
+		return
+	}
+	if _, busy := d.loading[lease]; busy {
+		ctx.Send(who.replyTo, refusedUnload(who.requestID, messages.Reason_REASON_NOT_READY, "lease "+lease+" is being loaded"))
+		return
+	}
+	if _, ok := d.held[lease]; !ok {
+		ctx.Send(who.replyTo, freed(who.requestID, lease, 0))
+		return
+	}
+	d.freeing[lease] = []asker{who}
+	models, incarnation := d.Models, d.incarnation
+	supervise.Job(ctx, d.life,
+		func(context.Context) (int64, error) { return models.Unload(lease) },
+		func(bytes int64, err error) any { return &unloaded{incarnation, lease, bytes, err} })
+}
+
+func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
+	if msg.incarnation != d.incarnation {
+		return
+	}
+	askers := d.freeing[msg.lease]
+	delete(d.freeing, msg.lease)
+	if msg.err == nil {
+		delete(d.held, msg.lease)
+		d.ledger.Release(msg.lease)
+		ctx.Send(d.hbm, &messages.BlocksReleased{Lease: msg.lease})
+		d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.bytes).Msg("model unloaded")
+	}
+	for _, a := range askers {
+		if msg.err != nil {
+			ctx.Send(a.replyTo, refusedUnload(a.requestID, messages.Reason_REASON_CONFLICT, msg.err.Error()))
+			continue
+		}
+		ctx.Send(a.replyTo, freed(a.requestID, msg.lease, msg.bytes))
+	}
+}
+
+func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {
+	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
+		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
+		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
+		Metrics: metrics, Adopted: adopted,
+	}}}
+}
+
+func refusedLoad(requestID string, r *messages.Refused) *messages.LoadModelResult {
+	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Refused{Refused: r}}
+}
+
+func freed(requestID, lease string, bytes int64) *messages.UnloadModelResult {
+	return &messages.UnloadModelResult{RequestId: requestID, Outcome: &messages.UnloadModelResult_Unloaded{
+		Unloaded: &messages.ModelUnloaded{Lease: lease, Bytes: uint64(bytes)},
+	}}
+}
+
+func refusedUnload(requestID string, reason messages.Reason, detail string) *messages.UnloadModelResult {
+	return &messages.UnloadModelResult{RequestId: requestID, Outcome: &messages.UnloadModelResult_Refused{
+		Refused: &messages.Refused{Reason: reason, Detail: detail},
+	}}
+}

@@ -1,0 +1,97 @@
+package kvblock
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/messages"
+)
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Device string // the GPU whose memory this is: "gpu-0"
+}
+
+// Props returns the recipe for the HBM tier of one GPU.
+func Props(cfg Config) *actor.Props {
+	return actor.PropsFromProducer(func() actor.Actor { return &hbm{Config: cfg} })
+}
+
+type hbm struct {
+	Config
+	leases map[string]*arena // lease -> its blocks
+}
+
+// arena is what is known of one lease's blocks.
+type arena struct {
+	blocks     uint32
+	blockBytes uint64
+	resident   map[uint32][]byte // block -> hash of what it holds
+}
+
+func (h *hbm) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		h.leases = make(map[string]*arena)
+	case *messages.AdoptBlocks:
+		h.onAdopt(ctx, msg)
+	case *messages.BlocksChanged:
+		h.onChanged(msg)
+	case *messages.BlocksReleased:
+		delete(h.leases, msg.GetLease())
+	case *messages.GetTier:
+		ctx.Respond(h.status())
+	}
+}
+
+func (h *hbm) onAdopt(ctx actor.Context, msg *messages.AdoptBlocks) {
+	a := h.lease(msg.GetLease())
+	if a.blocks != 0 && (a.blocks != msg.GetBlocks() || a.blockBytes != msg.GetBlockBytes()) {
+		clear(a.resident) // another arena under the same lease
+	}
+	a.blocks, a.blockBytes = msg.GetBlocks(), msg.GetBlockBytes()
+	resident := make([]*messages.Block, 0, len(a.resident))
+	for _, index := range slices.Sorted(maps.Keys(a.resident)) {
+		resident = append(resident, &messages.Block{Index: index, Hash: a.resident[index]})
+	}
+	ctx.Respond(&messages.AdoptBlocksResult{
+		RequestId: msg.GetRequestId(),
+		Outcome: &messages.AdoptBlocksResult_Adopted{Adopted: &messages.BlocksAdopted{
+			Lease: msg.GetLease(), Resident: resident,
+		}},
+	})
+}
+
+func (h *hbm) onChanged(msg *messages.BlocksChanged) {
+	a := h.lease(msg.GetLease())
+	for _, index := range msg.GetEvicted() {
+		delete(a.resident, index)
+	}
+	for _, b := range msg.GetCommitted() {
+		a.resident[b.GetIndex()] = b.GetHash()
+	}
+}
+
+// lease returns the arena of a lease; after a crash of this actor, one that knows nothing yet.
+func (h *hbm) lease(name string) *arena {
+	a, ok := h.leases[name]
+	if !ok {
+		a = &arena{resident: make(map[uint32][]byte)}
+		h.leases[name] = a
+	}
+	return a
+}
+
+func (h *hbm) status() *messages.TierStatus {
+	s := &messages.TierStatus{Name: "hbm", Device: h.Device}
+	for name, a := range h.leases {
+		s.Leases = append(s.Leases, &messages.TierLease{
+			Lease: name, Blocks: a.blocks, Resident: uint32(len(a.resident)), BlockBytes: a.blockBytes,
+		})
+	}
+	slices.SortFunc(s.Leases, func(a, b *messages.TierLease) int { return cmp.Compare(a.GetLease(), b.GetLease()) })
+	return s
+}

@@ -1,0 +1,227 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/core/batch"
+	"troupe/core/kv"
+	"troupe/messages"
+)
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Spec       *messages.ReplicaSpec
+	GPU        *actor.PID // holds the weights and the KV memory
+	HBM        *actor.PID // remembers what is in the blocks
+	Deployment *actor.PID // told of every change
+	// Engine is the recipe of the child that runs steps over a lease.
+	Engine   func(lease string) *actor.Props
+	Strategy actor.SupervisorStrategy
+	Log      zerolog.Logger
+}
+
+// Props returns the recipe for a replica.
+func Props(cfg Config) *actor.Props {
+	var incarnation, loads uint64
+	return actor.PropsFromProducer(func() actor.Actor {
+		incarnation++
+		return &replica{Config: cfg, incarnation: incarnation, loads: &loads}
+	}, actor.WithSupervisor(cfg.Strategy))
+}
+
+const (
+	askAgainAfter = time.Second            // for what was asked at the start and not answered
+	reportEvery   = 100 * time.Millisecond // load reports to the deployment, at most
+	retryAfter    = 20 * time.Millisecond  // when an interrupted session may ask for a route
+)
+
+type replica struct {
+	Config
+	incarnation uint64
+	loads       *uint64 // times the weights were really read; over all incarnations
+
+	state   messages.ReplicaState
+	failure *messages.Refused     // with state FAILED
+	model   *messages.ModelLoaded // nil until the gpu answered
+	engine  *actor.PID            // nil until there are blocks to run on
+	ready   bool                  // the engine has said so
+
+	batch  *batch.Scheduler // nil until the blocks are adopted
+	pool   *kv.Pool
+	calls  map[string]*call // request id -> who gets the tokens
+	step   *flight          // the step in flight
+	solo   []batch.Entry    // entries of a step that crashed twice, to be run one by one
+	steps  uint64
+	totals totals
+
+	drained   *actor.PID // who waits for the drain
+	reporting bool       // a report note is pending
+}
+
+// call is one sequence and the session that it belongs to.
+type call struct {
+	session  *actor.PID
+	sequence *messages.SequenceSpec
+	logprobs []*messages.TokenLogprobs // of the output from index base on, where asked for
+	base     int                       // length of the output that the session brought along
+	cached   uint32                    // prompt tokens found in KV blocks
+}
+
+// flight is a step that the engine runs.
+type flight struct {
+	entries []batch.Entry
+	command *messages.RunStep
+	crashes int
+}
+
+type totals struct{ tokensIn, tokensOut, tokensCached, preemptions uint64 }
+
+// askAgain and report are notes to self.
+type (
+	askAgain struct{ incarnation uint64 }
+	report   struct{ incarnation uint64 }
+)
+
+func (r *replica) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		r.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		r.onEnding(ctx)
+	case *askAgain:
+		r.onAskAgain(ctx, msg)
+	case *messages.LoadModelResult:
+		r.onLoaded(ctx, msg)
+	case *messages.AdoptBlocksResult:
+		r.onAdopted(ctx, msg)
+	case *messages.EngineReady:
+		r.onEngineReady(ctx)
+	case *actor.Terminated:
+		r.onTerminated(msg)
+	case *messages.SubmitSequence:
+		r.onSubmit(ctx, msg)
+	case *messages.CancelSequence:
+		r.onCancel(ctx, msg)
+	case *messages.GetSequence:
+		r.onGetSequence(ctx, msg)
+	case *messages.RunStepResult:
+		r.onStepped(ctx, msg)
+	case *messages.DrainReplica:
+		r.onDrain(ctx)
+	case *messages.GetReplica:
+		ctx.Respond(r.status(ctx))
+	case *report:
+		r.onReport(ctx, msg)
+	}
+}
+
+func (r *replica) onStarted(ctx actor.Context) {
+	r.calls = make(map[string]*call)
+	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
+	r.ask(ctx)
+}
+
+// onEnding tells every session that this life of the replica is over.
+func (r *replica) onEnding(ctx actor.Context) {
+	for id := range r.calls {
+		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
+	}
+}
+
+// ask asks for what is still missing: the model, then the blocks.
+func (r *replica) ask(ctx actor.Context) {
+	name := r.Spec.GetName()
+	switch {
+	case r.model == nil:
+		ctx.Request(r.GPU, &messages.LoadModel{
+			RequestId: name, Lease: name, Path: r.Spec.GetPath(), BlockTokens: r.Spec.GetBlockTokens(),
+			KvBlocks: r.Spec.GetKvBlocks(), MaxSequences: r.Spec.GetMaxSequences(),
+		})
+	case r.engine == nil:
+		ctx.Request(r.HBM, &messages.AdoptBlocks{
+			RequestId: name, Lease: name, Blocks: r.model.GetKvBlocks(), BlockTokens: r.Spec.GetBlockTokens(),
+			BlockBytes: r.model.GetKvBlockBytes(),
+		})
+	default:
+		return
+	}
+	supervise.After(ctx, askAgainAfter, &askAgain{r.incarnation})
+}
+
+func (r *replica) onAskAgain(ctx actor.Context, msg *askAgain) {
+	if msg.incarnation == r.incarnation && r.state == messages.ReplicaState_REPLICA_STATE_LOADING {
+		r.ask(ctx)
+	}
+}
+
+func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
+	if r.model != nil {
+		return // asked twice
+	}
+	if refused := msg.GetRefused(); refused != nil {
+		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // else askAgain comes
+			r.failure = refused
+			r.enter(ctx, messages.ReplicaState_REPLICA_STATE_FAILED)
+		}
+		return
+	}
+	r.model = msg.GetLoaded()
+	if !r.model.GetAdopted() {
+		*r.loads++
+	}
+	r.ask(ctx)
+}
+
+// onAdopted: the blocks are known. Start the engine over them.
+func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) {
+	if r.engine != nil {
+		return // asked twice
+	}
+	blocks, blockTokens := int(r.model.GetKvBlocks()), int(r.Spec.GetBlockTokens())
+	r.pool = kv.NewPool(blocks, blockTokens)
+	for _, b := range msg.GetAdopted().GetResident() {
+		r.pool.Restore(int32(b.GetIndex()), kv.Hash(b.GetHash()))
+	}
+	r.batch = batch.New(batch.Limits{
+		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()), StepTokens: int(r.Spec.GetStepTokens()),
+		ContextTokens: min(int(r.model.GetContextTokens()), blocks*blockTokens),
+	}, r.pool)
+	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
+	if err != nil {
+		panic(err)
+	}
+	r.engine = engine
+}
+
+// onTerminated: the engine crashed too often. So does the replica, for its own supervisor to judge.
+func (r *replica) onTerminated(msg *actor.Terminated) {
+	if r.engine != nil && msg.GetWho().GetId() == r.engine.GetId() {
+		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often")
+	}
+}
+
+// enter changes the state and tells the deployment.
+func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
+	r.state = state
+	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
+	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+}
+
+// changed sees to it that the deployment learns of the load soon.
+func (r *replica) changed(ctx actor.Context) {
+	if !r.reporting {
+		r.reporting = true
+		supervise.After(ctx, reportEvery, &report{r.incarnation})
+	}
+}
+
+func (r *replica) onReport(ctx actor.Context, msg *report) {
+	if msg.incarnation == r.incarnation {
+		r.reporting = false
+		ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+	}
+}

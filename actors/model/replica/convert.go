@@ -1,0 +1,61 @@
+package replica
+
+import (
+	"troupe/core/sample"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+func batchOf(msg *messages.RunStep) []engine.Sequence {
+	batch := make([]engine.Sequence, len(msg.GetSequences()))
+	for i, s := range msg.GetSequences() {
+		batch[i] = engine.Sequence{
+			Tokens: s.GetTokens(), Position: int(s.GetPosition()), Blocks: s.GetBlocks(), Sample: s.GetSample(),
+			Prompt: s.GetPrompt(), Output: s.GetOutput(),
+		}
+		if s.GetSample() {
+			batch[i].Sampling = samplingOf(s.GetSampling(), s.GetBanned())
+		}
+	}
+	return batch
+}
+
+func samplingOf(p *messages.SamplingParams, banned []uint32) sample.Params {
+	return sample.Params{
+		Temperature: p.GetTemperature(), TopP: p.GetTopP(), TopK: int(p.GetTopK()), MinP: p.GetMinP(),
+		RepetitionPenalty: p.GetRepetitionPenalty(), PresencePenalty: p.GetPresencePenalty(),
+		FrequencyPenalty: p.GetFrequencyPenalty(), LogitBias: p.GetLogitBias(), Seed: p.GetSeed(),
+		Logprobs: p.GetLogprobs(), TopLogprobs: int(p.GetTopLogprobs()), Banned: banned,
+	}
+}
+
+// needsHistory reports whether choosing a token depends on the tokens before it.
+func needsHistory(p *messages.SamplingParams) bool {
+	r := p.GetRepetitionPenalty()
+	return r != 0 && r != 1 || p.GetPresencePenalty() != 0 || p.GetFrequencyPenalty() != 0
+}
+
+// sampledOf translates what a step returned: one token for each sequence of the batch that asked for one.
+func sampledOf(batch []engine.Sequence, tokens []sample.Token) []*messages.SampledToken {
+	out := make([]*messages.SampledToken, 0, len(tokens))
+	for _, s := range batch {
+		if !s.Sample {
+			continue
+		}
+		t := tokens[len(out)]
+		sampled := &messages.SampledToken{Token: t.ID}
+		if s.Sampling.Logprobs {
+			sampled.Logprobs = logprobsOf(t)
+		}
+		out = append(out, sampled)
+	}
+	return out
+}
+
+func logprobsOf(t sample.Token) *messages.TokenLogprobs {
+	lp := &messages.TokenLogprobs{Logprob: t.Logprob}
+	for _, alt := range t.Top {
+		lp.Top = append(lp.Top, &messages.TokenLogprob{Token: alt.ID, Logprob: alt.Logprob})
+	}
+	return lp
+}

@@ -1,0 +1,105 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/sample"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// EngineConfig is fixed for the life of the engine actor and shared by its restarts.
+type EngineConfig struct {
+	// Open returns an engine over the replica's weights and KV memory.
+	Open func() (engine.Engine, error)
+}
+
+// EngineProps returns the recipe for an engine actor.
+func EngineProps(cfg EngineConfig) *actor.Props {
+	var incarnation uint64
+	return actor.PropsFromProducer(func() actor.Actor {
+		incarnation++
+		return &stepper{EngineConfig: cfg, incarnation: incarnation}
+	})
+}
+
+type stepper struct {
+	EngineConfig
+	incarnation uint64
+	life        context.Context // cancelled when this incarnation ends
+	end         context.CancelFunc
+
+	engine  engine.Engine
+	running <-chan struct{} // closed when the step in flight has ended; nil before the first
+}
+
+// stepped is a note to self.
+type stepped struct {
+	incarnation uint64
+	step        uint64
+	batch       []engine.Sequence
+	tokens      []sample.Token
+	err         error
+	replyTo     *actor.PID
+}
+
+func (e *stepper) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		e.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		e.onEnding()
+	case *messages.RunStep:
+		e.onRun(ctx, msg)
+	case *stepped:
+		e.onStepped(ctx, msg)
+	}
+}
+
+func (e *stepper) onStarted(ctx actor.Context) {
+	e.life, e.end = context.WithCancel(context.Background())
+	opened, err := e.Open()
+	if err != nil {
+		panic(err)
+	}
+	e.engine = opened
+	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
+}
+
+// onEnding blocks until the step in flight has ended: the next engine writes to the same memory.
+func (e *stepper) onEnding() {
+	e.end()
+	if e.running != nil {
+		<-e.running
+	}
+	if e.engine != nil {
+		_ = e.engine.Close() // what it held is lost either way; weights and KV memory are not its own
+	}
+}
+
+func (e *stepper) onRun(ctx actor.Context, msg *messages.RunStep) {
+	batch, eng := batchOf(msg), e.engine
+	note := stepped{incarnation: e.incarnation, step: msg.GetStep(), batch: batch, replyTo: ctx.Sender()}
+	e.running = supervise.Job(ctx, e.life,
+		func(life context.Context) ([]sample.Token, error) { return eng.Step(life, batch) },
+		func(tokens []sample.Token, err error) any {
+			note.tokens, note.err = tokens, err
+			return &note
+		})
+}
+
+func (e *stepper) onStepped(ctx actor.Context, msg *stepped) {
+	if msg.incarnation != e.incarnation {
+		return
+	}
+	if msg.err != nil {
+		panic(msg.err) // the replica runs the step again on the next incarnation
+	}
+	ctx.Send(msg.replyTo, &messages.RunStepResult{
+		Step: msg.step, Incarnation: e.incarnation,
+		Outcome: &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch, msg.tokens)}},
+	})
+}

@@ -1,0 +1,141 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/core/batch"
+	"troupe/core/kv"
+	"troupe/messages"
+)
+
+// retryFull is what a client is told that finds the queue full.
+const retryFull = time.Second
+
+func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
+	id := msg.GetRequestId()
+	switch {
+	case r.state == messages.ReplicaState_REPLICA_STATE_DRAINING:
+		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)))
+		return
+	case r.state != messages.ReplicaState_REPLICA_STATE_SERVING:
+		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)))
+		return
+	}
+	if c, ok := r.calls[id]; ok && r.repoint(ctx, id, c, len(msg.GetOutput())) {
+		return
+	}
+	seq := msg.GetSequence()
+	ahead, refused := r.batch.Submit(batch.Request{
+		ID: id, Class: batch.Class(seq.GetPriority()), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapter()),
+		Prompt: seq.GetPrompt(), Output: msg.GetOutput(),
+		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
+	})
+	if refused != nil {
+		ctx.Respond(r.refuse(id, refusedByBatch(refused)))
+		return
+	}
+	r.calls[id] = &call{session: ctx.Sender(), sequence: seq, base: len(msg.GetOutput())}
+	ctx.Respond(r.accept(id, ahead))
+	r.advance(ctx)
+}
+
+// repoint gives a sequence that runs already to the sender, and repeats what the client has not seen. It reports
+// false where the session knows more than the replica, which then starts anew.
+func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool {
+	_, output, _ := r.batch.Sequence(id)
+	if seen > len(output) || seen < c.base {
+		r.batch.Drop(id)
+		delete(r.calls, id)
+		return false
+	}
+	c.session = ctx.Sender()
+	ctx.Respond(r.accept(id, 0))
+	if seen < len(output) {
+		again := &messages.TokensEmitted{
+			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(seen), Tokens: output[seen:], CachedTokens: c.cached,
+		}
+		if c.logprobs != nil {
+			again.Logprobs = c.logprobs[seen-c.base:]
+		}
+		ctx.Send(c.session, again)
+	}
+	return true
+}
+
+// stops are the tokens that end a sequence.
+func (r *replica) stops(seq *messages.SequenceSpec) []uint32 {
+	stops := append([]uint32(nil), seq.GetSampling().GetStopTokenIds()...)
+	if !seq.GetSampling().GetIgnoreEos() {
+		stops = append(stops, r.model.GetEos()...)
+	}
+	return stops
+}
+
+// onCancel frees a sequence's blocks at once, or at the end of the step that it is in.
+func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
+	id := msg.GetRequestId()
+	if _, ok := r.calls[id]; !ok {
+		return
+	}
+	r.batch.Drop(id)
+	delete(r.calls, id)
+	r.changed(ctx)
+	r.advance(ctx)
+}
+
+func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
+	status := &messages.SequenceStatus{RequestId: msg.GetRequestId()}
+	if _, ok := r.calls[msg.GetRequestId()]; ok {
+		state, known := r.batch.State(msg.GetRequestId())
+		_, output, _ := r.batch.Sequence(msg.GetRequestId())
+		status.Known, status.State, status.OutputTokens = known, state.String(), uint32(len(output))
+	}
+	ctx.Respond(status)
+}
+
+func (r *replica) onDrain(ctx actor.Context) {
+	r.drained = ctx.Sender()
+	if r.state == messages.ReplicaState_REPLICA_STATE_SERVING {
+		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_DRAINING)
+	}
+	r.advance(ctx)
+}
+
+// interrupt ends a sequence here; its session may go on elsewhere.
+func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused) {
+	ctx.Send(r.calls[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation, Refused: why})
+}
+
+func (r *replica) accept(id string, ahead int) *messages.SubmitSequenceResult {
+	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation, Outcome: &messages.SubmitSequenceResult_Accepted{
+		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead)},
+	}}
+}
+
+func (r *replica) refuse(id string, why *messages.Refused) *messages.SubmitSequenceResult {
+	return &messages.SubmitSequenceResult{
+		RequestId: id, Incarnation: r.incarnation, Outcome: &messages.SubmitSequenceResult_Refused{Refused: why},
+	}
+}
+
+func refusal(reason messages.Reason, detail string, after time.Duration) *messages.Refused {
+	return &messages.Refused{Reason: reason, Detail: detail, RetryAfter: durationpb.New(after)}
+}
+
+func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
+	s := &messages.ReplicaStatus{
+		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), State: r.state, Incarnation: r.incarnation,
+		Actor: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
+		Steps: r.steps, TokensIn: r.totals.tokensIn, TokensOut: r.totals.tokensOut, TokensCached: r.totals.tokensCached,
+		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
+	}
+	if r.batch != nil {
+		kv := r.pool.Stats()
+		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())
+		s.KvBlocks, s.KvBlocksFree, s.KvBlocksCached = uint32(kv.Blocks), uint32(kv.Free), uint32(kv.Cached)
+	}
+	return s
+}

@@ -1,0 +1,219 @@
+package replica
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/batch"
+	"troupe/messages"
+)
+
+// crashesTogether is how often a step may crash before its sequences are run one by one, to find the one that
+// crashes it.
+const crashesTogether = 2
+
+// advance starts the next step, unless one is in flight or there is nothing to do.
+func (r *replica) advance(ctx actor.Context) {
+	if r.step != nil || !r.ready {
+		return
+	}
+	if len(r.solo) > 0 {
+		next := r.solo[0]
+		r.solo = r.solo[1:]
+		r.run(ctx, []batch.Entry{next})
+		r.step.crashes = crashesTogether
+		return
+	}
+	plan, ok := r.batch.Plan()
+	if !ok {
+		r.onIdle(ctx)
+		return
+	}
+	for _, p := range plan.Preempted {
+		r.totals.preemptions++
+		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
+	}
+	r.run(ctx, plan.Entries)
+}
+
+// onIdle: no sequence is left. Whoever waits for the drain learns it.
+func (r *replica) onIdle(ctx actor.Context) {
+	if r.drained != nil && len(r.calls) == 0 {
+		ctx.Send(r.drained, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
+		r.drained = nil
+	}
+}
+
+// run tells the tier what the step overwrites, then sends it to the engine.
+func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
+	r.announce(ctx)
+	r.steps++
+	command := &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
+	for i, e := range entries {
+		command.Sequences[i] = r.share(e)
+		r.totals.tokensIn += uint64(len(e.Tokens))
+	}
+	r.step = &flight{entries: entries, command: command}
+	ctx.Request(r.engine, command)
+}
+
+// share is one sequence's part of a step, as the engine wants it.
+func (r *replica) share(e batch.Entry) *messages.StepSequence {
+	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample}
+	c, ok := r.calls[e.ID]
+	if !e.Sample || !ok { // a cancelled one is computed to the end of the step, for nobody
+		s.Sample = e.Sample
+		return s
+	}
+	s.Sampling = c.sequence.GetSampling()
+	if needsHistory(s.Sampling) {
+		s.Prompt, s.Output, _ = r.batch.Sequence(e.ID)
+	}
+	if least := s.Sampling.GetMinTokens(); least > 0 {
+		if _, output, _ := r.batch.Sequence(e.ID); uint32(len(output)) < least {
+			s.Banned = r.stops(c.sequence)
+		}
+	}
+	return s
+}
+
+// announce tells the tier what changed in the blocks since the last time.
+func (r *replica) announce(ctx actor.Context) {
+	evicted, committed := r.pool.Changes()
+	if len(evicted) == 0 && len(committed) == 0 {
+		return
+	}
+	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
+	for _, b := range evicted {
+		msg.Evicted = append(msg.Evicted, uint32(b))
+	}
+	for i, c := range committed {
+		msg.Committed[i] = &messages.Block{Index: uint32(c.Block), Hash: c.Hash[:]}
+	}
+	ctx.Send(r.HBM, msg)
+}
+
+// onEngineReady: the engine's first life, or another one after a crash that lost the step in flight. A step
+// writes nothing but its own KV slots and samples as a function of seed and position, so it is simply run again.
+func (r *replica) onEngineReady(ctx actor.Context) {
+	if !r.ready {
+		r.ready = true
+		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
+		r.advance(ctx)
+		return
+	}
+	if r.step == nil {
+		return
+	}
+	r.step.crashes++
+	entries := r.step.entries
+	switch {
+	case r.step.crashes < crashesTogether:
+		ctx.Request(r.engine, r.step.command)
+	case r.step.crashes == crashesTogether:
+		r.solo, r.step = entries, nil
+		r.advance(ctx)
+	default: // it crashed alone
+		r.step = nil
+		r.expel(ctx, entries[0].ID)
+		r.advance(ctx)
+	}
+}
+
+// expel drops the sequence that crashes the engine.
+func (r *replica) expel(ctx actor.Context, id string) {
+	r.Log.Error().Str("request", id).Msg("sequence expelled: the engine crashes on it")
+	r.batch.Drop(id)
+	if _, ok := r.calls[id]; ok {
+		r.interrupt(ctx, id, refusal(messages.Reason_REASON_ENGINE_FAILED, "the engine crashes on this request", 0))
+		delete(r.calls, id)
+	}
+}
+
+func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
+	if r.step == nil || msg.GetStep() != r.step.command.GetStep() {
+		return
+	}
+	entries, tokens := r.step.entries, msg.GetDone().GetTokens()
+	r.step = nil
+	sampled := make([]uint32, len(tokens))
+	for i, t := range tokens {
+		sampled[i] = t.GetToken()
+	}
+	logprobs := logprobsByID(entries, tokens)
+	for _, e := range r.batch.Done(entries, sampled) {
+		r.emit(ctx, e, logprobs[e.ID])
+	}
+	r.changed(ctx)
+	r.advance(ctx)
+}
+
+// logprobsByID is nil where no sequence asked for log-probabilities.
+func logprobsByID(entries []batch.Entry, tokens []*messages.SampledToken) map[string]*messages.TokenLogprobs {
+	var byID map[string]*messages.TokenLogprobs
+	i := 0
+	for _, e := range entries {
+		if !e.Sample {
+			continue
+		}
+		if lp := tokens[i].GetLogprobs(); lp != nil {
+			if byID == nil {
+				byID = make(map[string]*messages.TokenLogprobs)
+			}
+			byID[e.ID] = lp
+		}
+		i++
+	}
+	return byID
+}
+
+// emit sends a token to its session. A stop token ends the sequence and is not part of it.
+func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLogprobs) {
+	c, ok := r.calls[e.ID]
+	if !ok {
+		return // cancelled while the step ran
+	}
+	msg := &messages.TokensEmitted{
+		RequestId: e.ID, Incarnation: r.incarnation, FirstIndex: uint32(e.Index), Finish: finishOf(e.Finish), CachedTokens: uint32(e.Cached),
+	}
+	if e.Finish != batch.Stop {
+		r.totals.tokensOut++
+		msg.Tokens = []uint32{e.Token}
+		if lp != nil {
+			msg.Logprobs = []*messages.TokenLogprobs{lp}
+			c.logprobs = append(c.logprobs, lp)
+		}
+	}
+	if c.cached == 0 && e.Cached > 0 {
+		c.cached = uint32(e.Cached)
+		r.totals.tokensCached += uint64(e.Cached)
+	}
+	if e.Finish != batch.None {
+		delete(r.calls, e.ID)
+	}
+	ctx.Send(c.session, msg)
+}
+
+func finishOf(f batch.Finish) messages.FinishReason {
+	switch f {
+	case batch.Stop:
+		return messages.FinishReason_FINISH_REASON_STOP
+	case batch.Length:
+		return messages.FinishReason_FINISH_REASON_LENGTH
+	}
+	return messages.FinishReason_FINISH_REASON_UNSPECIFIED
+}
+
+var reasons = map[batch.Reason]messages.Reason{
+	batch.QueueFull: messages.Reason_REASON_QUEUE_FULL,
+	batch.TooLong:   messages.Reason_REASON_TOO_LONG,
+	batch.Duplicate: messages.Reason_REASON_ALREADY_EXISTS,
+	batch.Invalid:   messages.Reason_REASON_INVALID_ARGUMENT,
+}
+
+func refusedByBatch(r *batch.Refusal) *messages.Refused {
+	m := &messages.Refused{Reason: reasons[r.Reason], Detail: r.Detail}
+	if r.Reason == batch.QueueFull {
+		return refusal(m.GetReason(), m.GetDetail(), retryFull)
+	}
+	return m
+}

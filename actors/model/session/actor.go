@@ -1,0 +1,153 @@
+package session
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/messages"
+)
+
+// Client is the far end of a session: the call that a gateway holds open. It outlives the session and is the record
+// of what the client has seen. It is used by one session at a time.
+type Client interface {
+	// Output returns the tokens delivered so far.
+	Output() []uint32
+	// Deliver appends tokens to the output. Cached is how many prompt tokens needed no prefill.
+	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32)
+	Finish(reason messages.FinishReason)
+	Fail(refused *messages.Refused)
+}
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	RequestID  string
+	Sequence   *messages.SequenceSpec
+	Client     Client
+	Deployment *actor.PID // who knows the replicas
+	Log        zerolog.Logger
+}
+
+// Props returns the recipe for a session.
+func Props(cfg Config) *actor.Props {
+	var incarnation uint64
+	return actor.PropsFromProducer(func() actor.Actor {
+		incarnation++
+		return &session{Config: cfg, incarnation: incarnation}
+	})
+}
+
+const (
+	checkEvery = 500 * time.Millisecond // how often a session that hears nothing asks
+	retryLeast = 20 * time.Millisecond  // before a route is asked for again
+	// maxFutile interruptions without one new token between them end the sequence: it is what crashes the replicas.
+	maxFutile = 8
+	// maxMissing routes in a row that nobody was there to answer end the sequence: the deployment was deleted.
+	maxMissing = 50
+)
+
+type session struct {
+	Config
+	incarnation uint64
+
+	replica *serving // nil while routing
+	attempt uint64   // counts routes and submissions; stale timers carry an older one
+	futile  int      // interruptions since the last new token
+	missing int      // routes since one was answered that found no deployment
+	heard   time.Time
+	timer   *time.Timer // pending note: check, or retry
+}
+
+// serving is the replica that a session was routed to.
+type serving struct {
+	name        string
+	pid         *actor.PID
+	incarnation uint64
+}
+
+// check and retry are notes to self.
+type (
+	check struct{ incarnation, attempt uint64 }
+	retry struct{ incarnation, attempt uint64 }
+)
+
+func (s *session) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		s.route(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		s.stopTimer()
+	case *messages.RouteSequenceResult:
+		s.onRouted(ctx, msg)
+	case *messages.SubmitSequenceResult:
+		s.onSubmitted(ctx, msg)
+	case *messages.TokensEmitted:
+		s.onTokens(ctx, msg)
+	case *messages.SequenceInterrupted:
+		s.onInterrupted(ctx, msg)
+	case *messages.SequenceStatus:
+		s.onStatus(ctx, msg)
+	case *actor.Terminated, *actor.DeadLetterResponse:
+		s.onGone(ctx)
+	case *messages.CloseSession:
+		s.onClose(ctx)
+	case *check:
+		s.onCheck(ctx, msg)
+	case *retry:
+		s.onRetry(ctx, msg)
+	}
+}
+
+// route asks the deployment for a replica.
+func (s *session) route(ctx actor.Context) {
+	s.leave(ctx)
+	s.attempt++
+	ctx.Request(s.Deployment, &messages.RouteSequence{RequestId: s.RequestID})
+	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
+}
+
+// routeAfter asks for a replica after a while.
+func (s *session) routeAfter(ctx actor.Context, d time.Duration) {
+	s.leave(ctx)
+	s.attempt++
+	s.arm(ctx, max(d, retryLeast), &retry{s.incarnation, s.attempt})
+}
+
+// leave forgets the replica.
+func (s *session) leave(ctx actor.Context) {
+	if s.replica != nil {
+		ctx.Unwatch(s.replica.pid)
+		s.replica = nil
+	}
+}
+
+func (s *session) submit(ctx actor.Context, to *serving) {
+	s.replica = to
+	s.attempt++
+	s.heard = time.Now()
+	ctx.Watch(to.pid)
+	ctx.Request(to.pid, &messages.SubmitSequence{
+		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(),
+	})
+	s.arm(ctx, checkEvery, &check{s.incarnation, s.attempt})
+}
+
+// arm replaces the pending note.
+func (s *session) arm(ctx actor.Context, d time.Duration, note any) {
+	s.stopTimer()
+	s.timer = supervise.After(ctx, d, note)
+}
+
+func (s *session) stopTimer() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// end is the last thing a session does.
+func (s *session) end(ctx actor.Context) {
+	s.stopTimer()
+	ctx.Stop(ctx.Self())
+}

@@ -1,0 +1,171 @@
+package session
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/messages"
+)
+
+func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult) {
+	if s.replica != nil {
+		return // the answer to a question asked twice
+	}
+	s.missing = 0
+	if r := msg.GetRefused(); r != nil {
+		if r.GetReason() == messages.Reason_REASON_NOT_READY {
+			s.retryOrExpire(ctx, r)
+			return
+		}
+		s.fail(ctx, r)
+		return
+	}
+	to := msg.GetRouted()
+	s.submit(ctx, &serving{
+		name: to.GetReplica(), pid: actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), incarnation: to.GetIncarnation(),
+	})
+}
+
+func (s *session) onSubmitted(ctx actor.Context, msg *messages.SubmitSequenceResult) {
+	if s.replica == nil {
+		return
+	}
+	s.heard = time.Now()
+	r := msg.GetRefused()
+	if r == nil {
+		s.replica.incarnation = msg.GetIncarnation()
+		return
+	}
+	switch r.GetReason() {
+	case messages.Reason_REASON_NOT_READY, messages.Reason_REASON_DRAINING:
+		s.retryOrExpire(ctx, r)
+	default:
+		s.fail(ctx, r)
+	}
+}
+
+// retryOrExpire routes again when the replica that refused may be ready, as long as the request has time.
+func (s *session) retryOrExpire(ctx actor.Context, r *messages.Refused) {
+	if s.expired(ctx) {
+		return
+	}
+	s.routeAfter(ctx, r.GetRetryAfter().AsDuration())
+}
+
+func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
+	s.heard = time.Now()
+	seen, first := uint32(len(s.Client.Output())), msg.GetFirstIndex()
+	last := first + uint32(len(msg.GetTokens()))
+	if first > seen { // what lies between was lost
+		s.route(ctx)
+		return
+	}
+	if last > seen {
+		s.futile = 0
+		skip := seen - first
+		s.Client.Deliver(msg.GetTokens()[skip:], tail(msg.GetLogprobs(), skip), msg.GetCachedTokens())
+	}
+	if msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+		s.Client.Finish(msg.GetFinish())
+		s.end(ctx)
+	}
+}
+
+func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogprobs {
+	if len(logprobs) == 0 {
+		return nil
+	}
+	return logprobs[skip:]
+}
+
+// onInterrupted: the replica lives on, or its successor will, but without this sequence.
+func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
+	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation {
+		return // from a life of the replica that this session has left
+	}
+	r := msg.GetRefused()
+	s.futile++
+	switch {
+	case r.GetReason() == messages.Reason_REASON_ENGINE_FAILED:
+		s.fail(ctx, r)
+	case s.futile > maxFutile:
+		s.fail(ctx, &messages.Refused{
+			Reason: messages.Reason_REASON_ENGINE_FAILED,
+			Detail: "the replica was lost again and again while it served this request: " + r.GetDetail(),
+		})
+	default:
+		s.retryOrExpire(ctx, r)
+	}
+}
+
+// onGone: the replica stopped, or nobody was there to receive what was sent.
+func (s *session) onGone(ctx actor.Context) {
+	if s.replica == nil {
+		s.missing++
+	}
+	switch {
+	case s.missing > maxMissing:
+		s.fail(ctx, &messages.Refused{
+			Reason: messages.Reason_REASON_NOT_FOUND, Detail: "model " + s.Sequence.GetModel() + " is not deployed any more",
+		})
+	case !s.expired(ctx):
+		s.routeAfter(ctx, retryLeast)
+	}
+}
+
+// onCheck: nothing that was sent may have been lost. Ask a replica that is silent.
+func (s *session) onCheck(ctx actor.Context, msg *check) {
+	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.expired(ctx) {
+		return
+	}
+	if time.Since(s.heard) >= checkEvery {
+		ctx.Request(s.replica.pid, &messages.GetSequence{RequestId: s.RequestID})
+	}
+	s.arm(ctx, checkEvery, msg)
+}
+
+func (s *session) onStatus(ctx actor.Context, msg *messages.SequenceStatus) {
+	s.heard = time.Now()
+	if s.replica == nil {
+		return
+	}
+	if !msg.GetKnown() || msg.GetOutputTokens() > uint32(len(s.Client.Output())) {
+		s.submit(ctx, s.replica) // it was lost, or tokens of it were
+	}
+}
+
+func (s *session) onRetry(ctx actor.Context, msg *retry) {
+	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica != nil || s.expired(ctx) {
+		return
+	}
+	s.route(ctx)
+}
+
+// onClose: the client left, or has all it wants.
+func (s *session) onClose(ctx actor.Context) {
+	if s.replica != nil {
+		ctx.Send(s.replica.pid, &messages.CancelSequence{RequestId: s.RequestID})
+	}
+	s.end(ctx)
+}
+
+// expired ends the session when its deadline has passed.
+func (s *session) expired(ctx actor.Context) bool {
+	d := s.Sequence.GetDeadline()
+	if d == nil || time.Now().Before(d.AsTime()) {
+		return false
+	}
+	s.Client.Fail(&messages.Refused{
+		Reason: messages.Reason_REASON_DEADLINE,
+		Detail: "the request's time is up; raise its timeout, or lower max_tokens",
+	})
+	s.onClose(ctx)
+	return true
+}
+
+// fail ends the session with an error for the client.
+func (s *session) fail(ctx actor.Context, r *messages.Refused) {
+	s.Client.Fail(r)
+	s.end(ctx)
+}

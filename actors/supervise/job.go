@@ -1,0 +1,50 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// PanicError is a panic in a job.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Job runs work in a goroutine, under life, and sends the note made of its result to
+// the actor itself. A panic becomes a *PanicError. The returned channel is closed when
+// the work has ended, before the note is sent.
+//
+// The note must carry the actor's incarnation, so that the next one can tell that it
+// is stale.
+func Job[T any](ctx actor.Context, life context.Context, work func(context.Context) (T, error), note func(T, error) any) <-chan struct{} {
+	root, self := ctx.ActorSystem().Root, ctx.Self()
+	done := make(chan struct{})
+	go func() {
+		result, err := guarded(life, work)
+		close(done)
+		root.Send(self, note(result, err))
+	}()
+	return done
+}
+
+func guarded[T any](life context.Context, work func(context.Context) (T, error)) (result T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return work(life)
+}
+
+// After sends note to the actor itself after d, unless stopped before.
+func After(ctx actor.Context, d time.Duration, note any) *time.Timer {
+	root, self := ctx.ActorSystem().Root, ctx.Self()
+	return time.AfterFunc(d, func() { root.Send(self, note) })
+}

@@ -1,0 +1,66 @@
+package supervise
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+const (
+	maxRestarts  = 3
+	within       = 30 * time.Second
+	firstBackoff = 50 * time.Millisecond // before the second restart; four times as long before the third
+)
+
+// Failure is one crash of an actor, as its supervisor saw it.
+type Failure struct {
+	ID      string // of the actor that crashed
+	Reason  any    // what it panicked with
+	Message any    // what it was handling
+	Time    time.Time
+	Stopped bool // it was one too many: the actor is stopped
+}
+
+// Strategy returns the restart policy. Every failure is given to record, which must
+// not block; nil records nothing.
+func Strategy(record func(Failure)) actor.SupervisorStrategy {
+	if record == nil {
+		record = func(Failure) {}
+	}
+	return &strategy{record: record}
+}
+
+type strategy struct{ record func(Failure) }
+
+func (s *strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, child *actor.PID,
+	stats *actor.RestartStatistics, reason, message any,
+) {
+	stats.Fail()
+	n := stats.NumberOfFailures(within)
+	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: time.Now(), Stopped: n > maxRestarts}
+	s.record(f)
+	switch {
+	case f.Stopped:
+		stats.Reset()
+		parent.StopChildren(child)
+	case n <= 1:
+		parent.RestartChildren(child)
+	default:
+		time.AfterFunc(Backoff(n), func() { parent.RestartChildren(child) })
+	}
+}
+
+// Backoff is how long to wait before restart n of an actor, counted from 1.
+func Backoff(n int) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	return firstBackoff << (2 * (min(n, 8) - 2))
+}
+
+func unwrap(message any) any {
+	if env, ok := message.(*actor.MessageEnvelope); ok {
+		return env.Message
+	}
+	return message
+}

@@ -1,0 +1,19 @@
+// Package batch decides which sequences enter a replica's next step, and with how many tokens each.
+//
+// A step first gives one token to every running sequence that decodes, then fills its token budget with chunks of
+// prefills, then admits waiting sequences by class and arrival. A sequence that needs a block when none is left takes
+// it from the last in that order, which goes back to the queue and is computed again later, except for the
+// blocks that are still cached. A waiting sequence takes place and blocks only from lower classes.
+//
+// One step is in flight at a time: Plan, then Done with all its entries. Blocks are given out by Plan alone, so that
+// a sequence may be dropped at any moment: what the step in flight still writes to is not reused before the next Plan.
+//
+// Invariants, checked by the property test:
+//
+//   - budget: a step has at most StepTokens tokens, and at most MaxSequences sequences run
+//   - covered: an entry's blocks cover its positions, and no two sequences write to one block
+//   - progress: a sequence that is not dropped finishes
+//   - contiguous: a sequence's emissions have the indices len(Output), len(Output)+1, …
+//   - classes: nothing is admitted while a sequence of a higher class waits that would have fit
+//   - conservation: when no sequence is left, every block is free
+package batch

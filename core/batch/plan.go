@@ -1,0 +1,138 @@
+package batch
+
+import (
+	"slices"
+
+	"troupe/core/kv"
+)
+
+// planning is a step in the making.
+type planning struct {
+	*Scheduler
+	step   Step
+	budget int // tokens left
+}
+
+// Plan decides the next step. It reports false where there is nothing to compute.
+func (s *Scheduler) Plan() (Step, bool) {
+	p := &planning{Scheduler: s, budget: s.limits.StepTokens}
+	p.resume(func(seq *sequence) bool { return seq.left() == 1 })
+	p.resume(func(seq *sequence) bool { return seq.left() > 1 })
+	for len(s.waiting) > 0 && p.budget > 0 && p.admit(s.waiting[0]) {
+	}
+	return p.step, len(p.step.Entries) > 0
+}
+
+// resume gives tokens to the running sequences of one kind.
+func (p *planning) resume(kind func(*sequence) bool) {
+	for _, seq := range slices.Clone(p.running) {
+		if seq.state != Running || !kind(seq) || p.budget == 0 || p.planned(seq) {
+			continue
+		}
+		n := min(seq.left(), p.budget)
+		if p.cover(seq, seq.computed+n) {
+			p.enter(seq, n)
+		}
+	}
+}
+
+func (p *planning) planned(seq *sequence) bool {
+	return slices.ContainsFunc(p.step.Entries, func(e Entry) bool { return e.sequence == seq })
+}
+
+// cover extends a running sequence's table to so many tokens. Where no block is left, the last sequence in the order
+// gives way; it reports false where that is this one.
+func (p *planning) cover(seq *sequence, tokens int) bool {
+	for len(seq.table)*p.pool.BlockTokens() < tokens {
+		if b, ok := p.pool.Allocate(); ok {
+			seq.table = append(seq.table, b)
+			continue
+		}
+		victim := p.running[len(p.running)-1]
+		p.preempt(victim, "no KV block was left for "+seq.ID)
+		if victim == seq {
+			return false
+		}
+	}
+	return true
+}
+
+// preempt takes a running sequence's blocks away and queues it again.
+func (p *planning) preempt(victim *sequence, why string) {
+	remove(&p.running, victim)
+	p.pool.Release(victim.table)
+	victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
+	insert(&p.waiting, victim)
+	p.step.Preempted = append(p.step.Preempted, Preemption{ID: victim.ID, Why: why})
+	p.step.Entries = slices.DeleteFunc(p.step.Entries, func(e Entry) bool {
+		if e.sequence != victim {
+			return false
+		}
+		p.budget += len(e.Tokens)
+		return true
+	})
+}
+
+// enter puts n tokens of a running sequence into the step.
+func (p *planning) enter(seq *sequence, n int) {
+	at, end := seq.computed, seq.computed+n
+	p.budget -= n
+	p.step.Entries = append(p.step.Entries, Entry{
+		ID: seq.ID, Tokens: seq.tokens[at:end:end], Position: at, Blocks: slices.Clip(seq.table),
+		Sample: end == len(seq.tokens), sequence: seq,
+	})
+}
+
+// admit moves the first waiting sequence into the step, with blocks for all its tokens and one more. It reports false
+// where there is no room.
+func (p *planning) admit(seq *sequence) bool {
+	size := p.pool.BlockTokens()
+	// The last token is always computed: its logits choose the next.
+	hashes := make([]kv.Hash, 0, (len(seq.tokens)-1)/size)
+	for i := range cap(hashes) {
+		hashes = append(hashes, seq.hash(i, size))
+	}
+	blocks := (len(seq.tokens) + size) / size // of one token more, rounded up
+	fits := func() bool {
+		return len(p.running) < p.limits.MaxSequences && blocks-p.pool.Match(hashes) <= p.pool.FreeWithout(hashes)
+	}
+	if !fits() && !p.displace(seq, blocks, fits) {
+		return false
+	}
+	remove(&p.waiting, seq)
+	seq.table = p.pool.Acquire(hashes)
+	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
+	if !seq.admitted {
+		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
+	}
+	insert(&p.running, seq)
+	n := min(seq.left(), p.budget)
+	if p.cover(seq, len(seq.tokens)) {
+		p.enter(seq, n)
+	}
+	return true
+}
+
+// displace preempts sequences of lower classes, the last in the order first, until the waiting one fits. It does nothing where all of
+// them together would not be enough.
+func (p *planning) displace(seq *sequence, blocks int, fits func() bool) bool {
+	gain := p.pool.Free()
+	var lower int
+	for _, r := range p.running {
+		if r.Class < seq.Class {
+			gain += len(r.table)
+			lower++
+		}
+	}
+	if lower == 0 || gain < blocks {
+		return false
+	}
+	for !fits() {
+		victim := p.running[len(p.running)-1]
+		if victim.Class >= seq.Class {
+			return false
+		}
+		p.preempt(victim, "gave way to "+seq.ID+" of a higher class")
+	}
+	return true
+}

@@ -1,0 +1,150 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+
+	"troupe/core/kv"
+)
+
+// Scheduler plans the steps of one replica. It is not safe for concurrent use.
+type Scheduler struct {
+	limits   Limits
+	pool     *kv.Pool
+	byID     map[string]*sequence
+	running  []*sequence // in the order of service
+	waiting  []*sequence // likewise
+	arrivals uint64
+}
+
+// New returns a scheduler over a pool that it alone allocates from.
+func New(limits Limits, pool *kv.Pool) *Scheduler {
+	limits.StepTokens = max(limits.StepTokens, limits.MaxSequences)
+	return &Scheduler{limits: limits, pool: pool, byID: make(map[string]*sequence)}
+}
+
+// Submit queues a request and returns how many are ahead of it. One that brings output along ran already: it is
+// never refused for want of room in the queue.
+func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
+	if refusal = r.check(s.limits); refusal != nil {
+		return 0, refusal
+	}
+	if _, ok := s.byID[r.ID]; ok {
+		return 0, &Refusal{Duplicate, "request " + r.ID + " is here already"}
+	}
+	if len(s.byID) >= s.limits.MaxSequences+s.limits.MaxWaiting && len(r.Output) == 0 {
+		return 0, &Refusal{QueueFull, fmt.Sprintf("%d requests run and %d wait, which is the limit; try again later, or raise max_waiting",
+			len(s.running), len(s.waiting))}
+	}
+	s.arrivals++
+	seq := &sequence{Request: r, arrival: s.arrivals, state: Waiting, tokens: slices.Concat(r.Prompt, r.Output)}
+	s.byID[r.ID] = seq
+	return insert(&s.waiting, seq), nil
+}
+
+// insert puts a sequence into its place in the order and returns that place.
+func insert(list *[]*sequence, seq *sequence) int {
+	at, _ := slices.BinarySearchFunc(*list, seq, func(a, b *sequence) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	*list = slices.Insert(*list, at, seq)
+	return at
+}
+
+func remove(list *[]*sequence, seq *sequence) {
+	if at := slices.Index(*list, seq); at >= 0 {
+		*list = slices.Delete(*list, at, at+1)
+	}
+}
+
+// Drop forgets a sequence, whatever it is doing, and frees its blocks. It reports whether there was one.
+func (s *Scheduler) Drop(id string) bool {
+	seq, ok := s.byID[id]
+	if ok {
+		s.drop(seq)
+	}
+	return ok
+}
+
+func (s *Scheduler) drop(seq *sequence) {
+	delete(s.byID, seq.ID)
+	if seq.state == Running {
+		remove(&s.running, seq)
+		s.pool.Release(seq.table)
+	} else {
+		remove(&s.waiting, seq)
+	}
+}
+
+// State returns what a sequence is doing.
+func (s *Scheduler) State(id string) (State, bool) {
+	seq, ok := s.byID[id]
+	if !ok {
+		return 0, false
+	}
+	return seq.state, true
+}
+
+// Sequence returns the tokens of a sequence. They are never changed afterwards.
+func (s *Scheduler) Sequence(id string) (prompt, output []uint32, ok bool) {
+	seq, ok := s.byID[id]
+	if !ok {
+		return nil, nil, false
+	}
+	return seq.Prompt, slices.Clip(seq.output()), true
+}
+
+// Running is how many sequences have blocks.
+func (s *Scheduler) Running() int { return len(s.running) }
+
+// Waiting is how many do not.
+func (s *Scheduler) Waiting() int { return len(s.waiting) }
+
+// Done takes the outcome of a step: sampled has one token for each entry with Sample, in order. Entries of sequences
+// that were dropped meanwhile are passed over.
+func (s *Scheduler) Done(entries []Entry, sampled []uint32) []Emission {
+	emissions := make([]Emission, 0, len(sampled))
+	for _, e := range entries {
+		var token uint32
+		if e.Sample {
+			token, sampled = sampled[0], sampled[1:]
+		}
+		seq := e.sequence
+		if s.byID[e.ID] != seq || seq.state != Running {
+			continue
+		}
+		seq.computed += len(e.Tokens)
+		s.share(seq)
+		if e.Sample {
+			emissions = append(emissions, s.choose(seq, token))
+		}
+	}
+	return emissions
+}
+
+// share commits the blocks that became full.
+func (s *Scheduler) share(seq *sequence) {
+	size := s.pool.BlockTokens()
+	for ; (seq.committed+1)*size <= seq.computed; seq.committed++ {
+		s.pool.Commit(seq.table[seq.committed], seq.hash(seq.committed, size))
+	}
+}
+
+// choose appends a token, and ends the sequence where it is the last.
+func (s *Scheduler) choose(seq *sequence, token uint32) Emission {
+	e := Emission{ID: seq.ID, Index: len(seq.tokens) - len(seq.Prompt), Token: token, Cached: seq.cached}
+	seq.tokens = append(seq.tokens, token)
+	switch {
+	case e.Index >= seq.MinOutput && slices.Contains(seq.Stops, token):
+		e.Finish = Stop
+	case e.Index+1 >= seq.MaxOutput || len(seq.tokens) >= s.limits.ContextTokens:
+		e.Finish = Length
+	}
+	if e.Finish != None {
+		s.drop(seq)
+	}
+	return e
+}

@@ -1,0 +1,86 @@
+package hbm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// PageBytes is the size of a page: the granularity of CUDA's virtual memory management.
+const PageBytes = 2 << 20
+
+// Lease is pages granted to an owner.
+type Lease struct {
+	Owner string
+	Kind  string // "weights", "kv"
+	Bytes int64  // asked for; the pages hold at least as much
+	Pages []uint32
+}
+
+// Shortage says why a lease was refused.
+type Shortage struct {
+	Need, Free int64 // bytes, in whole pages
+}
+
+func (s *Shortage) Error() string {
+	return fmt.Sprintf("short of memory by %d MiB: %d MiB needed, %d MiB free; delete a model, or use a larger device",
+		(s.Need-s.Free)>>20, s.Need>>20, s.Free>>20)
+}
+
+// Ledger is the account of one device's pages. It is not safe for concurrent use.
+type Ledger struct {
+	pages  int
+	free   []uint32 // a stack, lowest page on top at first
+	leases []Lease
+}
+
+// NewLedger returns the account of a device with so many bytes, all free. What is less than a page is not counted.
+func NewLedger(bytes int64) *Ledger {
+	l := &Ledger{pages: int(bytes / PageBytes)}
+	for p := l.pages - 1; p >= 0; p-- {
+		l.free = append(l.free, uint32(p))
+	}
+	return l
+}
+
+// Lease grants pages for bytes, or says what is missing. Nothing is granted in part.
+func (l *Ledger) Lease(owner, kind string, bytes int64) (Lease, *Shortage) {
+	n := int((bytes + PageBytes - 1) / PageBytes)
+	if n > len(l.free) {
+		return Lease{}, &Shortage{Need: int64(n) * PageBytes, Free: l.Free()}
+	}
+	at := len(l.free) - n
+	lease := Lease{Owner: owner, Kind: kind, Bytes: bytes, Pages: slices.Clone(l.free[at:])}
+	l.free = l.free[:at]
+	l.leases = append(l.leases, lease)
+	return lease, nil
+}
+
+// Release takes back all that an owner holds and returns how many bytes its pages had.
+func (l *Ledger) Release(owner string) int64 {
+	var pages int
+	l.leases = slices.DeleteFunc(l.leases, func(lease Lease) bool {
+		if lease.Owner != owner {
+			return false
+		}
+		l.free = append(l.free, lease.Pages...)
+		pages += len(lease.Pages)
+		return true
+	})
+	return int64(pages) * PageBytes
+}
+
+// Free is how many bytes are not leased, in whole pages.
+func (l *Ledger) Free() int64 { return int64(len(l.free)) * PageBytes }
+
+// Total is how many bytes there are, in whole pages.
+func (l *Ledger) Total() int64 { return int64(l.pages) * PageBytes }
+
+// Leases returns all leases, by owner and kind.
+func (l *Ledger) Leases() []Lease {
+	leases := slices.Clone(l.leases)
+	slices.SortStableFunc(leases, func(a, b Lease) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind))
+	})
+	return leases
+}

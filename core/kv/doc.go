@@ -1,0 +1,13 @@
+// Package kv knows which KV block of a replica holds what, and who reads it.
+//
+// A block is known by the hash of everything that its content depends on: model, adapter, and all tokens from the
+// sequence's start to the block's end. Sequences with a common prefix thus share blocks, by reference count. Blocks
+// that nobody reads stay cached until one is needed; then the least recently used goes first.
+//
+// Invariants, checked by the property test:
+//
+//   - conservation: every block is empty, cached or referenced, and exactly one of them
+//   - unique: at most one block holds a hash
+//   - pinned: a referenced block is never given to anybody else
+//   - lru: of the cached blocks the one released longest ago is evicted first
+package kv

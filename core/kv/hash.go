@@ -1,0 +1,37 @@
+package kv
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// Hash identifies the content of a full block: SHA-256 over the parent's hash and the block's tokens, cut to
+// 16 bytes.
+type Hash [16]byte
+
+// Root is the parent of a sequence's first block.
+func Root(model, adapter string) Hash {
+	return cut(sha256.Sum256([]byte(model + "\x00" + adapter)))
+}
+
+// Next is the hash of the block that holds tokens and follows the block h.
+func (h Hash) Next(tokens []uint32) Hash {
+	buf := make([]byte, 0, len(h)+4*64)
+	buf = append(buf, h[:]...)
+	for _, t := range tokens {
+		buf = binary.LittleEndian.AppendUint32(buf, t)
+	}
+	return cut(sha256.Sum256(buf))
+}
+
+// Hashes are those of the full blocks of a sequence, in order.
+func Hashes(root Hash, tokens []uint32, blockTokens int) []Hash {
+	hashes := make([]Hash, 0, len(tokens)/blockTokens)
+	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
+		root = root.Next(tokens[:blockTokens])
+		hashes = append(hashes, root)
+	}
+	return hashes
+}
+
+func cut(sum [sha256.Size]byte) Hash { return Hash(sum[:16]) }

@@ -1,0 +1,2 @@
+// Package spec holds sizes: how people write them, and the arithmetic of KV memory.
+package spec

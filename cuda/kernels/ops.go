@@ -1,0 +1,119 @@
+package kernels
+
+import "troupe/cuda"
+
+// Shapes are written [rows, columns], row-major, densely packed. Activations are
+// F32; weights have the type in DType. N, M, K and all counts are elements.
+
+// Embed: Out[i] = Table[Tokens[i]].
+type Embed struct {
+	Out    cuda.Ptr // F32 [N, Dim]
+	Table  cuda.Ptr // DType [Vocab, Dim]
+	Tokens cuda.Ptr // I32 [N]; each in [0, Vocab), else a fault
+	N      int32
+	Dim    int32
+	Vocab  int32
+	DType  cuda.DType
+}
+
+// RMSNorm: Out[i] = In[i] / sqrt(mean(In[i]²) + Eps) ⊙ Weight. Out may be In.
+// Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+type RMSNorm struct {
+	Out, In cuda.Ptr // F32 [N, Dim]
+	Weight  cuda.Ptr // F32 [Dim]
+	N       int32
+	Dim     int32
+	Eps     float32
+}
+
+// MatMul: Out = In · Weightᵀ (+ Bias) (+ Out when Accumulate).
+type MatMul struct {
+	Out        cuda.Ptr // F32 [M, N]
+	In         cuda.Ptr // F32 [M, K]
+	Weight     cuda.Ptr // DType [N, K]
+	Bias       cuda.Ptr // F32 [N], or 0 for none
+	M, N, K    int32
+	DType      cuda.DType
+	Accumulate bool
+}
+
+// Rope rotates, in place, each head of each row by its position: the pair
+// (x[j], x[j+HeadDim/2]) turns by Positions[i] · InvFreq[j] (the Hugging Face layout).
+// Su et al., "RoFormer", 2021.
+type Rope struct {
+	X         cuda.Ptr // F32 [N, Heads*HeadDim]
+	Positions cuda.Ptr // I32 [N]
+	InvFreq   cuda.Ptr // F32 [HeadDim/2], any scaling already applied
+	N         int32
+	Heads     int32
+	HeadDim   int32
+}
+
+// KVLayout says where a layer's keys and values are in the KV arena. The arena is
+// [blocks, BlockBytes]; a block holds all layers, and of each first the keys, then
+// the values, each F32 [BlockTokens, KVHeads*HeadDim]. Key starts at KeyOffset bytes into
+// the block, Value at ValueOffset.
+type KVLayout struct {
+	Arena       cuda.Ptr
+	BlockBytes  int64
+	KeyOffset   int64
+	ValueOffset int64
+	Blocks      int32 // blocks in the arena; a table entry outside is a fault
+	BlockTokens int32
+	KVHeads     int32
+	HeadDim     int32
+}
+
+// StoreKV writes one layer's new keys and values into their blocks. Row i goes to
+// slot Slots[i] = block*BlockTokens + offset.
+type StoreKV struct {
+	K, V  cuda.Ptr // F32 [N, KVHeads*HeadDim]
+	Slots cuda.Ptr // I32 [N]
+	N     int32
+	KV    KVLayout
+}
+
+// Attention is causal attention over paged keys and values, for prefill and decode
+// alike. Row i of Q belongs to sequence Rows[i], at Positions[i], and sees positions
+// [max(0, p-Window+1), p] of that sequence (all of [0, p] when Window is 0). Its keys are found through
+// Tables[Rows[i]*TableWidth + position/BlockTokens].
+// Kwon et al., "Efficient Memory Management for Large Language Model Serving with
+// PagedAttention", 2023.
+type Attention struct {
+	Out        cuda.Ptr // F32 [N, Heads*HeadDim]
+	Q          cuda.Ptr // F32 [N, Heads*HeadDim]
+	Rows       cuda.Ptr // I32 [N]
+	Positions  cuda.Ptr // I32 [N]
+	Tables     cuda.Ptr // I32 [sequences, TableWidth]
+	TableWidth int32
+	N          int32
+	Heads      int32 // a multiple of KV.KVHeads (grouped-query attention)
+	Window     int32
+	Scale      float32 // usually 1/sqrt(HeadDim)
+	KV         KVLayout
+}
+
+// SiluMul: Out = silu(Gate) ⊙ Up, elementwise. Out may be Gate.
+type SiluMul struct {
+	Out, Gate, Up cuda.Ptr // F32 [N]
+	N             int32
+}
+
+// GatherRows: Out[i] = In[Index[i]].
+type GatherRows struct {
+	Out    cuda.Ptr // F32 [N, Dim]
+	In     cuda.Ptr // F32 [InRows, Dim]
+	Index  cuda.Ptr // I32 [N]
+	N      int32
+	Dim    int32
+	InRows int32
+}
+
+func (Embed) Kernel() string      { return "troupe_embed" }
+func (RMSNorm) Kernel() string    { return "troupe_rmsnorm" }
+func (MatMul) Kernel() string     { return "troupe_matmul" }
+func (Rope) Kernel() string       { return "troupe_rope" }
+func (StoreKV) Kernel() string    { return "troupe_store_kv" }
+func (Attention) Kernel() string  { return "troupe_attention" }
+func (SiluMul) Kernel() string    { return "troupe_silu_mul" }
+func (GatherRows) Kernel() string { return "troupe_gather_rows" }

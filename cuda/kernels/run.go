@@ -1,0 +1,70 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+
+	"troupe/cuda"
+)
+
+// Memory resolves addresses of a device whose memory the process can read.
+type Memory interface {
+	// Bytes returns the memory from p on. It panics where that is not all in one allocation.
+	Bytes(p cuda.Ptr, n int64) []byte
+}
+
+// Workers splits work: it calls work on ranges that cover [0, n), perhaps at the same time, and returns when all
+// are done. cost is the work per index, in multiply-adds; little work is not split.
+type Workers func(n int, cost int64, work func(lo, hi int))
+
+// Run executes one launch. It reports false for an op it does not know, and panics on bad arguments.
+func Run(mem Memory, workers Workers, op cuda.Op) bool {
+	m := machine{mem, workers}
+	switch op := op.(type) {
+	case Embed:
+		m.embed(op)
+	case RMSNorm:
+		m.rmsNorm(op)
+	case MatMul:
+		m.matMul(op)
+	case Rope:
+		m.rope(op)
+	case StoreKV:
+		m.storeKV(op)
+	case Attention:
+		m.attention(op)
+	case SiluMul:
+		m.siluMul(op)
+	case GatherRows:
+		m.gatherRows(op)
+	default:
+		return false
+	}
+	return true
+}
+
+type machine struct {
+	mem     Memory
+	workers Workers
+}
+
+func (m machine) f32(p cuda.Ptr, n int) []float32 { return view[float32](m.mem, p, n) }
+func (m machine) i32(p cuda.Ptr, n int) []int32   { return view[int32](m.mem, p, n) }
+func (m machine) u16(p cuda.Ptr, n int) []uint16  { return view[uint16](m.mem, p, n) }
+
+func view[T any](mem Memory, p cuda.Ptr, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	b := mem.Bytes(p, int64(n)*int64(unsafe.Sizeof(t)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// index checks a value that was read from device memory.
+func index(what string, i, n int32) int {
+	if i < 0 || i >= n {
+		panic(fmt.Sprintf("%s %d is outside [0, %d)", what, i, n))
+	}
+	return int(i)
+}

@@ -1,0 +1,22 @@
+package main
+import (
+ _ "github.com/asynkron/protoactor-go/actor"
+ _ "github.com/nats-io/nats.go"
+ _ "github.com/nats-io/nats.go/micro"
+ _ "github.com/nats-io/nats-server/v2/server"
+ _ "google.golang.org/protobuf/proto"
+ _ "github.com/bufbuild/protocompile"
+ _ "github.com/rs/zerolog"
+ _ "github.com/alecthomas/kong"
+ _ "github.com/goccy/go-yaml"
+ _ "github.com/nikolalohinski/gonja/v2"
+ _ "github.com/prometheus/client_golang/prometheus"
+ _ "github.com/sashabaranov/go-openai"
+ _ "pgregory.net/rapid"
+ _ "github.com/google/go-cmp/cmp"
+ _ "go.uber.org/goleak"
+ _ "golang.org/x/text/unicode/norm"
+ _ "github.com/go-playground/validator/v10"
+ _ "github.com/x448/float16"
+)
+func main(){}

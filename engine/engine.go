@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+
+	"troupe/core/sample"
+	"troupe/cuda"
+)
+
+// Sequence is one sequence's share of a step.
+type Sequence struct {
+	Tokens   []uint32 // to compute now, at least one
+	Position int      // of Tokens[0] in the sequence, from 0
+	// Blocks is the block table: Blocks[i] holds positions [i*BlockTokens, (i+1)*BlockTokens).
+	// It covers Position+len(Tokens).
+	Blocks []int32
+	// Sample asks for the next token after the last of Tokens. It is false for all but the
+	// last chunk of a prefill.
+	Sample   bool
+	Sampling sample.Params
+	// Prompt and Output are the tokens so far, given only where Sampling needs them (penalties).
+	Prompt, Output []uint32
+}
+
+// Engine runs one replica's steps. It keeps nothing between steps but weights and KV memory, so a step that
+// failed or was lost may be run again. What it computes for a sequence does not depend on the others in the batch.
+//
+// An Engine is used by one goroutine at a time.
+type Engine interface {
+	// Step computes a batch and returns one token for each sequence with Sample set, in order.
+	Step(ctx context.Context, batch []Sequence) ([]sample.Token, error)
+	// Close frees what the engine itself allocated: not the weights, not the KV arena.
+	Close() error
+}
+
+// Limits bound an engine's steps; they size its workspace.
+type Limits struct {
+	StepTokens   int // tokens in a step
+	MaxSequences int // sequences in a step
+}
+
+// Facts describe a model as it would be on a device.
+type Facts struct {
+	Architecture  string // "LlamaForCausalLM"
+	Parameters    int64
+	Vocab         int
+	ContextTokens int      // longest sequence, prompt and output together
+	EOS           []uint32 // token ids that end a sequence
+	WeightBytes   int64    // device memory of the weights
+	KVTokenBytes  int64    // device memory of one token's keys and values
+	RowBytes      int64    // workspace of each token in a step
+	LogitsBytes   int64    // workspace of each sequence in a step
+}
+
+// WorkspaceBytes is the device memory that an engine itself takes.
+func (f Facts) WorkspaceBytes(l Limits) int64 {
+	return int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
+}
+
+// Format is a kind of model: what the Holder loads with.
+type Format interface {
+	// Inspect reads no more than headers, and checks all that they tell.
+	Inspect(path string, device cuda.Info) (Facts, error)
+	// Load puts the weights into device memory. A load that fails leaves nothing there.
+	Load(ctx context.Context, device cuda.Device, path string) (Weights, error)
+}
+
+// Weights are a model in device memory.
+type Weights interface {
+	Facts() Facts
+	// Open returns an engine over the weights and a KV arena.
+	Open(arena Arena, limits Limits) (Engine, error)
+	Free() error
+}
+
+// Arena is the memory of a replica's KV blocks.
+type Arena struct {
+	Base        cuda.Ptr
+	Blocks      int
+	BlockTokens int
+	BlockBytes  int64
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"troupe/cuda"
+)
+
+// LoadSpec is what to put on a device.
+type LoadSpec struct {
+	Lease       string
+	Path        string
+	BlockTokens int
+	KVBlocks    int
+	Limits      Limits
+}
+
+// Loaded is what is there under a lease.
+type Loaded struct {
+	LoadSpec
+	Facts        Facts
+	KVBlockBytes int64
+}
+
+// Holder keeps models in one device's memory, by lease. It sits above whatever crashes: who opens a lease again finds the
+// same weights and the same KV memory. It is safe for concurrent use.
+type Holder struct {
+	device cuda.Device
+	format Format
+	loads  atomic.Int64
+
+	mu   sync.Mutex
+	held map[string]*holding
+}
+
+// holding is a lease, held or on its way.
+type holding struct {
+	Loaded
+	weights Weights
+	arena   Arena
+	ready   chan struct{} // closed when loading has ended
+	err     error         // how it ended
+	engines int           // open over it
+}
+
+// NewHolder returns the holder of a device.
+func NewHolder(device cuda.Device, format Format) *Holder {
+	return &Holder{device: device, format: format, held: make(map[string]*holding)}
+}
+
+// Inspect describes a model as it would be on this device.
+func (h *Holder) Inspect(path string) (Facts, error) { return h.format.Inspect(path, h.device.Info()) }
+
+// Load puts a model and its KV memory on the device. Where the lease is held it returns what is there; where it is on its way,
+// it waits. A load that fails leaves nothing behind.
+func (h *Holder) Load(ctx context.Context, spec LoadSpec) (Loaded, error) {
+	h.mu.Lock()
+	l, ok := h.held[spec.Lease]
+	if !ok {
+		l = &holding{ready: make(chan struct{})}
+		h.held[spec.Lease] = l
+	}
+	h.mu.Unlock()
+	if ok {
+		select {
+		case <-l.ready:
+			return l.Loaded, l.err
+		case <-ctx.Done():
+			return Loaded{}, ctx.Err()
+		}
+	}
+	l.err = h.load(ctx, l, spec)
+	if l.err != nil {
+		h.mu.Lock()
+		delete(h.held, spec.Lease)
+		h.mu.Unlock()
+	}
+	close(l.ready)
+	return l.Loaded, l.err
+}
+
+func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {
+	h.loads.Add(1)
+	weights, err := h.format.Load(ctx, h.device, spec.Path)
+	if err != nil {
+		return err
+	}
+	facts := weights.Facts()
+	blockBytes := facts.KVTokenBytes * int64(spec.BlockTokens)
+	base, err := h.device.Alloc(blockBytes * int64(spec.KVBlocks))
+	if err != nil {
+		return errors.Join(fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err), weights.Free())
+	}
+	l.Loaded = Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: blockBytes}
+	l.weights = weights
+	l.arena = Arena{Base: base, Blocks: spec.KVBlocks, BlockTokens: spec.BlockTokens, BlockBytes: blockBytes}
+	return nil
+}
+
+// Open returns a fresh engine over a lease that is held.
+func (h *Holder) Open(lease string) (Engine, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, err := h.find(lease)
+	if err != nil {
+		return nil, err
+	}
+	e, err := l.weights.Open(l.arena, l.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("engine over lease %s: %w", lease, err)
+	}
+	l.engines++
+	return &opened{Engine: e, holder: h, holding: l}, nil
+}
+
+// find returns a lease that is held. The lock is held.
+func (h *Holder) find(lease string) (*holding, error) {
+	l, ok := h.held[lease]
+	if ok {
+		select {
+		case <-l.ready:
+			return l, nil
+		default:
+		}
+	}
+	return nil, fmt.Errorf("lease %s is not held on device %d; load its model first", lease, h.device.Info().Index)
+}
+
+// opened is an engine that the holder counts until it is closed.
+type opened struct {
+	Engine
+	holder  *Holder
+	holding *holding
+	once    sync.Once
+}
+
+func (o *opened) Close() error {
+	o.once.Do(func() {
+		o.holder.mu.Lock()
+		o.holding.engines--
+		o.holder.mu.Unlock()
+	})
+	return o.Engine.Close()
+}
+
+// Unload frees a lease and returns how many bytes that gave back; 0 where it is not held. It refuses while an engine is
+// open over it.
+func (h *Holder) Unload(lease string) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, err := h.find(lease)
+	if err != nil {
+		return 0, nil
+	}
+	if l.engines > 0 {
+		return 0, fmt.Errorf("lease %s: an engine is still open over it; stop its replica first", lease)
+	}
+	delete(h.held, lease)
+	bytes := l.Facts.WeightBytes + l.arena.BlockBytes*int64(l.arena.Blocks)
+	return bytes, errors.Join(l.weights.Free(), h.device.Free(l.arena.Base))
+}
+
+// Held returns what is on the device, by lease.
+func (h *Holder) Held() []Loaded {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []Loaded
+	for lease := range h.held {
+		if l, err := h.find(lease); err == nil {
+			all = append(all, l.Loaded)
+		}
+	}
+	slices.SortFunc(all, func(a, b Loaded) int {
+		if a.Lease < b.Lease {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Loads is how often weights were read.
+func (h *Holder) Loads() int { return int(h.loads.Load()) }

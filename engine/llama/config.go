@@ -1,0 +1,275 @@
+package llama
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"troupe/core/spec"
+)
+
+// Config is a model's shape, from config.json.
+type Config struct {
+	Architecture     string
+	Vocab            int
+	Hidden           int
+	Intermediate     int
+	Layers           int
+	Heads            int
+	KVHeads          int
+	HeadDim          int
+	ContextTokens    int
+	Window           int // sliding window of attention; 0: none
+	Eps              float64
+	TiedEmbeddings   bool
+	QKVBias, OutBias bool
+	MLPBias          bool
+	EOS              []uint32
+	Rope             Rope
+}
+
+// Rope is how positions turn into angles.
+type Rope struct {
+	Theta   float64
+	Scaling string // "", "linear" or "llama3"
+	Factor  float64
+	// Of llama3: wavelengths between OriginalContext/High and OriginalContext/Low are scaled in part.
+	Low, High       float64
+	OriginalContext int
+}
+
+// file is config.json as it is written.
+type file struct {
+	Architectures    []string        `json:"architectures"`
+	Vocab            int             `json:"vocab_size"`
+	Hidden           int             `json:"hidden_size"`
+	Intermediate     int             `json:"intermediate_size"`
+	Layers           int             `json:"num_hidden_layers"`
+	Heads            int             `json:"num_attention_heads"`
+	KVHeads          *int            `json:"num_key_value_heads"`
+	HeadDim          *int            `json:"head_dim"`
+	Context          int             `json:"max_position_embeddings"`
+	Window           *int            `json:"sliding_window"`
+	UseWindow        *bool           `json:"use_sliding_window"`
+	Eps              float64         `json:"rms_norm_eps"`
+	Tied             bool            `json:"tie_word_embeddings"`
+	AttentionBias    bool            `json:"attention_bias"`
+	MLPBias          bool            `json:"mlp_bias"`
+	Activation       string          `json:"hidden_act"`
+	EOS              json.RawMessage `json:"eos_token_id"`
+	Theta            float64         `json:"rope_theta"`
+	Scaling          *ropeFile       `json:"rope_scaling"`
+	Parameters       *ropeFile       `json:"rope_parameters"`
+	QuantizationConf json.RawMessage `json:"quantization_config"`
+}
+
+type ropeFile struct {
+	Type     string  `json:"rope_type"`
+	TypeOld  string  `json:"type"`
+	Theta    float64 `json:"rope_theta"`
+	Factor   float64 `json:"factor"`
+	Low      float64 `json:"low_freq_factor"`
+	High     float64 `json:"high_freq_factor"`
+	Original int     `json:"original_max_position_embeddings"`
+}
+
+// ReadConfig reads the config.json of a model folder, and the end-of-sequence ids of its generation_config.json.
+func ReadConfig(dir string) (Config, error) {
+	path := filepath.Join(dir, "config.json")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Config{}, fmt.Errorf("%s: no config.json; give the folder of a Hugging Face model", dir)
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	c, err := f.config()
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "generation_config.json")); err == nil {
+		var g struct {
+			EOS json.RawMessage `json:"eos_token_id"`
+		}
+		if json.Unmarshal(b, &g) == nil {
+			if ids, err := tokenIDs(g.EOS); err == nil && len(ids) > 0 {
+				c.EOS = ids
+			}
+		}
+	}
+	return c, nil
+}
+
+func (f file) config() (Config, error) {
+	c := Config{
+		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
+		ContextTokens: f.Context, Eps: f.Eps, TiedEmbeddings: f.Tied, MLPBias: f.MLPBias,
+	}
+	if len(f.Architectures) > 0 {
+		c.Architecture = f.Architectures[0]
+	}
+	switch c.Architecture {
+	case "LlamaForCausalLM":
+		c.QKVBias, c.OutBias = f.AttentionBias, f.AttentionBias
+	case "MistralForCausalLM":
+		if f.Window != nil {
+			c.Window = *f.Window
+		}
+	case "Qwen2ForCausalLM":
+		c.QKVBias = true
+		if f.UseWindow != nil && *f.UseWindow {
+			return c, errors.New("use_sliding_window is not supported for Qwen2; set it to false")
+		}
+	default:
+		return c, fmt.Errorf("architecture %q is not supported; LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM are", c.Architecture)
+	}
+	if len(f.QuantizationConf) > 0 && string(f.QuantizationConf) != "null" {
+		return c, errors.New("quantized weights are not supported; use the F32, F16 or BF16 model")
+	}
+	if f.Activation != "" && f.Activation != "silu" {
+		return c, fmt.Errorf("activation %q is not supported; silu is", f.Activation)
+	}
+	if f.KVHeads != nil {
+		c.KVHeads = *f.KVHeads
+	}
+	if f.HeadDim != nil {
+		c.HeadDim = *f.HeadDim
+	} else if c.Heads > 0 {
+		c.HeadDim = c.Hidden / c.Heads
+	}
+	var err error
+	if c.EOS, err = tokenIDs(f.EOS); err != nil {
+		return c, err
+	}
+	if c.Rope, err = f.rope(); err != nil {
+		return c, err
+	}
+	return c, c.check()
+}
+
+func (f file) rope() (Rope, error) {
+	r := Rope{Theta: f.Theta}
+	s := f.Scaling
+	if f.Parameters != nil {
+		s = f.Parameters
+	}
+	if s != nil {
+		if s.Theta != 0 {
+			r.Theta = s.Theta
+		}
+		r.Scaling, r.Factor, r.Low, r.High, r.OriginalContext = s.Type, s.Factor, s.Low, s.High, s.Original
+		if r.Scaling == "" {
+			r.Scaling = s.TypeOld
+		}
+	}
+	if r.Theta == 0 {
+		r.Theta = 10000
+	}
+	switch r.Scaling {
+	case "", "default":
+		r.Scaling = ""
+	case "linear":
+		if r.Factor <= 0 {
+			return r, fmt.Errorf("rope_scaling: factor %v must be more than 0", r.Factor)
+		}
+	case "llama3":
+		if r.Factor <= 0 || r.Low <= 0 || r.High <= r.Low || r.OriginalContext <= 0 {
+			return r, fmt.Errorf("rope_scaling: llama3 needs factor, low_freq_factor < high_freq_factor and original_max_position_embeddings")
+		}
+	default:
+		return r, fmt.Errorf("rope_scaling %q is not supported; linear and llama3 are", r.Scaling)
+	}
+	return r, nil
+}
+
+// largest bounds every size, so that no product of two overflows.
+const largest = 1 << 24
+
+func (c Config) check() error {
+	for _, s := range []struct {
+		name string
+		n    int
+	}{
+		{"vocab_size", c.Vocab}, {"hidden_size", c.Hidden}, {"intermediate_size", c.Intermediate},
+		{"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads},
+		{"head_dim", c.HeadDim}, {"max_position_embeddings", c.ContextTokens},
+	} {
+		if s.n < 1 || s.n > largest {
+			return fmt.Errorf("%s is %d; it must be between 1 and %d", s.name, s.n, largest)
+		}
+	}
+	switch {
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("num_attention_heads %d is no multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
+	case c.HeadDim%2 != 0:
+		return fmt.Errorf("head_dim %d is odd; rotary embeddings need pairs", c.HeadDim)
+	case c.Heads*c.HeadDim > largest:
+		return fmt.Errorf("num_attention_heads %d times head_dim %d is too large", c.Heads, c.HeadDim)
+	case c.Window < 0:
+		return fmt.Errorf("sliding_window is %d; it must be positive, or null", c.Window)
+	case !(c.Eps > 0 && c.Eps < 1):
+		return fmt.Errorf("rms_norm_eps is %v; it must be between 0 and 1", c.Eps)
+	}
+	for _, id := range c.EOS {
+		if int(id) >= c.Vocab {
+			return fmt.Errorf("eos_token_id %d is outside the vocabulary of %d", id, c.Vocab)
+		}
+	}
+	return nil
+}
+
+// tokenIDs reads null, a number or a list of numbers.
+func tokenIDs(raw json.RawMessage) ([]uint32, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var one uint32
+	if json.Unmarshal(raw, &one) == nil {
+		return []uint32{one}, nil
+	}
+	var many []uint32
+	if err := json.Unmarshal(raw, &many); err != nil {
+		return nil, fmt.Errorf("eos_token_id: %s is no token id", raw)
+	}
+	return many, nil
+}
+
+// KVTokenBytes is the memory of one token's keys and values, kept as F32.
+func (c Config) KVTokenBytes() int64 { return spec.KVTokenBytes(c.Layers, c.KVHeads, c.HeadDim, 4) }
+
+// InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the Llama 3.1 release: long
+// wavelengths are divided by the factor, short ones are kept, those between are interpolated.
+func (r Rope) InvFreq(headDim int) []float32 {
+	freq := make([]float32, headDim/2)
+	for j := range freq {
+		f := math.Pow(r.Theta, -2*float64(j)/float64(headDim))
+		switch r.Scaling {
+		case "linear":
+			f /= r.Factor
+		case "llama3":
+			f = r.llama3(f)
+		}
+		freq[j] = float32(f)
+	}
+	return freq
+}
+
+func (r Rope) llama3(f float64) float64 {
+	wavelength := 2 * math.Pi / f
+	original := float64(r.OriginalContext)
+	switch {
+	case wavelength < original/r.High:
+		return f
+	case wavelength > original/r.Low:
+		return f / r.Factor
+	}
+	smooth := (original/wavelength - r.Low) / (r.High - r.Low)
+	return (1-smooth)*f/r.Factor + smooth*f
+}

@@ -1,0 +1,188 @@
+package llama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"troupe/core/sample"
+	"troupe/cuda"
+	"troupe/engine"
+)
+
+// llama is an engine. Its workspace is allocated once, for the largest step.
+type llama struct {
+	*Weights
+	arena  engine.Arena
+	limits engine.Limits
+	width  int // of a block table
+
+	stream    cuda.Stream
+	workspace cuda.Ptr
+	staging   cuda.HostMemory // what a step sends in
+	logits    cuda.HostMemory // what it brings back
+	at        addresses
+}
+
+// addresses are the parts of the workspace. R is limits.StepTokens, S is limits.MaxSequences.
+type addresses struct {
+	inputs  cuda.Ptr // I32, all of a step's integers; see input
+	invFreq cuda.Ptr // F32 [HeadDim/2]
+	x, norm cuda.Ptr // F32 [R, Hidden]
+	q, out  cuda.Ptr // F32 [R, Heads*HeadDim]
+	k, v    cuda.Ptr // F32 [R, KVHeads*HeadDim]
+	gate    cuda.Ptr // F32 [R, Intermediate]
+	up      cuda.Ptr // F32 [R, Intermediate]
+	last    cuda.Ptr // F32 [S, Hidden]
+	logits  cuda.Ptr // F32 [S, Vocab]
+}
+
+// Integers of a step: per row its token, position, sequence and KV slot; per sequence the row that samples and its table.
+const rowInts = 4
+
+func (c Config) rowBytes() int64 {
+	floats := 2*c.Hidden + 2*c.Heads*c.HeadDim + 2*c.KVHeads*c.HeadDim + 2*c.Intermediate
+	return 4 * int64(floats+rowInts)
+}
+
+// logitsBytes counts a block table at one token a block, the longest there can be.
+func (c Config) logitsBytes() int64 { return 4 * int64(c.Hidden+c.Vocab+1+c.ContextTokens) }
+
+// Open implements engine.Weights.
+func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engine, err error) {
+	e := &llama{Weights: w, arena: arena, limits: limits, width: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if e.stream, err = w.device.NewStream("step"); err != nil {
+		return nil, err
+	}
+	ints := rowInts*limits.StepTokens + limits.MaxSequences*(1+e.width)
+	if e.staging, err = w.device.AllocHost(4 * int64(max(ints, w.HeadDim/2))); err != nil {
+		return nil, err
+	}
+	if e.logits, err = w.device.AllocHost(4 * int64(limits.MaxSequences*w.Vocab)); err != nil {
+		return nil, err
+	}
+	if err = e.allocate(ints); err != nil {
+		return nil, err
+	}
+	copy(floats(e.staging.Bytes()), w.Rope.InvFreq(w.HeadDim))
+	if err = e.stream.CopyIn(e.at.invFreq, e.staging.Bytes()[:4*w.HeadDim/2]); err != nil {
+		return nil, err
+	}
+	return e, e.stream.Sync()
+}
+
+// allocate takes the workspace and divides it.
+func (e *llama) allocate(ints int) error {
+	rows, seqs := e.limits.StepTokens, e.limits.MaxSequences
+	parts := []struct {
+		at   *cuda.Ptr
+		n    int // elements of 4 bytes
+		base int64
+	}{
+		{at: &e.at.inputs, n: ints}, {at: &e.at.invFreq, n: e.HeadDim / 2},
+		{at: &e.at.x, n: rows * e.Hidden}, {at: &e.at.norm, n: rows * e.Hidden},
+		{at: &e.at.q, n: rows * e.Heads * e.HeadDim}, {at: &e.at.out, n: rows * e.Heads * e.HeadDim},
+		{at: &e.at.k, n: rows * e.KVHeads * e.HeadDim}, {at: &e.at.v, n: rows * e.KVHeads * e.HeadDim},
+		{at: &e.at.gate, n: rows * e.Intermediate}, {at: &e.at.up, n: rows * e.Intermediate},
+		{at: &e.at.last, n: seqs * e.Hidden}, {at: &e.at.logits, n: seqs * e.Vocab},
+	}
+	var size int64
+	for i := range parts {
+		parts[i].base = size
+		size += (4*int64(parts[i].n) + align - 1) / align * align
+	}
+	base, err := e.device.Alloc(size)
+	if err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	e.workspace = base
+	for _, p := range parts {
+		*p.at = base.Offset(p.base)
+	}
+	return nil
+}
+
+// Close implements engine.Engine.
+func (e *llama) Close() error {
+	var errs []error
+	if e.stream != nil {
+		errs = append(errs, e.stream.Close())
+	}
+	if e.workspace != 0 {
+		errs = append(errs, e.device.Free(e.workspace))
+	}
+	for _, m := range []cuda.HostMemory{e.staging, e.logits} {
+		if m != nil {
+			errs = append(errs, m.Free())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Step implements engine.Engine.
+func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := e.check(batch); err != nil {
+		return nil, err
+	}
+	in := e.input(batch)
+	if err := e.forward(in); err != nil {
+		return nil, err
+	}
+	tokens := make([]sample.Token, 0, in.samples)
+	logits := floats(e.logits.Bytes())
+	for _, s := range batch {
+		if s.Sample {
+			row := logits[len(tokens)*e.Vocab : (len(tokens)+1)*e.Vocab]
+			tokens = append(tokens, sample.Choose(row, s.Sampling, s.Prompt, s.Output, s.Position+len(s.Tokens)))
+		}
+	}
+	return tokens, nil
+}
+
+// check refuses a batch that would read or write where it must not.
+func (e *llama) check(batch []engine.Sequence) error {
+	rows := 0
+	if len(batch) > e.limits.MaxSequences {
+		return fmt.Errorf("llama: %d sequences in a step for %d", len(batch), e.limits.MaxSequences)
+	}
+	for i, s := range batch {
+		end := s.Position + len(s.Tokens)
+		rows += len(s.Tokens)
+		switch {
+		case len(s.Tokens) == 0 || s.Position < 0 || end > e.ContextTokens:
+			return fmt.Errorf("llama: sequence %d has positions [%d, %d) of %d", i, s.Position, end, e.ContextTokens)
+		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.width:
+			return fmt.Errorf("llama: sequence %d has %d blocks for %d tokens", i, len(s.Blocks), end)
+		case rows > e.limits.StepTokens:
+			return fmt.Errorf("llama: more than %d tokens in a step", e.limits.StepTokens)
+		}
+		for _, b := range s.Blocks {
+			if b < 0 || int(b) >= e.arena.Blocks {
+				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks)
+			}
+		}
+		for _, t := range s.Tokens {
+			if int(t) >= e.Vocab {
+				return fmt.Errorf("llama: sequence %d has token %d of %d", i, t, e.Vocab)
+			}
+		}
+	}
+	return nil
+}
+
+func floats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+func integers(b []byte) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}

@@ -1,0 +1,151 @@
+package llama
+
+import (
+	"math"
+
+	"troupe/cuda"
+	"troupe/cuda/kernels"
+	"troupe/engine"
+)
+
+// input is where a step's integers are, in device memory.
+type input struct {
+	tokens, positions, rows, slots cuda.Ptr // I32 [n]
+	tables                         cuda.Ptr // I32 [sequences, width]
+	last                           cuda.Ptr // I32 [samples]: the rows whose logits are wanted
+	n, samples                     int
+	ints                           int // all of them
+}
+
+// input writes a step's integers to the staging memory.
+func (e *llama) input(batch []engine.Sequence) input {
+	var in input
+	for _, s := range batch {
+		in.n += len(s.Tokens)
+		if s.Sample {
+			in.samples++
+		}
+	}
+	all := integers(e.staging.Bytes())
+	take := func(n int) ([]int32, cuda.Ptr) {
+		part := all[in.ints : in.ints+n]
+		at := e.at.inputs.Offset(4 * int64(in.ints))
+		in.ints += n
+		return part, at
+	}
+	var tokens, positions, rows, slots, tables, last []int32
+	tokens, in.tokens = take(in.n)
+	positions, in.positions = take(in.n)
+	rows, in.rows = take(in.n)
+	slots, in.slots = take(in.n)
+	tables, in.tables = take(len(batch) * e.width)
+	last, in.last = take(in.samples)
+	row, samples := 0, 0
+	for i, s := range batch {
+		copy(tables[i*e.width:(i+1)*e.width], s.Blocks)
+		for j, t := range s.Tokens {
+			p := s.Position + j
+			tokens[row], positions[row], rows[row] = int32(t), int32(p), int32(i)
+			slots[row] = s.Blocks[p/e.arena.BlockTokens]*int32(e.arena.BlockTokens) + int32(p%e.arena.BlockTokens)
+			row++
+		}
+		if s.Sample {
+			last[samples] = int32(row - 1)
+			samples++
+		}
+	}
+	return in
+}
+
+// launcher gives work to a stream until the first error.
+type launcher struct {
+	stream cuda.Stream
+	err    error
+}
+
+func (l *launcher) launch(op cuda.Op) {
+	if l.err == nil {
+		l.err = l.stream.Launch(op)
+	}
+}
+
+// forward computes the logits of the rows that sample and waits for them.
+func (e *llama) forward(in input) error {
+	if err := e.stream.CopyIn(e.at.inputs, e.staging.Bytes()[:4*in.ints]); err != nil {
+		return err
+	}
+	l := &launcher{stream: e.stream}
+	n, hidden := int32(in.n), int32(e.Hidden)
+	l.launch(kernels.Embed{
+		Out: e.at.x, Table: e.embed, Tokens: in.tokens, N: n, Dim: hidden, Vocab: int32(e.Vocab), DType: e.dtype,
+	})
+	for i := range e.layers {
+		e.attention(l, &e.layers[i], i, in)
+		e.mlp(l, &e.layers[i], n)
+	}
+	if in.samples > 0 {
+		s := int32(in.samples)
+		l.launch(kernels.GatherRows{Out: e.at.last, In: e.at.x, Index: in.last, N: s, Dim: hidden, InRows: n})
+		e.normalise(l, e.at.last, e.at.last, e.norm, s)
+		e.project(l, e.at.logits, e.at.last, linear{weight: e.head}, s, e.Vocab, e.Hidden, false)
+	}
+	if l.err != nil {
+		return l.err
+	}
+	if in.samples > 0 {
+		if err := e.stream.CopyOut(e.logits.Bytes()[:4*in.samples*e.Vocab], e.at.logits); err != nil {
+			return err
+		}
+	}
+	return e.stream.Sync()
+}
+
+// attention adds a layer's attention to x.
+func (e *llama) attention(l *launcher, w *layer, index int, in input) {
+	n, q, kv := int32(in.n), e.Heads*e.HeadDim, e.KVHeads*e.HeadDim
+	e.normalise(l, e.at.norm, e.at.x, w.attentionNorm, n)
+	e.project(l, e.at.q, e.at.norm, w.q, n, q, e.Hidden, false)
+	e.project(l, e.at.k, e.at.norm, w.k, n, kv, e.Hidden, false)
+	e.project(l, e.at.v, e.at.norm, w.v, n, kv, e.Hidden, false)
+	rope := kernels.Rope{Positions: in.positions, InvFreq: e.at.invFreq, N: n, HeadDim: int32(e.HeadDim)}
+	rope.X, rope.Heads = e.at.q, int32(e.Heads)
+	l.launch(rope)
+	rope.X, rope.Heads = e.at.k, int32(e.KVHeads)
+	l.launch(rope)
+	layout := e.kvLayout(index)
+	l.launch(kernels.StoreKV{K: e.at.k, V: e.at.v, Slots: in.slots, N: n, KV: layout})
+	l.launch(kernels.Attention{
+		Out: e.at.out, Q: e.at.q, Rows: in.rows, Positions: in.positions, Tables: in.tables, TableWidth: int32(e.width), N: n,
+		Heads: int32(e.Heads), Window: int32(e.Window), Scale: float32(1 / math.Sqrt(float64(e.HeadDim))), KV: layout,
+	})
+	e.project(l, e.at.x, e.at.out, w.o, n, e.Hidden, q, true)
+}
+
+// mlp adds a layer's gated feed-forward to x.
+func (e *llama) mlp(l *launcher, w *layer, n int32) {
+	e.normalise(l, e.at.norm, e.at.x, w.mlpNorm, n)
+	e.project(l, e.at.gate, e.at.norm, w.gate, n, e.Intermediate, e.Hidden, false)
+	e.project(l, e.at.up, e.at.norm, w.up, n, e.Intermediate, e.Hidden, false)
+	l.launch(kernels.SiluMul{Out: e.at.gate, Gate: e.at.gate, Up: e.at.up, N: n * int32(e.Intermediate)})
+	e.project(l, e.at.x, e.at.gate, w.down, n, e.Hidden, e.Intermediate, true)
+}
+
+func (e *llama) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) {
+	l.launch(kernels.RMSNorm{Out: out, In: in, Weight: weight, N: n, Dim: int32(e.Hidden), Eps: float32(e.Eps)})
+}
+
+// project multiplies rows [m, k] by a weight [n, k].
+func (e *llama) project(l *launcher, out, in cuda.Ptr, w linear, m int32, n, k int, accumulate bool) {
+	l.launch(kernels.MatMul{
+		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(n), K: int32(k), DType: e.dtype, Accumulate: accumulate,
+	})
+}
+
+// kvLayout is where a layer's keys and values are: a block holds all layers, of each first the keys.
+func (e *llama) kvLayout(layer int) kernels.KVLayout {
+	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
+	return kernels.KVLayout{
+		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer), ValueOffset: 2*half*int64(layer) + half,
+		Blocks: int32(e.arena.Blocks), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
+	}
+}

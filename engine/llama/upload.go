@@ -1,0 +1,132 @@
+package llama
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"troupe/cuda"
+	"troupe/cuda/kernels"
+	"troupe/engine/safetensors"
+)
+
+// chunk is how many elements are read, converted and copied at once.
+const chunk = 1 << 20
+
+func folder(path string) (map[string]safetensors.Tensor, error) {
+	found, err := safetensors.Folder(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
+	}
+	return found, err
+}
+
+// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
+func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed) (err error) {
+	stream, err := device.NewStream("load")
+	if err != nil {
+		return err
+	}
+	u := &uploader{stream: stream, raw: make([]byte, 4*chunk)}
+	defer func() { err = errors.Join(err, u.close()) }()
+	for i := range u.staging {
+		if u.staging[i].memory, err = device.AllocHost(4 * chunk); err != nil {
+			return err
+		}
+	}
+	for _, t := range tensors {
+		if err := u.tensor(ctx, t, base.Offset(t.offset)); err != nil {
+			return fmt.Errorf("tensor %s: %w", t.name, err)
+		}
+	}
+	return stream.Sync()
+}
+
+type uploader struct {
+	stream  cuda.Stream
+	raw     []byte
+	staging [2]struct {
+		memory cuda.HostMemory
+		copied cuda.Event // the last copy out of it
+	}
+	turn int
+}
+
+func (u *uploader) close() error {
+	errs := []error{u.stream.Close()}
+	for _, s := range u.staging {
+		if s.memory != nil {
+			errs = append(errs, s.memory.Free())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr) error {
+	r, err := t.source.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for left := t.source.Elements(); left > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(left, chunk)
+		if err := u.piece(r, t, to, n); err != nil {
+			return err
+		}
+		left -= n
+		to = to.Offset(n * t.dtype.Bytes())
+	}
+	return nil
+}
+
+// piece reads n elements, converts them and starts their copy.
+func (u *uploader) piece(r io.Reader, t placed, to cuda.Ptr, n int64) error {
+	raw := u.raw[:n*t.source.DType.Bytes()]
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return err
+	}
+	s := &u.staging[u.turn]
+	u.turn = 1 - u.turn
+	if s.copied != nil {
+		if err := s.copied.Sync(); err != nil {
+			return err
+		}
+	}
+	out := s.memory.Bytes()[:n*t.dtype.Bytes()]
+	if err := convert(out, t.dtype, raw, t.source.DType); err != nil {
+		return err
+	}
+	if err := u.stream.CopyIn(to, out); err != nil {
+		return err
+	}
+	var err error
+	s.copied, err = u.stream.Record()
+	return err
+}
+
+// convert changes the type of little-endian elements.
+func convert(out []byte, to cuda.DType, in []byte, from cuda.DType) error {
+	if to == from {
+		copy(out, in)
+		return nil
+	}
+	if to != cuda.F32 {
+		return fmt.Errorf("%s weights can not be converted to %s", from, to)
+	}
+	for i := 0; i < len(in); i += 2 {
+		h := binary.LittleEndian.Uint16(in[i:])
+		bits := uint32(h) << 16 // BF16 is the upper half of F32
+		if from == cuda.F16 {
+			bits = math.Float32bits(kernels.F16ToF32(h))
+		}
+		binary.LittleEndian.PutUint32(out[2*i:], bits)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+
+	"troupe/cuda"
+	"troupe/engine"
+)
+
+// Format loads models of the Llama family. It implements engine.Format.
+type Format struct{}
+
+// Weights are a model in device memory, in one allocation.
+type Weights struct {
+	Config
+	facts  engine.Facts
+	device cuda.Device
+	base   cuda.Ptr
+	dtype  cuda.DType // of the matrices
+
+	embed, norm, head cuda.Ptr
+	layers            []layer
+}
+
+type layer struct {
+	attentionNorm, mlpNorm     cuda.Ptr
+	q, k, v, o, gate, up, down linear
+}
+
+// linear is a projection; bias is 0 where it has none.
+type linear struct{ weight, bias cuda.Ptr }
+
+// Inspect implements engine.Format.
+func (Format) Inspect(path string, device cuda.Info) (engine.Facts, error) {
+	_, _, facts, err := inspect(path, device)
+	return facts, err
+}
+
+// inspect reads config and headers.
+func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, error) {
+	c, err := ReadConfig(path)
+	if err != nil {
+		return c, nil, engine.Facts{}, err
+	}
+	found, err := folder(path)
+	if err != nil {
+		return c, nil, engine.Facts{}, err
+	}
+	tensors := layout(c, device.Weights)
+	size, err := match(path, tensors, found)
+	if err != nil {
+		return c, nil, engine.Facts{}, err
+	}
+	facts := engine.Facts{
+		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
+		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(),
+	}
+	for _, t := range tensors {
+		facts.Parameters += t.source.Elements()
+	}
+	return c, tensors, facts, nil
+}
+
+// Load implements engine.Format.
+func (Format) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
+	c, tensors, facts, err := inspect(path, device.Info())
+	if err != nil {
+		return nil, err
+	}
+	base, err := device.Alloc(facts.WeightBytes)
+	if err != nil {
+		return nil, fmt.Errorf("weights of %s: %w", path, err)
+	}
+	w := &Weights{Config: c, facts: facts, device: device, base: base, dtype: device.Info().Weights, layers: make([]layer, c.Layers)}
+	if err := upload(ctx, device, base, tensors); err != nil {
+		_ = device.Free(base) // the upload's error is the one to tell
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, t := range tensors {
+		t.set(w, base.Offset(t.offset))
+	}
+	return w, nil
+}
+
+// Facts implements engine.Weights.
+func (w *Weights) Facts() engine.Facts { return w.facts }
+
+// Free implements engine.Weights.
+func (w *Weights) Free() error { return w.device.Free(w.base) }
