@@ -473,7 +473,7 @@ func (x *ListDeployments) GetRequestId() string {
 
 type ListDeploymentsResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployments   []*DeploymentStatus    `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,11 +508,57 @@ func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ListDeploymentsResult) GetDeployments() []*DeploymentStatus {
+func (x *ListDeploymentsResult) GetNames() []string {
 	if x != nil {
-		return x.Deployments
+		return x.Names
 	}
 	return nil
+}
+
+// GetDesired (query, from a deployment to its group): what am I to be? Answered by ApplyDeployment or
+// RemoveDeployment.
+type GetDesired struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDesired) Reset() {
+	*x = GetDesired{}
+	mi := &file_messages_deployment_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDesired) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDesired) ProtoMessage() {}
+
+func (x *GetDesired) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDesired.ProtoReflect.Descriptor instead.
+func (*GetDesired) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetDesired) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 var File_messages_deployment_proto protoreflect.FileDescriptor
@@ -552,9 +598,12 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\breplicas\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\"0\n" +
 	"\x0fListDeployments\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"V\n" +
-	"\x15ListDeploymentsResult\x12=\n" +
-	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments*\xc8\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +
+	"\x15ListDeploymentsResult\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\" \n" +
+	"\n" +
+	"GetDesired\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\xc8\x01\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18DEPLOYMENT_STATE_PENDING\x10\x01\x12\x1a\n" +
@@ -576,7 +625,7 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_messages_deployment_proto_goTypes = []any{
 	(DeploymentState)(0),          // 0: troupe.v1.DeploymentState
 	(*DeploymentSpec)(nil),        // 1: troupe.v1.DeploymentSpec
@@ -586,21 +635,21 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*DeploymentStatus)(nil),      // 5: troupe.v1.DeploymentStatus
 	(*ListDeployments)(nil),       // 6: troupe.v1.ListDeployments
 	(*ListDeploymentsResult)(nil), // 7: troupe.v1.ListDeploymentsResult
-	(PriorityClass)(0),            // 8: troupe.v1.PriorityClass
-	(*ReplicaStatus)(nil),         // 9: troupe.v1.ReplicaStatus
+	(*GetDesired)(nil),            // 8: troupe.v1.GetDesired
+	(PriorityClass)(0),            // 9: troupe.v1.PriorityClass
+	(*ReplicaStatus)(nil),         // 10: troupe.v1.ReplicaStatus
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	8, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	1, // 1: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
-	1, // 2: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
-	0, // 3: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	9, // 4: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	5, // 5: troupe.v1.ListDeploymentsResult.deployments:type_name -> troupe.v1.DeploymentStatus
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	9,  // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	1,  // 1: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
+	1,  // 2: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
+	0,  // 3: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
+	10, // 4: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }
@@ -616,7 +665,7 @@ func file_messages_deployment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -95,6 +95,7 @@ type LoadModel struct {
 	BlockTokens   uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens in a KV block
 	KvBlocks      uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as sequences of full length could use, within half of what is free
 	MaxSequences  uint32                 `protobuf:"varint,6,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`
+	StepTokens    uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"` // with max_sequences, the size of the engine's workspace
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,6 +168,13 @@ func (x *LoadModel) GetKvBlocks() uint32 {
 func (x *LoadModel) GetMaxSequences() uint32 {
 	if x != nil {
 		return x.MaxSequences
+	}
+	return 0
+}
+
+func (x *LoadModel) GetStepTokens() uint32 {
+	if x != nil {
+		return x.StepTokens
 	}
 	return 0
 }
@@ -867,7 +875,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15messages/common.proto\"\xb9\x01\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15messages/common.proto\"\xda\x01\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -875,7 +883,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12!\n" +
 	"\fblock_tokens\x18\x04 \x01(\rR\vblockTokens\x12\x1b\n" +
 	"\tkv_blocks\x18\x05 \x01(\rR\bkvBlocks\x12#\n" +
-	"\rmax_sequences\x18\x06 \x01(\rR\fmaxSequences\"\x9d\x01\n" +
+	"\rmax_sequences\x18\x06 \x01(\rR\fmaxSequences\x12\x1f\n" +
+	"\vstep_tokens\x18\a \x01(\rR\n" +
+	"stepTokens\"\x9d\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +

@@ -11,7 +11,6 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -343,6 +342,7 @@ type ReplicaStarted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	Actor         *ActorRef              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	Spec          *ReplicaSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,12 +391,18 @@ func (x *ReplicaStarted) GetActor() *ActorRef {
 	return nil
 }
 
-// StopReplica (command, to the replicas group): drain for `drain`, then stop and free the memory.
+func (x *ReplicaStarted) GetSpec() *ReplicaSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+// StopReplica (command, to the replicas group): answered when it is gone. Its memory stays leased.
 type StopReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
-	Drain         *durationpb.Duration   `protobuf:"bytes,3,opt,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -443,13 +449,6 @@ func (x *StopReplica) GetReplica() string {
 		return x.Replica
 	}
 	return ""
-}
-
-func (x *StopReplica) GetDrain() *durationpb.Duration {
-	if x != nil {
-		return x.Drain
-	}
-	return nil
 }
 
 type StopReplicaResult struct {
@@ -542,7 +541,7 @@ func (*StopReplicaResult_Stopped) isStopReplicaResult_Outcome() {}
 
 func (*StopReplicaResult_Refused) isStopReplicaResult_Outcome() {}
 
-// ReplicaStopped (event): it is gone, and so are its leases.
+// ReplicaStopped: it is gone.
 type ReplicaStopped struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
@@ -730,6 +729,103 @@ func (*RestartReplicaResult_Started) isRestartReplicaResult_Outcome() {}
 
 func (*RestartReplicaResult_Refused) isRestartReplicaResult_Outcome() {}
 
+// ListReplicas (query, to the replicas group).
+type ListReplicas struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReplicas) Reset() {
+	*x = ListReplicas{}
+	mi := &file_messages_replica_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReplicas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReplicas) ProtoMessage() {}
+
+func (x *ListReplicas) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReplicas.ProtoReflect.Descriptor instead.
+func (*ListReplicas) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListReplicas) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ListReplicas) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type ListReplicasResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replicas      []*ReplicaStarted      `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReplicasResult) Reset() {
+	*x = ListReplicasResult{}
+	mi := &file_messages_replica_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReplicasResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReplicasResult) ProtoMessage() {}
+
+func (x *ListReplicasResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReplicasResult.ProtoReflect.Descriptor instead.
+func (*ListReplicasResult) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListReplicasResult) GetReplicas() []*ReplicaStarted {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
 // ReplicaChanged (event, to the deployment): sent at every change of state, and when load changes much.
 type ReplicaChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -741,7 +837,7 @@ type ReplicaChanged struct {
 
 func (x *ReplicaChanged) Reset() {
 	*x = ReplicaChanged{}
-	mi := &file_messages_replica_proto_msgTypes[9]
+	mi := &file_messages_replica_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +849,7 @@ func (x *ReplicaChanged) String() string {
 func (*ReplicaChanged) ProtoMessage() {}
 
 func (x *ReplicaChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[9]
+	mi := &file_messages_replica_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +862,7 @@ func (x *ReplicaChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaChanged.ProtoReflect.Descriptor instead.
 func (*ReplicaChanged) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{9}
+	return file_messages_replica_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReplicaChanged) GetStatus() *ReplicaStatus {
@@ -793,7 +889,7 @@ type DrainReplica struct {
 
 func (x *DrainReplica) Reset() {
 	*x = DrainReplica{}
-	mi := &file_messages_replica_proto_msgTypes[10]
+	mi := &file_messages_replica_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +901,7 @@ func (x *DrainReplica) String() string {
 func (*DrainReplica) ProtoMessage() {}
 
 func (x *DrainReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[10]
+	mi := &file_messages_replica_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +914,7 @@ func (x *DrainReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReplica.ProtoReflect.Descriptor instead.
 func (*DrainReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{10}
+	return file_messages_replica_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainReplica) GetRequestId() string {
@@ -838,7 +934,7 @@ type ReplicaDrained struct {
 
 func (x *ReplicaDrained) Reset() {
 	*x = ReplicaDrained{}
-	mi := &file_messages_replica_proto_msgTypes[11]
+	mi := &file_messages_replica_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +946,7 @@ func (x *ReplicaDrained) String() string {
 func (*ReplicaDrained) ProtoMessage() {}
 
 func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[11]
+	mi := &file_messages_replica_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +959,7 @@ func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaDrained.ProtoReflect.Descriptor instead.
 func (*ReplicaDrained) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{11}
+	return file_messages_replica_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplicaDrained) GetReplica() string {
@@ -883,7 +979,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[12]
+	mi := &file_messages_replica_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +991,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[12]
+	mi := &file_messages_replica_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1004,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{12}
+	return file_messages_replica_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -945,7 +1041,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[13]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1053,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[13]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1066,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{13}
+	return file_messages_replica_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -1109,7 +1205,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1217,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1230,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{14}
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1155,7 +1251,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1263,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1276,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{15}
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1214,7 +1310,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1322,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1335,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -1313,7 +1409,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1421,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1434,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -1405,7 +1501,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1513,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1526,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -1450,7 +1546,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1558,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1571,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -1496,7 +1592,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x84\x02\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x84\x02\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1521,15 +1617,15 @@ const file_messages_replica_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
 	"\astarted\x18\x02 \x01(\v2\x19.troupe.v1.ReplicaStartedH\x00R\astarted\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"U\n" +
+	"\aoutcome\"\x81\x01\n" +
 	"\x0eReplicaStarted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
-	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\"w\n" +
+	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12*\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.troupe.v1.ReplicaSpecR\x04spec\"F\n" +
 	"\vStopReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
-	"\areplica\x18\x02 \x01(\tR\areplica\x12/\n" +
-	"\x05drain\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05drain\"\xa4\x01\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\"\xa4\x01\n" +
 	"\x11StopReplicaResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -1547,7 +1643,13 @@ const file_messages_replica_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
 	"\astarted\x18\x02 \x01(\v2\x19.troupe.v1.ReplicaStartedH\x00R\astarted\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"p\n" +
+	"\aoutcome\"C\n" +
+	"\fListReplicas\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"K\n" +
+	"\x12ListReplicasResult\x125\n" +
+	"\breplicas\x18\x01 \x03(\v2\x19.troupe.v1.ReplicaStartedR\breplicas\"p\n" +
 	"\x0eReplicaChanged\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12,\n" +
 	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\"-\n" +
@@ -1626,7 +1728,7 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
@@ -1638,51 +1740,53 @@ var file_messages_replica_proto_goTypes = []any{
 	(*ReplicaStopped)(nil),       // 7: troupe.v1.ReplicaStopped
 	(*RestartReplica)(nil),       // 8: troupe.v1.RestartReplica
 	(*RestartReplicaResult)(nil), // 9: troupe.v1.RestartReplicaResult
-	(*ReplicaChanged)(nil),       // 10: troupe.v1.ReplicaChanged
-	(*DrainReplica)(nil),         // 11: troupe.v1.DrainReplica
-	(*ReplicaDrained)(nil),       // 12: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 13: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 14: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 15: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 16: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 17: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 18: troupe.v1.RunStepResult
-	(*StepDone)(nil),             // 19: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 20: troupe.v1.SampledToken
-	(*ActorRef)(nil),             // 21: troupe.v1.ActorRef
-	(*Refused)(nil),              // 22: troupe.v1.Refused
-	(*durationpb.Duration)(nil),  // 23: google.protobuf.Duration
-	(*SwitchMetrics)(nil),        // 24: troupe.v1.SwitchMetrics
-	(*SamplingParams)(nil),       // 25: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 26: troupe.v1.TokenLogprobs
+	(*ListReplicas)(nil),         // 10: troupe.v1.ListReplicas
+	(*ListReplicasResult)(nil),   // 11: troupe.v1.ListReplicasResult
+	(*ReplicaChanged)(nil),       // 12: troupe.v1.ReplicaChanged
+	(*DrainReplica)(nil),         // 13: troupe.v1.DrainReplica
+	(*ReplicaDrained)(nil),       // 14: troupe.v1.ReplicaDrained
+	(*GetReplica)(nil),           // 15: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),        // 16: troupe.v1.ReplicaStatus
+	(*EngineReady)(nil),          // 17: troupe.v1.EngineReady
+	(*RunStep)(nil),              // 18: troupe.v1.RunStep
+	(*StepSequence)(nil),         // 19: troupe.v1.StepSequence
+	(*RunStepResult)(nil),        // 20: troupe.v1.RunStepResult
+	(*StepDone)(nil),             // 21: troupe.v1.StepDone
+	(*SampledToken)(nil),         // 22: troupe.v1.SampledToken
+	(*ActorRef)(nil),             // 23: troupe.v1.ActorRef
+	(*Refused)(nil),              // 24: troupe.v1.Refused
+	(*SwitchMetrics)(nil),        // 25: troupe.v1.SwitchMetrics
+	(*SamplingParams)(nil),       // 26: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 27: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
 	1,  // 0: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	21, // 1: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	23, // 1: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 2: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	22, // 3: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	21, // 4: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
-	23, // 5: troupe.v1.StopReplica.drain:type_name -> google.protobuf.Duration
+	24, // 3: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	23, // 4: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	1,  // 5: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
 	7,  // 6: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	22, // 7: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	24, // 7: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 8: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	22, // 9: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	14, // 10: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	22, // 11: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	0,  // 12: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	21, // 13: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	24, // 14: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	17, // 15: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	25, // 16: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	19, // 17: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	22, // 18: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	20, // 19: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	26, // 20: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	24, // 9: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	4,  // 10: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
+	16, // 11: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	24, // 12: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	0,  // 13: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	23, // 14: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	25, // 15: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	19, // 16: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	26, // 17: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	21, // 18: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	24, // 19: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 20: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	27, // 21: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -1705,7 +1809,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[17].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[19].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 	}
@@ -1715,7 +1819,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,7 +7,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
-	"troupe/actors/supervise"
 	"troupe/core/hbm"
 	"troupe/cuda"
 	"troupe/engine"
@@ -118,7 +117,7 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
-		if short := d.lease(m); short != nil {
+		if short := d.lease(m.Lease, m.Facts, m.Limits, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
 			panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
 		}
 	}
@@ -129,21 +128,19 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.hbm = pid
 }
 
-// lease writes a model that is on the device into the ledger.
-func (d *device) lease(m engine.Loaded) *hbm.Shortage {
-	kv := int64(m.KVBlocks) * m.KVBlockBytes
-	if _, short := d.ledger.Lease(m.Lease, kindWeights, m.Bytes-kv); short != nil {
-		return short
+// lease writes a model into the ledger: all of it, or nothing.
+func (d *device) lease(owner string, facts engine.Facts, limits engine.Limits, kv int64) *hbm.Shortage {
+	for _, part := range []struct {
+		kind  string
+		bytes int64
+	}{{"weights", facts.WeightBytes}, {"workspace", facts.WorkspaceBytes(limits)}, {"kv", kv}} {
+		if _, short := d.ledger.Lease(owner, part.kind, part.bytes); short != nil {
+			d.ledger.Release(owner)
+			return short
+		}
 	}
-	_, short := d.ledger.Lease(m.Lease, kindKV, kv)
-	return short
+	return nil
 }
-
-// Kinds of lease in the ledger.
-const (
-	kindWeights = "weights"
-	kindKV      = "kv"
-)
 
 func (d *device) state() messages.GpuState {
 	switch {

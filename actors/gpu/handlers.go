@@ -64,36 +64,37 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 		d.refuse(ctx, msg.lease, messages.Reason_REASON_LOAD_FAILED, msg.err.Error())
 		return
 	}
-	blocks, blockTokens, short := d.reserve(l.command, msg.facts)
+	load, short := d.reserve(l.command, msg.facts)
 	if short != "" {
-		d.refuse(ctx, msg.lease, messages.Reason_REASON_NO_MEMORY, short)
+		d.refuse(ctx, msg.lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short)
 		return
 	}
 	models, incarnation := d.Models, d.incarnation
-	load := engine.LoadSpec{Lease: msg.lease, Path: l.command.GetPath(), BlockTokens: blockTokens, KVBlocks: blocks}
 	supervise.Job(ctx, d.life,
 		func(life context.Context) (engine.Loaded, error) { return models.Load(life, load) },
 		func(m engine.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
 }
 
-// reserve leases pages for a model's weights and KV blocks, or says in words what is missing.
-func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (blocks, blockTokens int, short string) {
-	blockTokens = int(msg.GetBlockTokens())
-	blockBytes := facts.KVTokenBytes * int64(blockTokens)
+// reserve leases pages for a model, its workspace and its KV blocks, or says in words what is missing.
+func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engine.LoadSpec, short string) {
+	load = engine.LoadSpec{
+		Lease: msg.GetLease(), Path: msg.GetPath(), BlockTokens: int(msg.GetBlockTokens()),
+		Limits: engine.Limits{StepTokens: int(msg.GetStepTokens()), MaxSequences: int(msg.GetMaxSequences())},
+	}
+	blockBytes := facts.KVTokenBytes * int64(load.BlockTokens)
 	blocks, why := spec.KVBlocks(spec.KVRequest{
-		Free: d.ledger.Free() - pages(facts.WeightBytes), BlockBytes: blockBytes, BlockTokens: blockTokens,
-		ContextTokens: facts.ContextTokens, MaxSequences: int(msg.GetMaxSequences()), Asked: int(msg.GetKvBlocks()),
+		Free:       d.ledger.Free() - pages(facts.WeightBytes) - pages(facts.WorkspaceBytes(load.Limits)),
+		BlockBytes: blockBytes, BlockTokens: load.BlockTokens, ContextTokens: facts.ContextTokens,
+		MaxSequences: load.Limits.MaxSequences, Asked: int(msg.GetKvBlocks()),
 	})
 	if blocks == 0 {
-		return 0, 0, d.Name + ": " + why
+		return load, why
 	}
-	kv := int64(blocks) * blockBytes
-	shortage := d.lease(engine.Loaded{Lease: msg.GetLease(), Bytes: facts.WeightBytes + kv, KVBlocks: blocks, KVBlockBytes: blockBytes})
-	if shortage != nil {
-		d.ledger.Release(msg.GetLease())
-		return 0, 0, d.Name + ": " + shortage.Error()
+	load.KVBlocks = blocks
+	if shortage := d.lease(load.Lease, facts, load.Limits, int64(blocks)*blockBytes); shortage != nil {
+		return load, shortage.Error()
 	}
-	return blocks, blockTokens, ""
+	return load, ""
 }
 
 // pages rounds up to whole pages.
@@ -118,8 +119,8 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	delete(d.loading, msg.lease)
 	d.held[msg.lease] = msg.model
 	took := time.Since(l.began)
-	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Bytes).Dur("took", took).Msg("model loaded")
-	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Bytes)}
+	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).Msg("model loaded")
+	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Facts.WeightBytes)}
 	for _, a := range l.askers {
 		ctx.Send(a.replyTo, d.granted(a.requestID, msg.model, metrics, false))
 	}

@@ -140,6 +140,7 @@ func (r *replica) ask(ctx actor.Context) {
 		ctx.Request(r.GPU, &messages.LoadModel{
 			RequestId: name, Lease: name, Path: r.Spec.GetPath(), BlockTokens: r.Spec.GetBlockTokens(),
 			KvBlocks: r.Spec.GetKvBlocks(), MaxSequences: r.Spec.GetMaxSequences(),
+			StepTokens: r.Spec.GetStepTokens(),
 		})
 	case r.engine == nil:
 		ctx.Request(r.HBM, &messages.AdoptBlocks{
