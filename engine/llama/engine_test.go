@@ -211,4 +211,3 @@ func TestStepRefusesWhatItCanNotRun(t *testing.T) {
 		t.Errorf("after refusals: %v", err)
 	}
 }
-

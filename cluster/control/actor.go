@@ -1,0 +1,84 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+)
+
+// Endpoint is one more subject of the service.
+type Endpoint struct {
+	Name, Subject, Description string
+	Handler                    micro.Handler
+}
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Conn    *nats.Conn
+	Backend Backend
+	Version string // semantic, as NATS asks for
+	Node    string
+	Extra   []Endpoint
+	Timeout time.Duration // of a request; default 5 s
+	Log     zerolog.Logger
+}
+
+// Props returns the recipe for the control actor.
+func Props(cfg Config) *actor.Props {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	return actor.PropsFromProducer(func() actor.Actor { return &control{Config: cfg} })
+}
+
+type control struct {
+	Config
+	service micro.Service
+	end     context.CancelFunc
+}
+
+func (c *control) Receive(ctx actor.Context) {
+	switch ctx.Message().(type) {
+	case *actor.Started:
+		c.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		c.onEnding()
+	}
+}
+
+func (c *control) onStarted(ctx actor.Context) {
+	var life context.Context
+	life, c.end = context.WithCancel(context.Background())
+	service, err := micro.AddService(c.Conn, micro.Config{
+		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs",
+		Metadata: map[string]string{"node": c.Node},
+	})
+	if err != nil {
+		panic(err)
+	}
+	c.service = service
+	for _, e := range append(c.endpoints(life), c.Extra...) {
+		if err := service.AddEndpoint(e.Name, e.Handler, micro.WithEndpointSubject(e.Subject),
+			micro.WithEndpointMetadata(map[string]string{"description": e.Description})); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func (c *control) onEnding() {
+	c.end()
+	if c.service != nil {
+		if err := c.service.Stop(); err != nil {
+			c.Log.Warn().Err(err).Msg("control service not stopped cleanly")
+		}
+	}
+}
+
+// guarded runs a handler in a goroutine of its own: NATS calls handlers one after the other.
+func guarded(handler func(micro.Request)) micro.Handler {
+	return micro.HandlerFunc(func(r micro.Request) { go handler(r) })
+}

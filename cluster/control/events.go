@@ -1,0 +1,60 @@
+package control
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/messages"
+)
+
+// queued is how many events wait for NATS before new ones are dropped.
+const queued = 1024
+
+// Events publishes life-cycle events under troupe.v1.events.<kind>. It never blocks who tells it.
+type Events struct {
+	conn    *nats.Conn
+	node    string
+	queue   chan *messages.Event
+	dropped atomic.Uint64
+	done    sync.WaitGroup
+}
+
+// NewEvents starts a publisher; Stop ends it.
+func NewEvents(conn *nats.Conn, node string) *Events {
+	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, queued)}
+	e.done.Go(e.publish)
+	return e
+}
+
+// Publish announces an event, or drops it where too many wait.
+func (e *Events) Publish(kind, subject, detail string) {
+	event := &messages.Event{Kind: kind, Time: timestamppb.New(time.Now()), Subject: subject, Detail: detail, Node: e.node}
+	select {
+	case e.queue <- event:
+	default:
+		e.dropped.Add(1)
+	}
+}
+
+// Dropped is how many events were dropped.
+func (e *Events) Dropped() uint64 { return e.dropped.Load() }
+
+func (e *Events) publish() {
+	for event := range e.queue {
+		if body, err := Encode(event); err == nil {
+			if e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
+				e.dropped.Add(1)
+			}
+		}
+	}
+}
+
+// Stop publishes what waits and ends. Nothing may be published afterwards.
+func (e *Events) Stop() {
+	close(e.queue)
+	e.done.Wait()
+}

@@ -1,0 +1,121 @@
+// Package natsd runs a nats-server inside the node: JetStream with a file store, so that one binary is enough.
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// Config describes the server.
+type Config struct {
+	Listen   string // "127.0.0.1:4222"; port 0 takes a free one
+	StoreDir string
+	Name     string
+	Log      zerolog.Logger
+}
+
+// Server is a running nats-server.
+type Server struct{ server *server.Server }
+
+const startWithin = 10 * time.Second
+
+// Start starts a server and waits until it takes connections.
+func Start(cfg Config) (*Server, error) {
+	host, port, err := address(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if err := writable(cfg.StoreDir); err != nil {
+		return nil, err
+	}
+	s, err := server.NewServer(&server.Options{
+		ServerName: cfg.Name, Host: host, Port: port, JetStream: true, StoreDir: cfg.StoreDir,
+		NoSigs: true, NoSystemAccount: false, DontListen: false,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nats-server: %w", err)
+	}
+	s.SetLogger(&logger{cfg.Log}, false, false)
+	go s.Start()
+	if !s.ReadyForConnections(startWithin) {
+		s.Shutdown()
+		return nil, fmt.Errorf("nats-server was not ready within %s; look for an earlier log line", startWithin)
+	}
+	return &Server{s}, nil
+}
+
+// address reads host:port, with port 0 for a free one, and checks that it is free.
+func address(listen string) (string, int, error) {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("NATS can not listen on %s: %w; give another address with --nats-listen", listen, cause(err))
+	}
+	defer l.Close()
+	host, text, _ := net.SplitHostPort(listen)
+	port, err := strconv.Atoi(text)
+	if err != nil || port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// cause is the innermost error: "address already in use".
+func cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// writable makes sure that the store can be written.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("data directory %s: %w; give another with --data", dir, cause(err))
+	}
+	probe := filepath.Join(dir, ".writable")
+	if err := os.WriteFile(probe, nil, 0o644); err != nil {
+		return fmt.Errorf("data directory %s can not be written: %w; give another with --data", dir, cause(err))
+	}
+	return os.Remove(probe)
+}
+
+// URL is where clients connect.
+func (s *Server) URL() string { return s.server.ClientURL() }
+
+// Connect returns a connection within the process.
+func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append(opts, nats.InProcessServer(s.server))...)
+}
+
+// Stop ends the server and waits until its store is on disk.
+func (s *Server) Stop() {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+}
+
+// logger passes on what an operator should see: warnings and errors.
+type logger struct{ log zerolog.Logger }
+
+func (l *logger) Warnf(format string, v ...any)  { l.log.Warn().Msg(text(format, v)) }
+func (l *logger) Errorf(format string, v ...any) { l.log.Error().Msg(text(format, v)) }
+func (l *logger) Fatalf(format string, v ...any) { l.log.Error().Msg(text(format, v)) }
+func (l *logger) Noticef(string, ...any)         {}
+func (l *logger) Debugf(string, ...any)          {}
+func (l *logger) Tracef(string, ...any)          {}
+
+func text(format string, v []any) string {
+	return "nats-server: " + strings.TrimSpace(fmt.Sprintf(format, v...))
+}

@@ -1,0 +1,131 @@
+// Package store keeps the desired state in JetStream KV: the bucket `troupe`, deployments as JSON under `deployments.<name>`.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"troupe/actors/model/deployment"
+	"troupe/messages"
+)
+
+// Bucket is the name of the KV bucket.
+const Bucket = "troupe"
+
+const deployments = "deployments."
+
+// Errors that callers branch on.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrConflict = errors.New("it was changed meanwhile; read it again")
+)
+
+// Store is the desired state. It is safe for concurrent use.
+type Store struct {
+	kv  jetstream.KeyValue
+	log zerolog.Logger
+}
+
+// Open opens the bucket, and makes it where it is not there yet.
+func Open(ctx context.Context, js jetstream.JetStream, log zerolog.Logger) (*Store, error) {
+	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: Bucket, Description: "Desired state of a Troupe cluster", History: 1, Storage: jetstream.FileStorage,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("KV bucket %s: %w", Bucket, err)
+	}
+	return &Store{kv, log}, nil
+}
+
+// Put stores a deployment and returns its revision. Where ifRevision is not 0, the stored revision must be that one, else
+// ErrConflict.
+func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
+	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
+	if err != nil {
+		return 0, err
+	}
+	key := deployments + spec.GetName()
+	if ifRevision == 0 {
+		return s.kv.Put(ctx, key, b)
+	}
+	revision, err := s.kv.Update(ctx, key, b, ifRevision)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), ifRevision, ErrConflict)
+	}
+	return revision, err
+}
+
+// Get returns a deployment and its revision, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec, uint64, error) {
+	e, err := s.kv.Get(ctx, deployments+name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return nil, 0, fmt.Errorf("deployment %s: %w", name, ErrNotFound)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("deployment %s: %w", name, err)
+	}
+	spec, err := decode(e)
+	return spec, e.Revision(), err
+}
+
+// Delete removes a deployment, or returns ErrNotFound.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if _, _, err := s.Get(ctx, name); errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return s.kv.Delete(ctx, deployments+name)
+}
+
+// Watch implements deployment.Store. A value that can not be read is logged and passed over.
+func (s *Store) Watch(ctx context.Context, apply func(deployment.Change)) error {
+	w, err := s.kv.Watch(ctx, deployments+">")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return errors.New("the watch has ended")
+			case e == nil:
+				apply(deployment.Change{Synced: true})
+			default:
+				s.pass(e, apply)
+			}
+		}
+	}
+}
+
+func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
+	change := deployment.Change{Name: strings.TrimPrefix(e.Key(), deployments), Revision: e.Revision()}
+	if e.Operation() == jetstream.KeyValuePut {
+		spec, err := decode(e)
+		if err != nil {
+			s.log.Error().Err(err).Msg("stored deployment passed over")
+			return
+		}
+		change.Spec = spec
+	}
+	apply(change)
+}
+
+func decode(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
+	spec := &messages.DeploymentSpec{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), spec); err != nil {
+		return nil, fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+	}
+	if name := strings.TrimPrefix(e.Key(), deployments); spec.GetName() != name {
+		return nil, fmt.Errorf("key %s holds a deployment named %q", e.Key(), spec.GetName())
+	}
+	return spec, nil
+}

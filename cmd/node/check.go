@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/go-playground/validator/v10"
+	"github.com/rs/zerolog"
+)
+
+// rule checks one value. Its error says what is wrong and how to write it.
+type rule func(value string) error
+
+// checker validates a struct by its `validate` tags. Relative paths start at base.
+type checker struct {
+	validate *validator.Validate
+	rules    map[string]rule
+}
+
+func newChecker(base string) *checker {
+	c := &checker{
+		validate: validator.New(validator.WithRequiredStructEnabled()),
+		rules: map[string]rule{
+			"name":   checkName,
+			"listen": checkListen,
+			"level":  checkLevel,
+			"devices": func(s string) error {
+				_, err := parseDevices(s)
+				return err
+			},
+			"model": func(path string) error { return checkModel(absolute(base, path)) },
+		},
+	}
+	c.validate.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
+	for tag, check := range c.rules {
+		valid := func(f validator.FieldLevel) bool { return check(f.Field().String()) == nil }
+		if err := c.validate.RegisterValidation(tag, valid); err != nil {
+			panic(fmt.Sprintf("node: rule %s: %v", tag, err))
+		}
+	}
+	return c
+}
+
+// Struct implements yaml.StructValidator. The decoder finds the line of a field by problem.StructField.
+func (c *checker) Struct(v any) error {
+	err := c.validate.Struct(v)
+	var fields validator.ValidationErrors
+	if !errors.As(err, &fields) {
+		return err
+	}
+	found := make(problems, len(fields))
+	for i, f := range fields {
+		found[i] = problem{f, c.reason(f)}
+	}
+	return found
+}
+
+func (c *checker) reason(f validator.FieldError) string {
+	if check, ok := c.rules[f.Tag()]; ok {
+		return check(fmt.Sprint(f.Value())).Error()
+	}
+	switch f.Tag() {
+	case "required":
+		return "a deployment needs a " + f.Field()
+	case "max":
+		return fmt.Sprintf("%v is too many; the most is %s", f.Value(), f.Param())
+	case "oneof":
+		return fmt.Sprintf("%q is none of %s", f.Value(), strings.Join(strings.Fields(f.Param()), ", "))
+	case "unique":
+		return "two deployments have the same name; give each its own"
+	}
+	return f.Error()
+}
+
+// problem is one field that breaks a rule.
+type problem struct {
+	validator.FieldError
+	reason string
+}
+
+type problems []problem
+
+func (p problems) Error() string { return p[0].reason }
+
+// checkFlags names the flag that is wrong.
+func checkFlags(o Options) error {
+	err := newChecker("").Struct(o)
+	if found := (problems)(nil); errors.As(err, &found) {
+		key := found[0].Field()
+		return fmt.Errorf("--%s (or TROUPE_%s): %s", kebab(key), strings.ToUpper(key), found[0].reason)
+	}
+	return err
+}
+
+// kebab is an option's key in a file as it is spelt in a flag.
+func kebab(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+func checkName(s string) error {
+	if !nameForm.MatchString(s) {
+		return fmt.Errorf("%q is not a name; use up to 63 of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit", s)
+	}
+	return nil
+}
+
+func checkListen(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address to listen on; write it like %s, or :8000 for every interface", s, defaultHTTP)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q has no valid port; ports are 0 to 65535", s)
+	}
+	return nil
+}
+
+func checkLevel(s string) error {
+	switch s {
+	case zerolog.LevelDebugValue, zerolog.LevelInfoValue, zerolog.LevelWarnValue, zerolog.LevelErrorValue:
+		return nil
+	}
+	return fmt.Errorf("%q is not a log level; use debug, info, warn or error", s)
+}
+
+// checkModel looks no further than that the folder is a model's. What is in the files is checked when they are loaded.
+func checkModel(path string) error {
+	if _, err := os.Stat(filepath.Join(path, "config.json")); err != nil {
+		return fmt.Errorf("no model in %s: it has no config.json; name a Hugging Face model folder", path)
+	}
+	return nil
+}

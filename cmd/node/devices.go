@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"troupe/core/spec"
+	"troupe/cuda/host"
+)
+
+const (
+	maxDevices     = 64
+	minDeviceBytes = 16 << 20
+	// someMemory is taken for the machine's where it does not tell.
+	someMemory = 4 << 30
+)
+
+// parseDevices reads "auto" or "host:COUNTxSIZE".
+func parseDevices(s string) ([]host.Config, error) {
+	if s == "auto" {
+		return hostDevices(1, machineMemory()/2), nil
+	}
+	count, size, ok := strings.Cut(strings.TrimPrefix(s, "host:"), "x")
+	if !ok || !strings.HasPrefix(s, "host:") {
+		return nil, fmt.Errorf("%q is not a set of devices; write auto, or host:2x512MiB for two software GPUs of 512 MiB", s)
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 1 || n > maxDevices {
+		return nil, fmt.Errorf("%q asks for %s devices; ask for 1 to %d", s, count, maxDevices)
+	}
+	bytes, err := spec.ParseBytes(size)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", s, err)
+	}
+	if bytes < minDeviceBytes {
+		return nil, fmt.Errorf("%q: a device of %s holds no model; give it %s or more", s, spec.FormatBytes(bytes), spec.FormatBytes(minDeviceBytes))
+	}
+	return hostDevices(n, bytes), nil
+}
+
+func hostDevices(n int, bytes int64) []host.Config {
+	devices := make([]host.Config, n)
+	for i := range devices {
+		devices[i] = host.Config{Index: i, MemoryBytes: bytes}
+	}
+	return devices
+}
+
+// machineMemory is the memory of this machine in bytes, as Linux tells it.
+func machineMemory() int64 {
+	in, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return someMemory
+	}
+	defer in.Close()
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		var kib int64
+		if _, err := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	return someMemory
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+
+	"troupe/messages"
+)
+
+// file is a configuration file. Paths in it are relative to the folder it lies in.
+type file struct {
+	Options     `yaml:",inline"`
+	Deployments []Deployment `yaml:"deployments" validate:"unique=Name"`
+}
+
+// Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets.
+type Deployment struct {
+	Name         string `yaml:"name" validate:"required,name"`
+	Path         string `yaml:"path" validate:"required,model"`
+	Replicas     uint32 `yaml:"replicas" validate:"max=1000"`
+	Priority     string `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
+	MaxSequences uint32 `yaml:"max_sequences" validate:"max=4096"`
+	MaxWaiting   uint32 `yaml:"max_waiting" validate:"max=1048576"`
+	StepTokens   uint32 `yaml:"step_tokens" validate:"max=131072"`
+	BlockTokens  uint32 `yaml:"block_tokens" validate:"max=1024"`
+	KVBlocks     uint32 `yaml:"kv_blocks" validate:"max=1073741824"`
+}
+
+// readFile reads and checks a file. No path is an empty file.
+func readFile(path string) (file, error) {
+	if path == "" {
+		return file{}, nil
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return file{}, fmt.Errorf("--config (or TROUPE_CONFIG): %w", err)
+	}
+	defer in.Close()
+	base, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return file{}, fmt.Errorf("--config %s: %w", path, err)
+	}
+	var f file
+	err = yaml.NewDecoder(in, yaml.Validator(newChecker(base))).Decode(&f)
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
+		return file{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Data != "" {
+		f.Data = absolute(base, f.Data)
+	}
+	for i := range f.Deployments {
+		f.Deployments[i].Path = absolute(base, f.Deployments[i].Path)
+	}
+	return f, nil
+}
+
+func (f file) specs() []*messages.DeploymentSpec {
+	specs := make([]*messages.DeploymentSpec, len(f.Deployments))
+	for i, d := range f.Deployments {
+		specs[i] = &messages.DeploymentSpec{
+			Name: d.Name, Path: d.Path, Replicas: d.Replicas, Priority: priorities[d.Priority],
+			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
+			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
+		}
+	}
+	return specs
+}
+
+var priorities = map[string]messages.PriorityClass{
+	"batch":       messages.PriorityClass_PRIORITY_CLASS_BATCH,
+	"standard":    messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+	"interactive": messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
+}
+
+func absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"node": main})
+}
+
+// TestScripts runs testdata/*.txtar: the binary as a person meets it.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer,
+		},
+	})
+}
+
+// status CODE COMMAND ARGS... runs a command that must end with CODE.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("%v: status %d, not %s", args[1:], code, args[0])
+	}
+}
+
+// taken ADDR PORT sets variables to an address that something listens on.
+func taken(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	ts.Setenv(args[0], l.Addr().String())
+	ts.Setenv(args[1], port)
+}
+
+// unused ADDR sets a variable to an address that nothing listens on.
+func unused(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], l.Addr().String())
+	ts.Check(l.Close())
+}
+
+// held DIR takes a data folder as a running node does.
+func held(ts *testscript.TestScript, _ bool, args []string) {
+	lock, err := lockData(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { lock.Close() })
+}
+
+// nats URL starts a NATS server that no node is connected to.
+func natsServer(ts *testscript.TestScript, _ bool, args []string) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true})
+	ts.Check(err)
+	go s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		ts.Fatalf("NATS server not ready")
+	}
+	ts.Defer(s.Shutdown)
+	ts.Setenv(args[0], s.ClientURL())
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"troupe/cluster/control"
+	"troupe/messages"
+)
+
+// settled is what a command line comes to, together with environment and file.
+func settled(t *testing.T, args ...string) settings {
+	t.Helper()
+	var c commands
+	parser, err := kong.New(&c, helpVars())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(append([]string{"up"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := settle(c.Up.Options, c.Up.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestPrecedence checks for every option: flag over environment over file over default.
+func TestPrecedence(t *testing.T) {
+	values := map[string][3]string{ // flag name -> three valid values
+		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
+		"devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
+	}
+	kinds := reflect.TypeFor[Options]()
+	if len(values) != kinds.NumField() {
+		t.Fatalf("%d options are tested and there are %d", len(values), kinds.NumField())
+	}
+	folder := t.TempDir()
+	write(t, folder, "config.json", "{}")
+	for i := range kinds.NumField() {
+		field := kinds.Field(i)
+		key := field.Tag.Get("yaml")
+		flag := kebab(key)
+		t.Run(flag, func(t *testing.T) {
+			v := values[flag]
+			config := write(t, folder, flag+".yaml", key+": '"+v[2]+"'\ndeployments: [{name: m, path: .}]\n")
+			got := func(args ...string) string {
+				return reflect.ValueOf(settled(t, args...).Options).FieldByIndex(field.Index).String()
+			}
+			if s := got("--config", config); s != v[2] {
+				t.Errorf("file: %q, want %q", s, v[2])
+			}
+			t.Setenv(field.Tag.Get("env"), v[1])
+			if s := got("--config", config); s != v[1] {
+				t.Errorf("environment over file: %q, want %q", s, v[1])
+			}
+			if s := got("--config", config, "--"+flag, v[0]); s != v[0] {
+				t.Errorf("flag over environment: %q, want %q", s, v[0])
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", "/data")
+	want := Options{
+		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222", Devices: "auto", LogLevel: "info",
+	}
+	if diff := cmp.Diff(want, settled(t, "--name", "n1").Options); diff != "" {
+		t.Error(diff)
+	}
+	if err := checkName(machineName()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFile checks that every field arrives, and that paths start where the file lies.
+func TestFile(t *testing.T) {
+	folder := t.TempDir()
+	write(t, folder, "config.json", "{}")
+	s := settled(t, "--config", write(t, folder, "node.yaml", `
+data: state
+deployments:
+  - name: m
+    path: .
+    replicas: 2
+    priority: interactive
+    max_sequences: 3
+    max_waiting: 4
+    step_tokens: 5
+    block_tokens: 6
+    kv_blocks: 7
+`))
+	want := []*messages.DeploymentSpec{{
+		Name: "m", Path: folder, Replicas: 2, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
+		MaxSequences: 3, MaxWaiting: 4, StepTokens: 5, BlockTokens: 6, KvBlocks: 7,
+	}}
+	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if want := filepath.Join(folder, "state"); s.Data != want {
+		t.Errorf("data %s, want %s", s.Data, want)
+	}
+	if fields, known := reflect.TypeFor[Deployment]().NumField(), want[0].ProtoReflect().Descriptor().Fields().Len(); fields != known {
+		t.Errorf("a file can set %d fields of a deployment and there are %d", fields, known)
+	}
+}
+
+// TestLimits checks that a file and the control API draw the same lines.
+func TestLimits(t *testing.T) {
+	folder := t.TempDir()
+	write(t, folder, "config.json", "{}")
+	check := newChecker(folder)
+	numbers := reflect.TypeFor[Deployment]()
+	for i := range numbers.NumField() {
+		if numbers.Field(i).Type.Kind() != reflect.Uint32 {
+			continue
+		}
+		for shift := range 32 {
+			for _, n := range []uint64{1<<shift - 1, 1 << shift, 1<<shift + 1, 1000, 1001} {
+				d := Deployment{Name: "m", Path: "."}
+				reflect.ValueOf(&d).Elem().Field(i).SetUint(n)
+				_, refused := control.Normalize(file{Deployments: []Deployment{d}}.specs()[0])
+				if err := check.Struct(d); (err == nil) != (refused == nil) {
+					t.Errorf("%s %d: the file says %v, the control API %v", numbers.Field(i).Name, n, err, refused)
+				}
+			}
+		}
+	}
+}
+
+func TestDevices(t *testing.T) {
+	devices, err := parseDevices("host:2x512MiB")
+	if err != nil || len(devices) != 2 || devices[1].Index != 1 || devices[1].MemoryBytes != 512<<20 {
+		t.Errorf("%+v, %v", devices, err)
+	}
+	auto, err := parseDevices("auto")
+	if err != nil || len(auto) != 1 || auto[0].MemoryBytes < minDeviceBytes {
+		t.Errorf("auto: %+v, %v", auto, err)
+	}
+}

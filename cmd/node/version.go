@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+type versionCommand struct{}
+
+func (versionCommand) Help() string {
+	return `The commit is known where the node was built from a git checkout ("make build").`
+}
+
+// Run prints version, commit, Go version and platform.
+func (versionCommand) Run(c console) error {
+	commit, changed := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = ", with changes"
+			}
+		}
+	}
+	_, err := fmt.Fprintf(c.out, "troupe %s\ncommit %s%s\n%s %s/%s\n", version(), commit, changed,
+		runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// version is the module's, as Go stamps it from the tag or commit.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
