@@ -13,7 +13,7 @@ import (
 // Endpoint is one more subject of the service.
 type Endpoint struct {
 	Name, Subject, Description string
-	Handler                    micro.Handler
+	Handler                    Handler
 }
 
 // Config is fixed for the life of the actor and shared by its restarts.
@@ -62,7 +62,7 @@ func (c *control) onStarted(ctx actor.Context) {
 	}
 	c.service = service
 	for _, e := range append(c.endpoints(life), c.Extra...) {
-		if err := service.AddEndpoint(e.Name, e.Handler, micro.WithEndpointSubject(e.Subject),
+		if err := service.AddEndpoint(e.Name, micro.HandlerFunc(e.Handler), micro.WithEndpointSubject(e.Subject),
 			micro.WithEndpointMetadata(map[string]string{"description": e.Description})); err != nil {
 			panic(err)
 		}
@@ -78,7 +78,10 @@ func (c *control) onEnding() {
 	}
 }
 
-// guarded runs a handler in a goroutine of its own: NATS calls handlers one after the other.
-func guarded(handler func(micro.Request)) micro.Handler {
-	return micro.HandlerFunc(func(r micro.Request) { go handler(r) })
+// Handler answers a request. It must not block: NATS calls handlers one after the other.
+type Handler func(micro.Request)
+
+// guarded runs a handler in a goroutine of its own.
+func guarded(handler Handler) Handler {
+	return func(r micro.Request) { go handler(r) }
 }

@@ -41,24 +41,3 @@ func reasonOf(err error) messages.Reason {
 	}
 	return messages.Reason_REASON_INTERNAL
 }
-
-// Code is the HTTP status that fits a reason; NATS errors carry it too.
-func Code(reason messages.Reason) int {
-	switch reason {
-	case messages.Reason_REASON_INVALID_ARGUMENT, messages.Reason_REASON_TOO_LONG, messages.Reason_REASON_UNSUPPORTED:
-		return 400
-	case messages.Reason_REASON_NOT_FOUND:
-		return 404
-	case messages.Reason_REASON_ALREADY_EXISTS, messages.Reason_REASON_CONFLICT:
-		return 409
-	case messages.Reason_REASON_QUEUE_FULL:
-		return 429
-	case messages.Reason_REASON_CANCELLED:
-		return 499
-	case messages.Reason_REASON_NO_MEMORY, messages.Reason_REASON_NOT_READY, messages.Reason_REASON_DRAINING, messages.Reason_REASON_LOAD_FAILED:
-		return 503
-	case messages.Reason_REASON_DEADLINE:
-		return 504
-	}
-	return 500
-}

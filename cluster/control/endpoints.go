@@ -95,7 +95,7 @@ func Fail(r micro.Request, reason messages.Reason, detail string) {
 	if err != nil {
 		body = nil
 	}
-	_ = r.Error(strconv.Itoa(Code(reason)), strings.ReplaceAll(detail, "\n", " "), body) // the asker may be gone
+	_ = r.Error(strconv.Itoa(reason.HTTPStatus()), strings.ReplaceAll(detail, "\n", " "), body) // the asker may be gone
 }
 
 func (c *control) deploy(ctx context.Context, req *messages.DeployModelRequest) (*messages.DeployModelResponse, error) {

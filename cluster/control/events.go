@@ -19,13 +19,14 @@ type Events struct {
 	conn    *nats.Conn
 	node    string
 	queue   chan *messages.Event
+	stop    chan struct{}
 	dropped atomic.Uint64
 	done    sync.WaitGroup
 }
 
 // NewEvents starts a publisher; Stop ends it.
 func NewEvents(conn *nats.Conn, node string) *Events {
-	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, queued)}
+	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, queued), stop: make(chan struct{})}
 	e.done.Go(e.publish)
 	return e
 }
@@ -44,17 +45,28 @@ func (e *Events) Publish(kind, subject, detail string) {
 func (e *Events) Dropped() uint64 { return e.dropped.Load() }
 
 func (e *Events) publish() {
-	for event := range e.queue {
-		if body, err := Encode(event); err == nil {
-			if e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
-				e.dropped.Add(1)
+	for {
+		select {
+		case event := <-e.queue:
+			e.send(event)
+		case <-e.stop:
+			for len(e.queue) > 0 {
+				e.send(<-e.queue)
 			}
+			return
 		}
 	}
 }
 
-// Stop publishes what waits and ends. Nothing may be published afterwards.
+func (e *Events) send(event *messages.Event) {
+	body, err := Encode(event)
+	if err != nil || e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
+		e.dropped.Add(1)
+	}
+}
+
+// Stop publishes what waits and ends. What is published afterwards is lost.
 func (e *Events) Stop() {
-	close(e.queue)
+	close(e.stop)
 	e.done.Wait()
 }

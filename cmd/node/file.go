@@ -46,7 +46,7 @@ func readFile(path string) (file, error) {
 		return file{}, fmt.Errorf("--config %s: %w", path, err)
 	}
 	var f file
-	err = yaml.NewDecoder(in, yaml.Validator(newChecker(base))).Decode(&f)
+	err = yaml.NewDecoder(in, yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
 		return file{}, fmt.Errorf("%s: %w", path, err)
 	}

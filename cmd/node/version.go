@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 type versionCommand struct{}
@@ -30,10 +31,10 @@ func (versionCommand) Run(c console) error {
 	return err
 }
 
-// version is the module's, as Go stamps it from the tag or commit.
+// version is the module's semantic version, as Go stamps it from the tag or commit.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
+		return info.Main.Version[1:]
 	}
-	return "(devel)"
+	return "0.0.0-devel"
 }

@@ -1,0 +1,125 @@
+package troupe
+
+import (
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/gpu"
+	"troupe/actors/kvblock"
+	"troupe/actors/model/deployment"
+	"troupe/actors/model/replica"
+	"troupe/actors/model/session"
+	"troupe/actors/supervise"
+	"troupe/cluster/control"
+	"troupe/engine"
+	"troupe/gateway"
+	"troupe/messages"
+)
+
+// Ids of the actors that are known by name.
+const (
+	nodeID        = "node"
+	devicesID     = nodeID + "/devices"
+	replicasID    = nodeID + "/replicas"
+	deploymentsID = nodeID + "/deployments"
+	gatewayID     = nodeID + "/gateway"
+)
+
+func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.system.Address(), id) }
+
+// as makes the actor of a recipe known to the register.
+func (n *Node) as(kind string, props *actor.Props) *actor.Props {
+	if n.cfg.Wrap != nil {
+		props = n.cfg.Wrap(kind, props)
+	}
+	return n.registry.Instrument(kind, props)
+}
+
+func (n *Node) strategy() actor.SupervisorStrategy { return supervise.Strategy(n.onFailure) }
+
+func (n *Node) nodeProps() *actor.Props {
+	children := []supervise.Child{
+		{Name: "devices", Props: n.as("group", n.devicesProps())},
+		{Name: "replicas", Props: n.as("replicas", n.replicasProps())},
+		{Name: "deployments", Props: n.as("deployments", n.deploymentsProps())},
+		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
+		{Name: "control", Props: n.as("control", n.controlProps())},
+	}
+	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
+}
+
+func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
+
+func (n *Node) devicesProps() *actor.Props {
+	var children []supervise.Child
+	for i, d := range n.devices {
+		name := gpuName(i)
+		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
+			Name: name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
+		}))})
+	}
+	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
+}
+
+// gpus are the gpu actors, by name.
+func (n *Node) gpus() map[string]*actor.PID {
+	all := make(map[string]*actor.PID, len(n.devices))
+	for i := range n.devices {
+		all[gpuName(i)] = n.pid(devicesID + "/" + gpuName(i))
+	}
+	return all
+}
+
+func (n *Node) replicasProps() *actor.Props {
+	return replica.GroupProps(replica.GroupConfig{Strategy: n.strategy(), Log: n.cfg.Log,
+		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
+			device := devicesID + "/" + spec.GetGpu()
+			return n.as("replica", replica.Props(replica.Config{
+				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Strategy: n.strategy(),
+				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
+				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
+			}))
+		}})
+}
+
+func (n *Node) engineProps(gpu, lease string) *actor.Props {
+	return n.as("engine", replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
+		for i, h := range n.holders {
+			if gpuName(i) == gpu {
+				return h.Open(lease)
+			}
+		}
+		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
+	}}))
+}
+
+func (n *Node) deploymentsProps() *actor.Props {
+	return deployment.GroupProps(deployment.GroupConfig{Store: n.store, Strategy: n.strategy(), Log: n.cfg.Log,
+		Deployment: func(name string) *actor.Props {
+			return n.as("deployment", deployment.Props(deployment.Config{
+				Name: name, Replicas: n.pid(replicasID), GPUs: n.gpus(), Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
+			}))
+		}})
+}
+
+func (n *Node) gatewayProps() *actor.Props {
+	return gateway.Props(gateway.ActorConfig{Calls: n.calls, Strategy: n.strategy(), Log: n.cfg.Log,
+		Session: func(call *gateway.Call) *actor.Props {
+			return n.as("session", session.Props(session.Config{
+				RequestID: call.ID, Sequence: call.Sequence, Client: call, Log: n.cfg.Log,
+				Deployment: n.pid(deploymentsID + "/" + call.Sequence.GetModel()),
+			}))
+		}})
+}
+
+func (n *Node) controlProps() *actor.Props {
+	return control.Props(control.Config{
+		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log,
+		Extra: []control.Endpoint{{
+			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
+			Description: `generate: troupe.v1.infer.<model> with a prompt as plain text, or the JSON of an OpenAI request; streamed, so use --wait-for-empty`,
+		}},
+	})
+}

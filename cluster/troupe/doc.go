@@ -1,0 +1,12 @@
+// Package troupe puts a node together: devices, store, actors, gateway and control service, and takes it apart again.
+//
+//	node
+//	├─ devices ─ gpu-0 ─ hbm
+//	├─ replicas ─ <model>-<n> ─ engine
+//	├─ deployments ─ <model>
+//	├─ gateway ─ session-<id> …
+//	└─ control
+//
+// What must outlive an actor is made here and handed down: devices and the models in their memory (engine.Holder), the calls that
+// clients wait for (gateway.Calls), the desired state (cluster/store), the register of actors (cluster/tree).
+package troupe

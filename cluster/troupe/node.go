@@ -1,0 +1,229 @@
+package troupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/cluster/control"
+	"troupe/cluster/natsd"
+	"troupe/cluster/store"
+	"troupe/cluster/tree"
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/gateway"
+	"troupe/messages"
+)
+
+// Node is a running node.
+type Node struct {
+	cfg      Config
+	system   *actor.ActorSystem
+	root     *actor.PID
+	registry *tree.Registry
+	calls    *gateway.Calls
+	gateway  *gateway.Gateway
+	metrics  *prometheus.Registry
+
+	devices []cuda.Device
+	holders []*engine.Holder
+	nats    *natsd.Server
+	conn    *nats.Conn
+	events  *control.Events
+	store   *store.Store
+	web     *http.Server
+	address string
+	undo    []func() // what Stop does, last first
+}
+
+// Start starts a node. When it fails, nothing is left running.
+func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
+	n := &Node{cfg: cfg, calls: gateway.NewCalls(), metrics: prometheus.NewRegistry()}
+	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	defer func() {
+		if err != nil {
+			n.takeApart()
+		}
+	}()
+	listener, err := listen(cfg.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	n.address = listener.Addr().String()
+	n.undo = append(n.undo, func() { _ = listener.Close() })
+	for _, step := range []func(context.Context) error{n.openDevices, n.openStore, n.startActors, n.applyDeployments} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	n.web = &http.Server{Handler: n.gateway, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	go func() {
+		if err := n.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
+		}
+	}()
+	return n, nil
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, fmt.Errorf("HTTP can not listen on %s: %w; give another address with --http", address, err)
+	}
+	return l, nil
+}
+
+func (n *Node) openDevices(context.Context) error {
+	for _, cfg := range n.cfg.Devices {
+		d, err := host.Open(cfg)
+		if err != nil {
+			return err
+		}
+		n.devices = append(n.devices, d)
+		n.holders = append(n.holders, engine.NewHolder(d, llama.Format{}))
+		n.undo = append(n.undo, func() { _ = d.Close() })
+	}
+	return nil
+}
+
+func (n *Node) openStore(ctx context.Context) (err error) {
+	if n.nats, err = natsd.Start(natsd.Config{
+		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
+	}); err != nil {
+		return err
+	}
+	n.undo = append(n.undo, n.nats.Stop)
+	if n.conn, err = n.nats.Connect(nats.Name("troupe node "+n.cfg.Name), nats.MaxReconnects(-1)); err != nil {
+		return fmt.Errorf("connection to the node's own nats-server: %w", err)
+	}
+	n.undo = append(n.undo, n.conn.Close)
+	js, err := jetstream.New(n.conn)
+	if err != nil {
+		return err
+	}
+	if n.store, err = store.Open(ctx, js, n.cfg.Log); err != nil {
+		return err
+	}
+	n.events = control.NewEvents(n.conn, n.cfg.Name)
+	n.undo = append(n.undo, n.events.Stop)
+	return nil
+}
+
+func (n *Node) startActors(context.Context) error {
+	n.registry = tree.New(n.onTreeEvent)
+	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return slog.New(zerolog.NewSlogHandler(n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel))))
+	}))
+	n.gateway = gateway.New(gateway.Config{
+		Directory: n, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Routes: map[string]http.Handler{"/tree": n.registry}, Log: n.cfg.Log,
+	})
+	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
+	if err != nil {
+		return err
+	}
+	n.root = root
+	n.undo = append(n.undo, func() {
+		_ = n.system.Root.StopFuture(root).Wait() // it is stopped, or it hangs and the process ends
+		n.system.Shutdown()
+	})
+	return nil
+}
+
+// onTreeEvent publishes what happens to actors, but for sessions, which come and go by the second.
+func (n *Node) onTreeEvent(e tree.Event) {
+	if e.Actor != "session" || e.Kind == "actor.failed" {
+		n.events.Publish(e.Kind, e.ID, e.Detail)
+	}
+}
+
+// onFailure notes a crash.
+func (n *Node) onFailure(f supervise.Failure) {
+	n.registry.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
+	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("message", fmt.Sprintf("%T", f.Message)).
+		Bool("stopped", f.Stopped).Msg("actor crashed")
+}
+
+// applyDeployments stores the deployments of the configuration, where they differ from what is stored.
+func (n *Node) applyDeployments(ctx context.Context) error {
+	for _, spec := range n.cfg.Deployments {
+		spec, err := control.Normalize(spec)
+		if err != nil {
+			return err
+		}
+		if err := n.apply(ctx, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HTTPAddr is where the gateway listens.
+func (n *Node) HTTPAddr() string { return n.address }
+
+// NATSURL is where NATS clients connect.
+func (n *Node) NATSURL() string { return n.nats.URL() }
+
+// Registry is the register of the node's actors.
+func (n *Node) Registry() *tree.Registry { return n.registry }
+
+// Holders keep the models, by device.
+func (n *Node) Holders() []*engine.Holder { return n.holders }
+
+// Ready waits until every deployment of the configuration has a replica that serves, or one has failed.
+func (n *Node) Ready(ctx context.Context) error {
+	for _, spec := range n.cfg.Deployments {
+		for {
+			d, err := n.Deployment(ctx, spec.GetName())
+			if err == nil && len(d.GetReplicas()) > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY {
+				break
+			}
+			if err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED {
+				return fmt.Errorf("model %s: %s", spec.GetName(), d.GetDetail())
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("model %s: %w", spec.GetName(), ctx.Err())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// Stop lets requests under way finish for a while, then ends everything.
+func (n *Node) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainWithin)
+	defer cancel()
+	err := n.web.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("%d requests were cut off: %w", n.calls.Open(), err), n.web.Close())
+	}
+	n.takeApart()
+	return err
+}
+
+func (n *Node) takeApart() {
+	for i := len(n.undo) - 1; i >= 0; i-- {
+		n.undo[i]()
+	}
+	n.undo = nil
+}

@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/messages"
+)
+
+// ActorConfig is fixed for the life of the gateway actor and shared by its restarts.
+type ActorConfig struct {
+	Calls *Calls
+	// Session returns the recipe of a child that serves a call.
+	Session  func(call *Call) *actor.Props
+	Strategy actor.SupervisorStrategy
+	Log      zerolog.Logger
+}
+
+// Props returns the recipe for the gateway actor.
+func Props(cfg ActorConfig) *actor.Props {
+	return actor.PropsFromProducer(func() actor.Actor { return &gateway{cfg} }, actor.WithSupervisor(cfg.Strategy))
+}
+
+type gateway struct{ ActorConfig }
+
+const sessionPrefix = "session-"
+
+func (g *gateway) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		for _, call := range g.Calls.all() {
+			g.start(ctx, call)
+		}
+	case *messages.OpenSession:
+		if call := g.Calls.get(msg.GetRequestId()); call != nil { // else the client has left already
+			g.start(ctx, call)
+		}
+	case *messages.CloseSession:
+		ctx.Send(actor.NewPID(ctx.Self().GetAddress(), ctx.Self().GetId()+"/"+sessionPrefix+msg.GetRequestId()), msg)
+	case *actor.Terminated:
+		g.onTerminated(msg)
+	}
+}
+
+// start starts a call's session; one that is there already goes on.
+func (g *gateway) start(ctx actor.Context, call *Call) {
+	if _, err := ctx.SpawnNamed(g.Session(call), sessionPrefix+call.ID); err != nil {
+		g.Log.Debug().Err(err).Str("request", call.ID).Msg("session is there already")
+	}
+}
+
+// onTerminated: a session has ended. Where its call has not, it crashed too often.
+func (g *gateway) onTerminated(msg *actor.Terminated) {
+	_, id, _ := strings.Cut(msg.GetWho().GetId(), "/"+sessionPrefix)
+	if call := g.Calls.get(id); call != nil {
+		call.Fail(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: "the session of this request crashed again and again"})
+	}
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"sync"
+
+	"troupe/messages"
+)
+
+// Call is one sequence that a client waits for. A session delivers to it; the request's goroutine takes from it. It
+// implements session.Client.
+type Call struct {
+	ID       string
+	Sequence *messages.SequenceSpec
+	wake     chan<- struct{} // capacity 1: something is to be taken
+
+	mu       sync.Mutex
+	output   []uint32
+	logprobs []*messages.TokenLogprobs
+	cached   uint32
+	finish   messages.FinishReason
+	refused  *messages.Refused
+}
+
+// Output implements session.Client.
+func (c *Call) Output() []uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.output[:len(c.output):len(c.output)]
+}
+
+// Deliver implements session.Client.
+func (c *Call) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32) {
+	c.change(func() {
+		c.output = append(c.output, tokens...)
+		c.logprobs = append(c.logprobs, logprobs...)
+		c.cached = max(c.cached, cached)
+	})
+}
+
+// Finish implements session.Client.
+func (c *Call) Finish(reason messages.FinishReason) { c.change(func() { c.finish = reason }) }
+
+// Fail implements session.Client.
+func (c *Call) Fail(refused *messages.Refused) { c.change(func() { c.refused = refused }) }
+
+// change applies a change, unless the call has ended, and wakes the request's goroutine.
+func (c *Call) change(apply func()) {
+	c.mu.Lock()
+	if c.finish == messages.FinishReason_FINISH_REASON_UNSPECIFIED && c.refused == nil {
+		apply()
+	}
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// progress is what a call has from some token on.
+type progress struct {
+	tokens   []uint32
+	logprobs []*messages.TokenLogprobs
+	cached   uint32
+	finish   messages.FinishReason
+	refused  *messages.Refused
+}
+
+// since returns what came after the first n tokens.
+func (c *Call) since(n int) progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := progress{tokens: c.output[n:len(c.output):len(c.output)], cached: c.cached, finish: c.finish, refused: c.refused}
+	if len(c.logprobs) > n {
+		p.logprobs = c.logprobs[n:len(c.logprobs):len(c.logprobs)]
+	}
+	return p
+}
+
+// Calls are the calls that are open, by id. It is safe for concurrent use.
+type Calls struct {
+	mu   sync.Mutex
+	open map[string]*Call
+}
+
+// NewCalls returns an empty table.
+func NewCalls() *Calls { return &Calls{open: make(map[string]*Call)} }
+
+func (c *Calls) add(call *Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[call.ID] = call
+}
+
+func (c *Calls) remove(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, id)
+}
+
+func (c *Calls) get(id string) *Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[id]
+}
+
+func (c *Calls) all() []*Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*Call, 0, len(c.open))
+	for _, call := range c.open {
+		all = append(all, call)
+	}
+	return all
+}
+
+// Open is how many calls are open.
+func (c *Calls) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// newID is a random identifier.
+func newID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func newSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}

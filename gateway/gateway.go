@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Config describes a gateway.
+type Config struct {
+	Directory Directory
+	Calls     *Calls
+	Root      *actor.RootContext
+	Actor     *actor.PID // the gateway actor
+	Registry  *prometheus.Registry
+	// Routes are further pages: path -> handler.
+	Routes map[string]http.Handler
+	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
+	MaxInFlight int
+	Log         zerolog.Logger
+}
+
+// Gateway serves the OpenAI API over HTTP and NATS.
+type Gateway struct {
+	cfg      Config
+	models   models
+	metrics  *metrics
+	mux      *http.ServeMux
+	inFlight atomic.Int64
+}
+
+// New returns a gateway.
+func New(cfg Config) *Gateway {
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = 4096
+	}
+	g := &Gateway{cfg: cfg, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	g.routes()
+	return g
+}

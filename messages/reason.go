@@ -1,0 +1,22 @@
+package messages
+
+// HTTPStatus is the HTTP status that fits a reason. Errors over NATS carry it too.
+func (r Reason) HTTPStatus() int {
+	switch r {
+	case Reason_REASON_INVALID_ARGUMENT, Reason_REASON_TOO_LONG, Reason_REASON_UNSUPPORTED:
+		return 400
+	case Reason_REASON_NOT_FOUND:
+		return 404
+	case Reason_REASON_ALREADY_EXISTS, Reason_REASON_CONFLICT:
+		return 409
+	case Reason_REASON_QUEUE_FULL:
+		return 429
+	case Reason_REASON_CANCELLED:
+		return 499
+	case Reason_REASON_NO_MEMORY, Reason_REASON_NOT_READY, Reason_REASON_DRAINING, Reason_REASON_LOAD_FAILED:
+		return 503
+	case Reason_REASON_DEADLINE:
+		return 504
+	}
+	return 500
+}
