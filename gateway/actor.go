@@ -20,10 +20,13 @@ type ActorConfig struct {
 
 // Props returns the recipe for the gateway actor.
 func Props(cfg ActorConfig) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor { return &gateway{cfg} }, actor.WithSupervisor(cfg.Strategy))
+	return actor.PropsFromProducer(func() actor.Actor { return &gateway{ActorConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
 }
 
-type gateway struct{ ActorConfig }
+type gateway struct {
+	ActorConfig
+	ending bool // its children end because it does
+}
 
 const sessionPrefix = "session-"
 
@@ -39,6 +42,8 @@ func (g *gateway) Receive(ctx actor.Context) {
 		}
 	case *messages.CloseSession:
 		ctx.Send(actor.NewPID(ctx.Self().GetAddress(), ctx.Self().GetId()+"/"+sessionPrefix+msg.GetRequestId()), msg)
+	case *actor.Restarting, *actor.Stopping:
+		g.ending = true
 	case *actor.Terminated:
 		g.onTerminated(msg)
 	}
@@ -53,6 +58,9 @@ func (g *gateway) start(ctx actor.Context, call *Call) {
 
 // onTerminated: a session has ended. Where its call has not, it crashed too often.
 func (g *gateway) onTerminated(msg *actor.Terminated) {
+	if g.ending {
+		return // its successor starts the sessions again
+	}
 	_, id, _ := strings.Cut(msg.GetWho().GetId(), "/"+sessionPrefix)
 	if call := g.Calls.get(id); call != nil {
 		call.Fail(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: "the session of this request crashed again and again"})

@@ -7,15 +7,19 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"troupe/engine"
 )
 
 // Config describes a gateway.
 type Config struct {
 	Directory Directory
-	Calls     *Calls
-	Root      *actor.RootContext
-	Actor     *actor.PID // the gateway actor
-	Registry  *prometheus.Registry
+	// Inspect describes a model's folder.
+	Inspect  func(path string) (engine.Facts, error)
+	Calls    *Calls
+	Root     *actor.RootContext
+	Actor    *actor.PID // the gateway actor
+	Registry *prometheus.Registry
 	// Routes are further pages: path -> handler.
 	Routes map[string]http.Handler
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
@@ -37,7 +41,7 @@ func New(cfg Config) *Gateway {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 4096
 	}
-	g := &Gateway{cfg: cfg, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
 	g.routes()
 	return g
 }

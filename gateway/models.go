@@ -2,10 +2,11 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
+	"troupe/engine"
 	"troupe/engine/chat"
-	"troupe/engine/llama"
 	"troupe/engine/tokenizer"
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -28,8 +29,9 @@ type model struct {
 
 // models keeps what was read, by folder and the revision of the deployment.
 type models struct {
-	mu    sync.Mutex
-	known map[string]*entry
+	mu      sync.Mutex
+	inspect func(path string) (engine.Facts, error)
+	known   map[string]*entry
 }
 
 type entry struct {
@@ -52,7 +54,7 @@ func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 		m.known[name] = e
 	}
 	m.mu.Unlock()
-	e.once.Do(func() { e.model, e.err = read(d.GetSpec().GetPath()) })
+	e.once.Do(func() { e.model, e.err = m.read(d.GetSpec().GetPath()) })
 	if e.err != nil {
 		m.mu.Lock()
 		if m.known[name] == e {
@@ -64,18 +66,18 @@ func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 	return e.model, nil
 }
 
-func read(path string) (*model, error) {
-	cfg, err := llama.ReadConfig(path)
+func (m *models) read(path string) (*model, error) {
+	facts, err := m.inspect(path)
 	if err != nil {
 		return nil, err
 	}
-	m := &model{context: cfg.ContextTokens, vocab: cfg.Vocab}
-	if m.tokenizer, err = tokenizer.Load(path); err != nil {
+	read := &model{context: facts.ContextTokens, vocab: facts.Vocab}
+	if read.tokenizer, err = tokenizer.Load(path); err != nil {
 		return nil, err
 	}
-	if err := m.tokenizer.Fits(cfg.Vocab); err != nil {
-		return nil, err
+	if err := read.tokenizer.Fits(facts.Vocab); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m.template, m.noChat = chat.Load(path)
-	return m, nil
+	read.template, read.noChat = chat.Load(path)
+	return read, nil
 }

@@ -28,7 +28,10 @@ func Group(cfg GroupConfig) *actor.Props {
 		actor.WithSupervisor(cfg.Strategy))
 }
 
-type group struct{ GroupConfig }
+type group struct {
+	GroupConfig
+	ending bool // its children end because it does
+}
 
 // again is a note to self: start a child that was stopped.
 type again struct{ child Child }
@@ -39,6 +42,8 @@ func (g *group) Receive(ctx actor.Context) {
 		for _, c := range g.Children {
 			g.start(ctx, c)
 		}
+	case *actor.Restarting, *actor.Stopping:
+		g.ending = true
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	case *again:
@@ -54,6 +59,9 @@ func (g *group) start(ctx actor.Context, c Child) {
 
 // onTerminated: a child crashed too often and was stopped. Leave it alone for a while.
 func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	if g.ending {
+		return
+	}
 	for _, c := range g.Children {
 		if msg.GetWho().GetId() == ctx.Self().GetId()+"/"+c.Name {
 			g.Log.Error().Str("child", c.Name).Dur("again_in", coolDown).Msg("child stopped after too many crashes")

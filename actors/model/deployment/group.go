@@ -58,6 +58,7 @@ type group struct {
 
 	desired map[string]*desired // name -> what it is to be
 	seen    map[string]bool     // names in the watch's first pass; nil after it
+	ending  bool                // its children end because it does
 }
 
 type desired struct {
@@ -91,6 +92,7 @@ func (g *group) Receive(ctx actor.Context) {
 		g.watch(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		g.end()
+		g.ending = true
 	case *changed:
 		g.onChanged(ctx, msg)
 	case *watchEnded:
@@ -199,6 +201,9 @@ func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
 
 // onTerminated: a deployment has removed itself, or crashed too often.
 func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	if g.ending {
+		return
+	}
 	for name, d := range g.desired {
 		if d.child.GetId() != msg.GetWho().GetId() {
 			continue

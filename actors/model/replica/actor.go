@@ -49,6 +49,7 @@ type replica struct {
 	model   *messages.ModelLoaded // nil until the gpu answered
 	engine  *actor.PID            // nil until there are blocks to run on
 	ready   bool                  // the engine has said so
+	ending  bool                  // this life is over; the engine ends with it
 
 	batch  *batch.Scheduler // nil until the blocks are adopted
 	pool   *kv.Pool
@@ -127,6 +128,7 @@ func (r *replica) onStarted(ctx actor.Context) {
 
 // onEnding tells every session that this life of the replica is over.
 func (r *replica) onEnding(ctx actor.Context) {
+	r.ending = true
 	for id := range r.calls {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
 	}
@@ -200,7 +202,7 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 
 // onTerminated: the engine crashed too often. So does the replica, for its own supervisor to judge.
 func (r *replica) onTerminated(msg *actor.Terminated) {
-	if r.engine != nil && msg.GetWho().GetId() == r.engine.GetId() {
+	if !r.ending && r.engine != nil && msg.GetWho().GetId() == r.engine.GetId() {
 		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often")
 	}
 }

@@ -1,0 +1,152 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module   = "troupe"
+	actorLib = "github.com/asynkron/protoactor-go"
+)
+
+// imports are the packages that each package of the module is built from, directly and indirectly. Tests do not count.
+type imports map[string][]string
+
+// rule says what the packages below pkgs must never be built from, however indirectly, but for except.
+type rule struct {
+	pkgs, never string
+	except      []string
+	why         string
+}
+
+// anything but the standard library, in rule.never.
+const foreign = "(outside the standard library)"
+
+var rules = []rule{
+	{"core", foreign, []string{module + "/core"}, "core decides, and can be tested without anything else"},
+	{"cuda", actorLib, nil, "a device knows no actors"},
+	{"cuda", module, []string{module + "/cuda", module + "/core"}, "a device knows bytes and kernels, not models or messages"},
+	{"engine", actorLib, nil, "an engine runs steps; who supervises it is not its business"},
+	{"engine", module, []string{module + "/engine", module + "/cuda", module + "/core"}, "an engine is below actors and messages"},
+	{"messages", module, []string{module + "/messages"}, "messages are words; they know nothing"},
+	{"messages", actorLib, nil, "messages are words; they know nothing"},
+	{"actors", module + "/gateway", nil, "a gateway comes in as a Client"},
+	{"actors", module + "/cluster", nil, "actors are put together above them"},
+	{"actors", module + "/cuda/host", nil, "actors drive a cuda.Device, whichever"},
+	{"actors", module + "/engine/llama", nil, "actors drive an engine.Engine, whichever"},
+	{"gateway", module + "/cluster", nil, "the gateway is served by the node, and does not know how it is put together"},
+	{"gateway", module + "/cuda/host", nil, "the gateway knows models by their folder, not by their device"},
+	{"gateway", module + "/engine/llama", nil, "the gateway speaks to sessions, not to an engine"},
+}
+
+// TestLayers keeps the dependency rules of docs/architecture.md.
+func TestLayers(t *testing.T) {
+	deps, err := listImports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range append(breaches(deps, rules), strangers(deps)...) {
+		t.Error(breach)
+	}
+}
+
+// TestBreaches checks that a breach is seen: the rules themselves must be able to fail.
+func TestBreaches(t *testing.T) {
+	for name, deps := range map[string]imports{
+		"core imports a library":   {module + "/core/kv": {"fmt", "github.com/x/y"}},
+		"engine knows messages":    {module + "/engine/llama": {module + "/messages"}},
+		"an actor imports another": {module + "/actors/gpu": {module + "/actors/kvblock"}},
+		"testkit in a node":        {module + "/cluster/troupe": {module + "/testkit"}},
+		"the command is imported":  {module + "/gateway": {module + "/cmd/node"}},
+	} {
+		if got := append(breaches(deps, rules), strangers(deps)...); len(got) != 1 {
+			t.Errorf("%s: %d breaches were seen, not 1: %v", name, len(got), got)
+		}
+	}
+	fine := imports{module + "/actors/gpu": {"fmt", module + "/actors/supervise", module + "/core/hbm"}, module + "/core/kv": {"fmt", module + "/core/spec"}}
+	if got := append(breaches(fine, rules), strangers(fine)...); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func breaches(deps imports, rules []rule) (found []string) {
+	for pkg, all := range deps {
+		for _, r := range rules {
+			if !below(pkg, module+"/"+r.pkgs) {
+				continue
+			}
+			for _, dep := range all {
+				if r.forbids(dep) {
+					found = append(found, fmt.Sprintf("%s depends on %s: %s", pkg, dep, r.why))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (r rule) forbids(dep string) bool {
+	if slices.ContainsFunc(r.except, func(free string) bool { return below(dep, free) }) {
+		return false
+	}
+	if r.never == foreign {
+		return !standard(dep)
+	}
+	return below(dep, r.never)
+}
+
+// strangers finds what no rule of one folder can say.
+func strangers(deps imports) (found []string) {
+	for pkg, all := range deps {
+		for _, dep := range all {
+			switch {
+			case dep == pkg:
+			case below(pkg, module+"/actors") && below(dep, module+"/actors") && dep != module+"/actors/supervise":
+				found = append(found, fmt.Sprintf("%s depends on %s: an actor gets the Props of another in its Config", pkg, dep))
+			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit"):
+				found = append(found, fmt.Sprintf("%s depends on %s: what tests share is in no node", pkg, dep))
+			case below(dep, module+"/cmd"):
+				found = append(found, fmt.Sprintf("%s depends on %s: nothing imports a command", pkg, dep))
+			}
+		}
+	}
+	return found
+}
+
+func below(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
+
+// standard reports whether a package is of the standard library, or vendored into it.
+func standard(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return first != module && (!strings.Contains(first, ".") || first == "vendor")
+}
+
+func listImports() (imports, error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Deps", "./...").Output()
+	if err != nil {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	deps := imports{}
+	for in := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Deps       []string
+		}
+		if err := in.Decode(&p); errors.Is(err, io.EOF) {
+			return deps, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		deps[p.ImportPath] = p.Deps
+	}
+}
