@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -66,7 +67,7 @@ func TestPrecedence(t *testing.T) {
 			if s := got("--config", config); s != v[2] {
 				t.Errorf("file: %q, want %q", s, v[2])
 			}
-			t.Setenv(field.Tag.Get("env"), v[1])
+			t.Setenv("TROUPE_"+strings.ToUpper(key), v[1])
 			if s := got("--config", config); s != v[1] {
 				t.Errorf("environment over file: %q, want %q", s, v[1])
 			}

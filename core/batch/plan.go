@@ -16,6 +16,7 @@ type planning struct {
 // Plan decides the next step. It reports false where there is nothing to compute.
 func (s *Scheduler) Plan() (Step, bool) {
 	p := &planning{Scheduler: s, budget: s.limits.StepTokens}
+	p.step.Entries = make([]Entry, 0, min(len(s.running)+len(s.waiting), s.limits.MaxSequences))
 	p.resume(func(seq *sequence) bool { return seq.left() == 1 })
 	p.resume(func(seq *sequence) bool { return seq.left() > 1 })
 	for len(s.waiting) > 0 && p.budget > 0 && p.admit(s.waiting[0]) {
@@ -26,7 +27,7 @@ func (s *Scheduler) Plan() (Step, bool) {
 // resume gives tokens to the running sequences of one kind.
 func (p *planning) resume(kind func(*sequence) bool) {
 	for _, seq := range slices.Clone(p.running) {
-		if seq.state != Running || !kind(seq) || p.budget == 0 || p.planned(seq) {
+		if seq.state != Running || !kind(seq) || p.budget == 0 {
 			continue
 		}
 		n := min(seq.left(), p.budget)
@@ -34,10 +35,6 @@ func (p *planning) resume(kind func(*sequence) bool) {
 			p.enter(seq, n)
 		}
 	}
-}
-
-func (p *planning) planned(seq *sequence) bool {
-	return slices.ContainsFunc(p.step.Entries, func(e Entry) bool { return e.sequence == seq })
 }
 
 // cover extends a running sequence's table to so many tokens. Where no block is left, the last sequence in the order
@@ -86,6 +83,9 @@ func (p *planning) enter(seq *sequence, n int) {
 // admit moves the first waiting sequence into the step, with blocks for all its tokens and one more. It reports false
 // where there is no room.
 func (p *planning) admit(seq *sequence) bool {
+	if len(p.running) >= p.limits.MaxSequences && p.running[len(p.running)-1].Class >= seq.Class {
+		return false // no place, and nobody to take one from
+	}
 	size := p.pool.BlockTokens()
 	// The last token is always computed: its logits choose the next.
 	hashes := make([]kv.Hash, 0, (len(seq.tokens)-1)/size)

@@ -90,6 +90,8 @@ func (m machine) eachBlock(kv KVLayout, table []int32, first, last int, visit fu
 }
 
 // softmax replaces x by its softmax.
+//
+//go:norace
 func softmax(x []float32) {
 	top := float32(math.Inf(-1))
 	for _, v := range x {

@@ -8,6 +8,8 @@ import "simd/archsimd"
 var hasVectors = archsimd.X86.AVX512()
 
 // dot is the inner product of two slices of the same length.
+//
+//go:norace
 func dot(a, b []float32) float32 {
 	if !hasVectors {
 		return dotScalar(a, b)
@@ -22,6 +24,8 @@ func dot(a, b []float32) float32 {
 }
 
 // dot8 is the inner product of x with each of eight rows of w. Each sum is taken in dot's order.
+//
+//go:norace
 func dot8(sums *[weightRows]float32, x, w []float32) {
 	if !hasVectors {
 		dot8Scalar(sums, x, w)
@@ -48,6 +52,8 @@ func dot8(sums *[weightRows]float32, x, w []float32) {
 }
 
 // reduce adds the lanes, always in the same order.
+//
+//go:norace
 func reduce(v archsimd.Float32x16) float32 {
 	var lanes [8]float32
 	v.GetLo().Add(v.GetHi()).Store(&lanes)
@@ -55,6 +61,8 @@ func reduce(v archsimd.Float32x16) float32 {
 }
 
 // axpy adds a·x to y.
+//
+//go:norace
 func axpy(y []float32, a float32, x []float32) {
 	if !hasVectors {
 		axpyScalar(y, a, x)

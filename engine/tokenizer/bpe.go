@@ -1,8 +1,9 @@
 package tokenizer
 
 import (
-	"container/heap"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -10,7 +11,9 @@ import (
 // bpe merges characters to tokens. Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016.
 type bpe struct {
 	ids          map[string]uint32
-	merges       map[[2]uint32]ranked
+	merges       map[pair]ranked
+	byteLevel    bool // a word's characters are its bytes, and the vocabulary writes them in GPT-2's alphabet
+	byteIDs      [256]uint32
 	byteFallback bool // characters that are not in the vocabulary are written as tokens <0xNN>
 	fuseUnk      bool
 	ignoreMerges bool // a word that is a token is not merged
@@ -18,126 +21,79 @@ type bpe struct {
 	unk          uint32
 
 	mu    sync.RWMutex
-	cache map[string][]uint32 // short words and their tokens; bounded
+	cache map[string][]uint32 // short words → tokens; bounded
 }
 
+type pair struct{ left, right uint32 }
+
 // ranked is what a pair becomes, and how soon.
-type ranked struct {
-	rank int
-	id   uint32
-}
+type ranked struct{ rank, id uint32 }
 
 const (
 	cacheWords = 1 << 14
 	cacheBytes = 32 // longest word that is kept
+	noID       = math.MaxUint32
 )
 
 func (m *bpe) rank(merges []merge) error {
 	m.cache = make(map[string][]uint32)
-	m.merges = make(map[[2]uint32]ranked, len(merges))
-	for rank, pair := range merges {
-		a, okA := m.ids[pair[0]]
-		b, okB := m.ids[pair[1]]
-		id, ok := m.ids[pair[0]+pair[1]]
+	m.merges = make(map[pair]ranked, len(merges))
+	for rank, parts := range merges {
+		a, okA := m.ids[parts[0]]
+		b, okB := m.ids[parts[1]]
+		id, ok := m.ids[parts[0]+parts[1]]
 		if !okA || !okB || !ok {
-			return fmt.Errorf("merge %q of tokens that are not in the vocabulary", pair)
+			return fmt.Errorf("merge %q of tokens that are not in the vocabulary", parts)
 		}
-		if _, twice := m.merges[[2]uint32{a, b}]; !twice {
-			m.merges[[2]uint32{a, b}] = ranked{rank, id}
-		}
+		m.merges[pair{a, b}] = ranked{uint32(rank), id}
 	}
 	return nil
 }
 
-// encode appends the tokens of a word.
-func (m *bpe) encode(ids []uint32, word string) []uint32 {
-	if m.ignoreMerges {
-		if id, ok := m.ids[word]; ok {
-			return append(ids, id)
+// readBytes makes the vocabulary a byte-level one.
+func (m *bpe) readBytes() {
+	m.byteLevel = true
+	for b := range m.byteIDs {
+		m.byteIDs[b] = noID
+		if id, ok := m.ids[string(byteToRune[b])]; ok {
+			m.byteIDs[b] = id
 		}
 	}
+}
+
+// encode appends the tokens of a word.
+func (m *bpe) encode(ids []uint32, word string) []uint32 {
 	if len(word) > cacheBytes {
-		return append(ids, m.merge(word)...)
+		return m.tokens(ids, word)
 	}
 	m.mu.RLock()
 	known, ok := m.cache[word]
 	m.mu.RUnlock()
 	if !ok {
-		known = m.merge(word)
+		known = m.tokens(nil, word)
 		m.mu.Lock()
 		if len(m.cache) >= cacheWords {
 			clear(m.cache)
 		}
-		m.cache[word] = known
+		m.cache[strings.Clone(word)] = known // word would keep its whole text in memory
 		m.mu.Unlock()
 	}
 	return append(ids, known...)
 }
 
-// symbol is a token of a word that is being merged, in a doubly linked list.
-type symbol struct {
-	id         uint32
-	prev, next int // -1: none
-	gone       bool
-}
-
-// candidate is a pair that can be merged.
-type candidate struct {
-	ranked
-	at          int // index of the left symbol
-	left, right uint32
-}
-
-// queue gives the pair of the lowest rank, then the leftmost.
-type queue []candidate
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if q[i].rank != q[j].rank {
-		return q[i].rank < q[j].rank
+func (m *bpe) tokens(ids []uint32, word string) []uint32 {
+	if m.ignoreMerges {
+		written := word
+		if m.byteLevel {
+			written = bytesToText(word)
+		}
+		if id, ok := m.ids[written]; ok {
+			return append(ids, id)
+		}
 	}
-	return q[i].at < q[j].at
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
-}
-
-func (m *bpe) merge(word string) []uint32 {
 	symbols := m.symbols(word)
-	var q queue
-	offer := func(at int) {
-		if at < 0 || symbols[at].next < 0 {
-			return
-		}
-		left, right := symbols[at].id, symbols[symbols[at].next].id
-		if r, ok := m.merges[[2]uint32{left, right}]; ok {
-			heap.Push(&q, candidate{r, at, left, right})
-		}
-	}
-	for i := range symbols {
-		offer(i)
-	}
-	for q.Len() > 0 {
-		c := heap.Pop(&q).(candidate)
-		s := &symbols[c.at]
-		if s.gone || s.id != c.left || s.next < 0 || symbols[s.next].id != c.right {
-			continue // merged with another meanwhile
-		}
-		right := &symbols[s.next]
-		s.id, right.gone = c.id, true
-		s.next = right.next
-		if s.next >= 0 {
-			symbols[s.next].prev = c.at
-		}
-		offer(s.prev)
-		offer(c.at)
-	}
-	ids := make([]uint32, 0, len(symbols))
-	for i := 0; i >= 0 && i < len(symbols); i = symbols[i].next {
+	m.merge(symbols)
+	for i := 0; i >= 0 && i < len(symbols); i = int(symbols[i].next) {
 		ids = append(ids, symbols[i].id)
 	}
 	return ids
@@ -145,36 +101,40 @@ func (m *bpe) merge(word string) []uint32 {
 
 // symbols are the characters of a word as tokens.
 func (m *bpe) symbols(word string) []symbol {
-	var all []symbol
-	add := func(id uint32) {
-		if n := len(all); n > 0 {
-			all[n-1].next = n
-		}
-		all = append(all, symbol{id: id, prev: len(all) - 1, next: -1})
-	}
+	all := make([]symbol, 0, len(word))
 	unknown := false // the last character was
 	for len(word) > 0 {
-		_, size := utf8.DecodeRuneInString(word)
+		size, id := 1, uint32(noID)
+		if m.byteLevel {
+			id = m.byteIDs[word[0]]
+		} else {
+			_, size = utf8.DecodeRuneInString(word)
+			id = m.id(word[:size])
+		}
 		char := word[:size]
 		word = word[size:]
-		if id, ok := m.ids[char]; ok {
-			add(id)
-			unknown = false
-			continue
-		}
-		if bytes, ok := m.bytes(char); ok {
-			for _, id := range bytes {
-				add(id)
+		if id != noID {
+			all, unknown = link(all, id), false
+		} else if bytes, ok := m.bytes(char); ok {
+			for _, b := range bytes {
+				all = link(all, b)
 			}
 			unknown = false
-		} else if m.hasUnk {
-			if !unknown || !m.fuseUnk {
-				add(m.unk)
+		} else {
+			if m.hasUnk && !(unknown && m.fuseUnk) {
+				all = link(all, m.unk)
 			}
 			unknown = true
 		}
 	}
 	return all
+}
+
+func (m *bpe) id(char string) uint32 {
+	if id, ok := m.ids[char]; ok {
+		return id
+	}
+	return noID
 }
 
 // bytes writes a character as the tokens of its bytes.

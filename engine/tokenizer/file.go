@@ -11,6 +11,7 @@ type file struct {
 		ID         int    `json:"id"`
 		Content    string `json:"content"`
 		SingleWord bool   `json:"single_word"`
+		Normalized bool   `json:"normalized"`
 		LStrip     bool   `json:"lstrip"`
 		RStrip     bool   `json:"rstrip"`
 		Special    bool   `json:"special"`
@@ -41,9 +42,11 @@ type part struct {
 	PreTokenizers []*part `json:"pretokenizers"`
 	Processors    []*part `json:"processors"`
 	Decoders      []*part `json:"decoders"`
-	// ByteLevel
-	AddPrefixSpace bool  `json:"add_prefix_space"`
+	// ByteLevel; Metaspace too
+	AddPrefixSpace *bool `json:"add_prefix_space"`
 	UseRegex       *bool `json:"use_regex"`
+	// Digits
+	IndividualDigits bool `json:"individual_digits"`
 	// Prepend, Replace, Split, Strip
 	Prepend string `json:"prepend"`
 	Pattern struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,23 +17,16 @@ const (
 
 // Tokenizer is safe for concurrent use.
 type Tokenizer struct {
-	model      bpe
-	normalize  []func(string) string
-	split      func(text string, first bool) []string // into words that are merged each for itself
-	byteLevel  bool                                   // words are bytes, each written as a character
-	added      []addedToken                           // longest first
-	addedByID  map[uint32]addedToken
-	prefix     []uint32 // put before a text: bos
-	suffix     []uint32
-	tokens     []string // id -> as in the vocabulary
-	decodeWith decoder
-}
-
-type addedToken struct {
-	id             uint32
-	content        string
-	lstrip, rstrip bool
-	special        bool
+	model     bpe
+	normalize []func(string) string
+	splitters []splitter
+	// Added tokens are recognised in the text as it is, or in the normalized one.
+	added, addedNormalized addedSet
+	addedByID              map[uint32]*addedToken
+	prefix                 []uint32 // put before a text: bos
+	suffix                 []uint32
+	tokens                 []string // id → as in the vocabulary
+	decoder                decoder
 }
 
 // Load reads a tokenizer.json, or that of a model folder.
@@ -47,8 +39,8 @@ func Load(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: no tokenizer.json; it belongs into the model's folder: %w", path, errors.Unwrap(err))
 	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: %d bytes are too large for a tokenizer", path, info.Size())
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("%s: not a file of at most %d bytes, so no tokenizer", path, maxFile)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -67,9 +59,9 @@ func Parse(b []byte) (*Tokenizer, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{addedByID: make(map[uint32]addedToken)}
+	t := &Tokenizer{addedByID: make(map[uint32]*addedToken)}
 	for _, step := range []func(*file) error{
-		t.readModel, t.readAdded, t.readNormalizer, t.readPreTokenizer, t.readPostProcessor, t.readDecoder,
+		t.readModel, t.readNormalizer, t.readPreTokenizer, t.readAdded, t.readPostProcessor, t.readDecoder,
 	} {
 		if err := step(&f); err != nil {
 			return nil, err
@@ -87,9 +79,14 @@ func (t *Tokenizer) readModel(f *file) error {
 		return errors.New("model.dropout is for training; set it to null")
 	case m.Prefix != nil && *m.Prefix != "" || m.Suffix != nil && *m.Suffix != "":
 		return errors.New("continuing_subword_prefix and end_of_word_suffix are not supported")
+	case len(m.Vocab) == 0:
+		return errors.New("the vocabulary is empty")
 	}
 	t.model = bpe{ids: make(map[string]uint32, len(m.Vocab)), byteFallback: m.ByteFallback, fuseUnk: m.FuseUnk, ignoreMerges: m.IgnoreMerges}
 	for token, id := range m.Vocab {
+		if id >= 0 && id < len(t.tokens) && t.tokens[id] != "" {
+			return fmt.Errorf("tokens %q and %q have the same id %d", t.tokens[id], token, id)
+		}
 		if err := t.place(token, id); err != nil {
 			return err
 		}
@@ -110,53 +107,46 @@ func (t *Tokenizer) place(token string, id int) error {
 	if id < 0 || id >= maxVocab {
 		return fmt.Errorf("token %q has id %d; ids are from 0 to %d", token, id, maxVocab-1)
 	}
-	for len(t.tokens) <= id {
-		t.tokens = append(t.tokens, make([]string, max(1, id+1-len(t.tokens)))...)
+	if missing := id + 1 - len(t.tokens); missing > 0 {
+		t.tokens = append(t.tokens, make([]string, missing)...)
 	}
 	t.tokens[id] = token
-	return nil
-}
-
-func (t *Tokenizer) readAdded(f *file) error {
-	for _, a := range f.AddedTokens {
-		if a.SingleWord {
-			return fmt.Errorf("added token %q: single_word is not supported", a.Content)
-		}
-		if a.Content == "" {
-			return fmt.Errorf("added token %d is empty", a.ID)
-		}
-		if err := t.place(a.Content, a.ID); err != nil {
-			return err
-		}
-		token := addedToken{uint32(a.ID), a.Content, a.LStrip, a.RStrip, a.Special}
-		t.added = append(t.added, token)
-		t.addedByID[token.id] = token
-	}
-	slices.SortStableFunc(t.added, func(a, b addedToken) int { return len(b.content) - len(a.content) })
 	return nil
 }
 
 func (t *Tokenizer) readPostProcessor(f *file) error {
 	for _, p := range f.PostProcessor.list() {
 		switch p.Type {
-		case "ByteLevel":
+		case "ByteLevel": // it only trims offsets, which are not kept here
 		case "TemplateProcessing":
-			before := true
-			for _, s := range p.Single {
-				if s.Sequence != nil {
-					before = false
-				} else if s.SpecialToken != nil {
-					ids := p.SpecialTokens[s.SpecialToken.ID].IDs
-					if before {
-						t.prefix = append(t.prefix, ids...)
-					} else {
-						t.suffix = append(t.suffix, ids...)
-					}
-				}
+			if err := t.readTemplate(p); err != nil {
+				return err
 			}
 		default:
 			return fmt.Errorf("post-processor %q is not supported; ByteLevel and TemplateProcessing are", p.Type)
 		}
+	}
+	return nil
+}
+
+func (t *Tokenizer) readTemplate(p *part) error {
+	around := &t.prefix
+	for _, piece := range p.Single {
+		if piece.SpecialToken == nil {
+			around = &t.suffix
+			continue
+		}
+		name := piece.SpecialToken.ID
+		ids := p.SpecialTokens[name].IDs
+		if len(ids) == 0 {
+			return fmt.Errorf("post-processor: special token %q has no ids", name)
+		}
+		for _, id := range ids {
+			if int(id) >= t.Vocab() {
+				return fmt.Errorf("post-processor: special token %q has id %d; there are %d tokens", name, id, t.Vocab())
+			}
+		}
+		*around = append(*around, ids...)
 	}
 	return nil
 }
@@ -174,82 +164,19 @@ func (t *Tokenizer) Fits(vocab int) error {
 
 // ID returns the id of a token as the vocabulary writes it.
 func (t *Tokenizer) ID(token string) (uint32, bool) {
-	for _, a := range t.added {
-		if a.content == token {
-			return a.id, true
+	for _, set := range []*addedSet{&t.added, &t.addedNormalized} {
+		if id, ok := set.ids[token]; ok {
+			return id, true
 		}
 	}
 	id, ok := t.model.ids[token]
 	return id, ok
 }
 
-// Encode returns the ids of a text. Added tokens that are written out in it are recognised. With special set, what the
-// model expects around a text is put there: usually the token that begins a sequence.
-func (t *Tokenizer) Encode(text string, special bool) []uint32 {
-	return t.encode(text, special, t.nextAdded)
-}
-
-// EncodeLiteral is Encode, but added tokens that are written out in the text are text like any other.
-func (t *Tokenizer) EncodeLiteral(text string, special bool) []uint32 {
-	return t.encode(text, special, func(text string) (int, *addedToken) { return len(text), nil })
-}
-
-func (t *Tokenizer) encode(text string, special bool, nextAdded func(string) (int, *addedToken)) []uint32 {
-	var ids []uint32
-	if special {
-		ids = append(ids, t.prefix...)
-	}
-	first := true
-	for text != "" {
-		at, token := nextAdded(text)
-		before := text
-		if token != nil {
-			before, text = text[:at], text[at+len(token.content):]
-			if token.lstrip {
-				before = strings.TrimRight(before, " \t\r\n")
-			}
-			if token.rstrip {
-				text = strings.TrimLeft(text, " \t\r\n")
-			}
-		} else {
-			text = ""
-		}
-		if before != "" {
-			ids = t.encodeText(ids, before, first)
-		}
-		if token != nil {
-			ids = append(ids, token.id)
-		}
-		first = false
-	}
-	if special {
-		ids = append(ids, t.suffix...)
-	}
-	return ids
-}
-
-// nextAdded finds the first added token in the text; of several at one place, the longest.
-func (t *Tokenizer) nextAdded(text string) (at int, token *addedToken) {
-	at = len(text)
-	for i := range t.added {
-		if j := strings.Index(text[:min(len(text), at+len(t.added[i].content)-1)], t.added[i].content); j >= 0 && j < at {
-			at, token = j, &t.added[i]
-		}
-	}
-	return at, token
-}
-
-func (t *Tokenizer) encodeText(ids []uint32, text string, first bool) []uint32 {
-	for _, f := range t.normalize {
-		text = f(text)
-	}
-	for _, word := range t.split(text, first) {
-		if t.byteLevel {
-			word = bytesToText(word)
-		}
-		ids = t.model.encode(ids, word)
-	}
-	return ids
+// Special reports whether a token has no text of its own: it begins or ends a sequence, or separates its parts.
+func (t *Tokenizer) Special(id uint32) bool {
+	a, ok := t.addedByID[id]
+	return ok && a.special
 }
 
 // Token returns the text of one token; bytes that are no text are U+FFFD.

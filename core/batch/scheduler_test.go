@@ -1,0 +1,344 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/kv"
+)
+
+const blockTokens = 4
+
+// oracle is what the "model" answers: a function of all tokens before, so that a sequence that was preempted and computed
+// again goes on as it would have.
+func oracle(tokens []uint32) uint32 {
+	h := uint32(17)
+	for _, t := range tokens {
+		h = h*31 + t + 1
+	}
+	return h % 50
+}
+
+// harness runs a scheduler and checks every step against its invariants.
+type harness struct {
+	*Scheduler
+	pool     *kv.Pool
+	limits   Limits
+	requests map[string]Request
+	outputs  map[string][]uint32
+	finished map[string]Finish
+	written  map[int32][]uint32 // block -> the tokens whose keys are in it: what the sequence was up to each slot
+}
+
+func newHarness(limits Limits, blocks int) *harness {
+	pool := kv.NewPool(blocks, blockTokens)
+	return &harness{
+		Scheduler: New(limits, pool), pool: pool, limits: limits, requests: map[string]Request{}, outputs: map[string][]uint32{},
+		finished: map[string]Finish{}, written: map[int32][]uint32{},
+	}
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+func (h *harness) submit(r Request) *Refusal {
+	_, refusal := h.Submit(r)
+	if refusal == nil {
+		h.requests[r.ID], h.outputs[r.ID] = r, slices.Clone(r.Output)
+	}
+	return refusal
+}
+
+// step plans, checks, computes and applies one step. It reports whether there was one.
+func (h *harness) step(t fataler) bool {
+	best := Class(0)
+	for _, s := range h.waiting {
+		best = max(best, s.Class)
+	}
+	plan, ok := h.Plan()
+	if !ok {
+		return false
+	}
+	tokens, writers := 0, map[int32]string{}
+	var sampled []uint32
+	for _, e := range plan.Entries {
+		tokens += len(e.Tokens)
+		all := slices.Concat(h.requests[e.ID].Prompt, h.outputs[e.ID])
+		end := e.Position + len(e.Tokens)
+		if !slices.Equal(all[e.Position:end], e.Tokens) || e.Sample != (end == len(all)) {
+			t.Fatalf("%s: computes %v at %d, its tokens are %v", e.ID, e.Tokens, e.Position, all)
+		}
+		if len(e.Blocks)*blockTokens < end {
+			t.Fatalf("covered: %s has %d blocks for %d tokens", e.ID, len(e.Blocks), end)
+		}
+		for p := range end { // every key that is read must be of this very prefix
+			block, slot := e.Blocks[p/blockTokens], p%blockTokens
+			if p >= e.Position {
+				if other, taken := writers[block]; taken && other != e.ID {
+					t.Fatalf("covered: %s and %s write to block %d", e.ID, other, block)
+				}
+				writers[block] = e.ID
+				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]), oracle(all[:p+1]))
+			}
+			if len(h.written[block]) <= slot || h.written[block][slot] != oracle(all[:p+1]) {
+				t.Fatalf("%s reads position %d in block %d, which holds something else", e.ID, p, block)
+			}
+		}
+		if e.Sample {
+			sampled = append(sampled, oracle(all))
+		}
+	}
+	if tokens > h.limits.StepTokens || len(h.running) > h.limits.MaxSequences {
+		t.Fatalf("budget: %d tokens, %d running, of %+v", tokens, len(h.running), h.limits)
+	}
+	for _, e := range h.Done(plan.Entries, sampled) {
+		h.emitted(t, e)
+	}
+	return true
+}
+
+func (h *harness) emitted(t fataler, e Emission) {
+	r := h.requests[e.ID]
+	if e.Index != len(h.outputs[e.ID]) {
+		t.Fatalf("contiguous: %s emits index %d after %d", e.ID, e.Index, len(h.outputs[e.ID]))
+	}
+	h.outputs[e.ID] = append(h.outputs[e.ID], e.Token)
+	if e.Finish != None {
+		h.finished[e.ID] = e.Finish
+	}
+	if len(r.Output) == 0 && e.Cached > len(r.Prompt)-1 {
+		t.Fatalf("%s: %d of %d prompt tokens are cached; the last must be computed", e.ID, e.Cached, len(r.Prompt))
+	}
+}
+
+// want is what a request generates when it is alone.
+func want(r Request, context int) ([]uint32, Finish) {
+	all := slices.Concat(r.Prompt, r.Output)
+	for {
+		token := oracle(all)
+		all = append(all, token)
+		n := len(all) - len(r.Prompt)
+		switch {
+		case n-1 >= r.MinOutput && slices.Contains(r.Stops, token):
+			return all[len(r.Prompt):], Stop
+		case n >= r.MaxOutput || len(all) >= context:
+			return all[len(r.Prompt):], Length
+		}
+	}
+}
+
+// TestSchedulerAgainstAlone: whatever else runs, is preempted or dropped, a sequence gets what it would have got alone.
+func TestSchedulerAgainstAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		blocks := rapid.IntRange(2, 12).Draw(t, "blocks")
+		limits := Limits{
+			MaxSequences: rapid.IntRange(1, 5).Draw(t, "sequences"), MaxWaiting: 6, StepTokens: rapid.IntRange(1, 20).Draw(t, "tokens"),
+			ContextTokens: blocks * blockTokens,
+		}
+		h := newHarness(limits, blocks)
+		h.limits.StepTokens = max(limits.StepTokens, limits.MaxSequences)
+		next := 0
+		dropped := map[string]bool{}
+		t.Repeat(map[string]func(*rapid.T){
+			"submit": func(t *rapid.T) {
+				r := Request{
+					ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", ""),
+					Prompt:    rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, blocks*blockTokens+2).Draw(t, "prompt"),
+					MaxOutput: rapid.IntRange(1, 12).Draw(t, "max"), MinOutput: rapid.IntRange(0, 2).Draw(t, "min"),
+					Stops: rapid.SliceOfN(rapid.Uint32Range(0, 49), 0, 4).Draw(t, "stops"),
+				}
+				next++
+				before := len(h.byID)
+				refusal := h.submit(r)
+				switch {
+				case len(r.Prompt) >= limits.ContextTokens:
+					if refusal == nil || refusal.Reason != TooLong {
+						t.Fatalf("a prompt of %d tokens in a context of %d: %v", len(r.Prompt), limits.ContextTokens, refusal)
+					}
+				case before >= limits.MaxSequences+limits.MaxWaiting:
+					if refusal == nil || refusal.Reason != QueueFull {
+						t.Fatalf("queue full: %v", refusal)
+					}
+				case refusal != nil:
+					t.Fatalf("refused: %v", refusal)
+				}
+			},
+			"step": func(t *rapid.T) { h.step(t) },
+			"drop": func(t *rapid.T) {
+				if len(h.byID) == 0 {
+					return
+				}
+				var ids []string
+				for id := range h.byID {
+					ids = append(ids, id)
+				}
+				slices.Sort(ids)
+				id := rapid.SampledFrom(ids).Draw(t, "id")
+				h.Drop(id)
+				dropped[id] = true
+			},
+			"move": func(t *rapid.T) { // as after a crash of the replica: the same request with its output, anew
+				for id, seq := range h.byID {
+					r := seq.Request
+					r.Output = slices.Clone(h.outputs[id])
+					h.Drop(id)
+					if refusal := h.submit(r); refusal != nil {
+						t.Fatalf("a sequence that ran is refused: %v", refusal)
+					}
+					return
+				}
+			},
+		})
+		for range 10000 {
+			if !h.step(t) {
+				break
+			}
+		}
+		for id, r := range h.requests {
+			if dropped[id] {
+				continue
+			}
+			r.Output = nil
+			output, finish := want(r, limits.ContextTokens)
+			if h.finished[id] != finish || !slices.Equal(h.outputs[id], output) {
+				t.Fatalf("progress: %s got %v (%d), want %v (%d)", id, h.outputs[id], h.finished[id], output, finish)
+			}
+		}
+		if h.pool.Free() != blocks || len(h.byID) != 0 {
+			t.Fatalf("conservation: %d of %d blocks are free at the end", h.pool.Free(), blocks)
+		}
+	})
+}
+
+func request(id string, class Class, prompt, output int) Request {
+	r := Request{ID: id, Class: class, MaxOutput: output, Root: kv.Root("m", id)}
+	for i := range prompt {
+		r.Prompt = append(r.Prompt, uint32(i))
+	}
+	return r
+}
+
+func ids(s Step) (all []string) {
+	for _, e := range s.Entries {
+		all = append(all, fmt.Sprintf("%s:%d", e.ID, len(e.Tokens)))
+	}
+	return all
+}
+
+func TestOrder(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 3, MaxWaiting: 10, StepTokens: 10, ContextTokens: 64}, 16)
+	for _, r := range []Request{request("batch", Batch, 6, 9), request("late", Standard, 6, 9), request("first", Interactive, 6, 9)} {
+		h.submit(r)
+	}
+	plan, _ := h.Plan()
+	if got := fmt.Sprint(ids(plan)); got != "[first:6 late:4]" {
+		t.Errorf("admission by class, the budget cut into chunks: %s", got)
+	}
+	h.Done(plan.Entries, []uint32{1})
+	plan, _ = h.Plan()
+	if got := fmt.Sprint(ids(plan)); got != "[first:1 late:2 batch:6]" {
+		t.Errorf("decodes first, then the rest of prefills, then admission: %s", got)
+	}
+}
+
+func TestHigherClassTakesPlace(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 10, StepTokens: 16, ContextTokens: 64}, 16)
+	h.submit(request("low", Batch, 5, 9))
+	h.step(t)
+	h.submit(request("same", Batch, 5, 9))
+	if plan, _ := h.Plan(); len(plan.Preempted) != 0 {
+		t.Fatalf("one of the same class was preempted: %v", plan.Preempted)
+	}
+	h.submit(request("high", Interactive, 5, 9))
+	plan, _ := h.Plan()
+	if len(plan.Preempted) != 1 || plan.Preempted[0].ID != "low" || fmt.Sprint(ids(plan)) != "[high:5]" {
+		t.Fatalf("preempted %v, step %v", plan.Preempted, ids(plan))
+	}
+	if s, _ := h.State("low"); s != Preempted {
+		t.Errorf("low is %s", s)
+	}
+}
+
+func TestLastInOrderGivesWayForABlock(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 16}, 4)
+	h.submit(request("a", Standard, 4, 8))
+	h.submit(request("b", Standard, 4, 8))
+	h.step(t) // both have 2 of 4 blocks soon
+	for len(h.running) == 2 {
+		plan, _ := h.Plan()
+		if len(plan.Preempted) > 0 {
+			if plan.Preempted[0].ID != "b" || plan.Preempted[0].Why == "" {
+				t.Fatalf("preempted %v", plan.Preempted)
+			}
+			return
+		}
+		var sampled []uint32
+		for range plan.Entries {
+			sampled = append(sampled, 1)
+		}
+		h.Done(plan.Entries, sampled)
+	}
+	t.Fatal("nothing was preempted, with 6 blocks needed of 4")
+}
+
+func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 16)
+	r := request("x", Standard, 12, 1)
+	h.submit(r)
+	h.step(t)
+	r.ID = "again"
+	h.submit(r)
+	plan, _ := h.Plan()
+	if e := plan.Entries[0]; len(e.Tokens) != 4 || e.Position != 8 {
+		t.Fatalf("computes %d tokens from %d on; two of three blocks are known", len(e.Tokens), e.Position)
+	}
+	if got := h.Done(plan.Entries, []uint32{3}); got[0].Cached != 8 {
+		t.Fatalf("reports %d cached tokens", got[0].Cached)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 1, StepTokens: 8, ContextTokens: 16}, 4)
+	complete := request("c", Standard, 4, 2)
+	complete.Output = []uint32{1, 2}
+	moved := request("moved", Standard, 4, 8)
+	moved.Output = []uint32{1}
+	for _, tc := range []struct {
+		r    Request
+		want Reason
+	}{
+		{request("", Standard, 4, 2), Invalid}, {request("a", Standard, 0, 2), Invalid}, {request("a", Standard, 4, 0), Invalid},
+		{request("a", Standard, 16, 2), TooLong}, {complete, Finished},
+		{request("a", Standard, 4, 2), 0}, {request("a", Standard, 4, 2), Duplicate}, {request("b", Standard, 4, 2), 0},
+		{request("d", Standard, 4, 2), QueueFull}, {moved, 0},
+	} {
+		if got := h.submit(tc.r); (got == nil) != (tc.want == 0) || got != nil && (got.Reason != tc.want || got.Detail == "") {
+			t.Errorf("%q: refused with %v, want %d", tc.r.ID, got, tc.want)
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	h := newHarness(Limits{MaxSequences: 64, MaxWaiting: 10, StepTokens: 512, ContextTokens: 1024}, 64*256)
+	for i := range 64 {
+		h.Submit(request(fmt.Sprint(i), Standard, 100, 400+i))
+	}
+	sampled := make([]uint32, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		plan, _ := h.Plan()
+		n := 0
+		for _, e := range plan.Entries {
+			if e.Sample {
+				n++
+			}
+		}
+		for _, e := range h.Done(plan.Entries, sampled[:n]) {
+			if e.Finish != None {
+				h.Submit(request(e.ID, Standard, 100, 400))
+			}
+		}
+	}
+}

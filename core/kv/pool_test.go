@@ -1,0 +1,227 @@
+package kv
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// model is the obvious pool: who reads each block, what it holds, and the cached ones in the order of their release.
+type model struct {
+	refs   []int
+	hash   map[int32]Hash
+	cached []int32
+}
+
+func (m *model) holder(h Hash) (int32, bool) {
+	for b, held := range m.hash {
+		if held == h {
+			return b, true
+		}
+	}
+	return 0, false
+}
+
+func testHash(n int) Hash {
+	var h Hash
+	binary.LittleEndian.PutUint64(h[:], uint64(n))
+	return h
+}
+
+// TestPoolAgainstModel drives a pool and its model with the same random calls.
+func TestPoolAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 6).Draw(t, "blocks")
+		p, m := NewPool(size, 16), &model{refs: make([]int, size), hash: map[int32]Hash{}}
+		known := map[int32]Hash{} // as told by Changes
+		var tables [][]int32
+		t.Repeat(map[string]func(*rapid.T){
+			"allocate": func(t *rapid.T) {
+				b, ok := p.Allocate()
+				if full := !slices.Contains(m.refs, 0); ok == full {
+					t.Fatalf("allocate: %v, all referenced: %v", ok, full)
+				}
+				if !ok {
+					return
+				}
+				if m.refs[b] != 0 {
+					t.Fatalf("pinned: block %d is given out while it is read", b)
+				}
+				if _, held := m.hash[b]; held {
+					if m.cached[0] != b || countEmpty(m) > 0 {
+						t.Fatalf("lru: %d was evicted, cached %v, %d empty", b, m.cached, countEmpty(m))
+					}
+					m.cached = m.cached[1:]
+					delete(m.hash, b)
+				}
+				m.refs[b] = 1
+				tables = append(tables, []int32{b})
+			},
+			"commit": func(t *rapid.T) {
+				if len(tables) == 0 {
+					return
+				}
+				b, h := rapid.SampledFrom(tables).Draw(t, "table")[0], testHash(rapid.IntRange(1, 5).Draw(t, "hash"))
+				_, other := m.holder(h)
+				_, own := m.hash[b]
+				p.Commit(b, h)
+				if !other && !own {
+					m.hash[b] = h
+				}
+			},
+			"acquire": func(t *rapid.T) {
+				var hashes []Hash
+				for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 5), 0, 3, rapid.ID[int]).Draw(t, "hashes") {
+					hashes = append(hashes, testHash(n))
+				}
+				free := p.FreeWithout(hashes)
+				var want []int32
+				for _, h := range hashes {
+					b, ok := m.holder(h)
+					if !ok {
+						break
+					}
+					want = append(want, b)
+				}
+				got := p.Acquire(hashes)
+				if !slices.Equal(got, want) {
+					t.Fatalf("acquired %v, want %v", got, want)
+				}
+				for _, b := range got {
+					m.refs[b]++
+					m.cached = slices.DeleteFunc(m.cached, func(c int32) bool { return c == b })
+				}
+				if p.Free() != free {
+					t.Fatalf("%d free after acquire, %d foretold", p.Free(), free)
+				}
+				if len(got) > 0 {
+					tables = append(tables, got)
+				}
+			},
+			"release": func(t *rapid.T) {
+				if len(tables) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(tables)-1).Draw(t, "table")
+				p.Release(tables[i])
+				for _, b := range slices.Backward(tables[i]) {
+					if m.refs[b]--; m.refs[b] == 0 {
+						if _, ok := m.hash[b]; ok {
+							m.cached = append(m.cached, b)
+						}
+					}
+				}
+				tables = slices.Delete(tables, i, i+1)
+			},
+			"": func(t *rapid.T) {
+				referenced := 0
+				for _, n := range m.refs {
+					if n > 0 {
+						referenced++
+					}
+				}
+				s := p.Stats()
+				if s.Free+referenced != size || s.Cached != len(m.cached) || s.Free != len(m.cached)+countEmpty(m) {
+					t.Fatalf("conservation: %+v, %d referenced, cached %v", s, referenced, m.cached)
+				}
+				evicted, committed := p.Changes()
+				for _, b := range evicted {
+					delete(known, b)
+				}
+				for _, c := range committed {
+					known[c.Block] = c.Hash
+				}
+				if len(known) != len(m.hash) {
+					t.Fatalf("changes tell of %v, held are %v", known, m.hash)
+				}
+				for b, h := range m.hash {
+					if known[b] != h {
+						t.Fatalf("changes tell of %v, held are %v", known, m.hash)
+					}
+				}
+			},
+		})
+	})
+}
+
+func countEmpty(m *model) (n int) {
+	for b, refs := range m.refs {
+		if _, held := m.hash[int32(b)]; refs == 0 && !held {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEvictsLeastRecentlyReleased(t *testing.T) {
+	p := NewPool(3, 16)
+	for i := range 3 {
+		b, _ := p.Allocate()
+		p.Commit(b, testHash(i))
+		p.Release([]int32{b})
+	}
+	p.Release(p.Acquire([]Hash{testHash(0)})) // 1 is now the oldest
+	if _, ok := p.Allocate(); !ok || p.Match([]Hash{testHash(0)}) != 1 || p.Match([]Hash{testHash(1)}) != 0 {
+		t.Fatal("lru: not the block that was released longest ago")
+	}
+}
+
+func TestTailOfATableIsEvictedBeforeItsHead(t *testing.T) {
+	p := NewPool(2, 16)
+	a, _ := p.Allocate()
+	b, _ := p.Allocate()
+	p.Commit(a, testHash(1))
+	p.Commit(b, testHash(2))
+	p.Release([]int32{a, b})
+	p.Allocate()
+	if got := p.Match([]Hash{testHash(1), testHash(2)}); got != 1 {
+		t.Fatalf("%d blocks of the prefix are left; the head was evicted first", got)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	p := NewPool(2, 16)
+	for _, tc := range []struct {
+		block int32
+		hash  int
+		want  bool
+	}{{1, 7, true}, {1, 8, false}, {0, 7, false}, {2, 9, false}, {-1, 9, false}} {
+		if got := p.Restore(tc.block, testHash(tc.hash)); got != tc.want {
+			t.Errorf("restore of block %d with hash %d: %v", tc.block, tc.hash, got)
+		}
+	}
+	if got := p.Acquire([]Hash{testHash(7)}); !slices.Equal(got, []int32{1}) {
+		t.Errorf("acquired %v", got)
+	}
+	if evicted, committed := p.Changes(); evicted != nil || committed != nil {
+		t.Error("what was restored is known to the tier already")
+	}
+}
+
+func TestHashesDependOnAllThatTheContentDoes(t *testing.T) {
+	tokens := make([]uint32, 40)
+	base := Hashes(Root("m", ""), tokens, 16)
+	if len(base) != 2 {
+		t.Fatalf("%d hashes of 40 tokens", len(base))
+	}
+	for name, other := range map[string][]Hash{
+		"model":   Hashes(Root("n", ""), tokens, 16),
+		"adapter": Hashes(Root("m", "a"), tokens, 16),
+		"split":   Hashes(Root("", "m"), tokens, 16),
+		"tokens":  Hashes(Root("m", ""), append([]uint32{1}, tokens[1:]...), 16),
+	} {
+		if other[0] == base[0] || other[1] == base[1] {
+			t.Errorf("%s does not change the hash", name)
+		}
+	}
+}
+
+func BenchmarkHashes(b *testing.B) {
+	tokens := make([]uint32, 16*64)
+	for b.Loop() {
+		Hashes(Hash{}, tokens, 16)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/block")
+}

@@ -1,0 +1,112 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// addedToken is one that is recognised in a text as a whole, before anything is split or merged.
+type addedToken struct {
+	id             uint32
+	special        bool
+	lstrip, rstrip bool // blanks beside it belong to it
+	singleWord     bool // not recognised within a word
+}
+
+func (t *Tokenizer) readAdded(f *file) error {
+	for _, a := range f.AddedTokens {
+		if a.Content == "" {
+			return fmt.Errorf("added token %d is empty", a.ID)
+		}
+		if err := t.place(a.Content, a.ID); err != nil {
+			return err
+		}
+		token := &addedToken{uint32(a.ID), a.Special, a.LStrip, a.RStrip, a.SingleWord}
+		t.addedByID[token.id] = token
+		if a.Normalized {
+			t.addedNormalized.add(a.Content, t.normalized(a.Content), token)
+		} else {
+			t.added.add(a.Content, a.Content, token)
+		}
+	}
+	return nil
+}
+
+// addedSet finds added tokens in a text.
+type addedSet struct {
+	ids  map[string]uint32
+	root trie
+}
+
+// trie holds a token at the end of the path that its bytes make.
+type trie struct {
+	token *addedToken
+	next  map[byte]*trie
+}
+
+// add takes a token and what it looks like in the text that is searched.
+func (s *addedSet) add(content, found string, token *addedToken) {
+	if s.ids == nil {
+		s.ids = make(map[string]uint32)
+	}
+	s.ids[content] = token.id
+	if found == "" {
+		return
+	}
+	at := &s.root
+	for i := range len(found) {
+		if at.next == nil {
+			at.next = make(map[byte]*trie)
+		}
+		if at.next[found[i]] == nil {
+			at.next[found[i]] = &trie{}
+		}
+		at = at.next[found[i]]
+	}
+	at.token = token
+}
+
+// find returns the first added token of a text, and the longest of those that begin there: text[start:end] is it and the
+// blanks that belong to it. There is none where token is nil. With literal set, special tokens are text like any other.
+func (s *addedSet) find(text string, literal bool) (start, end int, token *addedToken) {
+	for i := range len(text) {
+		n, found := s.root.longest(text[i:])
+		start, end = i, i+n
+		if found == nil || literal && found.special || found.singleWord && !alone(text, start, end) {
+			continue
+		}
+		if found.lstrip {
+			start = len(strings.TrimRightFunc(text[:start], unicode.IsSpace))
+		}
+		if found.rstrip {
+			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+		}
+		return start, end, found
+	}
+	return len(text), len(text), nil
+}
+
+func (t *trie) longest(text string) (n int, token *addedToken) {
+	for i := 0; i < len(text); i++ {
+		if t = t.next[text[i]]; t == nil {
+			break
+		}
+		if t.token != nil {
+			n, token = i+1, t.token
+		}
+	}
+	return n, token
+}
+
+// alone reports whether text[start:end] is not part of a longer word.
+func alone(text string, start, end int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:start])
+	after, _ := utf8.DecodeRuneInString(text[end:])
+	return !(start > 0 && inWord(before)) && !(end < len(text) && inWord(after))
+}
+
+func inWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Pc)
+}

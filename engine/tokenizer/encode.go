@@ -1,0 +1,69 @@
+package tokenizer
+
+// Encode returns the ids of a text. Added tokens that are written out in it are recognised. With special set, what the
+// model expects around a text is put there: usually the token that begins a sequence.
+func (t *Tokenizer) Encode(text string, special bool) []uint32 {
+	return t.encode(text, special, false)
+}
+
+// EncodeLiteral is Encode, but special tokens that are written out in the text are text like any other.
+func (t *Tokenizer) EncodeLiteral(text string, special bool) []uint32 {
+	return t.encode(text, special, true)
+}
+
+func (t *Tokenizer) encode(text string, special, literal bool) []uint32 {
+	ids := make([]uint32, 0, len(text)/4+len(t.prefix)+len(t.suffix))
+	if special {
+		ids = append(ids, t.prefix...)
+	}
+	ids = t.added.cut(ids, text, literal, func(ids []uint32, piece string, start bool) []uint32 {
+		return t.addedNormalized.cut(ids, t.normalized(piece), literal, func(ids []uint32, piece string, first bool) []uint32 {
+			return t.encodeText(ids, piece, start && first)
+		})
+	})
+	if special {
+		ids = append(ids, t.suffix...)
+	}
+	return ids
+}
+
+// cut appends the ids of a text's added tokens, and calls encode for the text between them.
+func (s *addedSet) cut(ids []uint32, text string, literal bool, encode func(ids []uint32, piece string, start bool) []uint32) []uint32 {
+	for start := true; text != ""; start = false {
+		from, to, token := len(text), len(text), (*addedToken)(nil)
+		if s.root.next != nil {
+			from, to, token = s.find(text, literal)
+		}
+		if from > 0 {
+			ids = encode(ids, text[:from], start)
+		}
+		if token != nil {
+			ids = append(ids, token.id)
+		}
+		text = text[to:]
+	}
+	return ids
+}
+
+func (t *Tokenizer) normalized(text string) string {
+	for _, f := range t.normalize {
+		text = f(text)
+	}
+	return text
+}
+
+// encodeText appends the ids of a text without added tokens. start is set for what begins the whole text.
+func (t *Tokenizer) encodeText(ids []uint32, text string, start bool) []uint32 {
+	words := []string{text}
+	for _, split := range t.splitters {
+		var parts []string
+		for i, word := range words {
+			parts = split(parts, word, start && i == 0)
+		}
+		words = parts
+	}
+	for _, word := range words {
+		ids = t.model.encode(ids, word)
+	}
+	return ids
+}

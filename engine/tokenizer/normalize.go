@@ -1,0 +1,52 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxGrowth is how many times longer a tokenizer's replacements together may make a text.
+const maxGrowth = 64
+
+func (t *Tokenizer) readNormalizer(f *file) error {
+	growth := 1
+	for _, p := range f.Normalizer.list() {
+		switch {
+		case p.Type == "NFC":
+			t.normalize = append(t.normalize, norm.NFC.String)
+		case p.Type == "NFKC":
+			t.normalize = append(t.normalize, norm.NFKC.String)
+		case p.Type == "Prepend":
+			t.normalize = append(t.normalize, func(s string) string {
+				if s == "" {
+					return s
+				}
+				return p.Prepend + s
+			})
+		case p.Type == "Replace" && p.Pattern.String != nil:
+			replace, err := p.replacer(&growth)
+			if err != nil {
+				return fmt.Errorf("normalizer Replace: %w", err)
+			}
+			t.normalize = append(t.normalize, replace)
+		default:
+			return fmt.Errorf("normalizer %q is not supported; NFC, NFKC, Prepend and Replace of a string are", p.Type)
+		}
+	}
+	return nil
+}
+
+// replacer is what a Replace of a string does. growth is the product of all of a chain, which is bounded.
+func (p *part) replacer(growth *int) (func(string) string, error) {
+	from, to := *p.Pattern.String, p.Content
+	if from == "" {
+		return nil, fmt.Errorf("the pattern is empty")
+	}
+	*growth *= min(maxGrowth+1, (len(to)+len(from)-1)/len(from))
+	if *growth = max(1, *growth); *growth > maxGrowth {
+		return nil, fmt.Errorf("%q makes a text more than %d times longer", from, maxGrowth)
+	}
+	return func(s string) string { return strings.ReplaceAll(s, from, to) }, nil
+}
