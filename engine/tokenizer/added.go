@@ -20,7 +20,9 @@ func (t *Tokenizer) readAdded(f *file) error {
 		if a.Content == "" {
 			return fmt.Errorf("added token %d is empty", a.ID)
 		}
-		if err := t.place(a.Content, a.ID); err != nil {
+		if id, ok := t.model.ids[a.Content]; ok { // the reference, too, takes the vocabulary's word for it
+			a.ID = int(id)
+		} else if err := t.place(a.Content, a.ID); err != nil {
 			return err
 		}
 		token := &addedToken{uint32(a.ID), a.Special, a.LStrip, a.RStrip, a.SingleWord}
@@ -68,22 +70,22 @@ func (s *addedSet) add(content, found string, token *addedToken) {
 	at.token = token
 }
 
-// find returns the first added token of a text, and the longest of those that begin there: text[start:end] is it and the
-// blanks that belong to it. There is none where token is nil. With literal set, special tokens are text like any other.
-func (s *addedSet) find(text string, literal bool) (start, end int, token *addedToken) {
-	for i := range len(text) {
-		n, found := s.root.longest(text[i:])
-		start, end = i, i+n
-		if found == nil || literal && found.special || found.singleWord && !alone(text, start, end) {
+// find returns the first added token in text[from:], and the longest of those that begin there: text[start:end] is it and
+// the blanks that belong to it. There is none where token is nil. With literal set, special tokens are text like any other.
+func (s *addedSet) find(text string, from int, literal bool) (start, end int, token *addedToken) {
+	for start = from; start < len(text); start++ {
+		n, token := s.root.longest(text[start:])
+		end = start + n
+		if token == nil || literal && token.special || token.singleWord && !alone(text, start, end) {
 			continue
 		}
-		if found.lstrip {
-			start = len(strings.TrimRightFunc(text[:start], unicode.IsSpace))
+		if token.lstrip {
+			start = from + len(strings.TrimRightFunc(text[from:start], unicode.IsSpace))
 		}
-		if found.rstrip {
+		if token.rstrip {
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 		}
-		return start, end, found
+		return start, end, token
 	}
 	return len(text), len(text), nil
 }
@@ -107,6 +109,7 @@ func alone(text string, start, end int) bool {
 	return !(start > 0 && inWord(before)) && !(end < len(text) && inWord(after))
 }
 
+// inWord is what regular expressions call \w.
 func inWord(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Pc)
+	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control) && !unicode.Is(unicode.No, r)
 }

@@ -29,18 +29,18 @@ func (t *Tokenizer) encode(text string, special, literal bool) []uint32 {
 
 // cut appends the ids of a text's added tokens, and calls encode for the text between them.
 func (s *addedSet) cut(ids []uint32, text string, literal bool, encode func(ids []uint32, piece string, start bool) []uint32) []uint32 {
-	for start := true; text != ""; start = false {
-		from, to, token := len(text), len(text), (*addedToken)(nil)
-		if s.root.next != nil {
-			from, to, token = s.find(text, literal)
-		}
-		if from > 0 {
-			ids = encode(ids, text[:from], start)
+	if s.root.next == nil && text != "" {
+		return encode(ids, text, true)
+	}
+	for at := 0; at < len(text); {
+		start, end, token := s.find(text, at, literal)
+		if start > at {
+			ids = encode(ids, text[at:start], at == 0)
 		}
 		if token != nil {
 			ids = append(ids, token.id)
 		}
-		text = text[to:]
+		at = end
 	}
 	return ids
 }

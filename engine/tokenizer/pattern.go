@@ -96,6 +96,9 @@ func contraction(s string, anyCase bool) int {
 	if s[0] != '\'' {
 		return 0
 	}
+	if anyCase && strings.HasPrefix(s, "'ſ") { // its capital is S, so it is one of the cases of s
+		return len("'ſ")
+	}
 	for _, c := range []string{"s", "t", "re", "ve", "m", "ll", "d"} {
 		if len(s) > len(c) && (s[1:1+len(c)] == c || anyCase && strings.EqualFold(s[1:1+len(c)], c)) {
 			return 1 + len(c)

@@ -1,0 +1,51 @@
+package llama_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"troupe/testkit/reference"
+)
+
+// TestArchitecturesAgainstReference: every shape that config.json can ask for, on random weights against float64. Outputs are
+// compared where the two likeliest tokens are more than 1e-3 apart at every step.
+func TestArchitecturesAgainstReference(t *testing.T) {
+	const llama, mistral, qwen = "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"
+	for i, s := range []reference.Shape{
+		{Architecture: llama, DType: "F32", Hidden: 32, Heads: 4, KVHeads: 4},
+		{Architecture: llama, DType: "BF16", Hidden: 32, Heads: 4, KVHeads: 2, Tied: true, Llama3Rope: true},
+		{Architecture: llama, DType: "F16", Hidden: 24, Heads: 4, KVHeads: 1, HeadDim: 10, Shards: 3},
+		{Architecture: mistral, DType: "BF16", Hidden: 32, Heads: 4, KVHeads: 2, Window: 7},
+		{Architecture: mistral, DType: "F32", Hidden: 40, Heads: 2, KVHeads: 1, HeadDim: 18},
+		{Architecture: qwen, DType: "F16", Hidden: 32, Heads: 4, KVHeads: 2, Tied: true},
+		{Architecture: qwen, DType: "F32", Hidden: 28, Heads: 2, KVHeads: 2, Shards: 2},
+	} {
+		t.Run(fmt.Sprintf("%s %s %d", s.Architecture, s.DType, i), func(t *testing.T) {
+			dir := reference.Random(t, s, uint64(i))
+			want := reference.Load(t, dir)
+			r := rand.New(rand.NewPCG(uint64(i), 9))
+			compared := 0
+			for range 4 {
+				g := &generation{want: 12}
+				for range 20 + r.IntN(10) {
+					g.prompt = append(g.prompt, uint32(r.IntN(64)))
+				}
+				output, margin := want.Greedy(g.prompt, g.want)
+				if margin < 1e-3 {
+					continue
+				}
+				compared++
+				e := open(t, dir, tables(r, []*generation{g}))
+				alone(t, e, g)
+				if !slices.Equal(g.output, output) {
+					t.Errorf("%v: got %v, want %v", g.prompt, g.output, output)
+				}
+			}
+			if compared == 0 {
+				t.Error("no output had margins to compare")
+			}
+		})
+	}
+}
