@@ -31,6 +31,7 @@ fmt-check:
 
 vet:
 	go vet ./...
+	GOEXPERIMENT= go vet ./cuda/... ./cmd/node
 
 lint:
 	$(STATICCHECK) ./...
@@ -39,8 +40,8 @@ proto: ## regenerate messages/*.pb.go
 	go run ./tools/protogen . messages/*.proto
 
 gen-check: ## fail where generated code is not what its source says
-	@tmp=$$(mktemp -d); cp messages/*.pb.go $$tmp; $(MAKE) -s proto; \
-	for f in messages/*.pb.go; do cmp -s $$f $$tmp/$$(basename $$f) || { echo "$$f was not generated from its .proto; run make proto"; exit 1; }; done; rm -r $$tmp
+	@tmp=$$(mktemp -d) && mkdir $$tmp/messages && cp messages/*.proto $$tmp/messages && go run ./tools/protogen $$tmp messages/*.proto && \
+	for f in messages/*.pb.go; do cmp -s $$f $$tmp/$$f || { echo "$$f was not generated from its .proto; run make proto"; exit 1; }; done; rm -rf $$tmp
 
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)

@@ -5,11 +5,11 @@
 // neither loading nor encoding panic, loop without end or grow a text without bound.
 //
 // Encoding equals that of the reference, the Rust library tokenizers, but for letters newer than Go's Unicode tables.
-// Decoding equals it for every sequence that a text encodes to. It differs on byte tokens that are no UTF-8: the
-// reference gives up the whole run of them, which a stream cannot, so here only the broken bytes become U+FFFD.
+// Decoding differs in two cases. An added token always stands for itself. And of tokens <0xNN> that are no UTF-8, only
+// the broken bytes become U+FFFD: the reference gives up the whole run of them, which a stream cannot.
 //
 // Invariants, which the property tests check:
 //   - a byte-level tokenizer gives back any text: Decode(Encode(text)) == text
 //   - what a Stream returns, joined, is what Decode returns
-//   - a Stopper returns the text before the first stop string, however the text is cut into pieces
+//   - a Stopper returns the text before the first stop string to be complete, however the text is cut into pieces
 package tokenizer

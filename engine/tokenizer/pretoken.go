@@ -23,7 +23,32 @@ func (t *Tokenizer) readPreTokenizer(f *file) error {
 		}
 		t.splitters = append(t.splitters, split)
 	}
+	if t.model.wordwise() {
+		t.splitters = append(t.splitters, scanning(nextMetaspace, false))
+	}
 	return nil
+}
+
+// wordwise reports whether no token goes on after a word: then a text may be merged word by word, and short words are cached.
+func (m *bpe) wordwise() bool {
+	if _, ok := m.ids[metaspace]; !ok || m.byteLevel || m.ignoreMerges {
+		return false
+	}
+	for token := range m.ids {
+		if nextMetaspace(token) < len(token) {
+			return false
+		}
+	}
+	return true
+}
+
+// nextMetaspace is the length of the first word: metaspaces, then what is none.
+func nextMetaspace(s string) int {
+	rest := strings.TrimLeft(s, metaspace)
+	if n := strings.Index(rest, metaspace); n >= 0 {
+		return len(s) - len(rest) + n
+	}
+	return len(s)
 }
 
 func (t *Tokenizer) splitter(p *part) (splitter, error) {

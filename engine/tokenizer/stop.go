@@ -2,9 +2,13 @@ package tokenizer
 
 import "strings"
 
-// Stopper looks for stop strings in a text that comes in pieces. It holds back what may be the beginning of one.
+// Stopper looks for stop strings in a text that comes in pieces, and holds back what may be the beginning of one.
+//
+// The stop string that is complete first counts, and of those complete at the same place the longest: that does not depend
+// on how the text is cut into pieces.
 type Stopper struct {
 	stops   []string
+	include bool
 	held    string
 	stopped bool
 }
@@ -20,24 +24,41 @@ func NewStopper(stops []string) *Stopper {
 	return s
 }
 
+// Include makes the stop string part of the text.
+func (s *Stopper) Include() *Stopper {
+	s.include = true
+	return s
+}
+
 // Push takes a piece and returns the text that is certain to be before any stop string, and whether one was found: the
-// text then ends before the first.
+// text then ends there.
 func (s *Stopper) Push(piece string) (text string, stopped bool) {
 	if s.stopped {
 		return "", true
 	}
 	s.held += piece
-	at := len(s.held)
+	start, end := s.match()
+	switch {
+	case end == 0:
+		start = len(s.held) - s.pending()
+	case s.include:
+		start = end
+	}
+	s.stopped = end > 0
+	text, s.held = s.held[:start], s.held[start:]
+	return text, s.stopped
+}
+
+// match finds the stop string: held[start:end], where end is 0 if there is none.
+func (s *Stopper) match() (start, end int) {
 	for _, stop := range s.stops {
-		if i := strings.Index(s.held, stop); i >= 0 && i < at {
-			at, s.stopped = i, true
+		from := strings.Index(s.held, stop)
+		to := from + len(stop)
+		if from >= 0 && (end == 0 || to < end || to == end && from < start) {
+			start, end = from, to
 		}
 	}
-	if !s.stopped {
-		at -= s.pending()
-	}
-	text, s.held = s.held[:at], s.held[at:]
-	return text, s.stopped
+	return start, end
 }
 
 // pending is the length of the longest tail that begins a stop string.

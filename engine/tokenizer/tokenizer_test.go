@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"golang.org/x/text/encoding/unicode"
 	"pgregory.net/rapid"
 
 	"troupe/engine/tokenizer"
@@ -15,6 +17,15 @@ import (
 func load(t testing.TB, path string) *tokenizer.Tokenizer {
 	t.Helper()
 	tok, err := tokenizer.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func parse(t testing.TB, text string) *tokenizer.Tokenizer {
+	t.Helper()
+	tok, err := tokenizer.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,102 +68,95 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: byte-level tokens give back any text, and the stream gives what Decode gives.
-func TestRoundTrip(t *testing.T) {
+func TestByteLevelGivesBackAnyText(t *testing.T) {
 	tok := load(t, testkit.Model())
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z ,.'0-9\n\t ]{0,40}`)).Draw(t, "text")
-		if got := tok.Decode(tok.Encode(text, false), true); got != text && !strings.Contains(text, "<|") {
+		text := strings.Join(rapid.SliceOf(rapid.OneOf(
+			rapid.String(), rapid.StringMatching(`[a-z ,.'0-9\n\t ]{0,40}`), rapid.SampledFrom([]string{"<|pad|>", "<|", "\xff", "\xe4\xb8", " \r\n"}),
+		)).Draw(t, "text"), "")
+		var got []byte
+		for _, id := range tok.Encode(text, false) {
+			got = append(got, tok.Bytes(id)...)
+		}
+		if string(got) != text {
 			t.Fatalf("got %q, want %q", got, text)
+		}
+	})
+}
+
+// TestStreamReplacesWhatIsNoText compares with another decoder of UTF-8, which takes the bytes as a whole.
+func TestStreamReplacesWhatIsNoText(t *testing.T) {
+	tok := load(t, testkit.Model())
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.SliceOf(rapid.Uint32Range(0, 262)).Draw(t, "ids") // 3 to 258 are single bytes
+		var whole []byte
+		var streamed strings.Builder
+		s := tok.NewStream(false)
+		for _, id := range ids {
+			whole = append(whole, tok.Bytes(id)...)
+			piece := s.Push(id)
+			if !utf8.ValidString(piece) {
+				t.Fatalf("piece %q is no text", piece)
+			}
+			streamed.WriteString(piece)
+		}
+		streamed.WriteString(s.Flush())
+		want, err := unicode.UTF8.NewDecoder().Bytes(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if streamed.String() != string(want) || tok.Decode(ids, false) != string(want) {
+			t.Fatalf("streamed %q, decoded %q, want %q", streamed.String(), tok.Decode(ids, false), want)
 		}
 	})
 }
 
 func TestStreamHoldsBackHalfCharacters(t *testing.T) {
 	tok := load(t, testkit.Model())
-	ids := tok.Encode("é𝄞", false)
 	s := tok.NewStream(true)
 	var got []string
-	for _, id := range ids {
-		if piece := s.Push(id); piece != "" {
-			got = append(got, piece)
-		}
+	for _, id := range tok.Encode("é𝄞a", false) {
+		got = append(got, s.Push(id))
 	}
-	if strings.Join(got, "") != "é𝄞" || s.Flush() != "" {
-		t.Fatalf("got %q", got)
+	if want := []string{"", "é", "", "", "", "𝄞", "a"}; !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
 	}
-	s.Push(ids[0])
-	if got := s.Flush(); len(ids) > 2 && got != "\uFFFD" {
+	s.Push(tok.Encode("é", false)[0])
+	if got := s.Flush(); got != "\uFFFD" {
 		t.Fatalf("half a character is flushed as %q", got)
 	}
 }
 
-func TestStopperAgainstWhole(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(`[ab]{0,20}`).Draw(t, "text")
-		stops := rapid.SliceOfN(rapid.StringMatching(`[ab]{1,4}`), 0, 3).Draw(t, "stops")
-		want, found := text, false
-		for _, stop := range stops {
-			if i := strings.Index(want, stop); i >= 0 {
-				want, found = want[:i], true
-			}
-		}
-		s := tokenizer.NewStopper(stops)
-		var got strings.Builder
-		stopped := false
-		for rest := text; rest != ""; {
-			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
-			piece, stop := s.Push(rest[:n])
-			got.WriteString(piece)
-			rest = rest[n:]
-			stopped = stopped || stop
-		}
-		got.WriteString(s.Flush())
-		// Cutting at one stop can uncover no other, but an earlier one may end later: the first to begin wins.
-		if stopped != found || !strings.HasPrefix(text, got.String()) || got.Len() > len(want) && !found {
-			t.Fatalf("text %q, stops %q: got %q stopped %v, want %q %v", text, stops, got.String(), stopped, want, found)
-		}
-		for _, stop := range stops {
-			if strings.Contains(got.String(), stop) {
-				t.Fatalf("text %q: %q contains the stop %q", text, got.String(), stop)
-			}
-		}
-	})
-}
-
-func TestRefusesWhatItDoesNotKnow(t *testing.T) {
-	for name, text := range map[string]string{
-		"not JSON":              `{`,
-		"unigram":               `{"model":{"type":"Unigram","vocab":{}}}`,
-		"unknown normalizer":    `{"normalizer":{"type":"Lowercase"},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`,
-		"unknown pattern":       `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"x"},"behavior":"Isolated"},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`,
-		"merge of no token":     `{"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}}`,
-		"negative id":           `{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}`,
-		"huge id":               `{"model":{"type":"BPE","vocab":{"a":2000000000},"merges":[]}}`,
-		"unknown decoder":       `{"decoder":{"type":"CTC"},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`,
-		"unk that is not there": `{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"unk_token":"u"}}`,
-	} {
-		if _, err := tokenizer.Parse([]byte(text)); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+func TestSpecialTokens(t *testing.T) {
+	tok := load(t, testkit.Model())
+	bos, ok := tok.ID("<|begin_of_text|>")
+	if !ok || !tok.Special(bos) || tok.Special(bos+100) {
+		t.Fatalf("bos is %d, %v", bos, ok)
+	}
+	ids := tok.Encode("a<|begin_of_text|>b", true)
+	if want := []uint32{0, 100, 0, 101}; !slices.Equal(ids, want) {
+		t.Errorf("got %v, want %v", ids, want)
+	}
+	if got := tok.Decode(ids, true); got != "ab" {
+		t.Errorf("without special tokens: %q", got)
+	}
+	if got := tok.Decode(ids, false); got != "<|begin_of_text|>a<|begin_of_text|>b" {
+		t.Errorf("with special tokens: %q", got)
+	}
+	if ids := tok.EncodeLiteral("<|pad|>", false); slices.Contains(ids, 2) || tok.Decode(ids, true) != "<|pad|>" {
+		t.Errorf("a special token in a literal text is %v", ids)
 	}
 }
 
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},"pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"}}`))
-	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0,"<0x61>":1},"merges":[["a","a"]],"byte_fallback":true},"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"}]}}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if tok, err := tokenizer.Parse(b); err == nil {
-			tok.Decode(tok.Encode("In the beginning, aab.\n\n  é", true), true)
-		}
-	})
-}
-
-func BenchmarkEncode(b *testing.B) {
-	tok := load(b, testkit.Model())
-	text := strings.Repeat("In the beginning God created the heaven and the earth. ", 200)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		tok.Encode(text, true)
+func TestFits(t *testing.T) {
+	tok := load(t, testkit.Model())
+	if err := tok.Fits(tok.Vocab()); err != nil {
+		t.Error(err)
+	}
+	if err := tok.Fits(tok.Vocab() - 1); err == nil {
+		t.Error("a model with fewer tokens is accepted")
+	}
+	if got := tok.Bytes(1 << 31); got != nil {
+		t.Errorf("an id beyond the vocabulary is %q", got)
 	}
 }

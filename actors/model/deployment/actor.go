@@ -38,6 +38,7 @@ const (
 	placeWithin = 500 * time.Millisecond // how long to wait for the GPUs' answers
 	avoidFor    = 10 * time.Second       // a GPU that refused
 	retryAfter  = 50 * time.Millisecond  // when a session may ask for a route again
+	maxAskers   = 4096
 )
 
 type deployment struct {
@@ -56,6 +57,7 @@ type deployment struct {
 	failure  *messages.Refused    // why the last attempt failed; nil once one succeeded
 	avoid    map[string]time.Time // GPU -> until when
 	serving  int                  // replicas that served when last looked
+	askers   []*actor.PID         // who asked for the status before the spec was known; bounded
 }
 
 // copyOf is one replica as the deployment sees it.
@@ -133,7 +135,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.RouteSequence:
 		ctx.Respond(d.route(msg))
 	case *messages.GetDeployment:
-		ctx.Respond(d.status())
+		d.onGet(ctx)
 	}
 }
 
@@ -169,6 +171,10 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	}
 	d.spec, d.revision, d.removing, d.failure = msg.GetSpec(), msg.GetRevision(), false, nil
 	clear(d.avoid)
+	for _, who := range d.askers {
+		ctx.Send(who, d.status())
+	}
+	d.askers = nil
 	d.reconcile(ctx)
 }
 
@@ -178,6 +184,15 @@ func (d *deployment) onRemove(ctx actor.Context) {
 		d.spec = &messages.DeploymentSpec{Name: d.Name}
 	}
 	d.reconcile(ctx)
+}
+
+// onGet answers with the status; before the group has said what this deployment is to be, a moment later.
+func (d *deployment) onGet(ctx actor.Context) {
+	if d.spec == nil && len(d.askers) < maxAskers {
+		d.askers = append(d.askers, ctx.Sender())
+		return
+	}
+	ctx.Respond(d.status())
 }
 
 // onReplicas: what an earlier incarnation started is adopted.

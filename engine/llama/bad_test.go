@@ -1,0 +1,154 @@
+package llama_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/testkit/reference"
+)
+
+var small = reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 32, Heads: 4, KVHeads: 2}
+
+// edit changes fields of a model's config.json; a nil value removes one.
+func edit(t *testing.T, dir string, fields map[string]any) {
+	t.Helper()
+	path := filepath.Join(dir, "config.json")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range fields {
+		all[k] = v
+	}
+	if b, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBadModels: what is wrong with a folder is said in one line that names the thing, and nothing is left on the device.
+func TestBadModels(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fields map[string]any
+		want   string
+	}{
+		"unknown architecture":    {map[string]any{"architectures": []string{"GPT2LMHeadModel"}}, `architecture "GPT2LMHeadModel" is not supported`},
+		"unknown activation":      {map[string]any{"hidden_act": "gelu"}, `activation "gelu"`},
+		"unknown rope scaling":    {map[string]any{"rope_scaling": map[string]any{"type": "yarn"}}, `rope_scaling "yarn"`},
+		"negative size":           {map[string]any{"hidden_size": -4}, "hidden_size is -4"},
+		"absurd size":             {map[string]any{"vocab_size": 1 << 40}, "vocab_size"},
+		"heads that do not group": {map[string]any{"num_key_value_heads": 3}, "no multiple"},
+		"odd head":                {map[string]any{"head_dim": 7}, "head_dim 7 is odd"},
+		"shape of another model":  {map[string]any{"vocab_size": 65}, "tensor model.embed_tokens.weight has shape [64 32]"},
+		"more layers than stored": {map[string]any{"num_hidden_layers": 3}, "tensor model.layers.2.input_layernorm.weight is missing"},
+		"eos outside vocabulary":  {map[string]any{"eos_token_id": 64}, "eos_token_id 64"},
+		"quantized":               {map[string]any{"quantization_config": map[string]any{"bits": 4}}, "quantized"},
+		"wrong type":              {map[string]any{"hidden_size": "many"}, "hidden_size"},
+	} {
+		dir := reference.Random(t, small, 1)
+		edit(t, dir, tc.fields)
+		refused(t, name, dir, tc.want)
+	}
+	refused(t, "no folder", filepath.Join(t.TempDir(), "none"), "no config.json")
+	dir := reference.Random(t, small, 1)
+	if err := os.Remove(filepath.Join(dir, "model.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "no weights", dir, "no weights")
+	dir = reference.Random(t, small, 1)
+	if err := os.Truncate(filepath.Join(dir, "model.safetensors"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "truncated", dir, "download it again")
+}
+
+func refused(t *testing.T, name, dir, want string) {
+	t.Helper()
+	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	holder := engine.NewHolder(device, llama.Format{})
+	for _, try := range []func() error{
+		func() error { _, err := holder.Inspect(dir); return err },
+		func() error {
+			_, err := holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 1})
+			return err
+		},
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if free, total := device.Memory(); free != total || len(holder.Held()) != 0 {
+		t.Errorf("%s: %d bytes are left on the device", name, total-free)
+	}
+}
+
+// TestLoadThatDoesNotFit leaves nothing behind, wherever the memory ran out.
+func TestLoadThatDoesNotFit(t *testing.T) {
+	dir := reference.Random(t, small, 1)
+	for _, memory := range []int64{1 << 10, 80 << 10} { // not for the weights; not for the blocks
+		device, err := host.Open(host.Config{MemoryBytes: memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := engine.NewHolder(device, llama.Format{})
+		_, err = holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 100})
+		if free, total := device.Memory(); !errors.Is(err, cuda.ErrOutOfMemory) || free != total {
+			t.Errorf("%d bytes: %v, %d left", memory, err, total-free)
+		}
+		_ = device.Close()
+	}
+}
+
+// TestHolderKeepsWhatEnginesUse: a lease is loaded once, adopted by every engine, and not freed under one.
+func TestHolderKeepsWhatEnginesUse(t *testing.T) {
+	dir := reference.Random(t, small, 1)
+	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	holder := engine.NewHolder(device, llama.Format{})
+	spec := engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 4, Limits: limits}
+	for range 3 {
+		if _, err := holder.Load(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := holder.Open("x")
+	if err != nil || holder.Loads() != 1 {
+		t.Fatalf("%v, read %d times", err, holder.Loads())
+	}
+	if _, err := holder.Unload("x"); err == nil {
+		t.Error("a lease was freed while an engine was open over it")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if freed, err := holder.Unload("x"); err != nil || freed == 0 {
+		t.Errorf("freed %d, %v", freed, err)
+	}
+	if free, total := device.Memory(); free != total {
+		t.Errorf("%d bytes are left", total-free)
+	}
+	if _, err := holder.Open("x"); err == nil {
+		t.Error("a lease that is gone was opened")
+	}
+}

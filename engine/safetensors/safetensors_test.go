@@ -1,0 +1,95 @@
+package safetensors_test
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/engine/safetensors"
+)
+
+// file is a safetensors file with this header and so many bytes of data.
+func file(header string, data int) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), make([]byte, data)...)
+}
+
+func save(t testing.TB, b []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const good = `{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1,3],"data_offsets":[8,14]}}`
+
+func TestReadsHeader(t *testing.T) {
+	got, err := safetensors.File(save(t, file(good, 14)))
+	if err != nil || len(got) != 2 || got[0].Name != "a" || got[1].Elements() != 3 {
+		t.Fatalf("%v, %v", got, err)
+	}
+}
+
+func TestRefusesLies(t *testing.T) {
+	one := func(entry string) []byte { return file(`{"a":`+entry+`}`, 8) }
+	for name, tc := range map[string]struct {
+		file []byte
+		want string // part of the error
+	}{
+		"empty":                   {nil, "too short"},
+		"header longer than file": {file(good, 14)[:20], "a header of"},
+		"header of absurd length": {append([]byte{255, 255, 255, 255, 255, 255, 255, 255}, "{}"...), "a header of"},
+		"no JSON":                 {file(`nonsense`, 0), "not a JSON object"},
+		"unfinished JSON":         {file(`{"a":`, 0), "header"},
+		"overlap":                 {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "tensor b begins at 4"},
+		"hole":                    {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "tensor a begins at 4"},
+		"out of range":            {file(good, 10), "tensor b ends at 14 of 10"},
+		"bytes after the end":     {file(good, 20), "6 bytes after"},
+		"same name twice":         {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "named twice"},
+		"unknown type":            {one(`{"dtype":"F8","shape":[8],"data_offsets":[0,8]}`), `type "F8"`},
+		"type that does not fit":  {one(`{"dtype":"F16","shape":[2],"data_offsets":[0,8]}`), "do not hold F16 [2]"},
+		"negative shape":          {one(`{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}`), "out of range"},
+		"shape that overflows":    {one(`{"dtype":"F32","shape":[2147483647,2147483647,2147483647],"data_offsets":[0,8]}`), "out of range"},
+		"offsets that run back":   {one(`{"dtype":"F32","shape":[2],"data_offsets":[8,0]}`), "do not hold"},
+		"negative offset":         {one(`{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}`), "do not hold"},
+		"offsets beyond int64":    {one(`{"dtype":"F32","shape":[2],"data_offsets":[0,99999999999999999999]}`), "tensor a"},
+	} {
+		path := save(t, tc.file)
+		_, err := safetensors.File(path)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestIndexStaysInItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map":{"a":"../secret"}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := safetensors.Folder(dir); err == nil || !strings.Contains(err.Error(), "outside the folder") {
+		t.Error(err)
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add(file(good, 14))
+	f.Add(file(`{"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}`, 2))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tensors, err := safetensors.File(save(t, b))
+		if err != nil {
+			return
+		}
+		var bytes int64
+		for _, tensor := range tensors {
+			bytes += tensor.Elements() * tensor.DType.Bytes()
+		}
+		if bytes > int64(len(b)) {
+			t.Fatalf("tensors of %d bytes in a file of %d", bytes, len(b))
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package tokenizer_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"troupe/engine/tokenizer"
+)
+
+// stopAt looks at every end of the text in turn, and takes the longest stop string there.
+func stopAt(text string, stops []string) (start, end int) {
+	for end := range len(text) + 1 {
+		longest := ""
+		for _, stop := range stops {
+			if strings.HasSuffix(text[:end], stop) && len(stop) > len(longest) {
+				longest = stop
+			}
+		}
+		if longest != "" {
+			return end - len(longest), end
+		}
+	}
+	return len(text), 0
+}
+
+func TestStopperFindsTheFirstStopHoweverTheTextIsCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ab]{0,20}`).Draw(t, "text")
+		stops := rapid.SliceOfN(rapid.StringMatching(`[ab]{0,5}`), 0, 4).Draw(t, "stops")
+		include := rapid.Bool().Draw(t, "include")
+		s := tokenizer.NewStopper(stops)
+		want, end := stopAt(text, stops)
+		if include {
+			s.Include()
+			want = max(want, end)
+		}
+		got, stopped := "", false
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
+			var piece string
+			piece, stopped = s.Push(rest[:n])
+			got += piece
+			rest = rest[n:]
+			if !strings.HasPrefix(text[:want], got) {
+				t.Fatalf("%q was let through; the text before the stop is %q", got, text[:want])
+			}
+		}
+		got += s.Flush()
+		if got != text[:want] || stopped != (end > 0) {
+			t.Fatalf("got %q, %v; want %q, %v", got, stopped, text[:want], end > 0)
+		}
+	})
+}
+
+func TestStopperHoldsBackNoMoreThanItMust(t *testing.T) {
+	s := tokenizer.NewStopper([]string{"\n\nUser:", "END"})
+	for _, step := range []struct{ piece, text string }{
+		{"Hello", "Hello"}, {" there.\n", " there."}, {"Next", "\nNext"}, {"E", ""}, {"E", "E"}, {"NX", "ENX"}, {"\n\nUser", ""},
+	} {
+		if text, stopped := s.Push(step.piece); text != step.text || stopped {
+			t.Errorf("%q: got %q, %v, want %q", step.piece, text, stopped, step.text)
+		}
+	}
+	if text := s.Flush(); text != "\n\nUser" {
+		t.Errorf("flushed %q", text)
+	}
+}
