@@ -171,10 +171,7 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	}
 	d.spec, d.revision, d.removing, d.failure = msg.GetSpec(), msg.GetRevision(), false, nil
 	clear(d.avoid)
-	for _, who := range d.askers {
-		ctx.Send(who, d.status())
-	}
-	d.askers = nil
+	d.answer(ctx)
 	d.reconcile(ctx)
 }
 
@@ -183,6 +180,7 @@ func (d *deployment) onRemove(ctx actor.Context) {
 	if d.spec == nil {
 		d.spec = &messages.DeploymentSpec{Name: d.Name}
 	}
+	d.answer(ctx)
 	d.reconcile(ctx)
 }
 
@@ -193,6 +191,13 @@ func (d *deployment) onGet(ctx actor.Context) {
 		return
 	}
 	ctx.Respond(d.status())
+}
+
+func (d *deployment) answer(ctx actor.Context) {
+	for _, who := range d.askers {
+		ctx.Send(who, d.status())
+	}
+	d.askers = nil
 }
 
 // onReplicas: what an earlier incarnation started is adopted.

@@ -152,7 +152,9 @@ func (d *deployment) choose(ctx actor.Context, name string, r *copyOf) {
 		var ok bool
 		if gpu, why, ok = plan.Place(d.need(), d.candidates(r)); !ok {
 			delete(d.replicas, name) // the next tick tries again
-			d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
+			if d.failure == nil {    // else what a GPU itself said tells more
+				d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
+			}
 			return
 		}
 		d.Log.Info().Str("replica", name).Str("gpu", gpu).Str("why", why).Msg("replica placed")

@@ -1,0 +1,176 @@
+package troupe_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"troupe/cluster/troupe"
+	"troupe/testkit"
+)
+
+func connect(t *testing.T, n *troupe.Node) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(n.NATSURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+func request(t *testing.T, conn *nats.Conn, subject, body string) *nats.Msg {
+	t.Helper()
+	m, err := conn.Request(subject, []byte(body), 10*time.Second)
+	if err != nil {
+		t.Fatalf("%s: %v", subject, err)
+	}
+	return m
+}
+
+func TestControlOverNATS(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	events, err := conn.SubscribeSync("troupe.v1.events.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deploy, err := json.Marshal(map[string]any{"deployment": map[string]any{"name": "second", "path": testkit.Model()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := request(t, conn, "troupe.v1.models.deploy", string(deploy))
+	if m.Header.Get("Nats-Service-Error") != "" || !strings.Contains(string(m.Data), `"replicas":1`) {
+		t.Fatalf("%v %s", m.Header, m.Data)
+	}
+	until(t, "the second model to serve", func() bool {
+		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Data), `"state":"DEPLOYMENT_STATE_READY"`)
+	})
+	if m := request(t, conn, "troupe.v1.replicas.list", `{"model":"second"}`); !strings.Contains(string(m.Data), `"gpu":"gpu-1"`) {
+		t.Errorf("the second model is not on the empty GPU: %s", m.Data)
+	}
+	if m := request(t, conn, "troupe.v1.gpus.list", ""); strings.Count(string(m.Data), `"kind":"weights"`) != 2 || !strings.Contains(string(m.Data), `"simulated":true`) {
+		t.Errorf("%s", m.Data)
+	}
+	if m := request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`); m.Header.Get("Nats-Service-Error") != "" {
+		t.Errorf("%v", m.Header)
+	}
+	until(t, "the second incarnation", func() bool { return replica(t, n, "kjv").GetIncarnation() == 2 })
+	if m := request(t, conn, "troupe.v1.tree", `{"format":"text"}`); !strings.Contains(string(m.Data), `kjv-0`) {
+		t.Errorf("%s", m.Data)
+	}
+	request(t, conn, "troupe.v1.models.delete", `{"name":"second"}`)
+	until(t, "the second model to be gone", func() bool {
+		return request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Header.Get("Nats-Service-Error-Code") == "404"
+	})
+	until(t, "its memory to be free", func() bool {
+		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"kind":"weights"`) == 1
+	})
+	seen := map[string]bool{}
+	until(t, "all events", func() bool {
+		m, err := events.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatalf("%v, seen %v", err, seen)
+		}
+		seen[strings.TrimPrefix(m.Subject, "troupe.v1.events.")] = true
+		return seen["model.deployed"] && seen["replica.serving"] && seen["actor.restarted"] && seen["model.deleted"] && seen["replica.stopped"]
+	})
+}
+
+func TestControlRefusals(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	for name, tc := range map[string]struct{ subject, body, code, want string }{
+		"malformed":       {"models.deploy", `{"deployment":`, "400", "unexpected EOF"},
+		"unknown field":   {"models.get", `{"nom":"a"}`, "400", `unknown field "nom"`},
+		"no deployment":   {"models.deploy", ``, "400", "deployment is missing"},
+		"bad name":        {"models.deploy", `{"deployment":{"name":"A b","path":"x"}}`, "400", `deployment.name "A b"`},
+		"no folder":       {"models.deploy", `{"deployment":{"name":"a","path":"/nowhere"}}`, "400", "/nowhere: no config.json"},
+		"too many":        {"models.deploy", `{"deployment":{"name":"a","path":"x","replicas":100000}}`, "400", "deployment.replicas is 100000"},
+		"unknown model":   {"models.get", `{"name":"none"}`, "404", `model "none" is not deployed`},
+		"delete unknown":  {"models.delete", `{"name":"none"}`, "404", `model "none" is not deployed`},
+		"unknown replica": {"replicas.restart", `{"name":"none-0"}`, "404", "no replica none-0"},
+		"unknown format":  {"tree", `{"format":"svg"}`, "400", "format svg"},
+		"infer unknown":   {"infer.none", `a`, "404", `model "none" is not deployed`},
+		"infer malformed": {"infer.kjv", `{"prompt":`, "400", "not valid JSON"},
+		"infer too long":  {"infer.kjv", `{"prompt":"a","max_tokens":5000}`, "400", "context is 1024"},
+	} {
+		m := request(t, conn, "troupe.v1."+tc.subject, tc.body)
+		var e struct{ Reason, Error string }
+		if err := json.Unmarshal(m.Data, &e); err != nil || m.Header.Get("Nats-Service-Error-Code") != tc.code ||
+			!strings.Contains(e.Error, tc.want) || !strings.Contains(m.Header.Get("Nats-Service-Error"), tc.want) || !strings.HasPrefix(e.Reason, "REASON_") {
+			t.Errorf("%s: %v %s", name, m.Header, m.Data)
+		}
+	}
+	m := request(t, conn, "troupe.v1.models.deploy", `{"deployment":{"name":"kjv","path":"`+testkit.Model()+`"},"if_revision":"99"}`)
+	if m.Header.Get("Nats-Service-Error-Code") != "409" {
+		t.Errorf("a stale revision: %v %s", m.Header, m.Data)
+	}
+}
+
+func TestInferOverNATS(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	g := goldens(t)[0]
+	body, err := json.Marshal(map[string]any{"prompt": g.Prompt, "max_tokens": 20, "temperature": 0, "format": "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := conn.NewInbox()
+	sub, err := conn.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.PublishRequest("troupe.v1.infer.kjv", inbox, body); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	chunks := 0
+	for {
+		m, err := sub.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Data) == 0 {
+			break
+		}
+		chunks++
+		text.Write(m.Data)
+	}
+	if !strings.HasPrefix(g.Text, text.String()) || chunks < 5 {
+		t.Errorf("%d chunks: %q, want the beginning of %q", chunks, text.String(), g.Text)
+	}
+}
+
+// TestStockNATSCommandLine uses the real `nats`, where `make nats` has built it or it is installed.
+func TestStockNATSCommandLine(t *testing.T) {
+	bin := filepath.Join(testkit.Root(), ".bin", "nats")
+	if _, err := exec.LookPath(bin); err != nil {
+		if bin, err = exec.LookPath("nats"); err != nil {
+			t.Skip("needs the nats command line; `make nats` builds it")
+		}
+	}
+	n := start(t, nil)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"micro", "ls"}, "troupe"},
+		{[]string{"micro", "info", "troupe"}, "troupe.v1.models.deploy"},
+		{[]string{"micro", "stats", "troupe"}, "models-list"},
+		{[]string{"micro", "ping", "troupe"}, "troupe"},
+		{[]string{"req", "--raw", "troupe.v1.models.list", ""}, `"state":"DEPLOYMENT_STATE_READY"`},
+		{[]string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv", `{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
+		{[]string{"kv", "ls", "troupe"}, "deployments.kjv"},
+	} {
+		out, err := exec.CommandContext(t.Context(), bin, append([]string{"--server", n.NATSURL()}, tc.args...)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), tc.want) {
+			t.Errorf("nats %v: %v\n%s", tc.args, err, out)
+		}
+	}
+}
