@@ -1,148 +1,81 @@
-// Package chat renders conversations with the chat template of a model's tokenizer_config.json.
 package chat
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/nikolalohinski/gonja/v2"
 	"github.com/nikolalohinski/gonja/v2/config"
 	"github.com/nikolalohinski/gonja/v2/exec"
 	"github.com/nikolalohinski/gonja/v2/loaders"
 )
 
-// ErrNoTemplate says that the model is not made for conversations.
-var ErrNoTemplate = errors.New("the model has no chat template; use /v1/completions, or add chat_template to tokenizer_config.json")
-
-// maxOutput bounds what a template may write, so that a looping one ends.
-const maxOutput = 16 << 20
+const (
+	maxTemplate = 128 << 10 // bytes; it bounds how deep a template is nested
+	maxOutput   = 16 << 20  // bytes
+)
 
 // Message is one turn of a conversation.
 type Message struct {
-	Role    string
-	Content string
+	Role    string `json:"role"`
+	Content string `json:"content"`
 }
 
-// Template is a model's chat template. It is safe for concurrent use.
+// Template is a model's chat template. It is safe for concurrent use; a nil one renders nothing but ErrNoTemplate.
 type Template struct {
 	template *exec.Template
-	bos, eos string
-}
-
-// Load reads the template of a model folder, or returns ErrNoTemplate.
-func Load(dir string) (*Template, error) {
-	path := filepath.Join(dir, "tokenizer_config.json")
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, ErrNoTemplate
-	}
-	if err != nil {
-		return nil, err
-	}
-	var c struct {
-		Template json.RawMessage `json:"chat_template"`
-		BOS      token           `json:"bos_token"`
-		EOS      token           `json:"eos_token"`
-	}
-	if err := json.Unmarshal(b, &c); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	text, err := source(c.Template)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if jinja, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja")); err == nil {
-		text = string(jinja)
-	}
-	if text == "" {
-		return nil, ErrNoTemplate
-	}
-	t, err := Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: chat_template: %w", path, err)
-	}
-	t.bos, t.eos = string(c.BOS), string(c.EOS)
-	return t, nil
-}
-
-// token is a string, or an object with its content.
-type token string
-
-func (t *token) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) == nil {
-		*t = token(s)
-		return nil
-	}
-	var o struct {
-		Content string `json:"content"`
-	}
-	err := json.Unmarshal(b, &o)
-	*t = token(o.Content)
-	return err
-}
-
-// source is the template, or of a list of named ones the default.
-func source(raw json.RawMessage) (string, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return "", nil
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text, nil
-	}
-	var named []struct{ Name, Template string }
-	if err := json.Unmarshal(raw, &named); err != nil {
-		return "", fmt.Errorf("chat_template: %w", err)
-	}
-	for _, n := range named {
-		if n.Name == "default" {
-			return n.Template, nil
-		}
-	}
-	return "", errors.New("chat_template: none of the templates is named default")
+	tokens   map[string]string // bos_token and the like → text
 }
 
 // Parse reads a template, with the white space rules that transformers uses.
 func Parse(text string) (_ *Template, err error) {
 	defer caught(&err)
+	if len(text) > maxTemplate {
+		return nil, fmt.Errorf("the chat template has %d bytes; at most %d are read", len(text), maxTemplate)
+	}
 	cfg := config.New()
-	cfg.TrimBlocks, cfg.LeftStripBlocks, cfg.KeepTrailingNewline = true, true, false
-	const id = "/chat_template"
-	loader, err := loaders.NewFileSystemLoader("")
+	cfg.TrimBlocks, cfg.LeftStripBlocks = true, true
+	const name = "/chat_template"
+	loader, err := loaders.NewMemoryLoader(map[string]string{name: text})
 	if err != nil {
 		return nil, err
 	}
-	shifted, err := loaders.NewShiftedLoader(id, strings.NewReader(text), loader)
+	t, err := exec.NewTemplate(name, cfg, loader, environment)
 	if err != nil {
-		return nil, err
-	}
-	t, err := exec.NewTemplate(id, cfg, shifted, gonja.DefaultEnvironment)
-	if err != nil {
-		return nil, err
+		return nil, oneLine(err)
 	}
 	return &Template{template: t}, nil
 }
 
 // Render writes a conversation. With prompt set, what invites the assistant's answer comes last.
-func (t *Template) Render(messages []Message, prompt bool) (_ string, err error) {
-	defer caught(&err)
-	turns := make([]map[string]any, len(messages))
-	for i, m := range messages {
-		turns[i] = map[string]any{"role": m.Role, "content": m.Content}
+func (t *Template) Render(messages []Message, prompt bool) (string, error) {
+	return t.RenderWith(messages, prompt, nil)
+}
+
+// RenderWith is Render for all that a template may be given. messages is a list of objects in whatever form encodes to
+// JSON: that of a request as it came will do. extra are further variables, such as tools; it cannot replace the usual ones.
+func (t *Template) RenderWith(messages any, prompt bool, extra map[string]any) (_ string, err error) {
+	if t == nil {
+		return "", ErrNoTemplate
 	}
+	defer caught(&err)
+	variables := make(map[string]any, len(extra)+len(t.tokens)+4)
+	for name, v := range extra {
+		if variables[name], err = ordered(v); err != nil {
+			return "", fmt.Errorf("chat template: %s: %w", name, err)
+		}
+	}
+	if variables["messages"], err = ordered(messages); err != nil {
+		return "", fmt.Errorf("chat template: messages: %w", err)
+	}
+	for name, text := range t.tokens {
+		variables[name] = text
+	}
+	variables["add_generation_prompt"] = prompt
+	variables[budgetName] = &budget{}
 	out := &limited{}
-	if err := t.template.Execute(out, exec.NewContext(map[string]any{
-		"messages": turns, "add_generation_prompt": prompt, "bos_token": t.bos, "eos_token": t.eos,
-		"raise_exception": func(text string) (string, error) { return "", errors.New(text) },
-		"strftime_now":    strftime,
-	})); err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+	if err := t.template.Execute(out, exec.NewContext(variables)); err != nil {
+		return "", oneLine(err)
 	}
 	return out.String(), nil
 }
@@ -154,18 +87,34 @@ func caught(err *error) {
 	}
 }
 
-type limited struct{ strings.Builder }
-
-func (l *limited) Write(b []byte) (int, error) {
-	if l.Len()+len(b) > maxOutput {
-		return 0, fmt.Errorf("the output is longer than %d bytes", maxOutput)
+// oneLine is what is behind an error of gonja, which tells the whole way to it, and the template too.
+func oneLine(err error) error {
+	for err != nil {
+		var inner error
+		switch e := err.(type) {
+		case *exec.Value:
+			inner, _ = e.Interface().(error)
+		case interface{ Cause() error }:
+			inner = e.Cause()
+		default:
+			inner = errors.Unwrap(err)
+		}
+		if inner == nil {
+			break
+		}
+		err = inner
 	}
-	return l.Builder.Write(b)
+	return fmt.Errorf("chat template: %s", strings.Join(strings.Fields(err.Error()), " "))
 }
 
-// WriteString implements io.StringWriter, with the same limit.
-func (l *limited) WriteString(s string) (int, error) { return l.Write([]byte(s)) }
+// limited is an output that refuses to grow beyond maxOutput.
+type limited struct{ strings.Builder }
 
-var layouts = strings.NewReplacer("%Y", "2006", "%m", "01", "%d", "02", "%B", "January", "%b", "Jan", "%H", "15", "%M", "04", "%S", "05", "%A", "Monday")
+func (l *limited) Write(b []byte) (int, error) { return l.WriteString(string(b)) }
 
-func strftime(format string) string { return time.Now().Format(layouts.Replace(format)) }
+func (l *limited) WriteString(s string) (int, error) {
+	if l.Len()+len(s) > maxOutput {
+		return 0, fmt.Errorf("the output is longer than %d bytes", maxOutput)
+	}
+	return l.Builder.WriteString(s)
+}

@@ -1,0 +1,152 @@
+package cudatest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"troupe/cuda"
+)
+
+// Run runs the suite. Each test opens a device of its own with at least 8 MiB of memory.
+func Run(t *testing.T, open func(t *testing.T) cuda.Device) {
+	for name, test := range map[string]func(*testing.T, cuda.Device){
+		"memory": memory, "copies": copies, "events": events, "faults": faults, "kernels": kernelsAgainstFloat64,
+		"rows do not depend on their batch": rowsAlone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			test(t, d)
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func stream(t *testing.T, d cuda.Device) cuda.Stream {
+	t.Helper()
+	return must[cuda.Stream](t)(d.NewStream("test"))
+}
+
+func memory(t *testing.T, d cuda.Device) {
+	free, total := d.Memory()
+	if free != total || total != d.Info().MemoryBytes {
+		t.Fatalf("%d of %d free at the start, %+v", free, total, d.Info())
+	}
+	p := must[cuda.Ptr](t)(d.Alloc(1000))
+	if uint64(p)%256 != 0 {
+		t.Errorf("%#x is not aligned", uint64(p))
+	}
+	if left, _ := d.Memory(); left > free-1000 {
+		t.Errorf("%d free after an allocation of 1000, %d before", left, free)
+	}
+	if _, err := d.Alloc(total); !errors.Is(err, cuda.ErrOutOfMemory) {
+		t.Errorf("more than there is: %v", err)
+	}
+	if err := d.Free(p); err != nil {
+		t.Error(err)
+	}
+	if err := d.Free(p); err == nil {
+		t.Error("freed twice")
+	}
+	if left, _ := d.Memory(); left != free {
+		t.Errorf("%d free at the end, %d at the start", left, free)
+	}
+}
+
+func copies(t *testing.T, d cuda.Device) {
+	s := stream(t, d)
+	in, out := must[cuda.HostMemory](t)(d.AllocHost(4096)), must[cuda.HostMemory](t)(d.AllocHost(4096))
+	a, b := must[cuda.Ptr](t)(d.Alloc(4096)), must[cuda.Ptr](t)(d.Alloc(4096))
+	for i := range in.Bytes() {
+		in.Bytes()[i] = byte(i * 7)
+	}
+	for _, err := range []error{
+		s.CopyIn(a, in.Bytes()), s.Copy(b, a, 4096), s.Copy(b, a.Offset(2048), 1024), s.CopyOut(out.Bytes(), b), s.Sync(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := append(append([]byte(nil), in.Bytes()[2048:3072]...), in.Bytes()[1024:]...)
+	if !bytes.Equal(out.Bytes(), want) {
+		t.Error("work was not done in its order")
+	}
+	for _, err := range []error{s.Close(), in.Free(), out.Free()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if s.CopyIn(a, want) == nil {
+		t.Error("a closed stream takes work")
+	}
+}
+
+// events: one stream waits for another, however the two are scheduled.
+func events(t *testing.T, d cuda.Device) {
+	first, second := stream(t, d), stream(t, d)
+	host := must[cuda.HostMemory](t)(d.AllocHost(8))
+	p := must[cuda.Ptr](t)(d.Alloc(1 << 20))
+	big := must[cuda.HostMemory](t)(d.AllocHost(1 << 20))
+	for round := range byte(50) {
+		for i := range big.Bytes() {
+			big.Bytes()[i] = round
+		}
+		if err := first.CopyIn(p, big.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		e := must[cuda.Event](t)(first.Record())
+		for _, err := range []error{second.Wait(e), second.CopyOut(host.Bytes(), p.Offset(1<<20-8)), second.Sync()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if host.Bytes()[7] != round || !e.Done() {
+			t.Fatalf("round %d: read %d before it was written", round, host.Bytes()[7])
+		}
+	}
+}
+
+type unknown struct{}
+
+func (unknown) Kernel() string { return "no_such_kernel" }
+
+func faults(t *testing.T, d cuda.Device) {
+	host := must[cuda.HostMemory](t)(d.AllocHost(1024))
+	p := must[cuda.Ptr](t)(d.Alloc(512))
+	for name, give := range map[string]func(cuda.Stream) error{
+		"write past the end":    func(s cuda.Stream) error { return s.CopyIn(p, host.Bytes()) },
+		"read before the start": func(s cuda.Stream) error { return s.CopyOut(host.Bytes()[:8], p-8) },
+		"null":                  func(s cuda.Stream) error { return s.Copy(0, p, 8) },
+		"negative length":       func(s cuda.Stream) error { return s.Copy(p, p, -1) },
+	} {
+		s := stream(t, d)
+		err := errors.Join(give(s), s.Sync())
+		if fault := (*cuda.Fault)(nil); !errors.As(err, &fault) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s.CopyIn(p, host.Bytes()[:8]) == nil || s.Sync() == nil {
+			t.Errorf("%s: the fault is forgotten", name)
+		}
+		_ = s.Close()
+	}
+	s := stream(t, d)
+	if err := errors.Join(s.Launch(unknown{}), s.Sync()); !errors.Is(err, cuda.ErrUnknownKernel) {
+		t.Errorf("unknown kernel: %v", err)
+	}
+	other := stream(t, d)
+	if err := errors.Join(other.CopyIn(p, host.Bytes()[:8]), other.Sync()); err != nil {
+		t.Errorf("a fault on one stream is seen on another: %v", err)
+	}
+}

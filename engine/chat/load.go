@@ -1,0 +1,104 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	configName = "tokenizer_config.json"
+	jinjaName  = "chat_template.jinja"
+	maxConfig  = 16 << 20
+)
+
+// ErrNoTemplate says that the model is not made for conversations.
+var ErrNoTemplate = errors.New("the model has no chat template; use /v1/completions, or add chat_template to its tokenizer_config.json")
+
+// Load reads the template of a model folder: chat_template.jinja, else chat_template of tokenizer_config.json. Where there
+// is neither it returns ErrNoTemplate.
+func Load(dir string) (*Template, error) {
+	path := filepath.Join(dir, configName)
+	b, err := read(path, maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	text, tokens, err := readConfig(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	jinja, err := read(filepath.Join(dir, jinjaName), maxTemplate)
+	if err != nil {
+		return nil, err
+	}
+	if jinja != nil {
+		path, text = filepath.Join(dir, jinjaName), string(jinja)
+	}
+	if text == "" {
+		return nil, fmt.Errorf("%s: %w", path, ErrNoTemplate)
+	}
+	t, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t.tokens = tokens
+	return t, nil
+}
+
+// read returns nothing for a file that is not there.
+func read(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("%s: not a file of at most %d bytes", path, most)
+	}
+	return os.ReadFile(path)
+}
+
+// readConfig returns the template, and the special tokens by the names that templates know them by.
+func readConfig(b []byte) (text string, tokens map[string]string, err error) {
+	var fields map[string]json.RawMessage
+	if len(b) > 0 {
+		if err := json.Unmarshal(b, &fields); err != nil {
+			return "", nil, err
+		}
+	}
+	tokens = make(map[string]string)
+	for name, raw := range fields {
+		var token struct {
+			Content string `json:"content"`
+		}
+		if strings.HasSuffix(name, "_token") && (json.Unmarshal(raw, &token.Content) == nil || json.Unmarshal(raw, &token) == nil) {
+			tokens[name] = token.Content
+		}
+	}
+	text, err = source(fields["chat_template"])
+	return text, tokens, err
+}
+
+// source is the template, or of a list of named ones the default.
+func source(raw json.RawMessage) (string, error) {
+	var text string
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	var named []struct{ Name, Template string }
+	if err := json.Unmarshal(raw, &named); err != nil {
+		return "", fmt.Errorf("chat_template: %w", err)
+	}
+	for _, n := range named {
+		if n.Name == "default" {
+			return n.Template, nil
+		}
+	}
+	return "", errors.New("chat_template: none of the templates is named default")
+}
