@@ -17,16 +17,28 @@ import (
 	"troupe/messages"
 )
 
-// askWithin is how long an actor of this node may take to answer a query.
-const askWithin = 2 * time.Second
+const (
+	// askAgain is how long a query waits for its answer before it is asked again; twice as long each time. An actor that
+	// crashes on a message, or is restarting, loses it.
+	askAgain = 200 * time.Millisecond
+	// askWithin is how long it is asked in all.
+	askWithin = 10 * time.Second
+)
 
 // ask sends a query to an actor and waits for the answer.
 func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (answer T, err error) {
-	within := askWithin
-	if deadline, ok := ctx.Deadline(); ok {
-		within = min(within, time.Until(deadline))
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	var got any
+	for within := askAgain; ; within *= 2 {
+		got, err = n.system.Root.RequestFuture(n.pid(id), query, within).Result()
+		if !errors.Is(err, actor.ErrTimeout) {
+			break
+		}
+		if ctx.Err() != nil {
+			return answer, fmt.Errorf("%s does not answer: %w", id, ctx.Err())
+		}
 	}
-	got, err := n.system.Root.RequestFuture(n.pid(id), query, within).Result()
 	if err != nil {
 		return answer, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxSteps = 1 << 20 // rounds of loops and calls of macros, in one rendering
+	maxSteps = 1 << 18 // rounds of loops and calls of macros, in one rendering
 	maxDepth = 128     // macros and loops within one another
 )
 

@@ -34,7 +34,10 @@ func Parse(text string) (_ *Template, err error) {
 		return nil, fmt.Errorf("the chat template has %d bytes; at most %d are read", len(text), maxTemplate)
 	}
 	cfg := config.New()
-	cfg.TrimBlocks, cfg.LeftStripBlocks = true, true
+	cfg.TrimBlocks = true
+	if text, err = prepare(text, cfg); err != nil {
+		return nil, err
+	}
 	const name = "/chat_template"
 	loader, err := loaders.NewMemoryLoader(map[string]string{name: text})
 	if err != nil {
@@ -104,7 +107,8 @@ func oneLine(err error) error {
 		}
 		err = inner
 	}
-	return fmt.Errorf("chat template: %s", strings.Join(strings.Fields(err.Error()), " "))
+	text := strings.TrimPrefix(err.Error(), "invalid call to function 'raise_exception': ")
+	return fmt.Errorf("chat template: %s", strings.Join(strings.Fields(text), " "))
 }
 
 // limited is an output that refuses to grow beyond maxOutput.

@@ -3,6 +3,6 @@
 // A template comes with the model, and is trusted no more than that: it reads no files, its loops, its recursion and its
 // output are bounded, and what goes wrong in it is an error. Only the memory that a single expression takes is not bounded.
 //
-// gonja renders it. What gonja does otherwise than Jinja and templates rely on is put right here: JSON and loops keep the
-// order of an object's keys, and a list's last item is also found in a list of one.
+// gonja renders it. What it does otherwise than Jinja, and templates rely on, is put right here: JSON and loops keep the
+// order of an object's keys, and see prepare.
 package chat

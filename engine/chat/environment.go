@@ -50,7 +50,7 @@ func functions() *exec.Context {
 }
 
 // rangeOf is Python's range. Its items count as steps: gonja holds all of them at once.
-func rangeOf(e *exec.Evaluator, args *exec.VarArgs) (list, error) {
+func rangeOf(e *exec.Evaluator, args *exec.VarArgs) ([]any, error) {
 	bounds := [3]int{0, 0, 1}
 	for i, arg := range args.Args {
 		if i > 2 || !arg.IsInteger() {
@@ -65,7 +65,7 @@ func rangeOf(e *exec.Evaluator, args *exec.VarArgs) (list, error) {
 	if step == 0 {
 		return nil, errors.New("range: the step is 0")
 	}
-	var items list
+	var items []any
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		if err := budgetOf(e.Environment).step(); err != nil {
 			return nil, err

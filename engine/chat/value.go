@@ -10,21 +10,6 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// list is a list as templates see it. gonja's own give nothing for the last item of one.
-type list []any
-
-// GetItem implements exec.ItemGetter.
-func (l list) GetItem(key any) (*exec.Value, bool) {
-	i, ok := key.(int)
-	if i < 0 {
-		i += len(l)
-	}
-	if !ok || i < 0 || i >= len(l) {
-		return exec.AsValue(nil), false
-	}
-	return exec.ToValue(l[i]), true
-}
-
 // ordered turns whatever encodes to JSON into what templates work on. Objects keep the order of their keys.
 func ordered(v any) (any, error) {
 	b, err := json.Marshal(v)
@@ -57,7 +42,7 @@ func next(d *json.Decoder) (any, error) {
 }
 
 func nextList(d *json.Decoder) (any, error) {
-	items := list{}
+	items := []any{}
 	for d.More() {
 		item, err := next(d)
 		if err != nil {
@@ -102,10 +87,10 @@ func pairs(object *exec.Value) []*exec.Pair {
 	return all
 }
 
-func items(object *exec.Value) list {
-	all := list{}
+func items(object *exec.Value) []any {
+	all := []any{}
 	for _, p := range pairs(object) {
-		all = append(all, list{p.Key, p.Value})
+		all = append(all, []any{p.Key, p.Value})
 	}
 	return all
 }
@@ -121,23 +106,23 @@ func itemsOf(_ *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
 	return exec.AsValue(items(in))
 }
 
-// methods are those of Python's types. Objects' keep the order of the keys, and strings are split to a list.
+// methods are those of Python's types. Objects' keep the order of the keys.
 func methods() exec.Methods {
 	m := builtins.Methods
-	object := func(of func(self *exec.Value) list) exec.Method[map[string]any] {
+	object := func(of func(self *exec.Value) []any) exec.Method[map[string]any] {
 		return func(_ map[string]any, self *exec.Value, _ *exec.VarArgs) (any, error) { return of(self), nil }
 	}
 	dict := map[string]exec.Method[map[string]any]{
 		"items": object(items),
-		"keys": object(func(self *exec.Value) list {
-			all := list{}
+		"keys": object(func(self *exec.Value) []any {
+			all := []any{}
 			for _, p := range pairs(self) {
 				all = append(all, p.Key)
 			}
 			return all
 		}),
-		"values": object(func(self *exec.Value) list {
-			all := list{}
+		"values": object(func(self *exec.Value) []any {
+			all := []any{}
 			for _, p := range pairs(self) {
 				all = append(all, p.Value)
 			}
@@ -148,31 +133,5 @@ func methods() exec.Methods {
 		dict[name], _ = builtins.Methods.Dict.Get(name)
 	}
 	m.Dict = exec.NewMethodSet(dict)
-	m.Str = exec.NewMethodSet(stringMethods())
 	return m
-}
-
-func stringMethods() map[string]exec.Method[string] {
-	all := make(map[string]exec.Method[string])
-	for _, name := range strings.Fields(`capitalize capwords casefold center count endswith expandtabs find format format_map
-		isalnum isalpha isascii isdecimal isdigit islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip
-		partition removeprefix removesuffix replace rfind rjust rpartition rsplit rstrip split splitlines startswith strip
-		swapcase title upper zfill`) {
-		method, ok := builtins.Methods.Str.Get(name)
-		if !ok {
-			continue
-		}
-		all[name] = func(self string, value *exec.Value, args *exec.VarArgs) (any, error) {
-			result, err := method(self, value, args)
-			if parts, ok := result.([]string); ok {
-				all := make(list, len(parts))
-				for i, part := range parts {
-					all[i] = part
-				}
-				return all, err
-			}
-			return result, err
-		}
-	}
-	return all
 }

@@ -1,0 +1,260 @@
+package session_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/actors/model/session"
+	"troupe/actors/supervise"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// client records what a client sees.
+type client struct {
+	mu      sync.Mutex
+	output  []uint32
+	finish  messages.FinishReason
+	refused *messages.Refused
+	ends    int
+}
+
+func (c *client) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
+func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.output = append(c.output, tokens...)
+}
+func (c *client) Finish(r messages.FinishReason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finish = r
+	c.ends++
+}
+func (c *client) Fail(r *messages.Refused) { c.mu.Lock(); defer c.mu.Unlock(); c.refused = r; c.ends++ }
+
+// stage is a session with a deployment and a replica that the test plays.
+type stage struct {
+	*client
+	t       *testing.T
+	deploy  *testkit.Peer
+	replica *testkit.Peer
+	session *actor.PID
+}
+
+// play starts a session whose deployment routes to the replica, which accepts; refuse changes the route.
+func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverMiddleware) *stage {
+	sys := testkit.System(t)
+	s := &stage{client: &client{}, t: t}
+	s.replica = testkit.NewPeer(t, sys, "replica", func(m proto.Message) proto.Message {
+		if m, ok := m.(*messages.SubmitSequence); ok {
+			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
+		}
+		return nil
+	})
+	routes := 0
+	s.deploy = testkit.NewPeer(t, sys, "deployment", func(m proto.Message) proto.Message {
+		routes++
+		if refused := route(routes); refused != nil {
+			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
+		}
+		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
+			Replica: "m-0", Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
+		}}}
+	})
+	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
+		RequestID: "r", Client: s.client, Deployment: s.deploy.PID,
+		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1}, Deadline: timestamppb.New(time.Now().Add(time.Minute))},
+	}), mw...)
+	synctest.Wait()
+	return s
+}
+
+func always(int) *messages.Refused { return nil }
+
+// emit sends tokens as the replica.
+func (s *stage) emit(first uint32, tokens ...uint32) {
+	s.end(messages.FinishReason_FINISH_REASON_UNSPECIFIED, first, tokens...)
+}
+
+func (s *stage) end(finish messages.FinishReason, first uint32, tokens ...uint32) {
+	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
+	synctest.Wait()
+}
+
+// submitted returns the output that came with the last submission, and how many there were.
+func (s *stage) submitted() ([]uint32, int) {
+	all := testkit.Got[*messages.SubmitSequence](s.replica)
+	return all[len(all)-1].GetOutput(), len(all)
+}
+
+func (s *stage) saw(want ...uint32) {
+	s.t.Helper()
+	if got := s.Output(); !slices.Equal(got, want) {
+		s.t.Errorf("the client saw %v, want %v", got, want)
+	}
+}
+
+const length = messages.FinishReason_FINISH_REASON_LENGTH
+
+func TestDeliversEachTokenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.emit(0, 10)
+		s.emit(0, 10) // repeated whole
+		s.emit(0, 10, 11)
+		s.end(length, 1, 11, 12)
+		s.saw(10, 11, 12)
+		if s.finish != length || s.ends != 1 {
+			t.Errorf("finish %v, ended %d times", s.finish, s.ends)
+		}
+	})
+}
+
+func TestGapIsSubmittedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.emit(0, 10)
+		s.emit(2, 12)
+		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
+			t.Errorf("%d submissions, the last with %v", n, output)
+		}
+		s.saw(10)
+	})
+}
+
+func TestInterruptionGoesOnElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.emit(0, 10, 11)
+		s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{
+			Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
+		}})
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10, 11}) {
+			t.Errorf("%d submissions, the last with %v", n, output)
+		}
+	})
+}
+
+func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		for range 20 {
+			s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
+			time.Sleep(time.Second)
+		}
+		if s.refused.GetReason() != messages.Reason_REASON_ENGINE_FAILED || s.ends != 1 {
+			t.Errorf("%v, ended %d times", s.refused, s.ends)
+		}
+	})
+}
+
+// TestSilentReplicaIsAsked: one that lost the sequence gets it again, with the output.
+func TestSilentReplicaIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.emit(0, 10)
+		time.Sleep(1500 * time.Millisecond)
+		if len(testkit.Got[*messages.GetSequence](s.replica)) == 0 {
+			t.Fatal("a silent replica was not asked")
+		}
+		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 1})
+		synctest.Wait()
+		if _, n := s.submitted(); n != 1 {
+			t.Errorf("submitted %d times, though it is known", n)
+		}
+		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r"})
+		synctest.Wait()
+		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
+			t.Errorf("%d submissions, the last with %v", n, output)
+		}
+	})
+}
+
+func TestWaitsForAReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(n int) *messages.Refused {
+			if n < 5 {
+				return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(time.Second)}
+			}
+			return nil
+		})
+		time.Sleep(10 * time.Second)
+		if _, n := s.submitted(); n != 1 {
+			t.Errorf("submitted %d times", n)
+		}
+	})
+}
+
+func TestRefusalsReachTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(int) *messages.Refused { return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL} })
+		if s.refused.GetReason() != messages.Reason_REASON_QUEUE_FULL {
+			t.Errorf("%v", s.refused)
+		}
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.emit(0, 10)
+		time.Sleep(62 * time.Second)
+		if s.refused.GetReason() != messages.Reason_REASON_DEADLINE || s.ends != 1 {
+			t.Errorf("%v, ended %d times", s.refused, s.ends)
+		}
+		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 {
+			t.Error("the replica was not told")
+		}
+	})
+}
+
+func TestDeletedDeployment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := testkit.System(t)
+		c := &client{}
+		testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
+			RequestID: "r", Client: c, Deployment: actor.NewPID(sys.Address(), "nobody"), Sequence: &messages.SequenceSpec{Model: "m"},
+		}))
+		time.Sleep(10 * time.Second)
+		if c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
+			t.Errorf("%v", c.refused)
+		}
+	})
+}
+
+func TestCloseCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.deploy.Send(s.session, &messages.CloseSession{RequestId: "r"})
+		synctest.Wait()
+		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 || s.ends != 0 {
+			t.Errorf("cancelled %d times, ended %d", len(testkit.Got[*messages.CancelSequence](s.replica)), s.ends)
+		}
+	})
+}
+
+// TestCrash: the next life of a session goes on from what the client has seen.
+func TestCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crash := &testkit.Crash{On: "*messages.TokensEmitted", After: 1, Times: 1}
+		s := play(t, always, crash.Middleware)
+		s.emit(0, 10)
+		s.emit(1, 11) // lost in the crash
+		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
+			t.Errorf("%d submissions, the last with %v", n, output)
+		}
+		s.end(length, 1, 11)
+		s.saw(10, 11)
+	})
+}

@@ -1,0 +1,65 @@
+package kernels
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"troupe/cuda"
+)
+
+// heap is Go memory by address, for benchmarks of kernels without a device.
+type heap struct{}
+
+func (heap) Bytes(p cuda.Ptr, n int64) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
+}
+
+func address[E any](s []E) cuda.Ptr {
+	return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(s))))
+}
+
+// alone does all work in the caller: what one core does.
+func alone(n int, _ int64, work func(lo, hi int)) { work(0, n) }
+
+var shapes = []struct{ n, k int }{{1024, 192}, {192, 512}, {512, 192}, {2048, 2048}}
+
+func BenchmarkMatMul(b *testing.B) {
+	for _, s := range shapes {
+		for _, t := range []cuda.DType{cuda.F32, cuda.BF16, cuda.F16} {
+			for _, m := range []int{1, 8, 16, 32, 128} {
+				b.Run(fmt.Sprintf("N=%d,K=%d/%v/M=%d", s.n, s.k, t, m), func(b *testing.B) {
+					in, w, out := make([]float32, m*s.k), make([]float32, s.n*s.k), make([]float32, m*s.n)
+					op := MatMul{
+						Out: address(out), In: address(in), Weight: address(w), M: int32(m), N: int32(s.n), K: int32(s.k), DType: t,
+					}
+					for b.Loop() {
+						Run(heap{}, alone, op)
+					}
+					report(b, m, s.n, s.k, t)
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkGemv is the yardstick: a bare loop over the rows of the same weights.
+func BenchmarkGemv(b *testing.B) {
+	for _, s := range shapes {
+		b.Run(fmt.Sprintf("N=%d,K=%d/F32", s.n, s.k), func(b *testing.B) {
+			x, w, out := make([]float32, s.k), make([]float32, s.n*s.k), make([]float32, s.n)
+			for b.Loop() {
+				for i := range out {
+					out[i] = dot(x, w[i*s.k:(i+1)*s.k])
+				}
+			}
+			report(b, 1, s.n, s.k, cuda.F32)
+		})
+	}
+}
+
+func report(b *testing.B, m, n, k int, t cuda.DType) {
+	seconds := b.Elapsed().Seconds() / float64(b.N)
+	b.ReportMetric(float64(int64(n)*int64(k)*t.Bytes())/seconds/1e9, "GB/s")
+	b.ReportMetric(2*float64(m)*float64(n)*float64(k)/seconds/1e9, "GFLOP/s")
+}

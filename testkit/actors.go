@@ -1,0 +1,105 @@
+package testkit
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+)
+
+// System returns a quiet actor system, which ends with the test.
+func System(t testing.TB) *actor.ActorSystem {
+	t.Helper()
+	sys := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Nanosecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	t.Cleanup(func() {
+		sys.Shutdown()
+		time.Sleep(time.Millisecond) // lets the framework's own timer end, in a synctest bubble too
+	})
+	return sys
+}
+
+// Spawn starts the actor under test, with Wire and further middleware, under a supervisor with the given strategy. It is stopped at the end
+// of the test.
+func Spawn(t testing.TB, sys *actor.ActorSystem, name string, strategy actor.SupervisorStrategy, props *actor.Props, mw ...actor.ReceiverMiddleware) *actor.PID {
+	t.Helper()
+	child := props.Configure(actor.WithReceiverMiddleware(append(mw, Wire)...))
+	started := make(chan *actor.PID, 1)
+	parent := sys.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*actor.Started); ok {
+			pid, err := ctx.SpawnNamed(child, name)
+			if err != nil {
+				panic(err)
+			}
+			started <- pid
+		}
+	}, actor.WithSupervisor(strategy)))
+	t.Cleanup(func() { _ = sys.Root.StopFuture(parent).Wait() })
+	return <-started
+}
+
+// Peer is the other side of a protocol, played by the test: it keeps every message that it gets, and answers those it has
+// been told to.
+type Peer struct {
+	PID *actor.PID
+	sys *actor.ActorSystem
+
+	mu     sync.Mutex
+	got    []proto.Message
+	answer func(proto.Message) proto.Message
+	sender *actor.PID // of the last message
+}
+
+// NewPeer starts a peer under a name. Answer may be nil, and may return nil.
+func NewPeer(t testing.TB, sys *actor.ActorSystem, name string, answer func(proto.Message) proto.Message) *Peer {
+	t.Helper()
+	p := &Peer{sys: sys, answer: answer}
+	pid, err := sys.Root.SpawnNamed(actor.PropsFromFunc(p.receive), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.PID = pid
+	t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
+	return p
+}
+
+func (p *Peer) receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	case proto.Message:
+		p.mu.Lock()
+		p.got, p.sender = append(p.got, m), ctx.Sender()
+		answer := p.answer
+		p.mu.Unlock()
+		if answer != nil && ctx.Sender() != nil {
+			if reply := answer(m); reply != nil {
+				ctx.Respond(reply)
+			}
+		}
+	}
+}
+
+// Send sends a message as the peer.
+func (p *Peer) Send(to *actor.PID, m proto.Message) { p.sys.Root.RequestWithCustomSender(to, m, p.PID) }
+
+// Sender is who sent the last message.
+func (p *Peer) Sender() *actor.PID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sender
+}
+
+// Got returns all messages of a type that a peer has got.
+func Got[T proto.Message](p *Peer) []T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []T
+	for _, m := range p.got {
+		if t, ok := m.(T); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
