@@ -73,10 +73,11 @@ func (p *Peer) receive(ctx actor.Context) {
 		p.got, p.sender = append(p.got, m), ctx.Sender()
 		answer := p.answer
 		p.mu.Unlock()
-		if answer != nil && ctx.Sender() != nil {
-			if reply := answer(m); reply != nil {
-				ctx.Respond(reply)
-			}
+		if answer == nil {
+			return
+		}
+		if reply := answer(m); reply != nil && ctx.Sender() != nil {
+			ctx.Respond(reply)
 		}
 	}
 }

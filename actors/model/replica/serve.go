@@ -33,7 +33,14 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 		Prompt: seq.GetPrompt(), Output: msg.GetOutput(),
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
 	})
-	if refused != nil {
+	switch {
+	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
+		ctx.Respond(r.accept(id, 0))
+		ctx.Send(ctx.Sender(), &messages.TokensEmitted{
+			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())), Finish: finishOf(batch.Length),
+		})
+		return
+	case refused != nil:
 		ctx.Respond(r.refuse(id, refusedByBatch(refused)))
 		return
 	}

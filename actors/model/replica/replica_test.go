@@ -1,0 +1,404 @@
+package replica_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/replica"
+	"troupe/actors/supervise"
+	"troupe/core/sample"
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// counter is an engine whose next token is the position; it can be told to crash.
+type counter struct {
+	mu      sync.Mutex
+	delay   time.Duration
+	crash   func(step int, batch []engine.Sequence) error
+	steps   int
+	open    int
+	overlap bool // two engines were open at once
+}
+
+func (c *counter) Open() (engine.Engine, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+	c.overlap = c.overlap || c.open > 1
+	return c, nil
+}
+
+func (c *counter) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	return nil
+}
+
+func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+	c.mu.Lock()
+	c.steps++
+	n, crash := c.steps, c.crash
+	c.mu.Unlock()
+	time.Sleep(c.delay)
+	if crash != nil {
+		if err := crash(n, batch); err != nil {
+			panic(err)
+		}
+	}
+	var tokens []sample.Token
+	for _, s := range batch {
+		if s.Sample {
+			tokens = append(tokens, sample.Token{ID: uint32(s.Position + len(s.Tokens))})
+		}
+	}
+	return tokens, nil
+}
+
+// stage is a replica with everything around it played by the test.
+type stage struct {
+	t       *testing.T
+	engine  *counter
+	gpu     *testkit.Peer
+	hbm     *testkit.Peer
+	deploy  *testkit.Peer
+	client  *testkit.Peer
+	replica *actor.PID
+	blocks  map[uint32][]byte // what the tier knows
+}
+
+func play(t *testing.T, c *counter, load func(int) *messages.LoadModelResult, mw ...actor.ReceiverMiddleware) *stage {
+	sys := testkit.System(t)
+	s := &stage{t: t, engine: c, blocks: map[uint32][]byte{}}
+	loads := 0
+	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message { loads++; return answer(load(loads)) })
+	s.hbm = testkit.NewPeer(t, sys, "hbm", s.tier)
+	s.deploy = testkit.NewPeer(t, sys, "deployment", nil)
+	s.client = testkit.NewPeer(t, sys, "client", nil)
+	s.replica = testkit.Spawn(t, sys, "m-0", supervise.Strategy(nil), replica.Props(replica.Config{
+		Spec: &messages.ReplicaSpec{Name: "m-0", Model: "m", Gpu: "gpu-0", BlockTokens: 4, MaxSequences: 4, MaxWaiting: 2, StepTokens: 32},
+		GPU:  s.gpu.PID, HBM: s.hbm.PID, Deployment: s.deploy.PID, Strategy: supervise.Strategy(nil),
+		Engine: func(string) *actor.Props { return replica.EngineProps(replica.EngineConfig{Open: c.Open}) },
+	}), mw...)
+	synctest.Wait()
+	return s
+}
+
+// answer keeps a nil result from becoming a message.
+func answer(r *messages.LoadModelResult) proto.Message {
+	if r == nil {
+		return nil
+	}
+	return r
+}
+
+// tier remembers blocks as the HBM actor does.
+func (s *stage) tier(m proto.Message) proto.Message {
+	switch m := m.(type) {
+	case *messages.BlocksChanged:
+		for _, b := range m.GetEvicted() {
+			delete(s.blocks, b)
+		}
+		for _, b := range m.GetCommitted() {
+			s.blocks[b.GetIndex()] = b.GetHash()
+		}
+	case *messages.AdoptBlocks:
+		adopted := &messages.BlocksAdopted{Lease: m.GetLease()}
+		for i, h := range s.blocks {
+			adopted.Resident = append(adopted.Resident, &messages.Block{Index: i, Hash: h})
+		}
+		return &messages.AdoptBlocksResult{Outcome: &messages.AdoptBlocksResult_Adopted{Adopted: adopted}}
+	}
+	return nil
+}
+
+func loaded(int) *messages.LoadModelResult {
+	return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
+		Lease: "m-0", KvBlocks: 32, KvBlockBytes: 64, ContextTokens: 64, Vocab: 100, Eos: []uint32{99},
+	}}}
+}
+
+func spec(prompt, tokens uint32) *messages.SequenceSpec {
+	s := &messages.SequenceSpec{Model: "m", Sampling: &messages.SamplingParams{MaxTokens: tokens}, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD}
+	for i := range prompt {
+		s.Prompt = append(s.Prompt, i)
+	}
+	return s
+}
+
+func (s *stage) submit(id string, seq *messages.SequenceSpec, output ...uint32) {
+	s.client.Send(s.replica, &messages.SubmitSequence{RequestId: id, Sequence: seq, Output: output})
+	synctest.Wait()
+}
+
+// output is what a client has been sent for a request: repeats must agree. Done tells whether it finished.
+func (s *stage) output(id string) (tokens []uint32, done bool) {
+	s.t.Helper()
+	for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
+		if m.GetRequestId() != id {
+			continue
+		}
+		for i, token := range m.GetTokens() {
+			switch at := int(m.GetFirstIndex()) + i; {
+			case at < len(tokens) && tokens[at] != token || at > len(tokens):
+				s.t.Fatalf("%s: token %d is %d after %v", id, at, token, tokens)
+			case at == len(tokens):
+				tokens = append(tokens, token)
+			}
+		}
+		done = done || m.GetFinish() != 0
+	}
+	return tokens, done
+}
+
+// served checks that a request got the positions after its prompt.
+func (s *stage) served(id string, prompt, n uint32) {
+	s.t.Helper()
+	tokens, done := s.output(id)
+	var want []uint32
+	for i := range n {
+		want = append(want, prompt+i)
+	}
+	if !slices.Equal(tokens, want) || !done {
+		s.t.Errorf("%s: got %v, done %v, want %v", id, tokens, done, want)
+	}
+}
+
+func (s *stage) states() (all []messages.ReplicaState) {
+	for _, c := range testkit.Got[*messages.ReplicaChanged](s.deploy) {
+		if n := len(all); n == 0 || all[n-1] != c.GetStatus().GetState() {
+			all = append(all, c.GetStatus().GetState())
+		}
+	}
+	return all
+}
+
+const (
+	loading  = messages.ReplicaState_REPLICA_STATE_LOADING
+	serving  = messages.ReplicaState_REPLICA_STATE_SERVING
+	failed   = messages.ReplicaState_REPLICA_STATE_FAILED
+	draining = messages.ReplicaState_REPLICA_STATE_DRAINING
+)
+
+func TestServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{delay: time.Millisecond}, loaded)
+		for i := range uint32(4) {
+			s.submit(fmt.Sprint(i), spec(3+i, 10))
+		}
+		time.Sleep(time.Second)
+		for i := range uint32(4) {
+			s.served(fmt.Sprint(i), 3+i, 10)
+		}
+		if got := s.states(); !slices.Equal(got, []messages.ReplicaState{loading, serving}) {
+			t.Errorf("states %v", got)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{delay: time.Second}, loaded)
+		for i := range uint32(8) {
+			s.submit(fmt.Sprint(i), spec(3, 10))
+		}
+		s.submit("long", spec(64, 1))
+		var reasons []messages.Reason
+		for _, r := range testkit.Got[*messages.SubmitSequenceResult](s.client) {
+			if r.GetRefused() != nil {
+				reasons = append(reasons, r.GetRefused().GetReason())
+			}
+		}
+		want := []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_TOO_LONG}
+		if !slices.Equal(reasons, want) {
+			t.Errorf("refused with %v, want %v", reasons, want)
+		}
+	})
+}
+
+// TestSubmittedTwice: the sequence runs once, and the asker gets what it has not seen.
+func TestSubmittedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{delay: 10 * time.Millisecond}
+		s := play(t, c, loaded)
+		s.submit("r", spec(3, 10))
+		time.Sleep(55 * time.Millisecond)
+		s.submit("r", spec(3, 10), 3, 4)
+		time.Sleep(time.Second)
+		s.served("r", 3, 10)
+		if c.steps != 10 {
+			t.Errorf("%d steps for 10 tokens", c.steps)
+		}
+	})
+}
+
+func TestGoesOnFromOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{delay: time.Millisecond}, loaded)
+		s.submit("r", spec(3, 10), 3, 4, 5)
+		time.Sleep(time.Second)
+		first := testkit.Got[*messages.TokensEmitted](s.client)[0]
+		if first.GetFirstIndex() != 3 || first.GetTokens()[0] != 6 {
+			t.Errorf("goes on with %v", first)
+		}
+		s.submit("whole", spec(3, 2), 3, 4)
+		if _, done := s.output("whole"); !done {
+			t.Error("a sequence whose output is complete is not finished")
+		}
+	})
+}
+
+func TestEngineCrashIsNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{delay: time.Millisecond, crash: func(step int, _ []engine.Sequence) error {
+			if step == 4 {
+				return errors.New("illegal address")
+			}
+			return nil
+		}}
+		s := play(t, c, loaded)
+		s.submit("a", spec(3, 10))
+		s.submit("b", spec(5, 10))
+		time.Sleep(time.Second)
+		s.served("a", 3, 10)
+		s.served("b", 5, 10)
+		if c.overlap {
+			t.Error("two engines were open at once")
+		}
+	})
+}
+
+// TestPoison: the sequence that crashes the engine is told so; the others do not notice.
+func TestPoison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{delay: time.Millisecond, crash: func(_ int, batch []engine.Sequence) error {
+			for _, s := range batch {
+				if s.Tokens[0] == 66 {
+					return errors.New("poison")
+				}
+			}
+			return nil
+		}}
+		s := play(t, c, loaded)
+		bad := spec(3, 10)
+		bad.Prompt[0] = 66
+		s.submit("a", spec(3, 10))
+		s.submit("bad", bad)
+		s.submit("b", spec(5, 10))
+		time.Sleep(10 * time.Second)
+		s.served("a", 3, 10)
+		s.served("b", 5, 10)
+		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
+		if len(lost) != 1 || lost[0].GetRequestId() != "bad" || lost[0].GetRefused().GetReason() != messages.Reason_REASON_ENGINE_FAILED {
+			t.Errorf("interrupted: %v", lost)
+		}
+	})
+}
+
+// TestReplicaCrash: sessions are told at once; the next life adopts weights and blocks.
+func TestReplicaCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{delay: 10 * time.Millisecond}
+		crash := &testkit.Crash{On: "*messages.RunStepResult", After: 5, Times: 1}
+		s := play(t, c, loaded, crash.Middleware)
+		s.submit("r", spec(9, 20))
+		time.Sleep(70 * time.Millisecond)
+		synctest.Wait()
+		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
+		if len(lost) != 1 || lost[0].GetRefused().GetReason() != messages.Reason_REASON_NOT_READY {
+			t.Fatalf("interrupted: %v", lost)
+		}
+		seen, _ := s.output("r")
+		s.submit("r", spec(9, 20), seen...)
+		time.Sleep(time.Second)
+		s.served("r", 9, 20)
+		if c.overlap {
+			t.Error("two engines were open at once")
+		}
+		cached := uint32(0)
+		for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
+			cached = max(cached, m.GetCachedTokens())
+		}
+		if cached < 8 {
+			t.Errorf("%d prompt tokens were found in the blocks of the life before", cached)
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		s.submit("r", spec(3, 10))
+		s.deploy.Send(s.replica, &messages.DrainReplica{})
+		s.submit("late", spec(3, 10))
+		if len(testkit.Got[*messages.ReplicaDrained](s.deploy)) != 0 {
+			t.Error("drained while a sequence ran")
+		}
+		time.Sleep(time.Second)
+		s.served("r", 3, 10)
+		results := testkit.Got[*messages.SubmitSequenceResult](s.client)
+		if got := results[len(results)-1].GetRefused().GetReason(); got != messages.Reason_REASON_DRAINING {
+			t.Errorf("a late sequence was answered with %v", got)
+		}
+		if len(testkit.Got[*messages.ReplicaDrained](s.deploy)) != 1 || s.states()[len(s.states())-1] != draining {
+			t.Errorf("drained %d times, states %v", len(testkit.Got[*messages.ReplicaDrained](s.deploy)), s.states())
+		}
+	})
+}
+
+func TestCancelFreesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		s.submit("r", spec(3, 50))
+		time.Sleep(35 * time.Millisecond)
+		s.client.Send(s.replica, &messages.CancelSequence{RequestId: "r"})
+		synctest.Wait()
+		before, _ := s.output("r")
+		time.Sleep(time.Second)
+		if after, _ := s.output("r"); len(after) != len(before) {
+			t.Errorf("%d tokens came after the cancellation", len(after)-len(before))
+		}
+		status := testkit.Got[*messages.ReplicaChanged](s.deploy)
+		if last := status[len(status)-1].GetStatus(); last.GetRunning() != 0 || last.GetKvBlocksFree() != last.GetKvBlocks() {
+			t.Errorf("%d run, %d of %d blocks free", last.GetRunning(), last.GetKvBlocksFree(), last.GetKvBlocks())
+		}
+	})
+}
+
+func TestLoadRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{}, func(int) *messages.LoadModelResult {
+			return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "short"}}}
+		})
+		changes := testkit.Got[*messages.ReplicaChanged](s.deploy)
+		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed || last.GetFailure().GetDetail() != "short" {
+			t.Errorf("%v", last)
+		}
+	})
+}
+
+func TestAsksASilentGPUAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{}, func(n int) *messages.LoadModelResult {
+			if n < 4 {
+				return nil
+			}
+			return loaded(n)
+		})
+		time.Sleep(5 * time.Second)
+		if got := s.states(); !slices.Equal(got, []messages.ReplicaState{loading, serving}) {
+			t.Errorf("states %v", got)
+		}
+	})
+}
