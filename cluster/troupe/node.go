@@ -179,6 +179,9 @@ func (n *Node) applyDeployments(ctx context.Context) error {
 // HTTPAddr is where the gateway listens.
 func (n *Node) HTTPAddr() string { return n.address }
 
+// Handler serves what HTTPAddr serves, without a network.
+func (n *Node) Handler() http.Handler { return n.gateway }
+
 // NATSURL is where NATS clients connect.
 func (n *Node) NATSURL() string { return n.nats.URL() }
 

@@ -94,8 +94,8 @@ func TestTools(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	tmpl := parse(t, "{{ mode }} {{ add_generation_prompt }} {{ tools is defined }}")
-	got, err := tmpl.RenderWith(talk, false, map[string]any{"mode": "terse", "add_generation_prompt": "x"})
+	tmpl := parse(t, "{{ mode }} {{ add_generation_prompt }} {{ tools is defined }}{{ ' empty' if options else '' }}")
+	got, err := tmpl.RenderWith(talk, false, map[string]any{"mode": "terse", "add_generation_prompt": "x", "options": struct{}{}})
 	if want := "terse False False"; got != want || err != nil {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -144,6 +144,7 @@ func TestErrors(t *testing.T) {
 		"a macro that calls itself":   {"{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "deep"},
 		"a loop that calls itself":    {"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "deep"},
 		"division by zero":            {"{{ 1 % 0 }}", "divide by zero"},
+		"a range without step":        {"{{ range(1, 2, 0) }}", "step"},
 		"a call of nothing":           {"{{ nothing() }}", "not callable"},
 		"an item of nothing":          {"{{ messages[7].role }}", "None"},
 		"a value that is no JSON":     {"{{ range | tojson }}", "JSON"},

@@ -76,9 +76,6 @@ func nextObject(d *json.Decoder) (any, error) {
 
 // pairs are the keys and values of an object, in its order.
 func pairs(object *exec.Value) []*exec.Pair {
-	if d, ok := object.Interface().(*exec.Dict); ok {
-		return d.Pairs
-	}
 	var all []*exec.Pair
 	for _, key := range object.Keys() {
 		value, _ := object.GetItem(key.String())

@@ -54,6 +54,14 @@ func (t *Tokenizer) normalized(text string) string {
 
 // encodeText appends the ids of a text without added tokens. start is set for what begins the whole text.
 func (t *Tokenizer) encodeText(ids []uint32, text string, start bool) []uint32 {
+	for _, word := range t.split(text, start) {
+		ids = t.model.encode(ids, word)
+	}
+	return ids
+}
+
+// split cuts a text into the words that are merged each for itself.
+func (t *Tokenizer) split(text string, start bool) []string {
 	words := []string{text}
 	for _, split := range t.splitters {
 		var parts []string
@@ -62,8 +70,5 @@ func (t *Tokenizer) encodeText(ids []uint32, text string, start bool) []uint32 {
 		}
 		words = parts
 	}
-	for _, word := range words {
-		ids = t.model.encode(ids, word)
-	}
-	return ids
+	return words
 }

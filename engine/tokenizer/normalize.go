@@ -19,12 +19,7 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 		case p.Type == "NFKC":
 			t.normalize = append(t.normalize, norm.NFKC.String)
 		case p.Type == "Prepend":
-			t.normalize = append(t.normalize, func(s string) string {
-				if s == "" {
-					return s
-				}
-				return p.Prepend + s
-			})
+			t.normalize = append(t.normalize, func(s string) string { return p.Prepend + s })
 		case p.Type == "Replace" && p.Pattern.String != nil:
 			replace, err := p.replacer(&growth)
 			if err != nil {

@@ -198,6 +198,7 @@ func TestServes(t *testing.T) {
 			s.submit(fmt.Sprint(i), spec(3+i, 10))
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		for i := range uint32(4) {
 			s.served(fmt.Sprint(i), 3+i, 10)
 		}
@@ -234,8 +235,10 @@ func TestSubmittedTwice(t *testing.T) {
 		s := play(t, c, loaded)
 		s.submit("r", spec(3, 10))
 		time.Sleep(55 * time.Millisecond)
+		synctest.Wait()
 		s.submit("r", spec(3, 10), 3, 4)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		s.served("r", 3, 10)
 		if c.steps != 10 {
 			t.Errorf("%d steps for 10 tokens", c.steps)
@@ -248,6 +251,7 @@ func TestGoesOnFromOutput(t *testing.T) {
 		s := play(t, &counter{delay: time.Millisecond}, loaded)
 		s.submit("r", spec(3, 10), 3, 4, 5)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		first := testkit.Got[*messages.TokensEmitted](s.client)[0]
 		if first.GetFirstIndex() != 3 || first.GetTokens()[0] != 6 {
 			t.Errorf("goes on with %v", first)
@@ -271,6 +275,7 @@ func TestEngineCrashIsNotSeen(t *testing.T) {
 		s.submit("a", spec(3, 10))
 		s.submit("b", spec(5, 10))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		s.served("a", 3, 10)
 		s.served("b", 5, 10)
 		if c.overlap {
@@ -297,6 +302,7 @@ func TestPoison(t *testing.T) {
 		s.submit("bad", bad)
 		s.submit("b", spec(5, 10))
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		s.served("a", 3, 10)
 		s.served("b", 5, 10)
 		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
@@ -322,6 +328,7 @@ func TestReplicaCrash(t *testing.T) {
 		seen, _ := s.output("r")
 		s.submit("r", spec(9, 20), seen...)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		s.served("r", 9, 20)
 		if c.overlap {
 			t.Error("two engines were open at once")
@@ -346,6 +353,7 @@ func TestDrain(t *testing.T) {
 			t.Error("drained while a sequence ran")
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		s.served("r", 3, 10)
 		results := testkit.Got[*messages.SubmitSequenceResult](s.client)
 		if got := results[len(results)-1].GetRefused().GetReason(); got != messages.Reason_REASON_DRAINING {
@@ -362,10 +370,12 @@ func TestCancelFreesItsPlace(t *testing.T) {
 		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
 		s.submit("r", spec(3, 50))
 		time.Sleep(35 * time.Millisecond)
+		synctest.Wait()
 		s.client.Send(s.replica, &messages.CancelSequence{RequestId: "r"})
 		synctest.Wait()
 		before, _ := s.output("r")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if after, _ := s.output("r"); len(after) != len(before) {
 			t.Errorf("%d tokens came after the cancellation", len(after)-len(before))
 		}
@@ -397,6 +407,7 @@ func TestAsksASilentGPUAgain(t *testing.T) {
 			return loaded(n)
 		})
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if got := s.states(); !slices.Equal(got, []messages.ReplicaState{loading, serving}) {
 			t.Errorf("states %v", got)
 		}

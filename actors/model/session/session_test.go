@@ -152,6 +152,7 @@ func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
 		for range 20 {
 			s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
 			time.Sleep(time.Second)
+			synctest.Wait()
 		}
 		if s.refused.GetReason() != messages.Reason_REASON_ENGINE_FAILED || s.ends != 1 {
 			t.Errorf("%v, ended %d times", s.refused, s.ends)
@@ -165,6 +166,7 @@ func TestSilentReplicaIsAsked(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
 		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		if len(testkit.Got[*messages.GetSequence](s.replica)) == 0 {
 			t.Fatal("a silent replica was not asked")
 		}
@@ -190,6 +192,7 @@ func TestWaitsForAReplica(t *testing.T) {
 			return nil
 		})
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if _, n := s.submitted(); n != 1 {
 			t.Errorf("submitted %d times", n)
 		}
@@ -210,6 +213,7 @@ func TestDeadline(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
 		time.Sleep(62 * time.Second)
+		synctest.Wait()
 		if s.refused.GetReason() != messages.Reason_REASON_DEADLINE || s.ends != 1 {
 			t.Errorf("%v, ended %d times", s.refused, s.ends)
 		}
@@ -227,6 +231,7 @@ func TestDeletedDeployment(t *testing.T) {
 			RequestID: "r", Client: c, Deployment: actor.NewPID(sys.Address(), "nobody"), Sequence: &messages.SequenceSpec{Model: "m"},
 		}))
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
 			t.Errorf("%v", c.refused)
 		}

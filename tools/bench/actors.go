@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/cluster/tree"
+	"troupe/messages"
+)
+
+func bookkeeping() (section, error) {
+	s := section{
+		title: "The supervision tree",
+		how:   "A million tells from one goroutine to an actor that does nothing, known to the register and not, in turn.",
+	}
+	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	done := make(chan struct{})
+	type last struct{}
+	props := func() *actor.Props {
+		return actor.PropsFromFunc(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(*last); ok {
+				done <- struct{}{}
+			}
+		})
+	}
+	plain, known := sys.Root.Spawn(props()), sys.Root.Spawn(tree.New(nil).Instrument("bench", props()))
+	const n = 1_000_000
+	tell := func(pid *actor.PID) func() error {
+		msg := &messages.GetGpu{}
+		return func() error {
+			for range n {
+				sys.Root.Send(pid, msg)
+			}
+			sys.Root.Send(pid, &last{})
+			<-done
+			return nil
+		}
+	}
+	with, without, ratio, err := paired(21, tell(known), tell(plain))
+	s.rows = []row{{"cost of a tell, over one that is not counted", fmt.Sprintf("%.3f (%.0f ns against %.0f ns)", ratio,
+		float64(with.Nanoseconds())/n, float64(without.Nanoseconds())/n), "1.05 or less", yes(ratio <= 1.05)}}
+	return s, err
+}
+
+// sink is the far end of a stream that nobody reads.
+type sink struct{ header http.Header }
+
+func (s sink) Header() http.Header         { return s.header }
+func (s sink) Write(b []byte) (int, error) { return len(b), nil }
+func (s sink) WriteHeader(int)             {}
+func (s sink) Flush()                      {}
+
+func sessionMemory() (section, error) {
+	s := section{
+		title: "Memory of a session",
+		how:   "Heap and stacks of the process that 500 requests add, each with its goroutine, call, session and sequence, without a network connection.",
+	}
+	for _, c := range []struct {
+		what      string
+		sequences uint32
+	}{{"waiting in the queue", 1}, {"streaming", 512}} {
+		bytes, err := perSession(c.sequences)
+		if err != nil {
+			return s, err
+		}
+		s.rows = append(s.rows, row{c.what, fmt.Sprintf("%.1f KiB", float64(bytes)/1024), "", ""})
+	}
+	return s, nil
+}
+
+// perSession measures sessions on a replica that runs so many sequences at once.
+func perSession(sequences uint32) (int64, error) {
+	const n = 500
+	node, stop, err := node(func(d *messages.DeploymentSpec) { d.MaxSequences, d.MaxWaiting, d.StepTokens = sequences, 2*n, 4096 })
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	ctx, leave := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer leave()
+	before := used()
+	for i := range n {
+		body := fmt.Sprintf(`{"model":"kjv","prompt":[0,76,113,%d],"max_tokens":900,"ignore_eos":true,"stream":true}`, i+3)
+		wait.Go(func() {
+			defer func() { _ = recover() }() // a stream that is cut off ends with http.ErrAbortHandler
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", io.NopCloser(bytes.NewReader([]byte(body))))
+			if err == nil {
+				node.Handler().ServeHTTP(sink{http.Header{}}, req)
+			}
+		})
+	}
+	for {
+		d, err := node.Deployment(ctx, "kjv")
+		if err != nil {
+			return 0, err
+		}
+		if r := d.GetReplicas(); len(r) > 0 && r[0].GetRunning() >= min(sequences, n) && r[0].GetRunning()+r[0].GetWaiting() >= n {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return (used() - before) / n, nil
+}
+
+func used() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/troupe"
+	"troupe/core/sample"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/messages"
+)
+
+const (
+	model   = "models/kjv-2m"
+	streams = 16
+	tokens  = 64
+)
+
+// node starts a node with one software GPU that serves the model.
+func node(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), error) {
+	dir, err := os.MkdirTemp("", "troupe-bench")
+	if err != nil {
+		return nil, nil, err
+	}
+	spec := &messages.DeploymentSpec{Name: "kjv", Path: model}
+	if change != nil {
+		change(spec)
+	}
+	n, err := troupe.Start(context.Background(), troupe.Config{
+		Name: "bench", DataDir: dir, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Log: zerolog.Nop(),
+		Devices: []host.Config{{MemoryBytes: 4 << 30}}, Deployments: []*messages.DeploymentSpec{spec},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := func() {
+		_ = n.Stop(context.Background()) // the process ends soon
+		_ = os.RemoveAll(dir)
+	}
+	if err := n.Ready(context.Background()); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return n, stop, nil
+}
+
+// direct opens the engine with nothing around it.
+func direct() (engine.Engine, error) {
+	d, err := host.Open(host.Config{MemoryBytes: 4 << 30})
+	if err != nil {
+		return nil, err
+	}
+	h := engine.NewHolder(d, llama.Format{})
+	spec := engine.LoadSpec{Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048, Limits: engine.Limits{StepTokens: 512, MaxSequences: 64}}
+	if _, err := h.Load(context.Background(), spec); err != nil {
+		return nil, err
+	}
+	return h.Open("bench")
+}
+
+// sequence is the share of a sequence in a step, with blocks of its own.
+func sequence(i, position int, toks ...uint32) engine.Sequence {
+	s := engine.Sequence{Tokens: toks, Position: position, Sample: true, Sampling: sample.Params{}}
+	for b := range 64 {
+		s.Blocks = append(s.Blocks, int32((i*64+b)%2048))
+	}
+	return s
+}
+
+func post(url, body string) error {
+	res, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d %s", res.StatusCode, text)
+	}
+	return err
+}
+
+func gatewayPath() (section, error) {
+	s := section{
+		title: "Gateway and actors",
+		how: "A completion of one token over HTTP against the same step on the engine, called directly, in turn. Then 16 streams of 64 tokens " +
+			"against the engine stepping a batch of 16; a stream's client runs in the same process on the same cores.",
+	}
+	n, stop, err := node(nil)
+	if err != nil {
+		return s, err
+	}
+	defer stop()
+	e, err := direct()
+	if err != nil {
+		return s, err
+	}
+	defer e.Close()
+	prompt := []uint32{0, 76, 113, 261, 806, 267, 113, 293}
+	url := "http://" + n.HTTPAddr() + "/v1/completions"
+	over := func() error {
+		return post(url, `{"model":"kjv","prompt":[0,76,113,261,806,267,113,293],"max_tokens":1,"temperature":0}`)
+	}
+	bare := func() error {
+		_, err := e.Step(context.Background(), []engine.Sequence{sequence(0, 0, prompt...)})
+		return err
+	}
+	with, without, _, err := paired(400, over, bare)
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows, row{"added latency of a request, median", fmt.Sprintf("%d µs (%d µs over HTTP, %d µs direct)", (with - without).Microseconds(),
+		with.Microseconds(), without.Microseconds()), "under 150 µs", yes(with-without < 150*time.Microsecond)})
+	viaProxy, straight, err := proxy()
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows, row{"for scale: what httputil.ReverseProxy adds before a trivial server", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
+		(viaProxy - straight).Microseconds(), viaProxy.Microseconds(), straight.Microseconds()), "", ""})
+	all := func() error { return together(url) }
+	batch := func() error { return stepTogether(e) }
+	if err := all(); err != nil { // warm
+		return s, err
+	}
+	with, without, ratio, err := paired(9, all, batch)
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows,
+		row{"time per token at 16 streams, over the engine alone", fmt.Sprintf("%.3f (%.0f µs against %.0f µs a step)", ratio,
+			float64(with.Microseconds())/tokens, float64(without.Microseconds())/tokens), "1.05 or less", yes(ratio <= 1.05)},
+		row{"tokens a second at 16 streams", fmt.Sprintf("%.0f", streams*tokens/with.Seconds()), "", ""},
+		row{"requests of 64 tokens a second with 16 clients", fmt.Sprintf("%.0f", streams/with.Seconds()), "", ""})
+	return s, nil
+}
+
+// together runs 16 streams at once.
+func together(url string) error {
+	var wait sync.WaitGroup
+	errs := make([]error, streams)
+	for i := range streams {
+		wait.Go(func() {
+			errs[i] = post(url, fmt.Sprintf(`{"model":"kjv","prompt":[0,76,113,261,%d],"max_tokens":%d,"temperature":0,"ignore_eos":true,"stream":true}`, i+10, tokens))
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepTogether generates the same on the engine.
+func stepTogether(e engine.Engine) error {
+	batch := make([]engine.Sequence, streams)
+	for i := range batch {
+		batch[i] = sequence(i, 0, 0, 76, 113, 261, uint32(i+10))
+	}
+	for range tokens {
+		out, err := e.Step(context.Background(), batch)
+		if err != nil {
+			return err
+		}
+		for i := range batch {
+			batch[i] = sequence(i, batch[i].Position+len(batch[i].Tokens), out[i].ID)
+		}
+	}
+	return nil
+}
+
+// proxy times a request to a trivial server, through a reverse proxy and straight.
+func proxy() (through, straight time.Duration, err error) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); fmt.Fprint(w, "{}") }))
+	defer server.Close()
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		return 0, 0, err
+	}
+	front := httptest.NewServer(httputil.NewSingleHostReverseProxy(target))
+	defer front.Close()
+	through, straight, _, err = paired(400, func() error { return post(front.URL, "{}") }, func() error { return post(server.URL, "{}") })
+	return through, straight, err
+}

@@ -1,0 +1,106 @@
+// Command bench measures what docs/benchmarks.md shows, and writes that page to standard output. Every figure is a ratio of
+// two things measured in turn in this one run.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// row is one line of the page.
+type row struct{ what, figure, aim, met string }
+
+// section is a table, and how its figures came about.
+type section struct {
+	title, how string
+	rows       []row
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var sections []section
+	for _, measure := range []struct {
+		name string
+		run  func() (section, error)
+	}{
+		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"bookkeeping of the tree", bookkeeping}, {"memory of sessions", sessionMemory},
+	} {
+		began := time.Now()
+		fmt.Fprintf(os.Stderr, "%s … ", measure.name)
+		s, err := measure.run()
+		if err != nil {
+			return fmt.Errorf("%s: %w", measure.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%.0f s\n", time.Since(began).Seconds())
+		sections = append(sections, s)
+	}
+	fmt.Print(page(sections))
+	return nil
+}
+
+func page(sections []section) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Benchmarks
+
+Written by `+"`make bench`"+`; do not edit. Each figure compares two things that were measured in turn in one run, and is the median of
+several rounds: absolute times are of this machine and this moment, ratios travel better.
+
+Machine: %d cores, %s, %s/%s. Devices are software devices: real arithmetic on the CPU, which client, gateway, actors and kernels share.
+Model: the shipped kjv-2m.
+`, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n", s.title, s.how)
+		for _, r := range s.rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)
+		}
+	}
+	return b.String()
+}
+
+// yes says whether an aim was met.
+func yes(met bool) string {
+	if met {
+		return "yes"
+	}
+	return "no"
+}
+
+func median[T int64 | float64 | time.Duration](all []T) T {
+	s := slices.Clone(all)
+	slices.Sort(s)
+	return s[len(s)/2]
+}
+
+// paired runs two things in turn and returns the medians of their times, and of their ratio a/b.
+func paired(rounds int, a, b func() error) (ta, tb time.Duration, ratio float64, err error) {
+	var as, bs []time.Duration
+	var ratios []float64
+	for range rounds {
+		x, err := timed(a)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		y, err := timed(b)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		as, bs, ratios = append(as, x), append(bs, y), append(ratios, float64(x)/float64(y))
+	}
+	return median(as), median(bs), median(ratios), nil
+}
+
+func timed(f func() error) (time.Duration, error) {
+	began := time.Now()
+	err := f()
+	return time.Since(began), err
+}
