@@ -26,7 +26,7 @@ func open(t testing.TB, path string, blocks int) engine.Engine {
 		t.Fatal(err)
 	}
 	holder := engine.NewHolder(device, llama.Format{})
-	if _, err := holder.Load(t.Context(), engine.LoadSpec{
+	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	}); err != nil {
 		t.Fatal(err)
