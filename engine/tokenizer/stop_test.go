@@ -54,6 +54,24 @@ func TestStopperFindsTheFirstStopHoweverTheTextIsCut(t *testing.T) {
 	})
 }
 
+func TestStopperOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		stops []string
+		want  string
+	}{
+		{"the one complete first, though another began before", []string{"abcd", "bc"}, "xxa"},
+		{"the longest of those complete at once", []string{"c", "bc"}, "xxa"},
+		{"the same in another order", []string{"bc", "c"}, "xxa"},
+		{"the first of several places", []string{"x"}, ""},
+	} {
+		s := tokenizer.NewStopper(tc.stops)
+		if got, stopped := s.Push("xxabcdx"); got != tc.want || !stopped {
+			t.Errorf("%s: got %q, %v, want %q", tc.name, got, stopped, tc.want)
+		}
+	}
+}
+
 func TestStopperHoldsBackNoMoreThanItMust(t *testing.T) {
 	s := tokenizer.NewStopper([]string{"\n\nUser:", "END"})
 	for _, step := range []struct{ piece, text string }{

@@ -1,0 +1,41 @@
+package control
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+)
+
+func TestNormalizeFillsDefaults(t *testing.T) {
+	got, err := Normalize(&messages.DeploymentSpec{Name: "a", Path: "p", Replicas: 2})
+	want := &messages.DeploymentSpec{
+		Name: "a", Path: "p", Replicas: 2, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, MaxSequences: 64, MaxWaiting: 1024,
+		StepTokens: 512, BlockTokens: 16,
+	}
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, name := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 64)} {
+		if _, err := Normalize(&messages.DeploymentSpec{Name: name, Path: "p"}); err == nil {
+			t.Errorf("name %q is accepted", name)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"deployment":{"name":"a","path":"b","replicas":1},"if_revision":"3"}`))
+	f.Add([]byte(` `))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m messages.DeployModelRequest
+		if err := Decode(b, &m); err != nil {
+			return
+		}
+		spec, err := Normalize(m.GetDeployment())
+		if err == nil && (spec.GetReplicas() < 1 || spec.GetBlockTokens() < 1 || spec.GetPath() == "" || spec.GetStepTokens() < 1) {
+			t.Fatalf("accepted: %v", spec)
+		}
+	})
+}
