@@ -1,0 +1,199 @@
+package gpu_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/gpu"
+	"troupe/actors/kvblock"
+	"troupe/actors/supervise"
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// shelf holds models without a device.
+type shelf struct {
+	mu    sync.Mutex
+	held  map[string]engine.Loaded
+	loads int
+	delay time.Duration
+	fail  error
+}
+
+func (s *shelf) Inspect(path string) (engine.Facts, error) {
+	if path == "missing" {
+		return engine.Facts{}, errors.New("missing: no config.json")
+	}
+	return engine.Facts{ContextTokens: 64, WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
+}
+
+func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error) {
+	s.mu.Lock()
+	s.loads++
+	s.mu.Unlock()
+	select {
+	case <-time.After(s.delay):
+	case <-ctx.Done():
+		return engine.Loaded{}, ctx.Err()
+	}
+	if s.fail != nil {
+		return engine.Loaded{}, s.fail
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	facts, _ := s.Inspect(spec.Path)
+	s.held[spec.Lease] = engine.Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: 16 << 10}
+	return s.held[spec.Lease], nil
+}
+
+func (s *shelf) Unload(lease string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.held, lease)
+	return 1, nil
+}
+
+func (s *shelf) Held() (all []engine.Loaded) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.held {
+		all = append(all, l)
+	}
+	return all
+}
+
+func play(t *testing.T, s *shelf, mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+	s.held = map[string]engine.Loaded{}
+	sys := testkit.System(t)
+	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(gpu.Config{
+		Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s, HBM: kvblock.Props(kvblock.Config{Device: "gpu-0"}),
+		Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+	}), mw...)
+	return testkit.NewPeer(t, sys, "asker", nil), pid
+}
+
+func load(id, lease, path string) *messages.LoadModel {
+	return &messages.LoadModel{RequestId: id, Lease: lease, Path: path, BlockTokens: 16, MaxSequences: 2, StepTokens: 8}
+}
+
+// last is the last answer of a type.
+func last[T proto.Message](t *testing.T, p *testkit.Peer) T {
+	t.Helper()
+	synctest.Wait()
+	all := testkit.Got[T](p)
+	if len(all) == 0 {
+		t.Fatal("no answer")
+	}
+	return all[len(all)-1]
+}
+
+type (
+	loadResult   = *messages.LoadModelResult
+	unloadResult = *messages.UnloadModelResult
+	status       = *messages.GpuStatus
+)
+
+func TestLoadsOnceForAllWhoAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{delay: time.Second}
+		p, pid := play(t, s)
+		p.Send(pid, load("1", "m-0", "m"))
+		p.Send(pid, load("2", "m-0", "m"))
+		time.Sleep(2 * time.Second)
+		if got := last[loadResult](t, p); got.GetLoaded() == nil || len(testkit.Got[loadResult](p)) != 2 || s.loads != 1 {
+			t.Errorf("%v, %d answers, %d loads", got, len(testkit.Got[loadResult](p)), s.loads)
+		}
+		p.Send(pid, load("3", "m-0", "m"))
+		if got := last[loadResult](t, p); !got.GetLoaded().GetAdopted() || got.GetRequestId() != "3" || s.loads != 1 {
+			t.Errorf("asked again: %v", got)
+		}
+		p.Send(pid, &messages.GetGpu{})
+		if got := last[status](t, p); got.GetState() != messages.GpuState_GPU_STATE_SERVING || got.GetFreeBytes() >= got.GetMemoryBytes()-4<<20 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+func TestRefusalsLeaveNothingLeased(t *testing.T) {
+	for name, tc := range map[string]struct {
+		shelf *shelf
+		ask   *messages.LoadModel
+		want  messages.Reason
+	}{
+		"no such model":  {&shelf{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
+		"does not fit":   {&shelf{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16, KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
+		"damaged":        {&shelf{fail: errors.New("truncated")}, load("1", "m-0", "m"), messages.Reason_REASON_LOAD_FAILED},
+		"device is full": {&shelf{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"), messages.Reason_REASON_NO_MEMORY},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, pid := play(t, tc.shelf)
+				p.Send(pid, tc.ask)
+				if got := last[loadResult](t, p).GetRefused(); got.GetReason() != tc.want || got.GetDetail() == "" {
+					t.Errorf("%v", got)
+				}
+				p.Send(pid, &messages.GetGpu{})
+				if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() || got.GetState() != messages.GpuState_GPU_STATE_IDLE {
+					t.Errorf("%v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestUnload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, pid := play(t, &shelf{})
+		p.Send(pid, load("1", "m-0", "m"))
+		synctest.Wait()
+		for range 2 { // what is not held is unloaded too
+			p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0"})
+			if got := last[unloadResult](t, p); got.GetUnloaded() == nil {
+				t.Errorf("%v", got)
+			}
+		}
+		p.Send(pid, &messages.GetGpu{})
+		if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestCrash: the next life takes its ledger from what is on the device, and a load that was lost is asked for again.
+func TestCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{delay: time.Second}
+		crash := &testkit.Crash{On: "*messages.UnloadModel", Times: 1}
+		p, pid := play(t, s, crash.Middleware)
+		p.Send(pid, load("1", "m-0", "m"))
+		time.Sleep(2 * time.Second)
+		p.Send(pid, load("2", "n-0", "m"))
+		p.Send(pid, &messages.UnloadModel{Lease: "m-0"})
+		time.Sleep(2 * time.Second)
+		p.Send(pid, &messages.GetGpu{})
+		got := last[status](t, p)
+		for _, l := range got.GetLeases() {
+			if l.GetOwner() != "m-0" {
+				t.Errorf("%s holds memory: its load was lost", l.GetOwner())
+			}
+		}
+		if len(got.GetLeases()) == 0 {
+			t.Error("what is on the device is forgotten")
+		}
+		p.Send(pid, load("3", "n-0", "m"))
+		time.Sleep(2 * time.Second)
+		if got := last[loadResult](t, p); got.GetLoaded().GetLease() != "n-0" {
+			t.Errorf("%v", got)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package supervise_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/testkit"
+)
+
+type crash struct{}
+
+// ends is a note of how a job ended.
+type ends struct {
+	value int
+	err   error
+}
+
+// TestRestartsThreeTimesIn30Seconds: at once, then later and later; the fourth failure stops the actor, and a while after that the group starts it
+// again.
+func TestRestartsThreeTimesIn30Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := testkit.System(t)
+		var mu sync.Mutex
+		var failures []supervise.Failure
+		starts := 0
+		child := actor.PropsFromFunc(func(ctx actor.Context) {
+			switch ctx.Message().(type) {
+			case *actor.Started:
+				mu.Lock()
+				starts++
+				mu.Unlock()
+			case *crash:
+				panic("told to")
+			}
+		})
+		strategy := supervise.Strategy(func(f supervise.Failure) { mu.Lock(); failures = append(failures, f); mu.Unlock() })
+		group := sys.Root.Spawn(supervise.Group(supervise.GroupConfig{
+			Children: []supervise.Child{{Name: "child", Props: child}}, Strategy: strategy, Log: zerolog.Nop(),
+		}))
+		defer func() { _ = sys.Root.StopFuture(group).Wait() }()
+		synctest.Wait()
+		pid := actor.NewPID(group.GetAddress(), group.GetId()+"/child")
+		for range 4 {
+			sys.Root.Send(pid, &crash{})
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		mu.Lock()
+		if starts != 4 || len(failures) != 4 || failures[2].Stopped || !failures[3].Stopped || failures[0].ID != pid.GetId() || failures[0].Reason != "told to" {
+			t.Errorf("%d starts, failures %+v", starts, failures)
+		}
+		mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if starts != 5 {
+			t.Errorf("%d starts after the group left it alone for a while", starts)
+		}
+	})
+}
+
+func TestBackoffGrows(t *testing.T) {
+	if supervise.Backoff(1) != 0 || supervise.Backoff(2) <= 0 || supervise.Backoff(3) <= supervise.Backoff(2) || supervise.Backoff(100) > time.Hour {
+		t.Errorf("%v, %v, %v, %v", supervise.Backoff(1), supervise.Backoff(2), supervise.Backoff(3), supervise.Backoff(100))
+	}
+}
+
+// TestJob: its result comes as a note, a panic as an error, and it sees that its actor's life has ended.
+func TestJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := testkit.System(t)
+		for name, tc := range map[string]struct {
+			work func(context.Context) (int, error)
+			ok   func(ends) bool
+		}{
+			"result": {func(context.Context) (int, error) { return 7, nil }, func(e ends) bool { return e.value == 7 && e.err == nil }},
+			"error":  {func(context.Context) (int, error) { return 0, context.Canceled }, func(e ends) bool { return errors.Is(e.err, context.Canceled) }},
+			"panic": {func(context.Context) (int, error) { panic("boom") }, func(e ends) bool {
+				p := (*supervise.PanicError)(nil)
+				return errors.As(e.err, &p) && p.Value == "boom" && len(p.Stack) > 0
+			}},
+		} {
+			got := make(chan ends, 1)
+			pid := sys.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+				switch m := ctx.Message().(type) {
+				case *actor.Started:
+					supervise.Job(ctx, context.Background(), tc.work, func(v int, err error) any { return &ends{v, err} })
+				case *ends:
+					got <- *m
+				}
+			}))
+			if e := <-got; !tc.ok(e) {
+				t.Errorf("%s: %+v", name, e)
+			}
+			_ = sys.Root.StopFuture(pid).Wait()
+		}
+	})
+}
