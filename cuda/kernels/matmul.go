@@ -1,66 +1,89 @@
 package kernels
 
-import "troupe/cuda"
+import (
+	"sync"
 
-// matMul computes one row of weights against all rows of the input at a time, so that the weights, which are the larger
-// part, are read once. Rows of weights are shared out to the workers.
+	"troupe/cuda"
+)
+
+// matrix is rows of elements that start stride elements apart.
+type matrix struct {
+	data       []float32
+	rows, cols int
+	stride     int
+}
+
+func dense(data []float32, rows, cols int) matrix { return matrix{data, rows, cols, cols} }
+
+func (m matrix) row(i int) []float32 { return m.data[i*m.stride:][:m.cols] }
+
+func (m matrix) fromRow(i, n int) matrix { return matrix{m.data[i*m.stride:], n, m.cols, m.stride} }
+
+func (m matrix) fromColumn(j, n int) matrix { return matrix{m.data[j:], m.rows, n, m.stride} }
+
+// residentBytes is how much of the input is multiplied by all weights before the next part is: what fits a
+// core's second-level cache with room to spare.
+const residentBytes = 256 << 10
+
+// matMul shares rows of weights out to the workers.
 func (m machine) matMul(op MatMul) {
 	rows, n, k := int(op.M), int(op.N), int(op.K)
-	out, in := m.f32(op.Out, rows*n), m.f32(op.In, rows*k)
-	var bias []float32
+	out, in := dense(m.f32(op.Out, rows*n), rows, n), dense(m.f32(op.In, rows*k), rows, k)
 	if op.Bias != 0 {
-		bias = m.f32(op.Bias, n)
+		bias(out, m.f32(op.Bias, n), op.Accumulate)
+		op.Accumulate = true
 	}
+	resident := max(2, residentBytes/4/max(k, 1))
 	m.workers(n, int64(rows)*int64(k), func(lo, hi int) {
-		t := tile{out: out, in: in, rows: rows, n: n, k: k, accumulate: op.Accumulate, bias: bias}
-		if op.DType == cuda.F32 {
-			t.multiply(m.f32(op.Weight.Offset(4*int64(lo)*int64(k)), (hi-lo)*k), lo)
-			return
-		}
-		narrow := make([]float32, weightRows*k) // a few rows, widened
-		for ; lo < hi; lo += weightRows {
-			some := narrow[:min(weightRows, hi-lo)*k]
-			m.widen(some, op.Weight.Offset(op.DType.Bytes()*int64(lo)*int64(k)), op.DType)
-			t.multiply(some, lo)
+		for i := 0; i < rows; i += resident {
+			some := min(resident, rows-i)
+			m.columns(op, out.fromRow(i, some), in.fromRow(i, some), lo, hi)
 		}
 	})
 }
 
-// weightRows is how many rows of weights one pass multiplies.
-const weightRows = 8
-
-type tile struct {
-	out, in    []float32
-	rows, n, k int
-	accumulate bool
-	bias       []float32
-}
-
-// multiply computes the columns of out from first on, one for each row of weights.
-func (t *tile) multiply(weights []float32, first int) {
-	for ; len(weights) >= weightRows*t.k; weights, first = weights[weightRows*t.k:], first+weightRows {
-		var sums [weightRows]float32
-		for i := range t.rows {
-			dot8(&sums, t.in[i*t.k:(i+1)*t.k], weights)
-			for j, sum := range sums {
-				t.store(i, first+j, sum)
-			}
+func bias(out matrix, bias []float32, accumulate bool) {
+	for i := range out.rows {
+		row := out.row(i)
+		if !accumulate {
+			copy(row, bias)
+			continue
 		}
-	}
-	for ; len(weights) > 0; weights, first = weights[t.k:], first+1 {
-		for i := range t.rows {
-			t.store(i, first, dot(t.in[i*t.k:(i+1)*t.k], weights[:t.k]))
+		for j, b := range bias {
+			row[j] += b
 		}
 	}
 }
 
-func (t *tile) store(row, column int, sum float32) {
-	if t.bias != nil {
-		sum += t.bias[column]
+// columns computes columns lo to hi of out.
+func (m machine) columns(op MatMul, out, in matrix, lo, hi int) {
+	k := in.cols
+	at := op.Weight.Offset(op.DType.Bytes() * int64(lo) * int64(k))
+	if op.DType == cuda.F32 {
+		multiply(out.fromColumn(lo, hi-lo), in, dense(m.f32(at, (hi-lo)*k), hi-lo, k), op.Accumulate)
+		return
 	}
-	at := &t.out[row*t.n+column]
-	if t.accumulate {
-		sum += *at
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	wide := s.take(4 * k)
+	for ; lo < hi; lo += 4 {
+		n := min(4, hi-lo)
+		m.widen(wide[:n*k], at, op.DType)
+		multiply(out.fromColumn(lo, n), in, dense(wide, n, k), op.Accumulate)
+		at = at.Offset(op.DType.Bytes() * 4 * int64(k))
 	}
-	*at = sum
+}
+
+// scratch is memory that a kernel needs while it runs.
+type scratch struct{ floats []float32 }
+
+// scratches keeps scratch from launch to launch.
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// take returns n elements of any value.
+func (s *scratch) take(n int) []float32 {
+	if cap(s.floats) < n {
+		s.floats = make([]float32, n)
+	}
+	return s.floats[:n]
 }

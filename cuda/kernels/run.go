@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 
 	"troupe/cuda"
@@ -53,11 +54,17 @@ func (m machine) i32(p cuda.Ptr, n int) []int32   { return view[int32](m.mem, p,
 func (m machine) u16(p cuda.Ptr, n int) []uint16  { return view[uint16](m.mem, p, n) }
 
 func view[T any](mem Memory, p cuda.Ptr, n int) []T {
-	if n == 0 {
-		return nil
-	}
 	var t T
-	b := mem.Bytes(p, int64(n)*int64(unsafe.Sizeof(t)))
+	size := int64(unsafe.Sizeof(t))
+	switch {
+	case n == 0:
+		return nil
+	case n < 0 || int64(n) > math.MaxInt64/size:
+		panic(fmt.Sprintf("array of %d elements", n))
+	case int64(p)%size != 0:
+		panic(fmt.Sprintf("misaligned address %#x", uint64(p)))
+	}
+	b := mem.Bytes(p, int64(n)*size)
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 

@@ -1,0 +1,150 @@
+//go:build goexperiment.simd && amd64
+
+package kernels
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// An inner product is taken in sixteen interleaved sums s0 … s15. With hᵢ = sᵢ + sᵢ₊₈ it is
+// ((h0+h1) + (h2+h3)) + ((h4+h5) + (h6+h7)), and then come the products that fill no vector, one by one. Every form below
+// keeps to that, whatever it computes beside.
+
+type (
+	f4      = archsimd.Float32x4
+	f8      = archsimd.Float32x8
+	f16     = archsimd.Float32x16
+	sixteen [16]float32
+)
+
+// whole returns the vectors that x fills.
+func whole(x []float32) []sixteen {
+	return unsafe.Slice((*sixteen)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/16)
+}
+
+func all(x *sixteen) f16 { return archsimd.LoadFloat32x16((*[16]float32)(x)) }
+func low(x *sixteen) f8  { return archsimd.LoadFloat32x8((*[8]float32)(x[:8])) }
+func high(x *sixteen) f8 { return archsimd.LoadFloat32x8((*[8]float32)(x[8:])) }
+func fold(x f16) f8      { return x.GetLo().Add(x.GetHi()) }
+
+// sum4 sums the lanes of each of four vectors.
+func sum4(a, b, c, d f8) f4 {
+	s := a.AddPairsGrouped(b).AddPairsGrouped(c.AddPairsGrouped(d))
+	return s.GetLo().Add(s.GetHi())
+}
+
+// put4 stores four sums, or adds them to what is there.
+func put4(out []float32, sums f4, add bool) {
+	to := (*[4]float32)(out)
+	if add {
+		sums = sums.Add(archsimd.LoadFloat32x4(to))
+	}
+	sums.Store(to)
+}
+
+//go:norace
+func dot8(a, b []float32) float32 {
+	va := whole(a)
+	vb := whole(b)[:len(va)]
+	var lo, hi f8
+	for i := range va {
+		lo = low(&va[i]).MulAdd(low(&vb[i]), lo)
+		hi = high(&va[i]).MulAdd(high(&vb[i]), hi)
+	}
+	var sums [4]float32
+	h := lo.Add(hi)
+	sum4(h, h, h, h).Store(&sums)
+	archsimd.ClearAVXUpperBits()
+	done := 16 * len(va)
+	return rest(sums[0], a[done:], b[done:])
+}
+
+// multiply16 is multiply with sixteen lanes: two rows of x against four of w at a time.
+//
+//go:norace
+func multiply16(out, x, w *matrix, add bool) {
+	j := 0
+	for ; j+4 <= w.rows; j += 4 {
+		w0 := whole(w.row(j))
+		w1, w2, w3 := whole(w.row(j + 1))[:len(w0)], whole(w.row(j + 2))[:len(w0)], whole(w.row(j + 3))[:len(w0)]
+		i := 0
+		for ; i+2 <= x.rows; i += 2 {
+			x0, x1 := whole(x.row(i))[:len(w0)], whole(x.row(i + 1))[:len(w0)]
+			var s0, s1, s2, s3, t0, t1, t2, t3 f16
+			for k := range w0 {
+				a, b := all(&x0[k]), all(&x1[k])
+				v := all(&w0[k])
+				s0, t0 = a.MulAdd(v, s0), b.MulAdd(v, t0)
+				v = all(&w1[k])
+				s1, t1 = a.MulAdd(v, s1), b.MulAdd(v, t1)
+				v = all(&w2[k])
+				s2, t2 = a.MulAdd(v, s2), b.MulAdd(v, t2)
+				v = all(&w3[k])
+				s3, t3 = a.MulAdd(v, s3), b.MulAdd(v, t3)
+			}
+			put4(out.data[i*out.stride+j:], sum4(fold(s0), fold(s1), fold(s2), fold(s3)), add)
+			put4(out.data[(i+1)*out.stride+j:], sum4(fold(t0), fold(t1), fold(t2), fold(t3)), add)
+		}
+		if i < x.rows {
+			x0 := whole(x.row(i))[:len(w0)]
+			var s0, s1, s2, s3 f16
+			for k := range w0 {
+				a := all(&x0[k])
+				s0, s1 = a.MulAdd(all(&w0[k]), s0), a.MulAdd(all(&w1[k]), s1)
+				s2, s3 = a.MulAdd(all(&w2[k]), s2), a.MulAdd(all(&w3[k]), s3)
+			}
+			put4(out.data[i*out.stride+j:], sum4(fold(s0), fold(s1), fold(s2), fold(s3)), add)
+		}
+	}
+	finish(out, x, w, j, add)
+}
+
+// multiply8 is multiply with eight lanes: a row of x against four of w at a time.
+//
+//go:norace
+func multiply8(out, x, w *matrix, add bool) {
+	j := 0
+	for ; j+4 <= w.rows; j += 4 {
+		w0 := whole(w.row(j))
+		w1, w2, w3 := whole(w.row(j + 1))[:len(w0)], whole(w.row(j + 2))[:len(w0)], whole(w.row(j + 3))[:len(w0)]
+		for i := range x.rows {
+			x0 := whole(x.row(i))[:len(w0)]
+			var s0, s1, s2, s3, t0, t1, t2, t3 f8
+			for k := range w0 {
+				a, b := low(&x0[k]), high(&x0[k])
+				s0, t0 = a.MulAdd(low(&w0[k]), s0), b.MulAdd(high(&w0[k]), t0)
+				s1, t1 = a.MulAdd(low(&w1[k]), s1), b.MulAdd(high(&w1[k]), t1)
+				s2, t2 = a.MulAdd(low(&w2[k]), s2), b.MulAdd(high(&w2[k]), t2)
+				s3, t3 = a.MulAdd(low(&w3[k]), s3), b.MulAdd(high(&w3[k]), t3)
+			}
+			put4(out.data[i*out.stride+j:], sum4(s0.Add(t0), s1.Add(t1), s2.Add(t2), s3.Add(t3)), add)
+		}
+	}
+	finish(out, x, w, j, add)
+}
+
+// finish computes the columns from j on, fewer than four, and adds the products that fill no vector.
+//
+//go:norace
+func finish(out, x, w *matrix, j int, add bool) {
+	archsimd.ClearAVXUpperBits()
+	done := x.cols / 16 * 16
+	for ; j < w.rows; j++ {
+		for i := range x.rows {
+			sum := dot8(x.row(i)[:done], w.row(j)[:done])
+			if add {
+				sum += out.row(i)[j]
+			}
+			out.row(i)[j] = sum
+		}
+	}
+	if done == x.cols {
+		return
+	}
+	for i := range x.rows {
+		for j := range w.rows {
+			out.row(i)[j] = rest(out.row(i)[j], x.row(i)[done:], w.row(j)[done:])
+		}
+	}
+}
