@@ -20,6 +20,9 @@ type (
 
 // whole returns the vectors that x fills.
 func whole(x []float32) []sixteen {
+	if len(x) < 16 {
+		return nil // a pointer to a vector would reach past the end
+	}
 	return unsafe.Slice((*sixteen)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/16)
 }
 
