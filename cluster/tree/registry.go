@@ -20,6 +20,10 @@ type Event struct {
 	Detail string
 }
 
+// publishEvery is how many messages a busy actor handles before their number can be read: a publication costs more than
+// all the rest.
+const publishEvery = 64
+
 // Registry is the register of one node. It is safe for concurrent use.
 type Registry struct {
 	onEvent func(Event)
@@ -36,7 +40,7 @@ func New(onEvent func(Event)) *Registry {
 	return &Registry{onEvent: onEvent, records: make(map[string]*record)}
 }
 
-// record is what is known of one actor. It implements actor.MailboxMiddleware.
+// record is what is known of one actor.
 type record struct {
 	registry *Registry
 	kind     string
@@ -45,8 +49,9 @@ type record struct {
 	mailbox  actor.Mailbox
 	started  time.Time
 
-	state    atomic.Int32 // messages.ActorState
-	messages atomic.Uint64
+	state    atomic.Int32  // messages.ActorState
+	handled  uint64        // user messages; touched by the mailbox's goroutine alone
+	messages atomic.Uint64 // handled, as published
 	restarts atomic.Uint64
 	failure  atomic.Pointer[messages.ActorFailure]
 }
@@ -59,8 +64,8 @@ func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 		actor.WithMailbox(func() actor.Mailbox {
 			next = &record{registry: r, kind: kind, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
-			next.mailbox = actor.Unbounded(next)()
-			return next.mailbox
+			next.mailbox = actor.Unbounded()()
+			return &mailbox{next.mailbox, next}
 		}),
 		actor.WithOnInit(func(ctx actor.Context) {
 			next.system, next.pid = ctx.ActorSystem(), ctx.Self()
@@ -71,34 +76,52 @@ func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 	)
 }
 
-// MailboxStarted implements actor.MailboxMiddleware.
-func (r *record) MailboxStarted() {}
+// mailbox is a mailbox that lets a record see what is invoked.
+type mailbox struct {
+	actor.Mailbox
+	record *record
+}
 
-// MessagePosted implements actor.MailboxMiddleware.
-func (r *record) MessagePosted(any) {}
+// RegisterHandlers implements actor.Mailbox.
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
+	m.Mailbox.RegisterHandlers(&observer{invoker, m.record}, dispatcher)
+}
 
-// MailboxEmpty implements actor.MailboxMiddleware.
-func (r *record) MailboxEmpty() {}
+// observer sees each message before the actor does.
+type observer struct {
+	actor.MessageInvoker
+	*record
+}
 
-// MessageReceived implements actor.MailboxMiddleware: it is called after a message was handled.
-func (r *record) MessageReceived(message any) {
+// InvokeUserMessage implements actor.MessageInvoker. The count is the mailbox's own, and published when it is empty, or
+// now and then: a publication costs more than all the rest.
+func (o *observer) InvokeUserMessage(message any) {
+	if o.handled++; o.handled%publishEvery == 0 || o.mailbox.UserMessageCount() == 0 {
+		o.messages.Store(o.handled)
+	}
+	o.MessageInvoker.InvokeUserMessage(message)
+}
+
+// InvokeSystemMessage implements actor.MessageInvoker.
+func (o *observer) InvokeSystemMessage(message any) {
+	o.MessageInvoker.InvokeSystemMessage(message)
 	switch message.(type) {
 	case *actor.Started:
-		r.enter(messages.ActorState_ACTOR_STATE_RUNNING)
-		r.tell("actor.started", "")
-	case *actor.SuspendMailbox:
-		r.enter(messages.ActorState_ACTOR_STATE_RESTARTING)
-	case *actor.ResumeMailbox:
-		r.enter(messages.ActorState_ACTOR_STATE_RUNNING)
+		o.enter(messages.ActorState_ACTOR_STATE_RUNNING)
+		o.tell("actor.started", "")
 	case *actor.Restart:
-		r.restarts.Add(1)
-		r.tell("actor.restarted", "")
+		o.restarts.Add(1)
+		o.enter(messages.ActorState_ACTOR_STATE_RUNNING)
+		o.tell("actor.restarted", "")
 	case *actor.Stop, *actor.Terminated:
-		r.leave(message)
-	case *actor.Watch, *actor.Unwatch, *actor.Failure:
-	default:
-		r.messages.Add(1)
+		o.leave(message)
 	}
+}
+
+// EscalateFailure implements actor.MessageInvoker.
+func (o *observer) EscalateFailure(reason, message any) {
+	o.enter(messages.ActorState_ACTOR_STATE_RESTARTING)
+	o.MessageInvoker.EscalateFailure(reason, message)
 }
 
 func (r *record) enter(s messages.ActorState) { r.state.Store(int32(s)) }

@@ -106,7 +106,7 @@ func TestOpenAIClient(t *testing.T) {
 		t.Errorf("streamed %q, usage %+v", text.String(), usage)
 	}
 	chat, err := client.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{
-		Model: "kjv", Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "In the beginning"}}, MaxTokens: 8, N: 2,
+		Model: "kjv", Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "In the beginning"}}, MaxCompletionTokens: 8, N: 2,
 		LogProbs: true, TopLogProbs: 2, Seed: &seed,
 	})
 	if err != nil || len(chat.Choices) != 2 || chat.Choices[0].Message.Role != "assistant" {

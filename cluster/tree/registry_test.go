@@ -1,0 +1,108 @@
+package tree_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/cluster/tree"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+type crash struct{}
+type hello struct{}
+
+// family is a parent with one child, both known to a register.
+func family(t *testing.T) (*tree.Registry, *actor.RootContext, *actor.PID) {
+	sys := testkit.System(t)
+	r := tree.New(nil)
+	child := r.Instrument("child", actor.PropsFromFunc(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*crash); ok {
+			panic("told to\ncrash")
+		}
+	}))
+	parent, err := sys.Root.SpawnNamed(r.Instrument("parent", actor.PropsFromFunc(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*actor.Started); ok {
+			if _, err := ctx.SpawnNamed(child, "one"); err != nil {
+				panic(err)
+			}
+		}
+	}, actor.WithSupervisor(supervise.Strategy(func(f supervise.Failure) { r.RecordFailure(f.ID, f.Reason, f.Message, f.Time) })))), "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return r, sys.Root, parent
+}
+
+func TestSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, root, parent := family(t)
+		child := actor.NewPID(parent.GetAddress(), "top/one")
+		for range 3 {
+			root.Send(child, &hello{})
+		}
+		root.Send(child, &crash{})
+		time.Sleep(time.Second)
+		root.Send(child, &hello{})
+		synctest.Wait()
+		roots := r.Snapshot()
+		if len(roots) != 1 || len(roots[0].GetChildren()) != 1 {
+			t.Fatalf("%v", roots)
+		}
+		one := roots[0].GetChildren()[0]
+		f := one.GetLastFailure()
+		if one.GetName() != "one" || one.GetKind() != "child" || one.GetIncarnation() != 2 || one.GetRestarts() != 1 || one.GetMessages() != 5 ||
+			one.GetState() != messages.ActorState_ACTOR_STATE_RUNNING || f.GetMessage() != "*tree_test.crash" || f.GetReason() != "told to\ncrash" {
+			t.Errorf("%v", one)
+		}
+		text := tree.Text(roots)
+		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[2], "└─ one") || !strings.Contains(lines[2], "told to crash on *tree_test.crash") {
+			t.Errorf("%s", text)
+		}
+		if dot := tree.DOT(roots); !strings.Contains(dot, `"top" -> "top/one"`) {
+			t.Errorf("%s", dot)
+		}
+		var v struct {
+			Roots []struct {
+				Children []struct{ Name, State string }
+			}
+		}
+		if b, err := tree.JSON(roots); err != nil || json.Unmarshal(b, &v) != nil || v.Roots[0].Children[0].State != "ACTOR_STATE_RUNNING" {
+			t.Errorf("%s, %v", b, err)
+		}
+		_ = root.StopFuture(parent).Wait()
+		synctest.Wait()
+		if left := r.Snapshot(); len(left) != 0 {
+			t.Errorf("after the end: %v", left)
+		}
+	})
+}
+
+func TestHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, root, parent := family(t)
+		synctest.Wait()
+		for _, tc := range []struct{ query, accept, kind, want string }{
+			{"", "", "text/plain", "└─ one"}, {"?format=json", "", "application/json", `"name": "one"`}, {"?format=dot", "", "text/vnd.graphviz", "digraph"},
+			{"", "text/html,*/*", "text/html", "<pre"}, {"?format=svg", "", "text/plain", "svg is not known"},
+		} {
+			req := httptest.NewRequest(http.MethodGet, "/tree"+tc.query, nil)
+			req.Header.Set("Accept", tc.accept)
+			w := httptest.NewRecorder()
+			r.ServeHTTP(w, req)
+			if !strings.HasPrefix(w.Header().Get("Content-Type"), tc.kind) || !strings.Contains(w.Body.String(), tc.want) {
+				t.Errorf("%s %s: %v %s", tc.query, tc.accept, w.Header(), w.Body)
+			}
+		}
+		_ = root.StopFuture(parent).Wait()
+	})
+}
