@@ -26,12 +26,13 @@ func Open(cfg Config) (cuda.Device, error) {
 	if cfg.Workers <= 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
 	}
-	return &device{Config: cfg, mem: memory{capacity: cfg.MemoryBytes}}, nil
+	return &device{Config: cfg, mem: memory{capacity: cfg.MemoryBytes}, pool: newPool(cfg.Workers)}, nil
 }
 
 type device struct {
 	Config
-	mem memory
+	mem  memory
+	pool *pool
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
@@ -65,5 +66,6 @@ func (d *device) Close() error {
 	for s := range streams {
 		s.shut()
 	}
+	d.pool.close()
 	return d.mem.releaseAll()
 }

@@ -172,7 +172,7 @@ func (s *stream) run(c command) (err error) {
 	mem := &s.dev.mem
 	switch {
 	case c.op != nil:
-		if !kernels.Run(mem, s.dev.split, c.op) {
+		if !kernels.Run(mem, s.dev.pool.split, c.op) {
 			return fmt.Errorf("%w: %s", cuda.ErrUnknownKernel, name)
 		}
 	case c.src != nil:

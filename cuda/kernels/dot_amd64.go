@@ -63,44 +63,63 @@ func dot8(a, b []float32) float32 {
 	return rest(sums[0], a[done:], b[done:])
 }
 
+// four is the vectors of four rows of weights.
+type four [4][]sixteen
+
+func fourRows(w *matrix, j int) four {
+	return four{whole(w.row(j)), whole(w.row(j + 1)), whole(w.row(j + 2)), whole(w.row(j + 3))}
+}
+
 // multiply16 is multiply with sixteen lanes: two rows of x against four of w at a time.
 //
 //go:norace
 func multiply16(out, x, w *matrix, add bool) {
 	j := 0
 	for ; j+4 <= w.rows; j += 4 {
-		w0 := whole(w.row(j))
-		w1, w2, w3 := whole(w.row(j + 1))[:len(w0)], whole(w.row(j + 2))[:len(w0)], whole(w.row(j + 3))[:len(w0)]
-		i := 0
+		rows, i := fourRows(w, j), 0
 		for ; i+2 <= x.rows; i += 2 {
-			x0, x1 := whole(x.row(i))[:len(w0)], whole(x.row(i + 1))[:len(w0)]
-			var s0, s1, s2, s3, t0, t1, t2, t3 f16
-			for k := range w0 {
-				a, b := all(&x0[k]), all(&x1[k])
-				v := all(&w0[k])
-				s0, t0 = a.MulAdd(v, s0), b.MulAdd(v, t0)
-				v = all(&w1[k])
-				s1, t1 = a.MulAdd(v, s1), b.MulAdd(v, t1)
-				v = all(&w2[k])
-				s2, t2 = a.MulAdd(v, s2), b.MulAdd(v, t2)
-				v = all(&w3[k])
-				s3, t3 = a.MulAdd(v, s3), b.MulAdd(v, t3)
-			}
-			put4(out.data[i*out.stride+j:], sum4(fold(s0), fold(s1), fold(s2), fold(s3)), add)
-			put4(out.data[(i+1)*out.stride+j:], sum4(fold(t0), fold(t1), fold(t2), fold(t3)), add)
+			s, t := twoByFour16(whole(x.row(i)), whole(x.row(i+1)), &rows)
+			put4(out.data[i*out.stride+j:], s, add)
+			put4(out.data[(i+1)*out.stride+j:], t, add)
 		}
 		if i < x.rows {
-			x0 := whole(x.row(i))[:len(w0)]
-			var s0, s1, s2, s3 f16
-			for k := range w0 {
-				a := all(&x0[k])
-				s0, s1 = a.MulAdd(all(&w0[k]), s0), a.MulAdd(all(&w1[k]), s1)
-				s2, s3 = a.MulAdd(all(&w2[k]), s2), a.MulAdd(all(&w3[k]), s3)
-			}
-			put4(out.data[i*out.stride+j:], sum4(fold(s0), fold(s1), fold(s2), fold(s3)), add)
+			put4(out.data[i*out.stride+j:], oneByFour16(whole(x.row(i)), &rows), add)
 		}
 	}
 	finish(out, x, w, j, add)
+}
+
+// twoByFour16 is the inner products of x with each row of w, and of y. That many sums fit the registers.
+//
+//go:norace
+func twoByFour16(x, y []sixteen, w *four) (s, t f4) {
+	y = y[:len(x)]
+	w0, w1, w2, w3 := w[0][:len(x)], w[1][:len(x)], w[2][:len(x)], w[3][:len(x)]
+	var s0, s1, s2, s3, t0, t1, t2, t3 f16
+	for i := range x {
+		a, b := all(&x[i]), all(&y[i])
+		v := all(&w0[i])
+		s0, t0 = v.MulAdd(a, s0), v.MulAdd(b, t0)
+		v = all(&w1[i])
+		s1, t1 = v.MulAdd(a, s1), v.MulAdd(b, t1)
+		v = all(&w2[i])
+		s2, t2 = v.MulAdd(a, s2), v.MulAdd(b, t2)
+		v = all(&w3[i])
+		s3, t3 = v.MulAdd(a, s3), v.MulAdd(b, t3)
+	}
+	return sum4(fold(s0), fold(s1), fold(s2), fold(s3)), sum4(fold(t0), fold(t1), fold(t2), fold(t3))
+}
+
+//go:norace
+func oneByFour16(x []sixteen, w *four) f4 {
+	w0, w1, w2, w3 := w[0][:len(x)], w[1][:len(x)], w[2][:len(x)], w[3][:len(x)]
+	var s0, s1, s2, s3 f16
+	for i := range x {
+		a := all(&x[i])
+		s0, s1 = all(&w0[i]).MulAdd(a, s0), all(&w1[i]).MulAdd(a, s1)
+		s2, s3 = all(&w2[i]).MulAdd(a, s2), all(&w3[i]).MulAdd(a, s3)
+	}
+	return sum4(fold(s0), fold(s1), fold(s2), fold(s3))
 }
 
 // multiply8 is multiply with eight lanes: a row of x against four of w at a time.
@@ -109,22 +128,26 @@ func multiply16(out, x, w *matrix, add bool) {
 func multiply8(out, x, w *matrix, add bool) {
 	j := 0
 	for ; j+4 <= w.rows; j += 4 {
-		w0 := whole(w.row(j))
-		w1, w2, w3 := whole(w.row(j + 1))[:len(w0)], whole(w.row(j + 2))[:len(w0)], whole(w.row(j + 3))[:len(w0)]
+		rows := fourRows(w, j)
 		for i := range x.rows {
-			x0 := whole(x.row(i))[:len(w0)]
-			var s0, s1, s2, s3, t0, t1, t2, t3 f8
-			for k := range w0 {
-				a, b := low(&x0[k]), high(&x0[k])
-				s0, t0 = a.MulAdd(low(&w0[k]), s0), b.MulAdd(high(&w0[k]), t0)
-				s1, t1 = a.MulAdd(low(&w1[k]), s1), b.MulAdd(high(&w1[k]), t1)
-				s2, t2 = a.MulAdd(low(&w2[k]), s2), b.MulAdd(high(&w2[k]), t2)
-				s3, t3 = a.MulAdd(low(&w3[k]), s3), b.MulAdd(high(&w3[k]), t3)
-			}
-			put4(out.data[i*out.stride+j:], sum4(s0.Add(t0), s1.Add(t1), s2.Add(t2), s3.Add(t3)), add)
+			put4(out.data[i*out.stride+j:], oneByFour8(whole(x.row(i)), &rows), add)
 		}
 	}
 	finish(out, x, w, j, add)
+}
+
+//go:norace
+func oneByFour8(x []sixteen, w *four) f4 {
+	w0, w1, w2, w3 := w[0][:len(x)], w[1][:len(x)], w[2][:len(x)], w[3][:len(x)]
+	var s0, s1, s2, s3, t0, t1, t2, t3 f8
+	for i := range x {
+		a, b := low(&x[i]), high(&x[i])
+		s0, t0 = low(&w0[i]).MulAdd(a, s0), high(&w0[i]).MulAdd(b, t0)
+		s1, t1 = low(&w1[i]).MulAdd(a, s1), high(&w1[i]).MulAdd(b, t1)
+		s2, t2 = low(&w2[i]).MulAdd(a, s2), high(&w2[i]).MulAdd(b, t2)
+		s3, t3 = low(&w3[i]).MulAdd(a, s3), high(&w3[i]).MulAdd(b, t3)
+	}
+	return sum4(s0.Add(t0), s1.Add(t1), s2.Add(t2), s3.Add(t3))
 }
 
 // finish computes the columns from j on, fewer than four, and adds the products that fill no vector.

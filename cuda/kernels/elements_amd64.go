@@ -5,6 +5,7 @@ package kernels
 import (
 	"math"
 	"simd/archsimd"
+	"unsafe"
 )
 
 func load8(x []float32) f8 { return archsimd.LoadFloat32x8((*[8]float32)(x)) }
@@ -111,29 +112,38 @@ func exp8(x f8) f8 {
 	return p.Mul(power.AsFloat32x8())
 }
 
+type eightHalves [8]uint16
+
+// wholeHalves returns the vectors of eight that x fills.
+func wholeHalves(x []uint16) []eightHalves {
+	return unsafe.Slice((*eightHalves)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/8)
+}
+
 //go:norace
 func widenF16x8(out []float32, in []uint16) {
 	magnitude, sign, infinite := archsimd.BroadcastUint32x8(0x7fff), archsimd.BroadcastUint32x8(0x8000), archsimd.BroadcastUint32x8(0x7f800000)
 	bias, top := archsimd.BroadcastFloat32x8(0x1p112), archsimd.BroadcastFloat32x8(65536)
-	for len(in) >= 8 && len(out) >= 8 {
-		h := archsimd.LoadUint16x8((*[8]uint16)(in)).ExtendToUint32()
+	halves := wholeHalves(in)
+	for i := range halves {
+		h := archsimd.LoadUint16x8((*[8]uint16)(&halves[i])).ExtendToUint32()
 		f := h.And(magnitude).ShiftAllLeft(13).AsFloat32x8().Mul(bias) // subnormal numbers come out right too
 		bits := f.AsUint32x8()
 		bits = bits.Or(infinite).Merge(bits, f.GreaterEqual(top)) // infinity and NaN
-		store8(bits.Or(h.And(sign).ShiftAllLeft(16)).AsFloat32x8(), out)
-		in, out = in[8:], out[8:]
+		store8(bits.Or(h.And(sign).ShiftAllLeft(16)).AsFloat32x8(), out[8*i:])
 	}
 	archsimd.ClearAVXUpperBits()
-	widenF16Plain(out, in)
+	done := len(in) / 8 * 8
+	widenF16Plain(out[done:], in[done:])
 }
 
 //go:norace
 func widenBF16x8(out []float32, in []uint16) {
-	for len(in) >= 8 && len(out) >= 8 {
-		h := archsimd.LoadUint16x8((*[8]uint16)(in)).ExtendToUint32()
-		store8(h.ShiftAllLeft(16).AsFloat32x8(), out)
-		in, out = in[8:], out[8:]
+	halves := wholeHalves(in)
+	for i := range halves {
+		h := archsimd.LoadUint16x8((*[8]uint16)(&halves[i])).ExtendToUint32()
+		store8(h.ShiftAllLeft(16).AsFloat32x8(), out[8*i:])
 	}
 	archsimd.ClearAVXUpperBits()
-	widenBF16Plain(out, in)
+	done := len(in) / 8 * 8
+	widenBF16Plain(out[done:], in[done:])
 }

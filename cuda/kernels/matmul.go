@@ -25,6 +25,9 @@ func (m matrix) fromColumn(j, n int) matrix { return matrix{m.data[j:], m.rows, 
 // core's second-level cache with room to spare.
 const residentBytes = 256 << 10
 
+// fetch is what it costs to bring a weight in, in multiply-adds.
+const fetch = 3
+
 // matMul shares rows of weights out to the workers.
 func (m machine) matMul(op MatMul) {
 	rows, n, k := int(op.M), int(op.N), int(op.K)
@@ -34,7 +37,7 @@ func (m machine) matMul(op MatMul) {
 		op.Accumulate = true
 	}
 	resident := max(2, residentBytes/4/max(k, 1))
-	m.workers(n, int64(rows)*int64(k), func(lo, hi int) {
+	m.workers(n, int64(rows+fetch)*int64(k), func(lo, hi int) {
 		for i := 0; i < rows; i += resident {
 			some := min(resident, rows-i)
 			m.columns(op, out.fromRow(i, some), in.fromRow(i, some), lo, hi)
@@ -65,14 +68,19 @@ func (m machine) columns(op MatMul, out, in matrix, lo, hi int) {
 	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	wide := s.take(4 * k)
-	for ; lo < hi; lo += 4 {
-		n := min(4, hi-lo)
-		m.widen(wide[:n*k], at, op.DType)
+	narrow := m.u16(at, (hi-lo)*k)
+	some := max(4, wideBytes/4/max(k, 1)&^3)
+	for ; lo < hi; lo += some {
+		n := min(some, hi-lo)
+		wide := s.take(n * k)
+		widen(wide, narrow[:n*k], op.DType)
 		multiply(out.fromColumn(lo, n), in, dense(wide, n, k), op.Accumulate)
-		at = at.Offset(op.DType.Bytes() * 4 * int64(k))
+		narrow = narrow[n*k:]
 	}
 }
+
+// wideBytes is how much of narrow weights is widened at once: less than a core's first-level cache.
+const wideBytes = 16 << 10
 
 // scratch is memory that a kernel needs while it runs.
 type scratch struct{ floats []float32 }

@@ -11,19 +11,21 @@ func (m machine) embed(op Embed) {
 	out, tokens := m.f32(op.Out, n*dim), m.i32(op.Tokens, n)
 	for i, t := range tokens {
 		row := op.Table.Offset(int64(index("token", t, op.Vocab)) * int64(dim) * op.DType.Bytes())
-		m.widen(out[i*dim:(i+1)*dim], row, op.DType)
+		if op.DType == cuda.F32 {
+			copy(out[i*dim:][:dim], m.f32(row, dim))
+		} else {
+			widen(out[i*dim:][:dim], m.u16(row, dim), op.DType)
+		}
 	}
 }
 
-// widen reads a row of weights as F32.
-func (m machine) widen(out []float32, row cuda.Ptr, t cuda.DType) {
+// widen reads narrow weights as F32.
+func widen(out []float32, in []uint16, t cuda.DType) {
 	switch t {
-	case cuda.F32:
-		copy(out, m.f32(row, len(out)))
 	case cuda.F16:
-		widenF16(out, m.u16(row, len(out)))
+		widenF16(out, in)
 	case cuda.BF16:
-		widenBF16(out, m.u16(row, len(out)))
+		widenBF16(out, in)
 	default:
 		panic("weights of type " + t.String())
 	}
