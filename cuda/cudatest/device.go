@@ -3,16 +3,18 @@ package cudatest
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"troupe/cuda"
+	"troupe/cuda/kernels"
 )
 
-// Run runs the suite. Each test opens a device of its own with at least 8 MiB of memory.
+// Run runs the suite. Each test opens a device of its own with at least 64 MiB of memory.
 func Run(t *testing.T, open func(t *testing.T) cuda.Device) {
 	for name, test := range map[string]func(*testing.T, cuda.Device){
-		"memory": memory, "copies": copies, "events": events, "faults": faults, "kernels": kernelsAgainstFloat64,
-		"rows do not depend on their batch": rowsAlone,
+		"memory": memory, "copies": copies, "events": events, "two streams in turn": inTurn, "faults": faults, "bad arguments": badArguments,
+		"kernels": kernelsAgainstFloat64, "NaN is passed on": passesNaN, "rows do not depend on their batch": rowsAlone,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t)
@@ -118,6 +120,30 @@ func events(t *testing.T, d cuda.Device) {
 	}
 }
 
+// inTurn: two streams add to one array in turn, each waiting for the other.
+func inTurn(t *testing.T, d cuda.Device) {
+	b := newBench(t, d)
+	const n, rounds = 1 << 16, 40
+	sum, one := put(b, make([]float32, n)), put(b, []float32{1})
+	ones := put(b, slices.Repeat([]float32{1}, n))
+	streams := [2]cuda.Stream{b.s, stream(t, d)}
+	for i := range rounds {
+		s, other := streams[i%2], streams[1-i%2]
+		add := kernels.MatMul{Out: sum, In: one, Weight: ones, M: 1, N: n, K: 1, Accumulate: true}
+		if err := s.Launch(add); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Wait(must[cuda.Event](t)(s.Record())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, v := range b.get(sum, n) {
+		if v != rounds {
+			t.Fatalf("element %d is %v after %d additions", i, v, rounds)
+		}
+	}
+}
+
 type unknown struct{}
 
 func (unknown) Kernel() string { return "no_such_kernel" }
@@ -136,13 +162,13 @@ func faults(t *testing.T, d cuda.Device) {
 		if fault := (*cuda.Fault)(nil); !errors.As(err, &fault) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if s.CopyIn(p, host.Bytes()[:8]) == nil || s.Sync() == nil {
+		_, recorded := s.Record()
+		if s.CopyIn(p, host.Bytes()[:8]) == nil || s.Sync() == nil || recorded == nil {
 			t.Errorf("%s: the fault is forgotten", name)
 		}
 		_ = s.Close()
 	}
-	s := stream(t, d)
-	if err := errors.Join(s.Launch(unknown{}), s.Sync()); !errors.Is(err, cuda.ErrUnknownKernel) {
+	if err := stream(t, d).Launch(unknown{}); !errors.Is(err, cuda.ErrUnknownKernel) {
 		t.Errorf("unknown kernel: %v", err)
 	}
 	other := stream(t, d)

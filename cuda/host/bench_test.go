@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/cuda/kernels"
 )
@@ -15,8 +14,8 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		for _, m := range []int{1, 16, 256} {
 			b.Run(fmt.Sprintf("workers=%d/M=%d", workers, m), func(b *testing.B) {
-				d, s := device(b, workers)
-				defer d.Close()
+				d := open(b, host.Config{Workers: workers})
+				s := newStream(b, d)
 				op := kernels.MatMul{Out: alloc(b, d, m*n), In: alloc(b, d, m*k), Weight: alloc(b, d, n*k), M: int32(m), N: n, K: k}
 				for b.Loop() {
 					for range launches {
@@ -34,41 +33,30 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-// BenchmarkLaunch is what a launch costs the caller.
+// BenchmarkLaunch is what the launches of a step cost the caller, while the device is busy with something else.
 func BenchmarkLaunch(b *testing.B) {
-	d, s := device(b, 1)
-	defer d.Close()
-	const n = 64
-	p := alloc(b, d, n)
-	op := kernels.SiluMul{Out: p, Gate: p, Up: p, N: n}
-	for i := 0; b.Loop(); i++ {
-		if err := s.Launch(op); err != nil {
+	const launches = 100
+	g := newGate()
+	d := open(b, host.Config{Inject: g.inject})
+	s, p := newStream(b, d), alloc(b, d, 8)
+	for b.Loop() {
+		b.StopTimer()
+		if err := s.Copy(p, p, 8); err != nil {
 			b.Fatal(err)
 		}
-		if i%100 == 99 {
-			if err := s.Sync(); err != nil {
+		<-g.reached
+		b.StartTimer()
+		for range launches {
+			if err := s.Launch(kernels.SiluMul{Out: p, Gate: p, Up: p, N: 8}); err != nil {
 				b.Fatal(err)
 			}
 		}
+		b.StopTimer()
+		g.open <- struct{}{}
+		if err := s.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
-}
-
-func device(b *testing.B, workers int) (cuda.Device, cuda.Stream) {
-	d, err := host.Open(host.Config{MemoryBytes: 64 << 20, Workers: workers})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := d.NewStream("bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	return d, s
-}
-
-func alloc(b *testing.B, d cuda.Device, floats int) cuda.Ptr {
-	p, err := d.Alloc(int64(4 * floats))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return p
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/launches, "ns/launch")
 }

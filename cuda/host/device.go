@@ -1,7 +1,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 
@@ -11,8 +13,9 @@ import (
 // Config describes a software device.
 type Config struct {
 	Index       int
-	MemoryBytes int64 // capacity; taken from the system only as it is written to
-	Workers     int   // goroutines that share a large kernel; default GOMAXPROCS
+	Name        string // default "host device"
+	MemoryBytes int64  // capacity; taken from the system only as it is written to
+	Workers     int    // goroutines that share a large kernel; default GOMAXPROCS
 	// Inject is asked before each piece of work, by its kernel's name or "copy in", "copy out", "copy". An error
 	// becomes a fault. For tests and drills.
 	Inject func(op string) error
@@ -26,46 +29,78 @@ func Open(cfg Config) (cuda.Device, error) {
 	if cfg.Workers <= 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
 	}
-	return &device{Config: cfg, mem: memory{capacity: cfg.MemoryBytes}, pool: newPool(cfg.Workers)}, nil
+	if cfg.Name == "" {
+		cfg.Name = "host device"
+	}
+	return &device{
+		Config: cfg, pool: newPool(cfg.Workers), streams: make(map[*stream]struct{}),
+		mem: memory{capacity: cfg.MemoryBytes}, hostMem: memory{capacity: math.MaxInt64},
+	}, nil
 }
 
 type device struct {
 	Config
-	mem  memory
-	pool *pool
+	mem, hostMem memory
+	pool         *pool
+	// busy is held for reading by work, and for writing to give memory back: memory does not go while work uses it.
+	busy sync.RWMutex
 
 	mu      sync.Mutex
-	streams map[*stream]struct{}
+	streams map[*stream]struct{} // nil once closed
 }
 
 func (d *device) Info() cuda.Info {
 	return cuda.Info{
-		Index: d.Index, Name: "host device", UUID: fmt.Sprintf("host-%d", d.Index), Simulated: true,
+		Index: d.Index, Name: d.Name, UUID: fmt.Sprintf("host-%d", d.Index), Simulated: true,
 		MemoryBytes: d.MemoryBytes, Weights: cuda.F32,
 	}
 }
 
 func (d *device) Alloc(bytes int64) (cuda.Ptr, error) { return d.mem.alloc(bytes) }
-func (d *device) Free(p cuda.Ptr) error               { return d.mem.release(p) }
 func (d *device) Memory() (free, total int64)         { return d.mem.free(), d.MemoryBytes }
 
-func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
-	b, err := mmap(bytes)
-	if err != nil {
-		return nil, fmt.Errorf("host memory of %d bytes: %w", bytes, err)
-	}
-	return hostMemory(b[:bytes]), nil
+// Free waits for the work that runs, but not for what is queued: that faults when it comes to the memory.
+func (d *device) Free(p cuda.Ptr) error {
+	d.busy.Lock()
+	defer d.busy.Unlock()
+	return d.mem.release(p)
 }
 
-// Close ends all streams and gives all memory back.
+func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
+	p, err := d.hostMem.alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("host memory: %w", err)
+	}
+	return &hostMemory{d, p, d.hostMem.Bytes(p, bytes)}, nil
+}
+
+// hostMemory needs no page lock: what copies from it is a goroutine.
+type hostMemory struct {
+	dev   *device
+	at    cuda.Ptr
+	bytes []byte
+}
+
+func (h *hostMemory) Bytes() []byte { return h.bytes }
+
+func (h *hostMemory) Free() error {
+	h.dev.busy.Lock()
+	defer h.dev.busy.Unlock()
+	return h.dev.hostMem.release(h.at)
+}
+
+// Close ends all streams, after the work they were given, and gives all memory back.
 func (d *device) Close() error {
 	d.mu.Lock()
 	streams := d.streams
 	d.streams = nil
 	d.mu.Unlock()
+	if streams == nil {
+		return nil
+	}
 	for s := range streams {
 		s.shut()
 	}
 	d.pool.close()
-	return d.mem.releaseAll()
+	return errors.Join(d.mem.releaseAll(), d.hostMem.releaseAll())
 }

@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"errors"
+	"runtime"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,42 +11,235 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/cudatest"
 	"troupe/cuda/host"
+	"troupe/cuda/kernels"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
-	cudatest.Run(t, func(t *testing.T) cuda.Device {
-		d, err := host.Open(host.Config{MemoryBytes: 16 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	})
+	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
 }
 
-// TestInjectedFault: a fault that is asked for is one like any other, and the device goes on.
-func TestInjectedFault(t *testing.T) {
-	d, err := host.Open(host.Config{MemoryBytes: 1 << 20, Inject: func(op string) error {
-		if op == "copy in" {
-			return errors.New("uncorrectable ECC error")
-		}
-		return nil
-	}})
+func open(t testing.TB, cfg host.Config) cuda.Device {
+	t.Helper()
+	cfg.MemoryBytes = 64 << 20
+	d, err := host.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func newStream(t testing.TB, d cuda.Device) cuda.Stream {
+	t.Helper()
 	s, err := d.NewStream("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := d.Alloc(8)
+	return s
+}
+
+func alloc(t testing.TB, d cuda.Device, floats int) cuda.Ptr {
+	t.Helper()
+	p, err := d.Alloc(int64(4 * floats))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(s.CopyIn(p, make([]byte, 8)), s.Sync())
-	if fault := (*cuda.Fault)(nil); !errors.As(err, &fault) || fault.Op != "copy in" {
-		t.Errorf("%v", err)
+	return p
+}
+
+func isFault(t *testing.T, err error, op string) {
+	t.Helper()
+	if fault := (*cuda.Fault)(nil); !errors.As(err, &fault) || fault.Op != op {
+		t.Errorf("got %v, want a fault in %s", err, op)
+	}
+}
+
+// gate lets a test hold the device's work back.
+type gate struct{ reached, open chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
+
+func (g gate) inject(op string) error {
+	if op == "copy" {
+		g.reached <- struct{}{}
+		<-g.open
+	}
+	return nil
+}
+
+// TestInjectedFault: a fault that is asked for is one like any other. It reaches those who wait for the work, and not what was
+// done before.
+func TestInjectedFault(t *testing.T) {
+	d := open(t, host.Config{Inject: func(op string) error {
+		if op == "copy" {
+			return errors.New("uncorrectable ECC error")
+		}
+		return nil
+	}})
+	s, waiting, other := newStream(t, d), newStream(t, d), newStream(t, d)
+	p := alloc(t, d, 8)
+	silu := kernels.SiluMul{Out: p, Gate: p, Up: p, N: 8}
+	before, err := s.Record()
+	if err = errors.Join(err, s.Copy(p, p, 8)); err != nil {
+		t.Fatal(err)
+	}
+	isFault(t, s.Sync(), "copy")
+	isFault(t, s.Launch(silu), "copy")
+	if err := before.Sync(); err != nil {
+		t.Errorf("an event before the fault: %v", err)
+	}
+	if err := errors.Join(other.Launch(silu), other.Sync()); err != nil {
+		t.Errorf("another stream: %v", err)
+	}
+	if err := errors.Join(waiting.Wait(before), waiting.Launch(silu), waiting.Sync()); err != nil {
+		t.Errorf("who waited for what was before: %v", err)
+	}
+}
+
+// TestFaultReachesWhoWaits: work that waits for failed work fails, since its input is not there.
+func TestFaultReachesWhoWaits(t *testing.T) {
+	g := newGate()
+	d := open(t, host.Config{Inject: func(op string) error { return errors.Join(g.inject(op), errors.New("lost")) }})
+	s, waiting := newStream(t, d), newStream(t, d)
+	p := alloc(t, d, 8)
+	if err := s.Copy(p, p, 8); err != nil {
+		t.Fatal(err)
+	}
+	<-g.reached
+	e, err := s.Record()
+	if err = errors.Join(err, waiting.Wait(e)); err != nil {
+		t.Fatal(err)
+	}
+	close(g.open)
+	isFault(t, e.Sync(), "copy")
+	isFault(t, waiting.Sync(), "copy")
+}
+
+// TestFreeBeforeUse: work that comes to memory that was given back meanwhile is a fault, on the device and on the host.
+func TestFreeBeforeUse(t *testing.T) {
+	g := newGate()
+	d := open(t, host.Config{Inject: g.inject})
+	kept, gone := alloc(t, d, 1<<20), alloc(t, d, 1<<20)
+	memory, err := d.AllocHost(4 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silu, copyIn := newStream(t, d), newStream(t, d)
+	for _, s := range []cuda.Stream{silu, copyIn} { // holds both back
+		if err := s.Copy(kept, kept, 8); err != nil {
+			t.Fatal(err)
+		}
+		<-g.reached
+	}
+	err = errors.Join(silu.Launch(kernels.SiluMul{Out: gone, Gate: gone, Up: gone, N: 1 << 20}), copyIn.CopyIn(kept, memory.Bytes()))
+	if err = errors.Join(err, d.Free(gone), memory.Free()); err != nil {
+		t.Fatal(err)
+	}
+	close(g.open)
+	isFault(t, silu.Sync(), "troupe_silu_mul")
+	isFault(t, copyIn.Sync(), "copy in")
+}
+
+// TestFreeWhileInUse: memory does not go while a kernel runs on it, whoever frees it.
+func TestFreeWhileInUse(t *testing.T) {
+	starts := make(chan struct{})
+	d := open(t, host.Config{Inject: func(string) error { starts <- struct{}{}; return nil }})
+	const n, k = 512, 512
+	for i := range 20 {
+		s := newStream(t, d)
+		in, w, out := alloc(t, d, n*k), alloc(t, d, n*k), alloc(t, d, n*n)
+		if err := s.Launch(kernels.MatMul{Out: out, In: in, Weight: w, M: n, N: n, K: k}); err != nil {
+			t.Fatal(err)
+		}
+		<-starts
+		for range i * 50 { // to meet it earlier and later on its way
+			runtime.Gosched()
+		}
+		if err := errors.Join(d.Free(w), d.Free(in), d.Free(out)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Sync(); err != nil {
+			isFault(t, err, "troupe_matmul")
+		}
+	}
+}
+
+// TestFaultInAPart: a fault in a part of a kernel, whoever has it, is the kernel's.
+func TestFaultInAPart(t *testing.T) {
+	d := open(t, host.Config{Workers: 4})
+	const m, n, k = 64, 512, 192
+	s := newStream(t, d)
+	op := kernels.MatMul{Out: alloc(t, d, m*n), In: alloc(t, d, m*k), Weight: alloc(t, d, n*k-1), M: m, N: n, K: k}
+	isFault(t, errors.Join(s.Launch(op), s.Sync()), op.Kernel())
+}
+
+// TestHostMemory: a stream copies from memory of AllocHost only, as a GPU would.
+func TestHostMemory(t *testing.T) {
+	d := open(t, host.Config{})
+	p := alloc(t, d, 2)
+	s := newStream(t, d)
+	isFault(t, errors.Join(s.CopyIn(p, make([]byte, 8)), s.Sync()), "copy in")
+	s = newStream(t, d)
+	isFault(t, errors.Join(s.CopyOut(make([]byte, 8), p), s.Sync()), "copy out")
+	s = newStream(t, d)
+	if err := errors.Join(s.CopyIn(p, nil), s.Sync()); err != nil {
+		t.Errorf("a copy of nothing: %v", err)
+	}
+}
+
+// TestClose: a device ends with its streams, and may be closed again.
+func TestClose(t *testing.T) {
+	d := open(t, host.Config{})
+	s, p := newStream(t, d), alloc(t, d, 1)
+	if err := errors.Join(d.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+	if s.Copy(p, p, 4) == nil {
+		t.Error("a stream of a closed device takes work")
+	}
+	if _, err := d.NewStream("late"); err == nil {
+		t.Error("a closed device makes a stream")
+	}
+	if free, total := d.Memory(); free != total {
+		t.Errorf("%d of %d bytes free", free, total)
+	}
+}
+
+// TestPartsCoverAll: whatever the number of workers, a product is the same.
+func TestPartsCoverAll(t *testing.T) {
+	const m, n, k = 40, 333, 100
+	var want []byte
+	for _, workers := range []int{1, 2, 5} {
+		d := open(t, host.Config{Workers: workers})
+		s := newStream(t, d)
+		memory, err := d.AllocHost(4 * (m*k + n*k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range memory.Bytes() {
+			memory.Bytes()[i] = byte(i*i) &^ 0x40 // no large exponents
+		}
+		in, w, out := alloc(t, d, m*k), alloc(t, d, n*k), alloc(t, d, m*n)
+		err = errors.Join(s.CopyIn(in, memory.Bytes()[:4*m*k]), s.CopyIn(w, memory.Bytes()[4*m*k:]),
+			s.Launch(kernels.MatMul{Out: out, In: in, Weight: w, M: m, N: n, K: k}))
+		result, errHost := d.AllocHost(4 * m * n)
+		if err = errors.Join(err, errHost); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.CopyOut(result.Bytes(), out), s.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = slices.Clone(result.Bytes())
+		}
+		if !slices.Equal(result.Bytes(), want) {
+			t.Errorf("%d workers compute something else than one", workers)
+		}
 	}
 }

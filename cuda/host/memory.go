@@ -41,14 +41,14 @@ func (m *memory) alloc(bytes int64) (cuda.Ptr, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if size := round(bytes); m.used+size > m.capacity {
+	if free := m.capacity - m.used; bytes > free || round(bytes) > free {
 		return 0, fmt.Errorf("%w: %d bytes asked for, %d of %d free", cuda.ErrOutOfMemory, bytes, m.capacity-m.used, m.capacity)
 	}
 	b, err := mmap(bytes)
 	if err != nil {
 		return 0, fmt.Errorf("%w: the system has no %d bytes: %w", cuda.ErrOutOfMemory, bytes, err)
 	}
-	a := allocation{cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), b[:bytes]}
+	a := allocation{address(b), b[:bytes]}
 	ranges := slices.Clone(m.all())
 	at, _ := slices.BinarySearchFunc(ranges, a.start, compare)
 	ranges = slices.Insert(ranges, at, a)
@@ -89,17 +89,39 @@ func (m *memory) free() int64 {
 
 // Bytes implements kernels.Memory.
 func (m *memory) Bytes(p cuda.Ptr, n int64) []byte {
+	b, ok := m.find(p, n)
+	if !ok {
+		panic(fmt.Sprintf("illegal address: [%#x, +%d) is not in one allocation", uint64(p), n))
+	}
+	return b
+}
+
+// locked returns b if it is in m, which is the host memory of a device.
+func (m *memory) locked(b []byte) []byte {
+	found, ok := m.find(address(b), int64(len(b)))
+	if !ok {
+		panic(fmt.Sprintf("host memory of %d bytes is not page-locked: use AllocHost", len(b)))
+	}
+	return found
+}
+
+func (m *memory) find(p cuda.Ptr, n int64) (b []byte, ok bool) {
+	if n == 0 {
+		return nil, true
+	}
 	ranges := m.all()
 	at, ok := slices.BinarySearchFunc(ranges, p, compare)
 	if !ok {
 		at-- // the allocation that starts before p
 	}
-	if at < 0 || n < 0 || p.Offset(n) > ranges[at].end() || p >= ranges[at].end() {
-		panic(fmt.Sprintf("illegal address: [%#x, +%d) is not in one allocation", uint64(p), n))
+	if at < 0 || n < 0 || p >= ranges[at].end() || p.Offset(n) > ranges[at].end() {
+		return nil, false
 	}
 	from := int64(p - ranges[at].start)
-	return ranges[at].bytes[from : from+n : from+n]
+	return ranges[at].bytes[from : from+n : from+n], true
 }
+
+func address(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func compare(a allocation, p cuda.Ptr) int {
 	switch {
@@ -118,9 +140,3 @@ func mmap(bytes int64) ([]byte, error) {
 }
 
 func munmap(b []byte) error { return syscall.Munmap(b[:cap(b)]) }
-
-// hostMemory is page-aligned memory outside the Go heap; a software device needs no page lock.
-type hostMemory []byte
-
-func (h hostMemory) Bytes() []byte { return h }
-func (h hostMemory) Free() error   { return munmap(h) }

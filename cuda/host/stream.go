@@ -16,11 +16,11 @@ func (d *device) NewStream(name string) (cuda.Stream, error) {
 	s := &stream{dev: d, name: name, ended: make(chan struct{})}
 	s.more.L = &s.mu
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.streams == nil {
-		d.streams = make(map[*stream]struct{})
+		return nil, fmt.Errorf("cuda: stream %s: the device is closed", name)
 	}
 	d.streams[s] = struct{}{}
-	d.mu.Unlock()
 	go s.work()
 	return s, nil
 }
@@ -38,22 +38,69 @@ type stream struct {
 	ended  chan struct{} // closed when the worker has ended
 }
 
-// command is one piece of work: exactly one of op, event, wait, or a copy.
+type kind uint8
+
+const (
+	launch kind = iota
+	copyIn
+	copyOut
+	copyWithin
+	record
+	wait
+)
+
+// command is one piece of work; its kind says which fields it has.
 type command struct {
+	kind     kind
 	op       cuda.Op
-	event    *event // to mark as done
-	wait     *event // to wait for
-	dst, src []byte // host side of a copy
+	event    *event
+	host     []byte
 	to, from cuda.Ptr
 	bytes    int64
 }
 
-func (s *stream) CopyIn(dst cuda.Ptr, src []byte) error  { return s.give(command{to: dst, src: src}) }
-func (s *stream) CopyOut(dst []byte, src cuda.Ptr) error { return s.give(command{dst: dst, from: src}) }
-func (s *stream) Copy(dst, src cuda.Ptr, n int64) error {
-	return s.give(command{to: dst, from: src, bytes: n})
+func (s *stream) CopyIn(dst cuda.Ptr, src []byte) error {
+	return s.give(command{kind: copyIn, to: dst, host: src})
 }
-func (s *stream) Launch(op cuda.Op) error { return s.give(command{op: op}) }
+
+func (s *stream) CopyOut(dst []byte, src cuda.Ptr) error {
+	return s.give(command{kind: copyOut, host: dst, from: src})
+}
+
+func (s *stream) Copy(dst, src cuda.Ptr, bytes int64) error {
+	return s.give(command{kind: copyWithin, to: dst, from: src, bytes: bytes})
+}
+
+func (s *stream) Launch(op cuda.Op) error {
+	if !kernels.Known(op) {
+		return fmt.Errorf("%w: %s", cuda.ErrUnknownKernel, op.Kernel())
+	}
+	return s.give(command{kind: launch, op: op})
+}
+
+func (s *stream) Record() (cuda.Event, error) {
+	e := &event{dev: s.dev, done: make(chan struct{})}
+	if err := s.give(command{kind: record, event: e}); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (s *stream) Wait(e cuda.Event) error {
+	ours, ok := e.(*event)
+	if !ok || ours.dev != s.dev {
+		return fmt.Errorf("cuda: stream %s waits for an event of another device", s.name)
+	}
+	return s.give(command{kind: wait, event: ours})
+}
+
+func (s *stream) Sync() error {
+	e, err := s.Record()
+	if err != nil {
+		return err
+	}
+	return e.Sync()
+}
 
 func (s *stream) give(c command) error {
 	s.mu.Lock()
@@ -69,34 +116,6 @@ func (s *stream) give(c command) error {
 		s.more.Signal()
 	}
 	return nil
-}
-
-func (s *stream) Record() (cuda.Event, error) {
-	e := &event{stream: s, done: make(chan struct{})}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errClosed
-	}
-	s.queue = append(s.queue, command{event: e})
-	s.more.Signal()
-	return e, nil
-}
-
-func (s *stream) Wait(e cuda.Event) error {
-	ours, ok := e.(*event)
-	if !ok || ours.stream.dev != s.dev {
-		return errors.New("cuda: the event is of another device")
-	}
-	return s.give(command{wait: ours})
-}
-
-func (s *stream) Sync() error {
-	e, err := s.Record()
-	if err != nil {
-		return err
-	}
-	return e.Sync()
 }
 
 // Close waits for the work that was given.
@@ -116,10 +135,11 @@ func (s *stream) shut() {
 	<-s.ended
 }
 
-// work empties the queue until the stream is closed.
+// work empties the queue until the stream is closed. After a fault it only marks events.
 func (s *stream) work() {
 	defer close(s.ended)
 	var batch []command
+	var fault error
 	for {
 		s.mu.Lock()
 		for len(s.queue) == 0 && !s.closed {
@@ -130,76 +150,80 @@ func (s *stream) work() {
 			return
 		}
 		batch, s.queue = s.queue, batch[:0]
-		faulty := s.fault != nil
 		s.mu.Unlock()
 		for i, c := range batch {
-			faulty = s.do(c, faulty) || faulty
-			batch[i] = command{}
+			if fault == nil {
+				if fault = s.do(c); fault != nil {
+					s.fail(fault)
+				}
+			}
+			if c.kind == record {
+				c.event.err = fault
+				close(c.event.done)
+			}
+			batch[i] = command{} // lets go of what it points to
 		}
 	}
 }
 
-// do runs one command, and reports whether it faulted. After a fault, only events go on.
-func (s *stream) do(c command, faulty bool) (fault bool) {
-	switch {
-	case c.event != nil:
-		close(c.event.done)
-	case c.wait != nil:
-		<-c.wait.done
-	case !faulty:
-		if err := s.run(c); err != nil {
-			s.mu.Lock()
-			s.fault = err
-			s.mu.Unlock()
-			return true
-		}
-	}
-	return false
+func (s *stream) fail(fault error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
 }
 
-func (s *stream) run(c command) (err error) {
+func (s *stream) do(c command) error {
+	switch c.kind {
+	case record:
+		return nil
+	case wait:
+		if err := c.event.Sync(); err != nil {
+			return fmt.Errorf("cuda: stream %s waited for work that failed: %w", s.name, err)
+		}
+		return nil
+	}
 	name := c.name()
-	defer func() {
-		if p := recover(); p != nil {
-			err = &cuda.Fault{Op: name, Reason: fmt.Sprint(p)}
-		}
-	}()
 	if s.dev.Inject != nil {
 		if err := s.dev.Inject(name); err != nil {
 			return &cuda.Fault{Op: name, Reason: err.Error()}
 		}
 	}
-	mem := &s.dev.mem
-	switch {
-	case c.op != nil:
-		if !kernels.Run(mem, s.dev.pool.split, c.op) {
-			return fmt.Errorf("%w: %s", cuda.ErrUnknownKernel, name)
+	return s.dev.run(c, name)
+}
+
+// run executes a kernel or a copy; a panic in it is a fault.
+func (d *device) run(c command, name string) (err error) {
+	d.busy.RLock()
+	defer d.busy.RUnlock()
+	defer func() {
+		if p := recover(); p != nil {
+			err = &cuda.Fault{Op: name, Reason: fmt.Sprint(p)}
 		}
-	case c.src != nil:
-		copy(mem.Bytes(c.to, int64(len(c.src))), c.src)
-	case c.dst != nil:
-		copy(c.dst, mem.Bytes(c.from, int64(len(c.dst))))
-	default:
-		copy(mem.Bytes(c.to, c.bytes), mem.Bytes(c.from, c.bytes))
+	}()
+	switch c.kind {
+	case launch:
+		kernels.Run(&d.mem, d.pool.split, c.op)
+	case copyIn:
+		copy(d.mem.Bytes(c.to, int64(len(c.host))), d.hostMem.locked(c.host))
+	case copyOut:
+		copy(d.hostMem.locked(c.host), d.mem.Bytes(c.from, int64(len(c.host))))
+	case copyWithin:
+		copy(d.mem.Bytes(c.to, c.bytes), d.mem.Bytes(c.from, c.bytes))
 	}
 	return nil
 }
 
 func (c command) name() string {
-	switch {
-	case c.op != nil:
+	if c.kind == launch {
 		return c.op.Kernel()
-	case c.src != nil:
-		return "copy in"
-	case c.dst != nil:
-		return "copy out"
 	}
-	return "copy"
+	return [...]string{copyIn: "copy in", copyOut: "copy out", copyWithin: "copy"}[c.kind]
 }
 
 type event struct {
-	stream *stream
-	done   chan struct{}
+	dev  *device
+	done chan struct{}
+	err  error // the fault before it, if any; read once done
 }
 
 func (e *event) Done() bool {
@@ -213,7 +237,5 @@ func (e *event) Done() bool {
 
 func (e *event) Sync() error {
 	<-e.done
-	e.stream.mu.Lock()
-	defer e.stream.mu.Unlock()
-	return e.stream.fault
+	return e.err
 }

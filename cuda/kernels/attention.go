@@ -31,86 +31,148 @@ func (m machine) arena(kv KVLayout) arena {
 // block returns a block's keys and values, each [BlockTokens, KVHeads*HeadDim].
 func (a arena) block(i int32) (keys, values []float32) {
 	size := int(a.BlockBytes / 4)
-	all := a.data[index("block", i, a.Blocks)*size:][:size]
+	all := a.data[index("block", i, a.Blocks)*size:][:size:size]
 	n := int(a.BlockTokens) * int(a.KVHeads) * int(a.HeadDim)
 	return all[a.KeyOffset/4:][:n], all[a.ValueOffset/4:][:n]
 }
 
+// together is how many rows of one sequence are attended to at once at the most, and scoresBytes how much memory their
+// scores may take if they are more than one.
+const (
+	together    = 8
+	scoresBytes = 64 << 10
+)
+
 func (m machine) attention(op Attention) {
-	n, heads, dim, width := int(op.N), int(op.Heads), int(op.KV.HeadDim), int(op.TableWidth)
-	kvHeads := int(op.KV.KVHeads)
-	if heads%kvHeads != 0 {
+	n, kvHeads, dim := int(op.N), int(op.KV.KVHeads), int(op.KV.HeadDim)
+	group := int(op.Heads) / kvHeads
+	if group*kvHeads != int(op.Heads) {
 		panic("heads are no multiple of KV heads")
 	}
-	q, out := m.f32(op.Q, n*heads*dim), m.f32(op.Out, n*heads*dim)
-	rows, positions := m.i32(op.Rows, n), m.i32(op.Positions, n)
-	sequences, longest := int32(0), int32(0)
-	for i := range n {
-		sequences, longest = max(sequences, rows[i]+1), max(longest, positions[i])
+	q, out := m.f32(op.Q, n*kvHeads*group*dim), m.f32(op.Out, n*kvHeads*group*dim)
+	a := attention{
+		Attention: op, kv: m.arena(op.KV), group: group,
+		q: dense(q, n*kvHeads, group*dim), out: dense(out, n*kvHeads, group*dim),
+		rows: m.i32(op.Rows, n), positions: m.i32(op.Positions, n),
 	}
-	tables, kv := m.i32(op.Tables, int(sequences)*width), m.arena(op.KV)
-	group := heads / kvHeads
-	m.workers(n*kvHeads, int64(longest+1)*int64(group*dim)*4, func(lo, hi int) {
+	sequences, longest := int32(0), int32(0)
+	for i, row := range a.rows {
+		index("row", row, math.MaxInt32)
+		index("position", a.positions[i], op.TableWidth*op.KV.BlockTokens)
+		sequences, longest = max(sequences, row+1), max(longest, a.positions[i])
+	}
+	a.tables = m.i32(op.Tables, int(sequences)*int(op.TableWidth))
+	spans := a.spans()
+	m.workers(len(spans)*kvHeads, int64(n)*int64(longest+1)*int64(group*dim)*4/int64(max(1, len(spans))), func(lo, hi int) {
 		s := scratches.Get().(*scratch)
 		defer scratches.Put(s)
 		for ; lo < hi; lo++ {
-			i := lo / kvHeads
-			a := attend{
-				kv: kv, table: tables[int(rows[i])*width:][:width], head: lo % kvHeads, last: int(positions[i]),
-				q: dense(q[lo*group*dim:][:group*dim], group, dim), out: dense(out[lo*group*dim:][:group*dim], group, dim),
-			}
-			if op.Window > 0 {
-				a.first = max(0, a.last-int(op.Window)+1)
-			}
-			a.run(s, op.Scale)
+			a.attend(s, spans[lo/kvHeads], lo%kvHeads)
 		}
 	})
 }
 
-// attend is what one row has to do for one KV head: softmax(q·Kᵀ · scale) · V, of all the heads that share it.
-type attend struct {
-	kv          arena
-	table       []int32
-	head        int
-	first, last int // positions seen
-	q, out      matrix
+// attention is a launch with its arrays. Of q and out each row is one KV head's share of a token.
+type attention struct {
+	Attention
+	kv              arena
+	group           int // heads that share a KV head
+	q, out          matrix
+	rows, positions []int32
+	tables          []int32
 }
 
-func (a attend) run(s *scratch, scale float32) {
-	n := a.last - a.first + 1
-	padded := (n + 7) / 8 * 8 // softmax takes whole vectors
-	scores := matrix{s.take(a.q.rows * padded), a.q.rows, n, padded}
-	a.eachBlock(func(keys, _ matrix, at int) {
-		multiply(scores.fromColumn(at, keys.rows), a.q, keys, false)
-	})
-	clear(a.out.data)
-	for h := range scores.rows {
-		row := scores.data[h*padded:][:padded]
-		for i := range row[:n] {
-			row[i] *= scale
+// span is rows [lo, hi), at consecutive positions of one sequence.
+type span struct{ lo, hi int }
+
+func (a *attention) spans() (spans []span) {
+	for lo := 0; lo < len(a.rows); {
+		hi, most := lo+1, min(together, scoresBytes/4/a.group/int(a.positions[lo]+together))
+		for hi < len(a.rows) && hi-lo < most && a.rows[hi] == a.rows[lo] && a.positions[hi] == a.positions[hi-1]+1 {
+			hi++
 		}
-		for i := n; i < padded; i++ {
-			row[i] = float32(math.Inf(-1))
+		spans = append(spans, span{lo, hi})
+		lo = hi
+	}
+	return spans
+}
+
+// seen returns the positions [first, last] that row i sees.
+func (a *attention) seen(i int) (first, last int) {
+	last = int(a.positions[i])
+	if a.Window > 0 {
+		first = max(0, last-int(a.Window)+1)
+	}
+	return first, last
+}
+
+// attend computes softmax(q·Kᵀ · scale) · V for a span and all heads that share one KV head.
+func (a *attention) attend(s *scratch, span span, head int) {
+	first, _ := a.seen(span.lo)
+	_, last := a.seen(span.hi - 1)
+	base := first &^ 7 // the position of the first score: whole vectors, so that a row's sums do not depend on its span
+	width, dim := (last-base+8)&^7, int(a.KV.HeadDim)
+	count := (span.hi - span.lo) * a.group
+	memory := s.take(count * (dim + width + 1))
+	q, scores, sums := dense(memory, count, dim), dense(memory[count*dim:], count, width), memory[count*(dim+width):]
+	for i := span.lo; i < span.hi; i++ {
+		for j, x := range a.heads(a.q, i, head) {
+			q.data[(i-span.lo)*a.group*dim+j] = x * a.Scale
 		}
-		sum := softmax(row)
-		a.eachBlock(func(_, values matrix, at int) {
-			weigh(a.out.row(h), row[at:at+values.rows], values.data, values.stride)
-		})
-		for i := range a.out.row(h) {
-			a.out.row(h)[i] /= sum
+		clear(a.heads(a.out, i, head))
+	}
+	for p := first; p <= last; {
+		keys, _ := a.block(span, head, p, last)
+		multiply(scores.fromColumn(p-base, keys.rows), q, keys, false)
+		p += keys.rows
+	}
+	for r := range count {
+		lo, hi := a.seen(span.lo + r/a.group)
+		sums[r] = weights(scores.row(r), lo-base, hi+1-base)
+	}
+	for p := first; p <= last; {
+		_, values := a.block(span, head, p, last)
+		for r := range count {
+			i := span.lo + r/a.group
+			lo, hi := a.seen(i)
+			lo, hi = max(lo, p), min(hi+1, p+values.rows)
+			if lo < hi {
+				weigh(a.heads(a.out, i, head)[r%a.group*dim:][:dim], scores.row(r)[lo-base:hi-base], values.data[(lo-p)*values.stride:], values.stride)
+			}
+		}
+		p += values.rows
+	}
+	for r, sum := range sums[:count] {
+		out := a.heads(a.out, span.lo+r/a.group, head)[r%a.group*dim:][:dim]
+		for j := range out {
+			out[j] /= sum
 		}
 	}
 }
 
-// eachBlock visits the blocks of the positions seen, with the head's keys and values at those positions; at counts the
-// positions before them.
-func (a attend) eachBlock(visit func(keys, values matrix, at int)) {
-	size, dim, stride := int(a.kv.BlockTokens), int(a.kv.HeadDim), int(a.kv.KVHeads)*int(a.kv.HeadDim)
-	for p := a.first; p <= a.last; {
-		n := min(size-p%size, a.last+1-p)
-		keys, values := a.kv.block(a.table[p/size])
-		from := p%size*stride + a.head*dim
-		visit(matrix{keys[from:], n, dim, stride}, matrix{values[from:], n, dim, stride}, p-a.first)
-		p += n
+// heads is row i's share of one KV head: [group, HeadDim].
+func (a *attention) heads(m matrix, i, head int) []float32 { return m.row(i*int(a.KV.KVHeads) + head) }
+
+// weights replaces scores lo to hi by their softmax times its sum, which it returns.
+func weights(scores []float32, lo, hi int) float32 {
+	from, to := lo&^7, (hi+7)&^7
+	fill(scores[from:lo])
+	fill(scores[hi:to])
+	return softmax(scores[from:to])
+}
+
+// fill makes scores count for nothing.
+func fill(scores []float32) {
+	for i := range scores {
+		scores[i] = float32(math.Inf(-1))
 	}
+}
+
+// block returns a head's keys and values from position p to the end of its block, or to position last.
+func (a *attention) block(span span, head, p, last int) (keys, values matrix) {
+	size, dim, stride := int(a.KV.BlockTokens), int(a.KV.HeadDim), int(a.KV.KVHeads)*int(a.KV.HeadDim)
+	table := a.tables[int(a.rows[span.lo])*int(a.TableWidth):][:a.TableWidth]
+	k, v := a.kv.block(table[p/size])
+	from, n := p%size*stride+head*dim, min(size-p%size, last+1-p)
+	return matrix{k[from:], n, dim, stride}, matrix{v[from:], n, dim, stride}
 }

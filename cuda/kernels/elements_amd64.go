@@ -116,6 +116,9 @@ type eightHalves [8]uint16
 
 // wholeHalves returns the vectors of eight that x fills.
 func wholeHalves(x []uint16) []eightHalves {
+	if len(x) < 8 {
+		return nil // a pointer to a vector would reach past the end
+	}
 	return unsafe.Slice((*eightHalves)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/8)
 }
 

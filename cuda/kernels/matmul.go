@@ -25,9 +25,6 @@ func (m matrix) fromColumn(j, n int) matrix { return matrix{m.data[j:], m.rows, 
 // core's second-level cache with room to spare.
 const residentBytes = 256 << 10
 
-// fetch is what it costs to bring a weight in, in multiply-adds.
-const fetch = 3
-
 // matMul shares rows of weights out to the workers.
 func (m machine) matMul(op MatMul) {
 	rows, n, k := int(op.M), int(op.N), int(op.K)
@@ -37,7 +34,7 @@ func (m machine) matMul(op MatMul) {
 		op.Accumulate = true
 	}
 	resident := max(2, residentBytes/4/max(k, 1))
-	m.workers(n, int64(rows+fetch)*int64(k), func(lo, hi int) {
+	m.workers(n, int64(rows)*int64(k), func(lo, hi int) {
 		for i := 0; i < rows; i += resident {
 			some := min(resident, rows-i)
 			m.columns(op, out.fromRow(i, some), in.fromRow(i, some), lo, hi)

@@ -18,8 +18,17 @@ type Memory interface {
 // are done. cost is the work per index, in multiply-adds; little work is not split.
 type Workers func(n int, cost int64, work func(lo, hi int))
 
-// Run executes one launch. It reports false for an op it does not know, and panics on bad arguments.
-func Run(mem Memory, workers Workers, op cuda.Op) bool {
+// Known reports whether Run can execute op.
+func Known(op cuda.Op) bool {
+	switch op.(type) {
+	case Embed, RMSNorm, MatMul, Rope, StoreKV, Attention, SiluMul, GatherRows:
+		return true
+	}
+	return false
+}
+
+// Run executes one launch of a known op. It panics on bad arguments.
+func Run(mem Memory, workers Workers, op cuda.Op) {
 	m := machine{mem, workers}
 	switch op := op.(type) {
 	case Embed:
@@ -39,9 +48,8 @@ func Run(mem Memory, workers Workers, op cuda.Op) bool {
 	case GatherRows:
 		m.gatherRows(op)
 	default:
-		return false
+		panic("unknown kernel " + op.Kernel())
 	}
-	return true
 }
 
 type machine struct {
