@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"time"
-	"unicode/utf8"
 
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -19,29 +18,24 @@ func answerOf(gen *generation) *openai.Answer {
 }
 
 // choiceOf translates a piece.
-func (gen *generation) choiceOf(p piece, offset int) openai.Choice {
+func (gen *generation) choiceOf(p piece) openai.Choice {
 	c := openai.Choice{Index: p.index, Text: p.text, Finish: p.finish, First: p.first}
-	if gen.request.Sampling.GetLogprobs() {
-		c.Logprobs = gen.logprobs(p, offset)
+	if !p.logprobs {
+		return c
+	}
+	c.Logprobs = make([]openai.TokenLogprob, len(p.tokens))
+	for i, t := range p.tokens {
+		one := gen.logprob(t.id, t.logprobs.GetLogprob())
+		one.Offset = t.offset
+		for _, alt := range t.logprobs.GetTop() {
+			one.Top = append(one.Top, gen.logprob(alt.GetToken(), alt.GetLogprob()))
+		}
+		c.Logprobs[i] = one
 	}
 	return c
 }
 
-func (gen *generation) logprobs(p piece, offset int) []openai.TokenLogprob {
-	all := make([]openai.TokenLogprob, 0, len(p.logprobs))
-	for i, lp := range p.logprobs {
-		t := gen.token(p.tokens[i], lp.GetLogprob())
-		t.Offset = offset
-		offset += utf8.RuneCountInString(t.Token)
-		for _, alt := range lp.GetTop() {
-			t.Top = append(t.Top, gen.token(alt.GetToken(), alt.GetLogprob()))
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-func (gen *generation) token(id uint32, logprob float32) openai.TokenLogprob {
+func (gen *generation) logprob(id uint32, logprob float32) openai.TokenLogprob {
 	return openai.TokenLogprob{Token: gen.model.tokenizer.Token(id), Bytes: gen.model.tokenizer.Bytes(id), Logprob: logprob}
 }
 
@@ -56,18 +50,17 @@ func newGather(gen *generation) *gather {
 	for i := range g.choices {
 		g.choices[i].Index = i
 		if gen.request.Sampling.GetLogprobs() {
-			g.choices[i].Logprobs = []openai.TokenLogprob{}
+			g.choices[i].Logprobs = []openai.TokenLogprob{} // a choice without tokens has none, but they were asked for
 		}
 	}
 	return g
 }
 
 func (g *gather) write(p piece) error {
-	c := &g.choices[p.index]
-	part := g.gen.choiceOf(p, utf8.RuneCountInString(c.Text))
+	c, part := &g.choices[p.index], g.gen.choiceOf(p)
 	c.Text += part.Text
-	c.Logprobs = append(c.Logprobs, part.Logprobs...)
 	c.Finish = part.Finish
+	c.Logprobs = append(c.Logprobs, part.Logprobs...)
 	return nil
 }
 

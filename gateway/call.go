@@ -59,13 +59,17 @@ func (c *Call) change(apply func()) {
 	}
 }
 
-// progress is what a call has from some token on.
+// progress is what a call has from some token on. It has ended where it has a finish or a refusal.
 type progress struct {
 	tokens   []uint32
 	logprobs []*messages.TokenLogprobs
 	cached   uint32
 	finish   messages.FinishReason
 	refused  *messages.Refused
+}
+
+func (p progress) ended() bool {
+	return p.finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED || p.refused != nil
 }
 
 // since returns what came after the first n tokens.
@@ -77,50 +81,6 @@ func (c *Call) since(n int) progress {
 		p.logprobs = c.logprobs[n:len(c.logprobs):len(c.logprobs)]
 	}
 	return p
-}
-
-// Calls are the calls that are open, by id. It is safe for concurrent use.
-type Calls struct {
-	mu   sync.Mutex
-	open map[string]*Call
-}
-
-// NewCalls returns an empty table.
-func NewCalls() *Calls { return &Calls{open: make(map[string]*Call)} }
-
-func (c *Calls) add(call *Call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open[call.ID] = call
-}
-
-func (c *Calls) remove(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.open, id)
-}
-
-func (c *Calls) get(id string) *Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open[id]
-}
-
-func (c *Calls) all() []*Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]*Call, 0, len(c.open))
-	for _, call := range c.open {
-		all = append(all, call)
-	}
-	return all
-}
-
-// Open is how many calls are open.
-func (c *Calls) Open() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.open)
 }
 
 // newID is a random identifier.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/engine/chat"
-	"troupe/engine/tokenizer"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -21,167 +21,98 @@ const grace = time.Second
 
 // generation is a request on its way: one choice per sequence.
 type generation struct {
-	request *openai.Request
-	model   *model
-	choices []*choice
-	wake    chan struct{} // a call has something
-	open    int           // choices that go on
-	began   time.Time
-	first   time.Time // when the first token came
+	request  *openai.Request
+	model    *model
+	meter    meter
+	choices  []*choice
+	wake     chan struct{} // a call has something
+	open     int           // choices that go on
+	began    time.Time
+	deadline time.Time
 }
 
-// choice is one sequence, and what was made of its tokens.
-type choice struct {
-	call    *Call
-	prompt  []uint32
-	text    string // of the prompt, for echo
-	decoder *tokenizer.Stream
-	stopper *tokenizer.Stopper
-	taken   int // tokens that were turned into text
-	cached  uint32
-	finish  string // "": it goes on
-	begun   bool   // a piece was written
-}
-
-// piece is what is written at once for a choice.
-type piece struct {
-	index    int
-	text     string
-	tokens   []uint32
-	logprobs []*messages.TokenLogprobs
-	finish   string // with the last one
-	first    bool
-}
-
-// prepare looks the model up and turns the prompts into sequences.
-func (g *Gateway) prepare(ctx context.Context, r *openai.Request) (*generation, error) {
+// prepare looks the model up, notes it in a, and turns the prompts into sequences.
+func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen *generation, err error) {
+	defer g.caught(&err)
+	gen = &generation{request: r, wake: make(chan struct{}, 1), began: time.Now()}
+	gen.deadline = gen.began.Add(r.Timeout)
+	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
+	defer cancel()
 	d, err := g.cfg.Directory.Deployment(ctx, r.Model)
 	if err != nil {
-		return nil, asError(err)
+		return nil, err
 	}
-	m, err := g.models.of(d)
+	a.model = r.Model
+	if gen.model, err = g.models.of(d); err != nil {
+		return nil, err
+	}
+	gen.meter = g.metrics.of(r.Model)
+	if r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
+		r.Priority = d.GetSpec().GetPriority()
+	}
+	prompts, err := gen.model.encode(r)
 	if err != nil {
 		return nil, err
 	}
-	prompts, err := m.encode(r)
-	if err != nil {
-		return nil, err
-	}
-	gen := &generation{request: r, model: m, wake: make(chan struct{}, 1), began: time.Now()}
-	priority := r.Priority
-	if priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
-		priority = d.GetSpec().GetPriority()
-	}
-	seed := newSeed()
+	return gen, gen.choose(prompts, int(d.GetSpec().GetBlockTokens()))
+}
+
+// choose makes the choices of each prompt. Where the prompt fills KV blocks, the first of its choices leads: the others start when those
+// blocks can be reused.
+func (gen *generation) choose(prompts [][]uint32, blockTokens int) error {
+	r, seed := gen.request, newSeed()
 	if r.Seed != nil {
 		seed = *r.Seed
 	}
-	deadline := timestamppb.New(gen.began.Add(r.Timeout))
 	for i, tokens := range prompts {
-		limit, err := m.limit(r, tokens)
+		limit, err := gen.model.limit(r, tokens)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for n := range r.N {
-			sampling := proto.Clone(r.Sampling).(*messages.SamplingParams)
-			sampling.Seed, sampling.MaxTokens = seed+uint64(n), limit
-			c := &choice{
-				prompt: tokens, decoder: m.tokenizer.NewStream(true), stopper: tokenizer.NewStopper(r.Stop),
-				call: &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
-					Model: r.Model, Prompt: tokens, Sampling: sampling, Priority: priority, Deadline: deadline,
-				}},
+		lead := gen.add(i, tokens, seed, limit)
+		for n := 1; n < r.N; n++ {
+			c := gen.add(i, tokens, seed+uint64(n), limit)
+			if len(tokens) > blockTokens {
+				c.follows, lead.followers = true, append(lead.followers, c)
 			}
-			c.decoder.Continue()
-			if r.Echo {
-				c.text = r.Prompts[i].Text
-				if r.Prompts[i].Tokens != nil {
-					c.text = m.tokenizer.Decode(tokens, true)
-				}
-			}
-			gen.choices = append(gen.choices, c)
 		}
 	}
 	gen.open = len(gen.choices)
-	return gen, nil
+	return nil
 }
 
-// encode turns a request's prompts into tokens.
-func (m *model) encode(r *openai.Request) ([][]uint32, error) {
-	if r.Chat {
-		if m.template == nil {
-			return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
-		}
-		turns := make([]chat.Message, len(r.Messages))
-		for i, t := range r.Messages {
-			turns[i] = chat.Message(t)
-		}
-		text, err := m.template.Render(turns, true)
-		if err != nil {
-			return nil, openai.Invalid("messages", err.Error())
-		}
-		return [][]uint32{m.tokenizer.Encode(text, !m.begins(text))}, nil
+// add adds a choice for a prompt.
+func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
+	r := gen.request
+	sampling := proto.Clone(r.Sampling).(*messages.SamplingParams)
+	sampling.Seed, sampling.MaxTokens = seed, limit
+	c := newChoice(len(gen.choices), gen.model.tokenizer, r)
+	c.prompt = tokens
+	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
+		Model: r.Model, Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline),
+	}}
+	if r.Echo {
+		c.echo(r.Prompts[prompt], gen.model.tokenizer)
 	}
-	all := make([][]uint32, len(r.Prompts))
-	for i, p := range r.Prompts {
-		all[i] = p.Tokens
-		if p.Tokens == nil {
-			all[i] = m.tokenizer.Encode(p.Text, true)
-		}
-		if len(all[i]) == 0 {
-			return nil, openai.Invalid("prompt", "the prompt is empty, and the model has no token that begins a text")
-		}
-		for _, id := range all[i] {
-			if int(id) >= m.vocab {
-				return nil, openai.Invalid("prompt", fmt.Sprintf("token %d is not in the vocabulary of %d", id, m.vocab))
-			}
-		}
-	}
-	return all, nil
-}
-
-// begins reports whether a rendered chat brings its own token that begins a text.
-func (m *model) begins(text string) bool {
-	bare, begun := m.tokenizer.Encode(text, false), m.tokenizer.Encode("", true)
-	return len(begun) > 0 && len(bare) > 0 && bare[0] == begun[0]
-}
-
-// limit is how many tokens may be generated after a prompt.
-func (m *model) limit(r *openai.Request, prompt []uint32) (uint32, error) {
-	room := m.context - len(prompt)
-	if room < 1 || int64(r.MaxTokens) > int64(room) {
-		return 0, openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; shorten one of them", m.context, len(prompt), r.MaxTokens))
-	}
-	if r.MaxTokens == 0 {
-		return uint32(room), nil
-	}
-	return r.MaxTokens, nil
-}
-
-// asError finds the reason in an error.
-func asError(err error) *openai.Error {
-	var known *openai.Error
-	var refused interface{ GetReason() messages.Reason }
-	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.As(err, &refused):
-		return openai.Refusal(refused.GetReason(), err.Error())
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, actor.ErrTimeout):
-		return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up")
-	}
-	return openai.Refusal(messages.Reason_REASON_INTERNAL, err.Error())
+	gen.choices = append(gen.choices, c)
+	return c
 }
 
 // run opens the calls and gives every piece of text to write, until all choices are finished, one has failed, or ctx ends.
 // Whatever the actors do, it returns soon after the request's deadline.
-func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) error) error {
+func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) error) (err error) {
+	defer g.caught(&err)
+	defer func() {
+		for _, c := range gen.choices {
+			g.close(c)
+		}
+	}()
 	for _, c := range gen.choices {
-		g.cfg.Calls.add(c.call)
-		g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
+		if !c.follows {
+			g.start(c)
+		}
 	}
-	defer g.close(gen)
-	late := time.NewTimer(gen.request.Timeout + grace)
+	late := time.NewTimer(time.Until(gen.deadline) + grace)
 	defer late.Stop()
 	for gen.open > 0 {
 		select {
@@ -191,8 +122,8 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 		case <-late.C:
 			return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up; raise timeout, or lower max_tokens")
 		}
-		for i, c := range gen.choices {
-			if err := g.advance(gen, i, c, write); err != nil {
+		for _, c := range gen.choices {
+			if err := g.advance(gen, c, write); err != nil {
 				return err
 			}
 		}
@@ -200,71 +131,51 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	return nil
 }
 
-// close ends the calls; sessions that still run are told.
-func (g *Gateway) close(gen *generation) {
-	for _, c := range gen.choices {
-		g.cfg.Calls.remove(c.call.ID)
-		if p := c.call.since(0); p.finish == messages.FinishReason_FINISH_REASON_UNSPECIFIED && p.refused == nil {
-			g.cfg.Root.Send(g.cfg.Actor, &messages.CloseSession{RequestId: c.call.ID})
-		}
+// start opens a choice's call.
+func (g *Gateway) start(c *choice) {
+	c.started = true
+	g.cfg.Calls.add(c.call)
+	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
+}
+
+// close ends a choice's call; a session that still runs is told.
+func (g *Gateway) close(c *choice) {
+	if !c.started {
+		return
+	}
+	c.started = false
+	g.cfg.Calls.remove(c.call.ID)
+	if !c.call.since(c.taken).ended() {
+		g.cfg.Root.Send(g.cfg.Actor, &messages.CloseSession{RequestId: c.call.ID})
 	}
 }
 
-// advance writes what a choice has new.
-func (g *Gateway) advance(gen *generation, index int, c *choice, write func(piece) error) error {
-	if c.finish != "" {
+// advance writes what a choice has new. With its first tokens, the prompt's KV blocks are there for those that follow it.
+func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) error {
+	if !c.started {
 		return nil
 	}
 	p := c.call.since(c.taken)
 	if p.refused != nil {
 		return openai.FromRefused(p.refused)
 	}
-	if len(p.tokens) == 0 && p.finish == messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+	if len(p.tokens) == 0 && !p.ended() {
 		return nil
 	}
-	if gen.first.IsZero() {
-		gen.first = time.Now()
+	gen.meter.delivered(gen, c, len(p.tokens))
+	for _, f := range c.followers {
+		g.start(f)
 	}
-	out := piece{index: index, logprobs: p.logprobs, first: !c.begun}
-	c.begun, c.cached = true, p.cached
-	if out.first {
-		out.text = c.text
-	}
-	for _, id := range p.tokens {
-		c.taken++
-		out.tokens = append(out.tokens, id)
-		text, stopped := c.stopper.Push(c.decoder.Push(id))
-		out.text += text
-		if stopped {
-			c.finish = finishStop
-			break
-		}
-	}
-	out.logprobs = out.logprobs[:min(len(out.logprobs), len(out.tokens))]
-	if c.finish == "" && p.finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
-		text, stopped := c.stopper.Push(c.decoder.Flush())
-		out.text += text + c.stopper.Flush()
-		c.finish = finishOf(p.finish, stopped)
-	}
-	if out.finish = c.finish; c.finish != "" {
+	c.followers = nil
+	out := c.take(p)
+	if out.finish != "" {
 		gen.open--
+		g.close(c)
 	}
-	if out.text == "" && out.finish == "" && len(out.logprobs) == 0 && !out.first {
+	if out.empty() {
 		return nil // held back
 	}
 	return write(out)
-}
-
-const (
-	finishStop   = "stop"
-	finishLength = "length"
-)
-
-func finishOf(reason messages.FinishReason, stopped bool) string {
-	if stopped || reason == messages.FinishReason_FINISH_REASON_STOP {
-		return finishStop
-	}
-	return finishLength
 }
 
 // usage counts tokens: each prompt once, each output.
@@ -273,9 +184,37 @@ func (gen *generation) usage() openai.Usage {
 	for i, c := range gen.choices {
 		if i%gen.request.N == 0 {
 			u.Prompt += len(c.prompt)
-			u.Cached += int(c.cached)
+			u.Cached += c.cached
 		}
 		u.Completion += c.taken
 	}
 	return u
+}
+
+// caught makes an error of a panic, so that a request that the gateway can not digest costs no other.
+func (g *Gateway) caught(err *error) {
+	if p := recover(); p != nil {
+		g.cfg.Log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
+		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, fmt.Sprintf("the gateway failed on this request: %v", p))
+	}
+}
+
+// asError finds the reason in an error.
+func asError(err error) *openai.Error {
+	var known *openai.Error
+	var refused interface {
+		GetReason() messages.Reason
+		GetRetryAfter() *durationpb.Duration
+	}
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &refused):
+		return openai.FromRefused(&messages.Refused{Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter()})
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, actor.ErrTimeout):
+		return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up")
+	case errors.Is(err, context.Canceled):
+		return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
+	}
+	return openai.Refusal(messages.Reason_REASON_INTERNAL, err.Error())
 }

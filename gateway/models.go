@@ -2,8 +2,12 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
+	"time"
 
 	"troupe/engine"
 	"troupe/engine/chat"
@@ -25,6 +29,7 @@ type model struct {
 	noChat    error // why there is no template
 	context   int   // tokens
 	vocab     int
+	created   time.Time // when its config.json was written
 }
 
 // models keeps what was read, by folder and the revision of the deployment.
@@ -54,7 +59,10 @@ func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 		m.known[name] = e
 	}
 	m.mu.Unlock()
-	e.once.Do(func() { e.model, e.err = m.read(d.GetSpec().GetPath()) })
+	e.once.Do(func() {
+		e.err = errUnread // where reading panics
+		e.model, e.err = m.read(d.GetSpec().GetPath())
+	})
 	if e.err != nil {
 		m.mu.Lock()
 		if m.known[name] == e {
@@ -66,12 +74,18 @@ func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 	return e.model, nil
 }
 
+var errUnread = errors.New("the model's folder could not be read")
+
 func (m *models) read(path string) (*model, error) {
 	facts, err := m.inspect(path)
 	if err != nil {
 		return nil, err
 	}
-	read := &model{context: facts.ContextTokens, vocab: facts.Vocab}
+	config, err := os.Stat(filepath.Join(path, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime()}
 	if read.tokenizer, err = tokenizer.Load(path); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -10,115 +13,155 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"troupe/gateway/openai"
-	"troupe/messages"
 )
 
-// InferSubject is where inference requests go; the last token is the model's name. Names with dots have more.
-const InferSubject = "troupe.v1.infer.>"
+// InferSubject is where inference requests go; the rest of the subject is the model's name, which may have dots.
+const InferSubject = inferPrefix + ">"
 
 const inferPrefix = "troupe.v1.infer."
 
+// plainTokens is max_tokens of a request that is plain text.
+const plainTokens = 64
+
 // Infer handles a request over NATS: the JSON of a completion or, with messages, of a chat completion; or plain text, which is the
-// prompt. The answer is streamed: a message per chunk, then an empty one. Where the request was plain text, or says
-// "format": "text", chunks are text alone.
+// prompt and is answered with text. Unless the request says "stream": false, the answer comes in a message per chunk; with
+// "format": "text" a chunk is its text alone. An empty message ends the answer.
+//
+// What is wrong with a request is answered here; the generation goes on in a goroutine of its own, since the
+// service takes one request at a time.
 func (g *Gateway) Infer(r micro.Request) {
-	if g.inFlight.Add(1) > int64(g.cfg.MaxInFlight) {
-		g.inFlight.Add(-1)
-		g.failNATS(r, busy())
+	a := asked{endpoint: "infer"}
+	if r.Reply() == "" {
+		return // nobody waits for the answer
+	}
+	leave, ok := g.enter()
+	if !ok {
+		g.refuse(r, a, busy())
+		return
+	}
+	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
+	if err == nil {
+		err = req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
+	}
+	if err != nil {
+		leave()
+		g.refuse(r, a, asError(err))
 		return
 	}
 	go func() {
-		defer g.inFlight.Add(-1)
-		req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
-		if err == nil {
-			err = g.infer(r, req, text)
-		}
-		if err != nil {
-			g.failNATS(r, asError(err))
+		defer leave()
+		if err := g.infer(r, req, text, &a); err != nil {
+			g.failInfer(r, a, asError(err))
 			return
 		}
-		g.metrics.answered("infer", 200)
+		g.metrics.answered(a, http.StatusOK)
 	}()
 }
 
-// decodeNATS reads a request for a model; the subject's name wins over the body's.
+// decodeNATS reads a request for a model; the subject's name wins over the body's. text: the answer is to be text alone.
 func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err error) {
 	if !utf8.Valid(data) {
 		return nil, false, openai.Invalid("", "the request is not valid UTF-8")
 	}
-	fields := map[string]json.RawMessage{}
-	if trimmed := strings.TrimSpace(string(data)); !strings.HasPrefix(trimmed, "{") {
-		prompt, err := json.Marshal(trimmed)
-		if err != nil {
-			return nil, true, openai.Invalid("prompt", err.Error())
-		}
-		fields["prompt"], fields["format"], fields["stream"] = prompt, json.RawMessage(`"text"`), json.RawMessage(`true`)
-		fields["max_tokens"] = json.RawMessage("64")
+	fields := map[string]json.RawMessage{"stream": json.RawMessage("true")}
+	if data = bytes.TrimSpace(data); !bytes.HasPrefix(data, []byte("{")) {
+		fields["prompt"], fields["format"] = quoted(string(data)), json.RawMessage(`"text"`)
+		fields["max_tokens"] = strconv.AppendInt(nil, plainTokens, 10)
 	} else if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, false, openai.Invalid("", "the request is not valid JSON: "+err.Error())
 	}
-	if _, ok := fields["stream"]; !ok {
-		fields["stream"] = json.RawMessage(`true`)
-	}
-	name, err := json.Marshal(model)
-	if err != nil {
-		return nil, false, openai.Invalid("model", err.Error())
-	}
-	fields["model"] = name
+	fields["model"] = quoted(model)
 	whole, err := json.Marshal(fields)
 	if err != nil {
 		return nil, false, openai.Invalid("", err.Error())
 	}
-	_, isChat := fields["messages"]
-	req, err = openai.Decode(whole, isChat)
-	return req, string(fields["format"]) == `"text"`, err
+	turns := fields["messages"]
+	if req, err = openai.Decode(whole, len(turns) > 0 && string(turns) != "null"); err != nil {
+		return nil, false, err
+	}
+	switch format := string(fields["format"]); format {
+	case "", "null", `"json"`:
+		return req, false, nil
+	case `"text"`:
+		if n := max(1, len(req.Prompts)) * req.N; n > 1 {
+			return nil, false, openai.Invalid("format", fmt.Sprintf("format is text, and there are %d choices; only json tells them apart", n))
+		}
+		return req, true, nil
+	default:
+		return nil, false, openai.Invalid("format", fmt.Sprintf("format %s is not known; json and text are", format))
+	}
 }
 
-func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), req.Timeout+2*grace)
-	defer cancel()
-	gen, err := g.prepare(ctx, req)
+func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *asked) error {
+	ctx := context.Background() // a client over NATS does not say when it leaves
+	gen, err := g.prepare(ctx, req, a)
 	if err != nil {
 		return err
 	}
 	answer, all := answerOf(gen), newGather(gen)
 	write := all.write
-	if req.Stream {
-		write = func(p piece) error {
-			if text {
-				if p.text == "" {
-					return nil // an empty message would end the answer
-				}
-				return r.Respond([]byte(p.text))
-			}
-			return r.Respond(answer.Chunk(nil, gen.choiceOf(p, 0)))
-		}
+	switch {
+	case req.Stream && text:
+		write = func(p piece) error { return respondText(r, p.text) }
+	case req.Stream:
+		write = func(p piece) error { return r.Respond(answer.Chunk(nil, gen.choiceOf(p))) }
 	}
 	if err := g.run(ctx, gen, write); err != nil {
 		return err
 	}
-	g.metrics.generated(gen)
+	gen.meter.finished(gen)
 	switch {
-	case req.Stream && req.IncludeUsage:
-		err = r.Respond(answer.UsageChunk(nil, gen.usage()))
 	case !req.Stream && text:
-		err = r.Respond([]byte(all.choices[0].Text))
+		err = respondText(r, all.choices[0].Text)
 	case !req.Stream:
 		err = r.Respond(answer.Whole(nil, all.choices, gen.usage()))
+	case req.IncludeUsage && !text:
+		err = r.Respond(answer.UsageChunk(nil, gen.usage()))
 	}
 	if err != nil {
-		return openai.Refusal(messages.Reason_REASON_CANCELLED, err.Error())
+		return fmt.Errorf("send the answer: %w", err)
 	}
 	_ = r.Respond(nil) // the asker may be gone
 	return nil
 }
 
-func (g *Gateway) failNATS(r micro.Request, e *openai.Error) {
-	g.metrics.answered("infer", e.Status)
-	body, err := json.Marshal(map[string]string{"reason": e.Reason.String(), "error": e.Message})
-	if err != nil {
-		body = nil
+// respondText sends text. There may be none, and an empty message would end the answer.
+func respondText(r micro.Request, text string) error {
+	if text == "" {
+		return nil
 	}
-	_ = r.Error(strconv.Itoa(e.Status), strings.ReplaceAll(e.Message, "\n", " "), body) // the asker may be gone
+	return r.Respond([]byte(text))
+}
+
+// refuse answers with an error that the service's statistics count.
+func (g *Gateway) refuse(r micro.Request, a asked, e *openai.Error) {
+	g.metrics.answered(a, e.Status)
+	_ = r.Error(strconv.Itoa(e.Status), oneLine(e.Message), inferError(e)) // the asker may be gone
 	_ = r.Respond(nil)
+}
+
+// failInfer answers with an error when the service is done with the request: r.Error would write to what its statistics read.
+func (g *Gateway) failInfer(r micro.Request, a asked, e *openai.Error) {
+	g.metrics.answered(a, e.Status)
+	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{
+		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
+	})) // the asker may be gone
+	_ = r.Respond(nil)
+}
+
+// inferError is a messages.ErrorResponse.
+func inferError(e *openai.Error) []byte {
+	return fmt.Appendf(nil, `{"reason":%q,"error":%s}`, e.Reason, quoted(e.Message))
+}
+
+func quoted(text string) []byte { return openai.AppendString(nil, text) }
+
+// oneLine makes a text fit a header.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, text)
 }

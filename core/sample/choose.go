@@ -1,7 +1,7 @@
 package sample
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,28 +10,38 @@ import (
 // Validate names the first parameter that is out of range.
 func (p Params) Validate() error {
 	for _, c := range []struct {
-		bad  bool
+		ok   bool
 		text string
 	}{
-		{!(p.Temperature >= 0), "temperature must be 0 or more"},
-		{!(p.TopP >= 0 && p.TopP <= 1), "top_p must be between 0 and 1"},
-		{p.TopK < 0, "top_k must be 0 or more"},
-		{!(p.MinP >= 0 && p.MinP <= 1), "min_p must be between 0 and 1"},
-		{!(p.RepetitionPenalty >= 0), "repetition_penalty must be more than 0"},
-		{!finite(p.PresencePenalty), "presence_penalty must be a number"},
-		{!finite(p.FrequencyPenalty), "frequency_penalty must be a number"},
+		{p.Temperature >= 0 && finite(p.Temperature), "temperature must be 0 or more"},
+		{p.TopP >= 0 && p.TopP <= 1, "top_p must be between 0 and 1"},
+		{p.TopK >= 0, "top_k must be 0 or more"},
+		{p.MinP >= 0 && p.MinP <= 1, "min_p must be between 0 and 1"},
+		{p.RepetitionPenalty >= 0 && finite(p.RepetitionPenalty), "repetition_penalty must be 0 (off) or more"},
+		{finite(p.PresencePenalty), "presence_penalty must be a number"},
+		{finite(p.FrequencyPenalty), "frequency_penalty must be a number"},
+		{p.TopLogprobs >= 0, "top_logprobs must be 0 or more"},
 	} {
-		if c.bad {
-			return fmt.Errorf("%s", c.text)
+		if !c.ok {
+			return errors.New(c.text)
+		}
+	}
+	for t, bias := range p.LogitBias {
+		if !finite(bias) {
+			return fmt.Errorf("logit_bias of token %d must be a number", t)
 		}
 	}
 	return nil
 }
 
+var negInf = float32(math.Inf(-1))
+
 func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 
-// Choose picks the token at a position of a sequence. Logits that are not numbers are never chosen; where none is
-// left, token 0 is. Prompt and output matter only to penalties. Logits are not changed.
+// Choose picks the token at a position of a sequence. Prompt and output matter only to penalties. Logits are not changed.
+//
+// Logits that are no finite numbers have a meaning too: NaN and -Inf are never chosen, +Inf comes before all that is finite.
+// Where nothing may be chosen, token 0 is.
 func Choose(logits []float32, p Params, prompt, output []uint32, position int) Token {
 	adjusted := p.adjust(logits, prompt, output)
 	var t Token
@@ -86,7 +96,7 @@ func (p Params) adjust(logits []float32, prompt, output []uint32) []float32 {
 	}
 	for _, t := range p.Banned {
 		if int(t) < len(x) {
-			x[t] = float32(math.Inf(-1))
+			x[t] = negInf
 		}
 	}
 	return x
@@ -99,77 +109,26 @@ func penalise(logit, penalty float32) float32 {
 	return logit * penalty
 }
 
+// argmax is the largest; of equals, the first.
 func argmax(x []float32) uint32 {
-	best, at := math.Inf(-1), 0
+	best, at := negInf, 0
 	for i, v := range x {
-		if float64(v) > best {
-			best, at = float64(v), i
+		if v > best {
+			best, at = v, i
 		}
 	}
 	return uint32(at)
 }
 
-// candidate is a token with its probability, up to a common factor.
-type candidate struct {
-	id     uint32
-	weight float64
-}
-
-// filter returns what may be chosen: softmax at the temperature, cut by min_p, then top_k, then top_p.
-func (p Params) filter(logits []float32) []candidate {
-	top := float64(logits[argmax(logits)])
-	all := make([]candidate, 0, len(logits))
-	for i, v := range logits {
-		w := math.Exp((float64(v) - top) / float64(p.Temperature))
-		if w > 0 && w >= float64(p.MinP) && w <= 1 {
-			all = append(all, candidate{uint32(i), w})
-		}
-	}
-	if p.TopK == 0 && (p.TopP == 0 || p.TopP == 1) {
-		return all
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
-	if p.TopK > 0 && p.TopK < len(all) {
-		all = all[:p.TopK]
-	}
-	if p.TopP > 0 && p.TopP < 1 {
-		all = nucleus(all, float64(p.TopP))
-	}
-	return all
-}
-
-// nucleus is the shortest head of the sorted candidates that has the share of their weight. Holtzman et al., "The Curious
-// Case of Neural Text Degeneration", 2020.
-func nucleus(all []candidate, share float64) []candidate {
-	limit := share * sum(all)
-	var head float64
-	for i, c := range all {
-		if head += c.weight; head >= limit {
-			return all[:i+1]
-		}
-	}
-	return all
-}
-
-func sum(all []candidate) (total float64) {
-	for _, c := range all {
-		total += c.weight
-	}
-	return total
-}
-
-// draw picks the candidate at the point u, in [0, 1), of their cumulated weights.
-func draw(all []candidate, u float64) uint32 {
-	if len(all) == 0 {
+// below is how far v is below the largest logit, as a double: 0 for that itself, infinite for what is never chosen.
+func below(v, top float32) float64 {
+	switch {
+	case v == top && v != negInf:
 		return 0
+	case v < top:
+		return float64(top) - float64(v)
 	}
-	point := u * sum(all)
-	for _, c := range all {
-		if point -= c.weight; point < 0 {
-			return c.id
-		}
-	}
-	return all[len(all)-1].id
+	return math.Inf(1)
 }
 
 // uniform is a number in [0, 1) that depends on seed and position alone: two rounds of SplitMix64 (Steele et al., 2014).
@@ -182,35 +141,4 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-// logprobs returns the log-probability of the chosen token, and the n likeliest, of the logits as the model gave them.
-func logprobs(logits []float32, chosen uint32, n int) (float32, []Logprob) {
-	top := float64(logits[argmax(logits)])
-	var total float64
-	for _, v := range logits {
-		if e := math.Exp(float64(v) - top); e <= 1 {
-			total += e
-		}
-	}
-	norm := top + math.Log(total)
-	return float32(float64(logits[chosen]) - norm), likeliest(logits, norm, n)
-}
-
-// likeliest returns the n largest, in order; of equals, the lowest id first.
-func likeliest(logits []float32, norm float64, n int) []Logprob {
-	best := make([]Logprob, 0, n+1)
-	for i, v := range logits {
-		l := Logprob{uint32(i), float32(float64(v) - norm)}
-		at, _ := slices.BinarySearchFunc(best, l, func(a, b Logprob) int {
-			if a.Logprob >= b.Logprob {
-				return -1
-			}
-			return 1
-		})
-		if at < n {
-			best = slices.Insert(best, at, l)[:min(len(best)+1, n)]
-		}
-	}
-	return best
 }

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"testing"
@@ -49,8 +50,52 @@ func TestSupport(t *testing.T) {
 	})
 }
 
+// TestFiltersAgainstSorting: what may be chosen is what sorting all candidates and cutting the list gives, ties and all.
+func TestFiltersAgainstSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var logits []float32
+		for _, v := range rapid.SliceOfN(rapid.IntRange(-3, 3), 1, 40).Draw(t, "logits") { // many ties
+			logits = append(logits, float32(v))
+		}
+		p := Params{
+			Temperature: 1, TopK: rapid.IntRange(0, 45).Draw(t, "top_k"),
+			TopP: rapid.Float32Range(0, 1).Draw(t, "top_p"), MinP: rapid.SampledFrom([]float32{0, 0.01, 0.1, 0.5, 1}).Draw(t, "min_p"),
+		}
+		var all []candidate
+		for i, v := range logits {
+			if w := math.Exp(float64(v - slices.Max(logits))); w >= float64(p.MinP) {
+				all = append(all, candidate{uint32(i), w})
+			}
+		}
+		slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
+		if p.TopK > 0 {
+			all = all[:min(p.TopK, len(all))]
+		}
+		kept := len(all)
+		if p.TopP > 0 && p.TopP < 1 {
+			var weight float64
+			for kept = 0; kept < len(all) && weight < float64(p.TopP)*sum(all); kept++ {
+				weight += all[kept].weight
+			}
+		}
+		want := ids(all[:kept])
+		if got := ids(p.filter(logits)); !slices.Equal(got, want) {
+			t.Fatalf("kept %v, want %v", got, want)
+		}
+	})
+}
+
+func ids(all []candidate) []uint32 {
+	var ids []uint32
+	for _, c := range all {
+		ids = append(ids, c.id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 func TestGreedy(t *testing.T) {
-	nan := float32(math.NaN())
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for name, tc := range map[string]struct {
 		logits []float32
 		params Params
@@ -60,6 +105,11 @@ func TestGreedy(t *testing.T) {
 		"lowest of equals":     {[]float32{1, 3, 3}, Params{}, 1},
 		"passes over NaN":      {[]float32{nan, -1, nan}, Params{}, 1},
 		"nothing left":         {[]float32{nan, nan}, Params{}, 0},
+		"nothing left to draw": {[]float32{-inf, nan, -inf}, Params{Temperature: 1}, 0},
+		"infinite":             {[]float32{3, inf, nan}, Params{}, 1},
+		"infinite, drawn":      {[]float32{3, inf, nan}, Params{Temperature: 1}, 1},
+		"only one to draw":     {[]float32{nan, -inf, -1}, Params{Temperature: 1, TopP: 0.5, MinP: 0.5}, 2},
+		"bans all but one":     {[]float32{1, 3, 2}, Params{Temperature: 9, Banned: []uint32{1, 2}}, 0},
 		"banned":               {[]float32{1, 3, 2}, Params{Banned: []uint32{1, 99}}, 2},
 		"bias":                 {[]float32{1, 3, 2}, Params{LogitBias: map[uint32]float32{0: 5, 99: 1}}, 0},
 		"repetition, positive": {[]float32{1, 3, 2}, Params{RepetitionPenalty: 2}, 2},
@@ -85,22 +135,46 @@ func TestGreedy(t *testing.T) {
 // TestDistribution: over many positions the frequencies follow the softmax, by a chi-square test with 4 degrees of freedom
 // (99.9 %: 18.47). The seed is fixed, so the test is not a matter of luck.
 func TestDistribution(t *testing.T) {
-	logits, p := []float32{0, 0.5, 1, 1.5, 2}, Params{Temperature: 0.8, Seed: 42}
+	for _, p := range []Params{
+		{Temperature: 0.8, Seed: 42}, {Temperature: 0.8, Seed: 42, TopK: 4}, {Temperature: 0.8, Seed: 43, TopP: 0.9}, {Temperature: 0.8, Seed: 44, MinP: 0.2},
+	} {
+		chiSquare(t, p)
+	}
+}
+
+func chiSquare(t *testing.T, p Params) {
+	t.Helper()
+	logits := []float32{0, 0.5, 1, 1.5, 2}
 	const n = 20000
 	var counts [5]float64
 	for position := range n {
 		counts[Choose(logits, p, nil, nil, position).ID]++
 	}
 	var total, chi float64
-	for _, l := range logits {
-		total += math.Exp(float64(l) / 0.8)
+	allowed := p.filter(logits)
+	for _, c := range allowed {
+		total += math.Exp(float64(logits[c.id]) / 0.8)
 	}
-	for i, l := range logits {
-		expected := n * math.Exp(float64(l)/0.8) / total
-		chi += (counts[i] - expected) * (counts[i] - expected) / expected
+	for _, c := range allowed {
+		expected := n * math.Exp(float64(logits[c.id])/0.8) / total
+		chi += (counts[c.id] - expected) * (counts[c.id] - expected) / expected
+		counts[c.id] = 0
 	}
-	if chi > 18.47 {
-		t.Errorf("chi-square is %.1f: %v", chi, counts)
+	if chi > 18.47 || counts != [5]float64{} {
+		t.Errorf("%+v: chi-square is %.1f, outside the filters were %v", p, chi, counts)
+	}
+}
+
+// TestSeedsDiffer: neither seeds nor positions that follow each other draw alike.
+func TestSeedsDiffer(t *testing.T) {
+	seen := map[float64]bool{}
+	for seed := range uint64(100) {
+		for position := range 100 {
+			seen[uniform(seed, position)] = true
+		}
+	}
+	if len(seen) != 10000 {
+		t.Errorf("%d of 10000 numbers are distinct", len(seen))
 	}
 }
 
@@ -115,9 +189,32 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
+// TestLogprobsOfNoNumbers: they can be compared and written down.
+func TestLogprobsOfNoNumbers(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, tc := range []struct {
+		logits  []float32
+		logprob float32
+		top     []Logprob
+	}{
+		{[]float32{nan, 2, -inf}, 0, []Logprob{{1, 0}, {2, -inf}}},
+		{[]float32{nan, nan}, -inf, nil},
+		{[]float32{1, inf}, 0, []Logprob{{1, 0}, {0, -inf}}},
+	} {
+		got := Choose(tc.logits, Params{Logprobs: true, TopLogprobs: 5}, nil, nil, 0)
+		if got.Logprob != tc.logprob || !slices.Equal(got.Top, tc.top) {
+			t.Errorf("%v: %+v", tc.logits, got)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
-	nan := float32(math.NaN())
-	for _, bad := range []Params{{Temperature: -1}, {Temperature: nan}, {TopP: 2}, {TopK: -1}, {MinP: -0.1}, {RepetitionPenalty: -1}, {PresencePenalty: nan}} {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, bad := range []Params{
+		{Temperature: -1}, {Temperature: nan}, {TopP: 2}, {TopK: -1}, {MinP: -0.1}, {RepetitionPenalty: -1}, {PresencePenalty: nan},
+		{Temperature: inf}, {TopP: nan}, {MinP: nan}, {RepetitionPenalty: inf}, {FrequencyPenalty: inf}, {TopLogprobs: -1},
+		{LogitBias: map[uint32]float32{3: nan}},
+	} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is accepted", bad)
 		}

@@ -74,7 +74,7 @@ func Folder(dir string) (map[string]Tensor, error) {
 		}
 		for _, t := range tensors {
 			if other, twice := all[t.Name]; twice {
-				return nil, fmt.Errorf("%s: tensor %s is in %s too; download the model again", file, t.Name, other.file)
+				return nil, fmt.Errorf("%s: tensor %q is in %s too; download the model again", file, t.Name, other.file)
 			}
 			all[t.Name] = t
 		}
@@ -92,17 +92,17 @@ func shards(index string) ([]string, error) {
 		WeightMap map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(b, &content); err != nil {
-		return nil, fmt.Errorf("%s: %w", index, err)
+		return nil, fmt.Errorf("%s: %w; download the model again", index, err)
 	}
 	var files []string
 	for tensor, name := range content.WeightMap {
 		if name != filepath.Base(name) {
-			return nil, fmt.Errorf("%s: tensor %s is in %q, outside the folder", index, tensor, name)
+			return nil, fmt.Errorf("%s: tensor %q is in %q, outside the folder; download the model again", index, tensor, name)
 		}
 		files = append(files, filepath.Join(filepath.Dir(index), name))
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: weight_map names no file", index)
+		return nil, fmt.Errorf("%s: weight_map names no file; download the model again", index)
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil
@@ -153,10 +153,10 @@ func header(r io.Reader, size int64) ([]Tensor, error) {
 	at := int64(0)
 	for i, t := range tensors {
 		if t.begin != at {
-			return nil, fmt.Errorf("tensor %s begins at %d where %d was expected: a hole or an overlap", t.Name, t.begin, at)
+			return nil, fmt.Errorf("tensor %q begins at %d where %d was expected: a hole or an overlap", t.Name, t.begin, at)
 		}
 		if t.end > size-data {
-			return nil, fmt.Errorf("tensor %s ends at %d of %d bytes of data", t.Name, t.end, size-data)
+			return nil, fmt.Errorf("tensor %q ends at %d of %d bytes of data", t.Name, t.end, size-data)
 		}
 		at = t.end
 		tensors[i].begin, tensors[i].end = data+t.begin, data+t.end
@@ -182,7 +182,7 @@ func parse(text []byte) ([]Tensor, error) {
 		}
 		name := key.(string)
 		if seen[name] {
-			return nil, fmt.Errorf("tensor %s is named twice", name)
+			return nil, fmt.Errorf("tensor %q is named twice", name)
 		}
 		seen[name] = true
 		if name == "__metadata__" {
@@ -193,12 +193,15 @@ func parse(text []byte) ([]Tensor, error) {
 		}
 		t, err := entry(dec, name)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", name, err)
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
 		tensors = append(tensors, t)
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON object")
 	}
 	return tensors, nil
 }

@@ -19,10 +19,15 @@ func file(header string, data int) []byte {
 func save(t testing.TB, b []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.safetensors")
+	write(t, path, b)
+	return path
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
 	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 const good = `{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1,3],"data_offsets":[8,14]}}`
@@ -45,9 +50,9 @@ func TestRefusesLies(t *testing.T) {
 		"header of absurd length": {append([]byte{255, 255, 255, 255, 255, 255, 255, 255}, "{}"...), "a header of"},
 		"no JSON":                 {file(`nonsense`, 0), "not a JSON object"},
 		"unfinished JSON":         {file(`{"a":`, 0), "header"},
-		"overlap":                 {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "tensor b begins at 4"},
-		"hole":                    {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "tensor a begins at 4"},
-		"out of range":            {file(good, 10), "tensor b ends at 14 of 10"},
+		"overlap":                 {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), `tensor "b" begins at 4`},
+		"hole":                    {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), `tensor "a" begins at 4`},
+		"out of range":            {file(good, 10), `tensor "b" ends at 14 of 10`},
 		"bytes after the end":     {file(good, 20), "6 bytes after"},
 		"same name twice":         {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "named twice"},
 		"unknown type":            {one(`{"dtype":"F8","shape":[8],"data_offsets":[0,8]}`), `type "F8"`},
@@ -56,7 +61,10 @@ func TestRefusesLies(t *testing.T) {
 		"shape that overflows":    {one(`{"dtype":"F32","shape":[2147483647,2147483647,2147483647],"data_offsets":[0,8]}`), "out of range"},
 		"offsets that run back":   {one(`{"dtype":"F32","shape":[2],"data_offsets":[8,0]}`), "do not hold"},
 		"negative offset":         {one(`{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}`), "do not hold"},
-		"offsets beyond int64":    {one(`{"dtype":"F32","shape":[2],"data_offsets":[0,99999999999999999999]}`), "tensor a"},
+		"offsets beyond int64":    {one(`{"dtype":"F32","shape":[2],"data_offsets":[0,99999999999999999999]}`), `tensor "a"`},
+		"text after the header":   {file(good+"{}", 14), "more than one JSON object"},
+		"name of two lines":       {file(`{"a\nb":{"dtype":"F32","shape":[1],"data_offsets":[0,2]}}`, 2), `tensor "a\nb"`},
+		"metadata of numbers":     {file(`{"__metadata__":{"a":1}}`, 0), "__metadata__"},
 	} {
 		path := save(t, tc.file)
 		_, err := safetensors.File(path)
@@ -66,22 +74,42 @@ func TestRefusesLies(t *testing.T) {
 	}
 }
 
-func TestIndexStaysInItsFolder(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map":{"a":"../secret"}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := safetensors.Folder(dir); err == nil || !strings.Contains(err.Error(), "outside the folder") {
-		t.Error(err)
+// TestFolderOfShards: what an index and its files can get wrong between them.
+func TestFolderOfShards(t *testing.T) {
+	one := file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)
+	for name, tc := range map[string]struct {
+		index string
+		files []string // each has tensor a
+		want  string
+	}{
+		"outside the folder": {`{"weight_map":{"a":"../secret"}}`, nil, "outside the folder"},
+		"no map":             {`{}`, nil, "weight_map names no file"},
+		"no JSON":            {`nonsense`, nil, "model.safetensors.index.json: invalid"},
+		"file missing":       {`{"weight_map":{"a":"one","b":"two"}}`, []string{"one"}, "two: no such file"},
+		"tensor twice":       {`{"weight_map":{"a":"one","b":"two"}}`, []string{"one", "two"}, `tensor "a" is in`},
+	} {
+		dir := t.TempDir()
+		for _, f := range tc.files {
+			write(t, filepath.Join(dir, f), one)
+		}
+		write(t, filepath.Join(dir, "model.safetensors.index.json"), []byte(tc.index))
+		if _, err := safetensors.Folder(dir); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
 func FuzzFile(f *testing.F) {
 	f.Add(file(good, 14))
 	f.Add(file(`{"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}`, 2))
+	f.Add(file(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, 0))
+	f.Add(file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tensors, err := safetensors.File(save(t, b))
 		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Fatalf("an error of several lines: %v", err)
+			}
 			return
 		}
 		var bytes int64

@@ -1,10 +1,6 @@
 package openai
 
-import (
-	"encoding/json"
-	"strconv"
-	"unicode/utf8"
-)
+import "strconv"
 
 // Usage counts tokens.
 type Usage struct{ Prompt, Completion, Cached int }
@@ -16,15 +12,6 @@ type Choice struct {
 	Logprobs []TokenLogprob // nil: none were asked for
 	Finish   string         // "": null
 	First    bool           // of a chat's chunks, which then carries the role
-}
-
-// TokenLogprob is a token's log-probability, with the likeliest others.
-type TokenLogprob struct {
-	Token   string
-	Bytes   []byte
-	Logprob float32
-	Top     []TokenLogprob
-	Offset  int // in characters, in the text of the choice
 }
 
 // Answer writes answers and chunks of one request.
@@ -113,9 +100,9 @@ func (a *Answer) choice(b []byte, c Choice, chunk bool) []byte {
 	case c.Logprobs == nil:
 		b = append(b, `null`...)
 	case a.Chat:
-		b = appendJSON(b, chatLogprobs(c.Logprobs))
+		b = chatLogprobs(b, c.Logprobs)
 	default:
-		b = appendJSON(b, completionLogprobs(c.Logprobs))
+		b = completionLogprobs(b, c.Logprobs)
 	}
 	b = append(b, `,"finish_reason":`...)
 	if c.Finish == "" {
@@ -130,90 +117,4 @@ func (u Usage) append(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(u.Prompt+u.Completion), 10)
 	b = strconv.AppendInt(append(b, `,"prompt_tokens_details":{"cached_tokens":`...), int64(u.Cached), 10)
 	return append(b, `}}`...)
-}
-
-type topLogprob struct {
-	Token   string  `json:"token"`
-	Logprob float32 `json:"logprob"`
-	Bytes   []int   `json:"bytes"`
-}
-
-func top(t TokenLogprob) topLogprob {
-	l := topLogprob{Token: t.Token, Logprob: t.Logprob, Bytes: make([]int, len(t.Bytes))}
-	for i, b := range t.Bytes {
-		l.Bytes[i] = int(b)
-	}
-	return l
-}
-
-func chatLogprobs(tokens []TokenLogprob) any {
-	type content struct {
-		topLogprob
-		Top []topLogprob `json:"top_logprobs"`
-	}
-	all := make([]content, len(tokens))
-	for i, t := range tokens {
-		all[i] = content{top(t), make([]topLogprob, len(t.Top))}
-		for j, alt := range t.Top {
-			all[i].Top[j] = top(alt)
-		}
-	}
-	return map[string]any{"content": all, "refusal": nil}
-}
-
-func completionLogprobs(tokens []TokenLogprob) any {
-	var l struct {
-		Tokens        []string             `json:"tokens"`
-		TokenLogprobs []float32            `json:"token_logprobs"`
-		TopLogprobs   []map[string]float32 `json:"top_logprobs"`
-		TextOffset    []int                `json:"text_offset"`
-	}
-	l.Tokens, l.TokenLogprobs, l.TextOffset = []string{}, []float32{}, []int{}
-	for _, t := range tokens {
-		l.Tokens, l.TokenLogprobs = append(l.Tokens, t.Token), append(l.TokenLogprobs, t.Logprob)
-		l.TextOffset = append(l.TextOffset, t.Offset)
-		alternatives := make(map[string]float32, len(t.Top))
-		for _, alt := range t.Top {
-			alternatives[alt.Token] = alt.Logprob
-		}
-		l.TopLogprobs = append(l.TopLogprobs, alternatives)
-	}
-	return l
-}
-
-func appendJSON(b []byte, v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil { // a log-probability that is no number
-		return append(b, `null`...)
-	}
-	return append(b, text...)
-}
-
-// AppendString appends a JSON string. Bytes that are no text become U+FFFD.
-func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for len(s) > 0 {
-		n := 0
-		for n < len(s) && s[n] >= ' ' && s[n] != '"' && s[n] != '\\' && s[n] < utf8.RuneSelf {
-			n++
-		}
-		if b, s = append(b, s[:n]...), s[n:]; len(s) == 0 {
-			break
-		}
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r < ' ':
-			const hex = "0123456789abcdef"
-			b = append(b, `\u00`...)
-			b = append(b, hex[r>>4], hex[r&15])
-		default: // U+2028 and U+2029 too: JSON allows them
-			b = utf8.AppendRune(b, r)
-		}
-		s = s[size:]
-	}
-	return append(b, '"')
 }

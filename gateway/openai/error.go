@@ -1,7 +1,7 @@
 package openai
 
 import (
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -10,27 +10,27 @@ import (
 
 // Error is an error in OpenAI's shape.
 type Error struct {
-	Status     int             `json:"-"`
-	RetryAfter time.Duration   `json:"-"`
-	Reason     messages.Reason `json:"-"`
+	Status     int // HTTP
+	RetryAfter time.Duration
+	Reason     messages.Reason
 
-	Message string  `json:"message"`
-	Type    string  `json:"type"`
-	Param   *string `json:"param"`
-	Code    *string `json:"code"`
+	Message string
+	Type    string
+	Param   *string // the field that is wrong
+	Code    *string
 }
 
 func (e *Error) Error() string { return e.Message }
 
 // JSON is the body of the answer.
 func (e *Error) JSON() []byte {
-	b, err := json.Marshal(struct {
-		Error *Error `json:"error"`
-	}{e})
-	if err != nil {
-		panic(err) // strings alone
+	text := func(s *string) []byte {
+		if s == nil {
+			return []byte("null")
+		}
+		return AppendString(nil, *s)
 	}
-	return b
+	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`, text(&e.Message), text(&e.Type), text(e.Param), text(e.Code))
 }
 
 // Invalid is an error in the request.

@@ -1,4 +1,3 @@
-// Package openai is the OpenAI HTTP API as data: requests with everything checked, errors, and the JSON of answers.
 package openai
 
 import (
@@ -18,73 +17,34 @@ type Request struct {
 	Chat         bool
 	Messages     []Message // of a chat
 	Prompts      []Prompt  // of a completion
-	N            int
+	N            int       // choices of each prompt
 	Stop         []string
+	IncludeStop  bool // the stop string is part of the text
 	Stream       bool
 	IncludeUsage bool
-	Echo         bool
-	Sampling     *messages.SamplingParams // without seed and, where MaxTokens is 0, without max_tokens
-	Seed         *uint64
-	MaxTokens    uint32 // 0: to the end of the context
-	Priority     messages.PriorityClass
+	Echo         bool                     // the text begins with the prompt
+	Sampling     *messages.SamplingParams // without seed and max_tokens
+	Seed         *uint64                  // nil: none was given
+	MaxTokens    uint32                   // 0: none were given
+	Priority     messages.PriorityClass   // unspecified: the deployment's
 	Timeout      time.Duration
 }
 
-// Prompt is text, or tokens.
-type Prompt struct {
-	Text   string
-	Tokens []uint32 // nil: Text
-}
-
-// Message is one turn of a chat.
-type Message struct{ Role, Content string }
-
 // Limits of a request.
 const (
-	DefaultTimeout  = 10 * time.Minute
-	maxTimeout      = 24 * time.Hour
-	maxChoices      = 128
-	maxSequences    = 1024 // prompts times n
-	maxStops        = 64
-	maxTopLogprobs  = 20
-	maxMaxTokens    = 1 << 24
-	completionsMax  = 16 // max_tokens where a completion names none, as OpenAI does
-	defaultSampling = 1.0
-)
+	DefaultTimeout = 10 * time.Minute
+	// CompletionTokens is max_tokens of a completion that gives none, as at OpenAI. A chat goes on to the end of the context.
+	CompletionTokens = 16
 
-// body is what clients send: OpenAI's fields and vLLM's extensions.
-type body struct {
-	Model               string             `json:"model"`
-	Prompt              json.RawMessage    `json:"prompt"`
-	Messages            []json.RawMessage  `json:"messages"`
-	N                   *int               `json:"n"`
-	BestOf              *int               `json:"best_of"`
-	MaxTokens           *int64             `json:"max_tokens"`
-	MaxCompletionTokens *int64             `json:"max_completion_tokens"`
-	MinTokens           *int64             `json:"min_tokens"`
-	Temperature         *float64           `json:"temperature"`
-	TopP                *float64           `json:"top_p"`
-	TopK                *int64             `json:"top_k"`
-	MinP                *float64           `json:"min_p"`
-	RepetitionPenalty   *float64           `json:"repetition_penalty"`
-	PresencePenalty     *float64           `json:"presence_penalty"`
-	FrequencyPenalty    *float64           `json:"frequency_penalty"`
-	LogitBias           map[string]float64 `json:"logit_bias"`
-	Seed                *int64             `json:"seed"`
-	Stop                json.RawMessage    `json:"stop"`
-	StopTokenIDs        []uint32           `json:"stop_token_ids"`
-	IgnoreEOS           bool               `json:"ignore_eos"`
-	Logprobs            json.RawMessage    `json:"logprobs"`
-	TopLogprobs         *int64             `json:"top_logprobs"`
-	Stream              bool               `json:"stream"`
-	StreamOptions       *struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-	Echo     bool     `json:"echo"`
-	Suffix   *string  `json:"suffix"`
-	Priority string   `json:"priority"`
-	Timeout  *float64 `json:"timeout"`
-}
+	maxTimeout     = 24 * time.Hour
+	maxChoices     = 128
+	maxSequences   = 1024 // prompts times n
+	maxStops       = 64
+	maxStopBytes   = 1024
+	maxBias        = 1024
+	maxTopLogprobs = 20
+	maxTokens      = 1 << 24
+)
 
 // Decode reads and checks a request. Its error is an *Error.
 func Decode(data []byte, chat bool) (*Request, error) {
@@ -95,144 +55,96 @@ func Decode(data []byte, chat bool) (*Request, error) {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, decodeError(err)
 	}
-	r := &Request{Model: b.Model, Chat: chat, N: 1, Stream: b.Stream, Echo: b.Echo, Timeout: DefaultTimeout}
+	r := &Request{Model: b.Model, Chat: chat, Stream: b.Stream, Timeout: DefaultTimeout}
 	if r.Model == "" {
 		return nil, Invalid("model", "model is missing; see /v1/models for those there are")
 	}
-	for _, step := range []func(*body) error{r.readInput, r.readShape, r.readSampling, r.readStop, r.readLogprobs} {
-		if err := step(&b); err != nil {
+	for _, read := range []func(*body) error{refuse, r.readInput, r.readShape, r.readMost, r.readSampling, r.readStop, r.readLogprobs} {
+		if err := read(&b); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func decodeError(err error) *Error {
-	switch e := err.(type) {
-	case *json.UnmarshalTypeError:
-		return Invalid(e.Field, fmt.Sprintf("%s is a %s; it must be a %s", e.Field, e.Value, e.Type))
-	case *json.SyntaxError:
-		return Invalid("", fmt.Sprintf("the request is not valid JSON: %s at byte %d", e, e.Offset))
-	}
-	return Invalid("", "the request is not valid JSON: "+err.Error())
-}
-
-func (r *Request) readInput(b *body) error {
-	if r.Chat {
-		if len(b.Messages) == 0 {
-			return Invalid("messages", "messages is missing; send at least one message")
-		}
-		for i, raw := range b.Messages {
-			m, err := message(raw)
-			if err != nil {
-				return Invalid(fmt.Sprintf("messages[%d]", i), fmt.Sprintf("messages[%d]: %s", i, err))
-			}
-			r.Messages = append(r.Messages, m)
-		}
-		return nil
-	}
-	if b.Suffix != nil && *b.Suffix != "" {
+// refuse refuses what would be wrong to pass over: the client counts on it.
+func refuse(b *body) error {
+	switch {
+	case len(b.Tools) > 0:
+		return Invalid("tools", "tools are not supported: the model answers with text")
+	case len(b.Functions) > 0:
+		return Invalid("functions", "functions are not supported: the model answers with text")
+	case b.ResponseFormat != nil && b.ResponseFormat.Type != "text":
+		return Invalid("response_format", fmt.Sprintf("response_format %q is not supported; text is", b.ResponseFormat.Type))
+	case b.Suffix != "":
 		return Invalid("suffix", "suffix is not supported: the model completes text, it does not fill gaps")
 	}
-	var err error
-	r.Prompts, err = prompts(b.Prompt)
-	return err
+	return nil
 }
 
-// message reads a turn; its content is a string, or a list of parts of which text is supported.
-func message(raw json.RawMessage) (Message, error) {
-	var m struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return Message{}, fmt.Errorf("it must be an object with role and content")
-	}
-	if m.Role == "" {
-		return Message{}, fmt.Errorf("role is missing")
-	}
-	var text string
-	if len(m.Content) == 0 || json.Unmarshal(m.Content, &text) == nil {
-		return Message{m.Role, text}, nil
-	}
-	var parts []struct{ Type, Text string }
-	if json.Unmarshal(m.Content, &parts) != nil {
-		return Message{}, fmt.Errorf("content must be a string or a list of text parts")
-	}
-	for _, p := range parts {
-		if p.Type != "text" {
-			return Message{}, fmt.Errorf("content of type %q is not supported; text is", p.Type)
-		}
-		text += p.Text
-	}
-	return Message{m.Role, text}, nil
-}
-
-// prompts reads a string, a list of tokens, or a list of either.
-func prompts(raw json.RawMessage) ([]Prompt, error) {
-	var text string
-	var tokens []uint32
-	var many []json.RawMessage
-	switch {
-	case len(raw) == 0 || string(raw) == "null":
-		return nil, Invalid("prompt", "prompt is missing")
-	case json.Unmarshal(raw, &text) == nil:
-		return []Prompt{{Text: text}}, nil
-	case json.Unmarshal(raw, &tokens) == nil && len(tokens) > 0:
-		return []Prompt{{Tokens: tokens}}, nil
-	case json.Unmarshal(raw, &many) != nil || len(many) == 0:
-		return nil, Invalid("prompt", "prompt must be a string, a list of tokens, or a list of either, and not empty")
-	}
-	all := make([]Prompt, len(many))
-	for i, one := range many {
-		if json.Unmarshal(one, &all[i].Text) != nil && (json.Unmarshal(one, &all[i].Tokens) != nil || len(all[i].Tokens) == 0) {
-			return nil, Invalid("prompt", fmt.Sprintf("prompt[%d] must be a string or a list of tokens, and not empty", i))
-		}
-	}
-	return all, nil
-}
-
+// readShape reads how many choices there are and how they are sent.
 func (r *Request) readShape(b *body) error {
-	if b.N != nil {
-		r.N = *b.N
+	n, err := whole("n", b.N, 1, maxChoices, 1)
+	if err != nil {
+		return err
 	}
-	if r.N < 1 || r.N > maxChoices {
-		return Invalid("n", fmt.Sprintf("n is %d; it must be between 1 and %d", r.N, maxChoices))
-	}
-	if b.BestOf != nil && *b.BestOf != r.N {
-		return Invalid("best_of", "best_of is not supported")
+	r.N = int(n)
+	if b.BestOf != nil && *b.BestOf != n {
+		return Invalid("best_of", "best_of is not supported; n gives several choices")
 	}
 	if len(r.Prompts)*r.N > maxSequences {
 		return Invalid("prompt", fmt.Sprintf("%d prompts times n = %d is more than %d; send fewer at once", len(r.Prompts), r.N, maxSequences))
 	}
 	if b.StreamOptions != nil {
-		if !b.Stream {
+		if !r.Stream {
 			return Invalid("stream_options", "stream_options goes with stream: true")
 		}
 		r.IncludeUsage = b.StreamOptions.IncludeUsage
 	}
-	limit := b.MaxTokens
+	r.Echo = b.Echo && !r.Chat
+	return nil
+}
+
+// readMost reads how long the request may go on, and its class.
+func (r *Request) readMost(b *body) error {
+	name, limit := "max_tokens", b.MaxTokens
 	if b.MaxCompletionTokens != nil {
-		limit = b.MaxCompletionTokens
+		name, limit = "max_completion_tokens", b.MaxCompletionTokens
 	}
-	switch {
-	case limit != nil && (*limit < 1 || *limit > maxMaxTokens):
-		return Invalid("max_tokens", fmt.Sprintf("max_tokens is %d; it must be between 1 and %d", *limit, maxMaxTokens))
-	case limit != nil:
-		r.MaxTokens = uint32(*limit)
-	case !r.Chat:
-		r.MaxTokens = completionsMax
+	n, err := whole(name, limit, 1, maxTokens, 0)
+	if err != nil {
+		return err
 	}
+	r.MaxTokens = uint32(n)
 	if b.Timeout != nil {
-		if !(*b.Timeout > 0 && *b.Timeout <= maxTimeout.Seconds()) {
-			return Invalid("timeout", fmt.Sprintf("timeout is %v; it must be more than 0 and at most %v seconds", *b.Timeout, maxTimeout.Seconds()))
+		if err := r.setTimeout(*b.Timeout); err != nil {
+			return err
 		}
-		r.Timeout = time.Duration(*b.Timeout * float64(time.Second))
 	}
 	return r.SetPriority(b.Priority)
 }
 
-// SetPriority sets the class by its name; an empty one leaves it to the deployment.
+// SetTimeout sets the time that the request has, given in seconds; an empty text changes nothing.
+func (r *Request) SetTimeout(text string) error {
+	if text == "" {
+		return nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return Invalid("timeout", fmt.Sprintf("timeout %q is not a number of seconds", text))
+	}
+	return r.setTimeout(seconds)
+}
+
+func (r *Request) setTimeout(seconds float64) error {
+	if !(seconds > 0 && seconds <= maxTimeout.Seconds()) {
+		return Invalid("timeout", fmt.Sprintf("timeout is %v; it must be more than 0 and at most %v seconds", seconds, maxTimeout.Seconds()))
+	}
+	r.Timeout = time.Duration(seconds * float64(time.Second))
+	return nil
+}
+
+// SetPriority sets the class by its name; an empty one changes nothing.
 func (r *Request) SetPriority(name string) error {
 	if name == "" {
 		return nil
@@ -245,108 +157,13 @@ func (r *Request) SetPriority(name string) error {
 	return nil
 }
 
-func (r *Request) readSampling(b *body) error {
-	s := &messages.SamplingParams{Temperature: defaultSampling, IgnoreEos: b.IgnoreEOS}
-	r.Sampling = s
-	for _, f := range []struct {
-		name     string
-		value    *float64
-		min, max float64
-		to       *float32
-	}{
-		{"temperature", b.Temperature, 0, 2, &s.Temperature},
-		{"top_p", b.TopP, 0, 1, &s.TopP},
-		{"min_p", b.MinP, 0, 1, &s.MinP},
-		{"repetition_penalty", b.RepetitionPenalty, 0.01, 10, &s.RepetitionPenalty},
-		{"presence_penalty", b.PresencePenalty, -2, 2, &s.PresencePenalty},
-		{"frequency_penalty", b.FrequencyPenalty, -2, 2, &s.FrequencyPenalty},
-	} {
-		if f.value == nil {
-			continue
-		}
-		if !(*f.value >= f.min && *f.value <= f.max) {
-			return Invalid(f.name, fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max))
-		}
-		*f.to = float32(*f.value)
+// whole reads a whole number between two bounds; without one it returns none.
+func whole(name string, value *int64, least, most, none int64) (int64, error) {
+	if value == nil {
+		return none, nil
 	}
-	if b.TopP != nil && *b.TopP == 0 {
-		s.TopP = 1e-6 // the likeliest token alone
+	if *value < least || *value > most {
+		return 0, Invalid(name, fmt.Sprintf("%s is %d; it must be between %d and %d", name, *value, least, most))
 	}
-	if b.TopK != nil && *b.TopK != -1 { // vLLM: -1 is off
-		if *b.TopK < 0 || *b.TopK > maxMaxTokens {
-			return Invalid("top_k", fmt.Sprintf("top_k is %d; it must be 0 or more", *b.TopK))
-		}
-		s.TopK = uint32(*b.TopK)
-	}
-	if b.MinTokens != nil {
-		if *b.MinTokens < 0 || *b.MinTokens > maxMaxTokens || r.MaxTokens > 0 && *b.MinTokens > int64(r.MaxTokens) {
-			return Invalid("min_tokens", fmt.Sprintf("min_tokens is %d; it must be between 0 and max_tokens", *b.MinTokens))
-		}
-		s.MinTokens = uint32(*b.MinTokens)
-	}
-	if b.Seed != nil {
-		seed := uint64(*b.Seed)
-		r.Seed = &seed
-	}
-	return r.readBias(b.LogitBias)
-}
-
-func (r *Request) readBias(bias map[string]float64) error {
-	for key, v := range bias {
-		id, err := strconv.ParseUint(key, 10, 32)
-		if err != nil {
-			return Invalid("logit_bias", fmt.Sprintf("logit_bias: %q is no token id", key))
-		}
-		if !(v >= -100 && v <= 100) {
-			return Invalid("logit_bias", fmt.Sprintf("logit_bias of %s is %v; it must be between -100 and 100", key, v))
-		}
-		if r.Sampling.LogitBias == nil {
-			r.Sampling.LogitBias = make(map[uint32]float32)
-		}
-		r.Sampling.LogitBias[uint32(id)] = float32(v)
-	}
-	return nil
-}
-
-func (r *Request) readStop(b *body) error {
-	var one string
-	switch {
-	case len(b.Stop) == 0 || string(b.Stop) == "null":
-	case json.Unmarshal(b.Stop, &one) == nil:
-		r.Stop = []string{one}
-	case json.Unmarshal(b.Stop, &r.Stop) != nil:
-		return Invalid("stop", "stop must be a string or a list of strings")
-	}
-	if len(r.Stop) > maxStops || len(b.StopTokenIDs) > maxStops {
-		return Invalid("stop", fmt.Sprintf("more than %d stops", maxStops))
-	}
-	r.Sampling.StopTokenIds = b.StopTokenIDs
-	return nil
-}
-
-// readLogprobs: a number in completions; true or false, with top_logprobs beside it, in chats.
-func (r *Request) readLogprobs(b *body) error {
-	var n int64
-	var on bool
-	switch {
-	case len(b.Logprobs) == 0 || string(b.Logprobs) == "null":
-	case r.Chat && json.Unmarshal(b.Logprobs, &on) == nil:
-	case !r.Chat && json.Unmarshal(b.Logprobs, &n) == nil:
-		on = true
-	default:
-		return Invalid("logprobs", "logprobs must be a number in a completion, and true or false in a chat")
-	}
-	if b.TopLogprobs != nil {
-		if n = *b.TopLogprobs; !on && n != 0 {
-			return Invalid("top_logprobs", "top_logprobs goes with logprobs: true")
-		}
-	}
-	if n < 0 || n > maxTopLogprobs {
-		return Invalid("logprobs", fmt.Sprintf("%d log-probabilities a token; at most %d are given", n, maxTopLogprobs))
-	}
-	if r.Echo && on {
-		return Invalid("echo", "echo with logprobs is not supported: log-probabilities of the prompt are not computed")
-	}
-	r.Sampling.Logprobs, r.Sampling.TopLogprobs = on, uint32(n)
-	return nil
+	return *value, nil
 }

@@ -1,0 +1,47 @@
+package gateway
+
+import "sync"
+
+// Calls are the calls that are open, by id. It is safe for concurrent use.
+type Calls struct {
+	mu   sync.Mutex
+	open map[string]*Call
+}
+
+// NewCalls returns an empty table.
+func NewCalls() *Calls { return &Calls{open: make(map[string]*Call)} }
+
+func (c *Calls) add(call *Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[call.ID] = call
+}
+
+func (c *Calls) remove(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, id)
+}
+
+func (c *Calls) get(id string) *Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[id]
+}
+
+func (c *Calls) all() []*Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*Call, 0, len(c.open))
+	for _, call := range c.open {
+		all = append(all, call)
+	}
+	return all
+}
+
+// Open is how many calls are open.
+func (c *Calls) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}

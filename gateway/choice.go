@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"troupe/engine/tokenizer"
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// choice is one sequence, and what was made of its tokens.
+type choice struct {
+	index   int
+	call    *Call
+	prompt  []uint32
+	started bool // its call is open
+
+	follows   bool // it starts when the choice that leads it has tokens
+	followers []*choice
+
+	decoder  *tokenizer.Stream
+	stopper  *tokenizer.Stopper
+	lead     string    // of the first piece: the prompt, where it is echoed
+	begun    bool      // the first piece was taken
+	taken    int       // tokens that were turned into text
+	position int       // characters that they gave, the lead included
+	cached   int       // prompt tokens that were found in KV blocks
+	last     time.Time // when tokens came last
+}
+
+// piece is what is written at once for a choice.
+type piece struct {
+	index    int
+	text     string
+	tokens   []token // where log-probabilities were asked for
+	finish   string  // with the last one; else ""
+	first    bool
+	logprobs bool
+}
+
+// token is one of a piece's tokens.
+type token struct {
+	id       uint32
+	offset   int // in characters, in the choice's text
+	logprobs *messages.TokenLogprobs
+}
+
+func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request) *choice {
+	c := &choice{index: index, decoder: t.NewStream(true).Continue(), stopper: tokenizer.NewStopper(r.Stop)}
+	if r.IncludeStop {
+		c.stopper.Include()
+	}
+	return c
+}
+
+// echo makes the text begin with the prompt.
+func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer) {
+	if c.lead = p.Text; p.Tokens != nil {
+		c.lead = t.Decode(p.Tokens, true)
+	}
+	c.position = utf8.RuneCountInString(c.lead)
+}
+
+// take turns progress into a piece of text, cut before the stop string.
+func (c *choice) take(p progress) piece {
+	out := piece{index: c.index, text: c.lead, first: !c.begun, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
+	c.begun, c.lead, c.cached = true, "", int(p.cached)
+	for i, id := range p.tokens {
+		if i < len(p.logprobs) {
+			out.tokens = append(out.tokens, token{id: id, offset: c.position, logprobs: p.logprobs[i]})
+		}
+		decoded := c.decoder.Push(id)
+		c.position += utf8.RuneCountInString(decoded)
+		c.taken++
+		text, stopped := c.stopper.Push(decoded)
+		out.text += text
+		if stopped {
+			out.finish = finishStop
+			return out
+		}
+	}
+	if p.ended() {
+		text, stopped := c.stopper.Push(c.decoder.Flush())
+		out.text += text + c.stopper.Flush()
+		out.finish = finishOf(p.finish, stopped)
+	}
+	return out
+}
+
+// empty reports whether a piece says nothing.
+func (p piece) empty() bool { return p.text == "" && p.finish == "" && len(p.tokens) == 0 && !p.first }
+
+const (
+	finishStop   = "stop"
+	finishLength = "length"
+)
+
+func finishOf(reason messages.FinishReason, stopped bool) string {
+	if stopped || reason == messages.FinishReason_FINISH_REASON_STOP {
+		return finishStop
+	}
+	return finishLength
+}

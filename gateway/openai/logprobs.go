@@ -1,0 +1,81 @@
+package openai
+
+import (
+	"slices"
+	"strconv"
+)
+
+// TokenLogprob is a token's log-probability, with the likeliest at its place.
+type TokenLogprob struct {
+	Token   string
+	Bytes   []byte
+	Logprob float32
+	Top     []TokenLogprob
+	Offset  int // in characters, in the text of the choice
+}
+
+// leastLogprob stands for the log-probability of what is impossible: JSON has no infinity.
+const leastLogprob = -9999
+
+func appendLogprob(b []byte, logprob float32) []byte {
+	if !(logprob > leastLogprob) {
+		logprob = leastLogprob
+	}
+	return strconv.AppendFloat(b, float64(logprob), 'g', -1, 32)
+}
+
+// list appends a JSON list.
+func list[T any](b []byte, all []T, item func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, one := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = item(b, one)
+	}
+	return append(b, ']')
+}
+
+// chatLogprobs appends the log-probabilities of a chat: an object a token.
+func chatLogprobs(b []byte, tokens []TokenLogprob) []byte {
+	b = list(append(b, `{"content":`...), tokens, func(b []byte, t TokenLogprob) []byte {
+		b = list(append(t.append(b), `,"top_logprobs":`...), t.Top, func(b []byte, t TokenLogprob) []byte {
+			return append(t.append(b), '}')
+		})
+		return append(b, '}')
+	})
+	return append(b, `,"refusal":null}`...)
+}
+
+// append appends a token's object without its end.
+func (t TokenLogprob) append(b []byte) []byte {
+	b = AppendString(append(b, `{"token":`...), t.Token)
+	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
+	return list(append(b, `,"bytes":`...), t.Bytes, func(b []byte, c byte) []byte { return strconv.AppendUint(b, uint64(c), 10) })
+}
+
+// completionLogprobs appends the log-probabilities of a completion: a list for each property.
+func completionLogprobs(b []byte, tokens []TokenLogprob) []byte {
+	b = list(append(b, `{"tokens":`...), tokens, func(b []byte, t TokenLogprob) []byte { return AppendString(b, t.Token) })
+	b = list(append(b, `,"token_logprobs":`...), tokens, func(b []byte, t TokenLogprob) []byte { return appendLogprob(b, t.Logprob) })
+	b = list(append(b, `,"top_logprobs":`...), tokens, func(b []byte, t TokenLogprob) []byte { return t.appendTop(b) })
+	b = list(append(b, `,"text_offset":`...), tokens, func(b []byte, t TokenLogprob) []byte { return strconv.AppendInt(b, int64(t.Offset), 10) })
+	return append(b, '}')
+}
+
+// appendTop appends the likeliest tokens, and the one that was chosen, as text -> log-probability. Of tokens with the same text the
+// likeliest counts.
+func (t TokenLogprob) appendTop(b []byte) []byte {
+	b = append(b, '{')
+	all := append(slices.Clip(t.Top), t)
+	for i, alt := range all {
+		if slices.ContainsFunc(all[:i], func(before TokenLogprob) bool { return before.Token == alt.Token }) {
+			continue
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLogprob(append(AppendString(b, alt.Token), ':'), alt.Logprob)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// answer answers with a value as JSON.
+func (g *Gateway) answer(w http.ResponseWriter, a asked, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		e := openai.Refusal(messages.Reason_REASON_INTERNAL, err.Error())
+		status, body = e.Status, e.JSON()
+	}
+	g.write(w, a, status, body)
+}
+
+func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte) {
+	g.metrics.answered(a, status)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client may have left
+}
+
+// modelObject is a model as /v1/models shows it; the last two fields are vLLM's.
+type modelObject struct {
+	ID            string `json:"id"`
+	Object        string `json:"object"`
+	Created       int64  `json:"created"`
+	OwnedBy       string `json:"owned_by"`
+	Root          string `json:"root"`
+	ContextTokens int    `json:"max_model_len,omitempty"`
+}
+
+func (g *Gateway) describe(d *messages.DeploymentStatus) modelObject {
+	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetPath()}
+	if m, err := g.models.of(d); err == nil {
+		o.Created, o.ContextTokens = m.created.Unix(), m.context
+	}
+	return o
+}
+
+func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
+	a := asked{endpoint: "models"}
+	all, err := g.cfg.Directory.Deployments(r.Context())
+	if err != nil {
+		g.fail(w, a, asError(err))
+		return
+	}
+	list := make([]modelObject, len(all))
+	for i, d := range all {
+		list[i] = g.describe(d)
+	}
+	g.answer(w, a, http.StatusOK, map[string]any{"object": "list", "data": list})
+}
+
+func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
+	a := asked{endpoint: "models"}
+	d, err := g.cfg.Directory.Deployment(r.Context(), r.PathValue("model"))
+	if err != nil {
+		g.fail(w, a, asError(err))
+		return
+	}
+	a.model = d.GetSpec().GetName()
+	g.answer(w, a, http.StatusOK, g.describe(d))
+}
+
+// ready answers 200 when every deployment has a replica that serves.
+func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
+	a := asked{endpoint: "ready"}
+	all, err := g.cfg.Directory.Deployments(r.Context())
+	if err != nil {
+		g.fail(w, a, asError(err))
+		return
+	}
+	waiting := map[string]string{}
+	for _, d := range all {
+		if s := d.GetState(); s != messages.DeploymentState_DEPLOYMENT_STATE_READY && s != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED {
+			waiting[d.GetSpec().GetName()] = d.GetDetail()
+		}
+	}
+	status := http.StatusOK
+	if len(waiting) > 0 {
+		status = http.StatusServiceUnavailable
+	}
+	g.answer(w, a, status, map[string]any{"ready": len(waiting) == 0, "waiting": waiting})
+}
