@@ -43,7 +43,11 @@ const (
 	Reason_REASON_CANCELLED        Reason = 12 // the client left
 	Reason_REASON_TOO_LONG         Reason = 13 // longer than the context, or than the KV memory there is
 	Reason_REASON_INTERNAL         Reason = 14
-	Reason_REASON_UNSUPPORTED      Reason = 15
+	Reason_REASON_UNSUPPORTED      Reason = 15 // this node does not know the message, or the feature
+	Reason_REASON_STALE_TERM       Reason = 16 // a newer reign has spoken already
+	Reason_REASON_NODE_LOST        Reason = 17 // the node it was sent to has left the cluster
+	Reason_REASON_UNAUTHENTICATED  Reason = 18 // no API key, or an unknown one
+	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
 )
 
 // Enum value maps for Reason.
@@ -65,6 +69,10 @@ var (
 		13: "REASON_TOO_LONG",
 		14: "REASON_INTERNAL",
 		15: "REASON_UNSUPPORTED",
+		16: "REASON_STALE_TERM",
+		17: "REASON_NODE_LOST",
+		18: "REASON_UNAUTHENTICATED",
+		19: "REASON_FORBIDDEN",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -83,6 +91,10 @@ var (
 		"REASON_TOO_LONG":         13,
 		"REASON_INTERNAL":         14,
 		"REASON_UNSUPPORTED":      15,
+		"REASON_STALE_TERM":       16,
+		"REASON_NODE_LOST":        17,
+		"REASON_UNAUTHENTICATED":  18,
+		"REASON_FORBIDDEN":        19,
 	}
 )
 
@@ -291,7 +303,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"retryAfter\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\xfa\x02\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xd9\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -309,7 +321,11 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x10REASON_CANCELLED\x10\f\x12\x13\n" +
 	"\x0fREASON_TOO_LONG\x10\r\x12\x13\n" +
 	"\x0fREASON_INTERNAL\x10\x0e\x12\x16\n" +
-	"\x12REASON_UNSUPPORTED\x10\x0f*\x86\x01\n" +
+	"\x12REASON_UNSUPPORTED\x10\x0f\x12\x15\n" +
+	"\x11REASON_STALE_TERM\x10\x10\x12\x14\n" +
+	"\x10REASON_NODE_LOST\x10\x11\x12\x1a\n" +
+	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
+	"\x10REASON_FORBIDDEN\x10\x13*\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +

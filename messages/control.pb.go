@@ -705,17 +705,718 @@ func (x *RestartReplicaResponse) GetName() string {
 	return ""
 }
 
-// troupe.v1.tree
+// troupe.v1.models.scale: how many replicas, from now on.
+type ScaleModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Replicas      uint32                 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleModelRequest) Reset() {
+	*x = ScaleModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleModelRequest) ProtoMessage() {}
+
+func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
+func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ScaleModelRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ScaleModelRequest) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+type ScaleModelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleModelResponse) Reset() {
+	*x = ScaleModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleModelResponse) ProtoMessage() {}
+
+func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
+func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
+func (x *ScaleModelResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// troupe.v1.replicas.migrate: moves running sequences to another replica of the model; no stream notices but for a
+// short pause.
+type MigrateReplicaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`                               // the replica
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`                                   // empty: the least loaded other one
+	RequestIds    []string               `protobuf:"bytes,3,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"` // empty: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrateReplicaRequest) Reset() {
+	*x = MigrateReplicaRequest{}
+	mi := &file_messages_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrateReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrateReplicaRequest) ProtoMessage() {}
+
+func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
+func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *MigrateReplicaRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *MigrateReplicaRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *MigrateReplicaRequest) GetRequestIds() []string {
+	if x != nil {
+		return x.RequestIds
+	}
+	return nil
+}
+
+type MigrateReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequences     []*SequenceMigration   `protobuf:"bytes,1,rep,name=sequences,proto3" json:"sequences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrateReplicaResponse) Reset() {
+	*x = MigrateReplicaResponse{}
+	mi := &file_messages_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrateReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrateReplicaResponse) ProtoMessage() {}
+
+func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
+func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
+	if x != nil {
+		return x.Sequences
+	}
+	return nil
+}
+
+// troupe.v1.nodes.list
+type ListNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesRequest) Reset() {
+	*x = ListNodesRequest{}
+	mi := &file_messages_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesRequest) ProtoMessage() {}
+
+func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
+func (*ListNodesRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{18}
+}
+
+type ListNodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesResponse) Reset() {
+	*x = ListNodesResponse{}
+	mi := &file_messages_control_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesResponse) ProtoMessage() {}
+
+func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
+func (*ListNodesResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListNodesResponse) GetNodes() []*NodeStatus {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// troupe.v1.nodes.drain: replicas move elsewhere, then the node can be stopped. It stays drained until nodes.undrain.
+type DrainNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeRequest) Reset() {
+	*x = DrainNodeRequest{}
+	mi := &file_messages_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeRequest) ProtoMessage() {}
+
+func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DrainNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type DrainNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *NodeStatus            `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeResponse) Reset() {
+	*x = DrainNodeResponse{}
+	mi := &file_messages_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeResponse) ProtoMessage() {}
+
+func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DrainNodeResponse) GetNode() *NodeStatus {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+// troupe.v1.nodes.undrain
+type UndrainNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainNodeRequest) Reset() {
+	*x = UndrainNodeRequest{}
+	mi := &file_messages_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainNodeRequest) ProtoMessage() {}
+
+func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *UndrainNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type UndrainNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *NodeStatus            `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainNodeResponse) Reset() {
+	*x = UndrainNodeResponse{}
+	mi := &file_messages_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainNodeResponse) ProtoMessage() {}
+
+func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *UndrainNodeResponse) GetNode() *NodeStatus {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+// NodeStatus (report) is one member and what runs there.
+type NodeStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Member        *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Draining      bool                   `protobuf:"varint,2,opt,name=draining,proto3" json:"draining,omitempty"` // by the operator's word
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`      // "drained: safe to stop", or what still keeps it
+	Gpus          []*GpuStatus           `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Replicas      uint32                 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Sessions      uint32                 `protobuf:"varint,6,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls at its gateway
+	Running       uint32                 `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`   // sequences
+	Waiting       uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	TokensIn      uint64                 `protobuf:"varint,9,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // since it started
+	TokensOut     uint64                 `protobuf:"varint,10,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
+	TokensCached  uint64                 `protobuf:"varint,11,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"`
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why it could not be asked; empty where it answered
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeStatus) Reset() {
+	*x = NodeStatus{}
+	mi := &file_messages_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStatus) ProtoMessage() {}
+
+func (x *NodeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
+func (*NodeStatus) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *NodeStatus) GetMember() *Member {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *NodeStatus) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetGpus() []*GpuStatus {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetSessions() uint32 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetRunning() uint32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetTokensIn() uint64 {
+	if x != nil {
+		return x.TokensIn
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetTokensOut() uint64 {
+	if x != nil {
+		return x.TokensOut
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetTokensCached() uint64 {
+	if x != nil {
+		return x.TokensCached
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetUnreachable() string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return ""
+}
+
+// troupe.v1.explain.<request_id>: why a request went where it went. The newest decision is last.
+type ExplainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // may also be the last part of the subject
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_messages_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ExplainRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ExplainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Decisions     []*RouteDecision       `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainResponse) Reset() {
+	*x = ExplainResponse{}
+	mi := &file_messages_control_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainResponse) ProtoMessage() {}
+
+func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
+func (*ExplainResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExplainResponse) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetDecisions() []*RouteDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+// troupe.v1.tree: of all nodes, one root for each.
 type TreeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        string                 `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"` // "json" (default), "text", "dot"
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // only this one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +1428,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,12 +1441,19 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{14}
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TreeRequest) GetFormat() string {
 	if x != nil {
 		return x.Format
+	}
+	return ""
+}
+
+func (x *TreeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
 	}
 	return ""
 }
@@ -760,7 +1468,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1480,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1493,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{15}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -822,7 +1530,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1542,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1555,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{16}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ActorNode) GetName() string {
@@ -938,7 +1646,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1658,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1671,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{17}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -1001,7 +1709,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1721,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1734,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{18}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Event) GetKind() string {
@@ -1075,7 +1783,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1795,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1808,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{19}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -1121,7 +1829,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x16messages/replica.proto\"p\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\"p\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -1154,9 +1862,59 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x15RestartReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\",\n" +
 	"\x16RestartReplicaResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"%\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"C\n" +
+	"\x11ScaleModelRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\breplicas\x18\x02 \x01(\rR\breplicas\"k\n" +
+	"\x12ScaleModelResponse\x129\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
+	"deployment\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\\\n" +
+	"\x15MigrateReplicaRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
+	"\vrequest_ids\x18\x03 \x03(\tR\n" +
+	"requestIds\"T\n" +
+	"\x16MigrateReplicaResponse\x12:\n" +
+	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\x12\n" +
+	"\x10ListNodesRequest\"@\n" +
+	"\x11ListNodesResponse\x12+\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\"&\n" +
+	"\x10DrainNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\">\n" +
+	"\x11DrainNodeResponse\x12)\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"(\n" +
+	"\x12UndrainNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"@\n" +
+	"\x13UndrainNodeResponse\x12)\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\x84\x03\n" +
+	"\n" +
+	"NodeStatus\x12)\n" +
+	"\x06member\x18\x01 \x01(\v2\x11.troupe.v1.MemberR\x06member\x12\x1a\n" +
+	"\bdraining\x18\x02 \x01(\bR\bdraining\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12(\n" +
+	"\x04gpus\x18\x04 \x03(\v2\x14.troupe.v1.GpuStatusR\x04gpus\x12\x1a\n" +
+	"\breplicas\x18\x05 \x01(\rR\breplicas\x12\x1a\n" +
+	"\bsessions\x18\x06 \x01(\rR\bsessions\x12\x18\n" +
+	"\arunning\x18\a \x01(\rR\arunning\x12\x18\n" +
+	"\awaiting\x18\b \x01(\rR\awaiting\x12\x1b\n" +
+	"\ttokens_in\x18\t \x01(\x04R\btokensIn\x12\x1d\n" +
+	"\n" +
+	"tokens_out\x18\n" +
+	" \x01(\x04R\ttokensOut\x12#\n" +
+	"\rtokens_cached\x18\v \x01(\x04R\ftokensCached\x12 \n" +
+	"\vunreachable\x18\f \x01(\tR\vunreachable\"/\n" +
+	"\x0eExplainRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"h\n" +
+	"\x0fExplainResponse\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x126\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x18.troupe.v1.RouteDecisionR\tdecisions\"9\n" +
 	"\vTreeRequest\x12\x16\n" +
-	"\x06format\x18\x01 \x01(\tR\x06format\"N\n" +
+	"\x06format\x18\x01 \x01(\tR\x06format\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x93\x03\n" +
@@ -1208,7 +1966,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),     // 1: troupe.v1.DeployModelRequest
@@ -1225,39 +1983,63 @@ var file_messages_control_proto_goTypes = []any{
 	(*ListReplicasResponse)(nil),   // 12: troupe.v1.ListReplicasResponse
 	(*RestartReplicaRequest)(nil),  // 13: troupe.v1.RestartReplicaRequest
 	(*RestartReplicaResponse)(nil), // 14: troupe.v1.RestartReplicaResponse
-	(*TreeRequest)(nil),            // 15: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),           // 16: troupe.v1.TreeResponse
-	(*ActorNode)(nil),              // 17: troupe.v1.ActorNode
-	(*ActorFailure)(nil),           // 18: troupe.v1.ActorFailure
-	(*Event)(nil),                  // 19: troupe.v1.Event
-	(*ErrorResponse)(nil),          // 20: troupe.v1.ErrorResponse
-	(*DeploymentSpec)(nil),         // 21: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),       // 22: troupe.v1.DeploymentStatus
-	(*GpuStatus)(nil),              // 23: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),          // 24: troupe.v1.ReplicaStatus
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
-	(Reason)(0),                    // 26: troupe.v1.Reason
+	(*ScaleModelRequest)(nil),      // 15: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),     // 16: troupe.v1.ScaleModelResponse
+	(*MigrateReplicaRequest)(nil),  // 17: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil), // 18: troupe.v1.MigrateReplicaResponse
+	(*ListNodesRequest)(nil),       // 19: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),      // 20: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),       // 21: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),      // 22: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),     // 23: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),    // 24: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),             // 25: troupe.v1.NodeStatus
+	(*ExplainRequest)(nil),         // 26: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 27: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),            // 28: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),           // 29: troupe.v1.TreeResponse
+	(*ActorNode)(nil),              // 30: troupe.v1.ActorNode
+	(*ActorFailure)(nil),           // 31: troupe.v1.ActorFailure
+	(*Event)(nil),                  // 32: troupe.v1.Event
+	(*ErrorResponse)(nil),          // 33: troupe.v1.ErrorResponse
+	(*DeploymentSpec)(nil),         // 34: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),       // 35: troupe.v1.DeploymentStatus
+	(*GpuStatus)(nil),              // 36: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),          // 37: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),      // 38: troupe.v1.SequenceMigration
+	(*Member)(nil),                 // 39: troupe.v1.Member
+	(*RouteDecision)(nil),          // 40: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
+	(Reason)(0),                    // 42: troupe.v1.Reason
 }
 var file_messages_control_proto_depIdxs = []int32{
-	21, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	21, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	22, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	22, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	23, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	24, // 5: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	17, // 6: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 7: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	18, // 8: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	25, // 9: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	17, // 10: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	25, // 11: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	25, // 12: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	26, // 13: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	34, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	34, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	35, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	35, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	36, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	37, // 5: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	34, // 6: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	38, // 7: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	25, // 8: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	25, // 9: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	25, // 10: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	39, // 11: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	36, // 12: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	40, // 13: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	30, // 14: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 15: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	31, // 16: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	41, // 17: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	30, // 18: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	41, // 19: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	41, // 20: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	42, // 21: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -1268,14 +2050,17 @@ func file_messages_control_proto_init() {
 	file_messages_common_proto_init()
 	file_messages_deployment_proto_init()
 	file_messages_gpu_proto_init()
+	file_messages_member_proto_init()
+	file_messages_migration_proto_init()
 	file_messages_replica_proto_init()
+	file_messages_route_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -93,6 +93,8 @@ type DeploymentSpec struct {
 	StepTokens    uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`        // token budget of a step; default 512
 	BlockTokens   uint32                 `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`     // default 16
 	KvBlocks      uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`              // 0: by the memory there is
+	MinReplicas   uint32                 `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3" json:"min_replicas,omitempty"`    // the planner keeps `replicas` between them; default: both as `replicas`
+	MaxReplicas   uint32                 `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,6 +188,20 @@ func (x *DeploymentSpec) GetBlockTokens() uint32 {
 func (x *DeploymentSpec) GetKvBlocks() uint32 {
 	if x != nil {
 		return x.KvBlocks
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetMinReplicas() uint32 {
+	if x != nil {
+		return x.MinReplicas
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetMaxReplicas() uint32 {
+	if x != nil {
+		return x.MaxReplicas
 	}
 	return 0
 }
@@ -357,6 +373,8 @@ type DeploymentStatus struct {
 	State         DeploymentState        `protobuf:"varint,3,opt,name=state,proto3,enum=troupe.v1.DeploymentState" json:"state,omitempty"`
 	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // why it is not ready, in words
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`  // the member where the deployment's actor lives
+	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"` // its reign
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +442,20 @@ func (x *DeploymentStatus) GetReplicas() []*ReplicaStatus {
 		return x.Replicas
 	}
 	return nil
+}
+
+func (x *DeploymentStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DeploymentStatus) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 // ListDeployments (query, to the deployments group).
@@ -565,7 +597,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xb1\x02\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xf7\x02\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1a\n" +
@@ -577,7 +609,10 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\vstep_tokens\x18\a \x01(\rR\n" +
 	"stepTokens\x12!\n" +
 	"\fblock_tokens\x18\b \x01(\rR\vblockTokens\x12\x1b\n" +
-	"\tkv_blocks\x18\t \x01(\rR\bkvBlocks\"{\n" +
+	"\tkv_blocks\x18\t \x01(\rR\bkvBlocks\x12!\n" +
+	"\fmin_replicas\x18\n" +
+	" \x01(\rR\vminReplicas\x12!\n" +
+	"\fmax_replicas\x18\v \x01(\rR\vmaxReplicas\"{\n" +
 	"\x0fApplyDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
@@ -589,13 +624,15 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\".\n" +
 	"\rGetDeployment\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdd\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x85\x02\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x1a.troupe.v1.DeploymentStateR\x05state\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x124\n" +
-	"\breplicas\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\"0\n" +
+	"\breplicas\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12\x12\n" +
+	"\x04node\x18\x06 \x01(\tR\x04node\x12\x12\n" +
+	"\x04term\x18\a \x01(\x04R\x04term\"0\n" +
 	"\x0fListDeployments\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +

@@ -713,6 +713,7 @@ type GpuStatus struct {
 	MemoryBytes   uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	FreeBytes     uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, in whole pages
 	Leases        []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
+	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"` // the member that owns it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,6 +802,13 @@ func (x *GpuStatus) GetLeases() []*GpuLease {
 		return x.Leases
 	}
 	return nil
+}
+
+func (x *GpuStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 type GpuLease struct {
@@ -924,7 +932,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x85\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x99\x02\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -934,7 +942,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\x06 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x04R\tfreeBytes\x12+\n" +
-	"\x06leases\x18\b \x03(\v2\x13.troupe.v1.GpuLeaseR\x06leases\"`\n" +
+	"\x06leases\x18\b \x03(\v2\x13.troupe.v1.GpuLeaseR\x06leases\x12\x12\n" +
+	"\x04node\x18\t \x01(\tR\x04node\"`\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +

@@ -90,6 +90,7 @@ type ReplicaSpec struct {
 	MaxSequences  uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
 	MaxWaiting    uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`       // queued beyond that
 	StepTokens    uint32                 `protobuf:"varint,9,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
+	Node          string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                     // name of the member that it is placed on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,12 +188,20 @@ func (x *ReplicaSpec) GetStepTokens() uint32 {
 	return 0
 }
 
+func (x *ReplicaSpec) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 // StartReplica (command, to the replicas group). A replica of that name that runs already is the answer.
 type StartReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Replica       *ReplicaSpec           `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
 	Deployment    *ActorRef              `protobuf:"bytes,3,opt,name=deployment,proto3" json:"deployment,omitempty"` // told of everything that happens to it
+	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`            // of the deployment's reign; an older one than was seen is refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +255,13 @@ func (x *StartReplica) GetDeployment() *ActorRef {
 		return x.Deployment
 	}
 	return nil
+}
+
+func (x *StartReplica) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 type StartReplicaResult struct {
@@ -398,11 +414,14 @@ func (x *ReplicaStarted) GetSpec() *ReplicaSpec {
 	return nil
 }
 
-// StopReplica (command, to the replicas group): answered when it is gone. Its memory stays leased.
+// StopReplica (command, to the replicas group): answered when it is gone and its memory is free.
 type StopReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	Gpu           string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // where its lease is, also where the replica itself is gone already
+	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -449,6 +468,27 @@ func (x *StopReplica) GetReplica() string {
 		return x.Replica
 	}
 	return ""
+}
+
+func (x *StopReplica) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *StopReplica) GetGpu() string {
+	if x != nil {
+		return x.Gpu
+	}
+	return ""
+}
+
+func (x *StopReplica) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 type StopReplicaResult struct {
@@ -733,7 +773,9 @@ func (*RestartReplicaResult_Refused) isRestartReplicaResult_Outcome() {}
 type ListReplicas struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`           // empty: of all
+	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`            // of the deployment that asks; announces its reign
+	Deployment    *ActorRef              `protobuf:"bytes,4,opt,name=deployment,proto3" json:"deployment,omitempty"` // the replicas' new one; unset: it stays as it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -782,9 +824,25 @@ func (x *ListReplicas) GetModel() string {
 	return ""
 }
 
+func (x *ListReplicas) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *ListReplicas) GetDeployment() *ActorRef {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
 type ListReplicasResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replicas      []*ReplicaStarted      `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // of a stale term
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,6 +880,20 @@ func (*ListReplicasResult) Descriptor() ([]byte, []int) {
 func (x *ListReplicasResult) GetReplicas() []*ReplicaStarted {
 	if x != nil {
 		return x.Replicas
+	}
+	return nil
+}
+
+func (x *ListReplicasResult) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ListReplicasResult) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
 	}
 	return nil
 }
@@ -883,6 +955,7 @@ func (x *ReplicaChanged) GetFailure() *Refused {
 type DrainReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,6 +995,13 @@ func (x *DrainReplica) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *DrainReplica) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 // ReplicaDrained (event).
@@ -1035,6 +1115,10 @@ type ReplicaStatus struct {
 	Preemptions    uint64                 `protobuf:"varint,16,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
 	Loads          uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were really read; 1 however often it restarted
 	Load           *SwitchMetrics         `protobuf:"bytes,18,opt,name=load,proto3" json:"load,omitempty"`
+	Node           string                 `protobuf:"bytes,19,opt,name=node,proto3" json:"node,omitempty"`
+	BlockTokens    uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	MigratedIn     uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
+	MigratedOut    uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1193,6 +1277,34 @@ func (x *ReplicaStatus) GetLoad() *SwitchMetrics {
 		return x.Load
 	}
 	return nil
+}
+
+func (x *ReplicaStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ReplicaStatus) GetBlockTokens() uint32 {
+	if x != nil {
+		return x.BlockTokens
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetMigratedIn() uint64 {
+	if x != nil {
+		return x.MigratedIn
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetMigratedOut() uint64 {
+	if x != nil {
+		return x.MigratedOut
+	}
+	return 0
 }
 
 // EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
@@ -1592,7 +1704,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x84\x02\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x98\x02\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1604,14 +1716,17 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\vmax_waiting\x18\b \x01(\rR\n" +
 	"maxWaiting\x12\x1f\n" +
 	"\vstep_tokens\x18\t \x01(\rR\n" +
-	"stepTokens\"\x94\x01\n" +
+	"stepTokens\x12\x12\n" +
+	"\x04node\x18\n" +
+	" \x01(\tR\x04node\"\xa8\x01\n" +
 	"\fStartReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
 	"\areplica\x18\x02 \x01(\v2\x16.troupe.v1.ReplicaSpecR\areplica\x123\n" +
 	"\n" +
 	"deployment\x18\x03 \x01(\v2\x13.troupe.v1.ActorRefR\n" +
-	"deployment\"\xa5\x01\n" +
+	"deployment\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\"\xa5\x01\n" +
 	"\x12StartReplicaResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -1621,11 +1736,14 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0eReplicaStarted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12*\n" +
-	"\x04spec\x18\x03 \x01(\v2\x16.troupe.v1.ReplicaSpecR\x04spec\"F\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.troupe.v1.ReplicaSpecR\x04spec\"\x82\x01\n" +
 	"\vStopReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
-	"\areplica\x18\x02 \x01(\tR\areplica\"\xa4\x01\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x10\n" +
+	"\x03gpu\x18\x04 \x01(\tR\x03gpu\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\"\xa4\x01\n" +
 	"\x11StopReplicaResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -1643,25 +1761,32 @@ const file_messages_replica_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
 	"\astarted\x18\x02 \x01(\v2\x19.troupe.v1.ReplicaStartedH\x00R\astarted\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"C\n" +
+	"\aoutcome\"\x8c\x01\n" +
 	"\fListReplicas\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\"K\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\x123\n" +
+	"\n" +
+	"deployment\x18\x04 \x01(\v2\x13.troupe.v1.ActorRefR\n" +
+	"deployment\"\x8d\x01\n" +
 	"\x12ListReplicasResult\x125\n" +
-	"\breplicas\x18\x01 \x03(\v2\x19.troupe.v1.ReplicaStartedR\breplicas\"p\n" +
+	"\breplicas\x18\x01 \x03(\v2\x19.troupe.v1.ReplicaStartedR\breplicas\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12,\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"p\n" +
 	"\x0eReplicaChanged\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12,\n" +
-	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\"-\n" +
+	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\"A\n" +
 	"\fDrainReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"*\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"*\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\"+\n" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xc5\x04\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xc0\x05\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1682,7 +1807,12 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\rtokens_cached\x18\x0f \x01(\x04R\ftokensCached\x12 \n" +
 	"\vpreemptions\x18\x10 \x01(\x04R\vpreemptions\x12\x14\n" +
 	"\x05loads\x18\x11 \x01(\x04R\x05loads\x12,\n" +
-	"\x04load\x18\x12 \x01(\v2\x18.troupe.v1.SwitchMetricsR\x04load\"/\n" +
+	"\x04load\x18\x12 \x01(\v2\x18.troupe.v1.SwitchMetricsR\x04load\x12\x12\n" +
+	"\x04node\x18\x13 \x01(\tR\x04node\x12!\n" +
+	"\fblock_tokens\x18\x14 \x01(\rR\vblockTokens\x12\x1f\n" +
+	"\vmigrated_in\x18\x15 \x01(\x04R\n" +
+	"migratedIn\x12!\n" +
+	"\fmigrated_out\x18\x16 \x01(\x04R\vmigratedOut\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +
@@ -1770,23 +1900,25 @@ var file_messages_replica_proto_depIdxs = []int32{
 	24, // 7: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 8: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
 	24, // 9: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	4,  // 10: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	16, // 11: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	24, // 12: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	0,  // 13: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	23, // 14: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	25, // 15: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	19, // 16: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	26, // 17: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	21, // 18: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	24, // 19: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 20: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	27, // 21: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	23, // 10: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	4,  // 11: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
+	24, // 12: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	16, // 13: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	24, // 14: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	0,  // 15: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	23, // 16: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	25, // 17: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	19, // 18: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	26, // 19: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	21, // 20: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	24, // 21: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 22: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	27, // 23: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -415,11 +415,14 @@ func (x *CloseSession) GetRequestId() string {
 	return ""
 }
 
-// RouteSequence (query, to a deployment): which replica should serve this?
+// RouteSequence (query, to the node's router): which replica should serve this?
 type RouteSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Avoid         []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that just failed it
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	Adapter       string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"` // with the output so far: what prefixes are compared with
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -464,6 +467,27 @@ func (x *RouteSequence) GetRequestId() string {
 func (x *RouteSequence) GetAvoid() []string {
 	if x != nil {
 		return x.Avoid
+	}
+	return nil
+}
+
+func (x *RouteSequence) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RouteSequence) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
+}
+
+func (x *RouteSequence) GetPrompt() []uint32 {
+	if x != nil {
+		return x.Prompt
 	}
 	return nil
 }
@@ -564,6 +588,7 @@ type SequenceRouted struct {
 	Actor         *ActorRef              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -622,6 +647,13 @@ func (x *SequenceRouted) GetIncarnation() uint64 {
 func (x *SequenceRouted) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *SequenceRouted) GetNode() string {
+	if x != nil {
+		return x.Node
 	}
 	return ""
 }
@@ -1289,22 +1321,26 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"D\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x8c\x01\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
-	"\x05avoid\x18\x02 \x03(\tR\x05avoid\"\xa4\x01\n" +
+	"\x05avoid\x18\x02 \x03(\tR\x05avoid\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x18\n" +
+	"\aadapter\x18\x04 \x01(\tR\aadapter\x12\x16\n" +
+	"\x06prompt\x18\x05 \x03(\rR\x06prompt\"\xa4\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
 	"\x06routed\x18\x02 \x01(\v2\x19.troupe.v1.SequenceRoutedH\x00R\x06routed\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x89\x01\n" +
+	"\aoutcome\"\x9d\x01\n" +
 	"\x0eSequenceRouted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"|\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"|\n" +
 	"\x0eSubmitSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
