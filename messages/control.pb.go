@@ -1525,6 +1525,7 @@ type ActorNode struct {
 	Started       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started,proto3" json:"started,omitempty"`
 	Children      []*ActorNode           `protobuf:"bytes,11,rep,name=children,proto3" json:"children,omitempty"`
 	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // of the root of a node that could not be asked: why
+	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // children that are left out: sessions that run well
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1643,9 +1644,17 @@ func (x *ActorNode) GetUnreachable() string {
 	return ""
 }
 
+func (x *ActorNode) GetFolded() uint32 {
+	if x != nil {
+		return x.Folded
+	}
+	return 0
+}
+
 // troupe.v1.node.<name>.tree, asked by the node that answers troupe.v1.tree.
 type NodeTreeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // also the sessions that run well, however many
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1678,6 +1687,13 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
 	return file_messages_control_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *NodeTreeRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
 }
 
 type NodeTreeResponse struct {
@@ -2087,7 +2103,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xb5\x03\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xcd\x03\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2101,8 +2117,10 @@ const file_messages_control_proto_rawDesc = "" +
 	"\astarted\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
 	"\bchildren\x18\v \x03(\v2\x14.troupe.v1.ActorNodeR\bchildren\x12 \n" +
-	"\vunreachable\x18\f \x01(\tR\vunreachable\"\x11\n" +
-	"\x0fNodeTreeRequest\"<\n" +
+	"\vunreachable\x18\f \x01(\tR\vunreachable\x12\x16\n" +
+	"\x06folded\x18\r \x01(\rR\x06folded\"'\n" +
+	"\x0fNodeTreeRequest\x12\x14\n" +
+	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
 	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
