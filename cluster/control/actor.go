@@ -32,7 +32,7 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	return actor.PropsFromProducer(func() actor.Actor { 
+	return actor.PropsFromProducer(func() actor.Actor {
 		return &control{Config: cfg, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
 	})
 }

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -51,7 +49,12 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 			Fail(r, reasonOf(err), err.Error())
 			return
 		}
-		respond(r, res)
+		body, err := Encode(res)
+		if err != nil {
+			Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
+			return
+		}
+		_ = r.Respond(body) // the asker may be gone; of an answer that is too long it is told
 	})}
 }
 
@@ -64,19 +67,6 @@ func read(r micro.Request, into proto.Message) error {
 		e.RequestId = strings.TrimPrefix(r.Subject(), explainSubject)
 	}
 	return nil
-}
-
-func respond(r micro.Request, res proto.Message) {
-	body, err := Encode(res)
-	if err == nil {
-		err = r.Respond(body)
-	}
-	if errors.Is(err, nats.ErrMaxPayload) {
-		err = fmt.Errorf("the answer is of %d bytes, more than NATS carries in one message; ask for less of it", len(body))
-	}
-	if err != nil {
-		Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
-	}
 }
 
 // Decode reads a request: JSON in the form of its message; nothing at all is the empty request.

@@ -14,7 +14,9 @@ func (b bounds) spec() *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{Name: "a", Path: "p", Replicas: b[0], MinReplicas: b[1], MaxReplicas: b[2]}
 }
 
-func boundsOf(s *messages.DeploymentSpec) bounds { return bounds{s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()} }
+func boundsOf(s *messages.DeploymentSpec) bounds {
+	return bounds{s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()}
+}
 
 func TestNormalizeBounds(t *testing.T) {
 	for _, tc := range []struct {
