@@ -50,11 +50,12 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 			return
 		}
 		body, err := Encode(res)
-		if err != nil {
-			Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
-			return
+		if err == nil {
+			err = r.Respond(body)
 		}
-		_ = r.Respond(body) // the asker may be gone; of an answer that is too long it is told
+		if err != nil { // it is too long for one message, above all
+			Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
+		}
 	})}
 }
 
