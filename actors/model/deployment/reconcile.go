@@ -148,15 +148,15 @@ func (d *deployment) onPlaceNow(ctx actor.Context, msg *placeNow) {
 func (d *deployment) choose(ctx actor.Context, name string, r *copyOf) {
 	gpu := d.homes[name]
 	if _, ok := r.gpus[gpu]; !ok {
-		var why string
-		var ok bool
-		if gpu, why, ok = plan.Place(d.need(), d.candidates(r)); !ok {
+		best, why, ok := plan.Place(d.need(), d.candidates(r))
+		if !ok {
 			delete(d.replicas, name) // the next tick tries again
 			if d.failure == nil {    // else what a GPU itself said tells more
 				d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
 			}
 			return
 		}
+		gpu = best.Name
 		d.Log.Info().Str("replica", name).Str("gpu", gpu).Str("why", why).Msg("replica placed")
 	}
 	r.spec = proto.Clone(r.spec).(*messages.ReplicaSpec)

@@ -17,17 +17,17 @@ func (r *copyOf) ready() bool {
 }
 
 func (d *deployment) route(msg *messages.RouteSequence) *messages.RouteSequenceResult {
-	var candidates []plan.Replica
+	table := plan.NewRoutes()
 	for name, r := range d.replicas {
 		if r.ready() {
-			candidates = append(candidates, plan.Replica{
-				Name: name, Running: int(r.status.GetRunning()), Waiting: int(r.status.GetWaiting()), Routed: r.routed,
-				Avoid: slices.Contains(msg.GetAvoid(), name),
+			table.Update(plan.Replica{
+				Name: name, State: plan.Serving, Running: int(r.status.GetRunning()), Waiting: int(r.status.GetWaiting()) + r.routed,
 			})
 		}
 	}
-	name, why, ok := plan.Route(candidates)
-	if !ok {
+	decision := table.Route(plan.Request{ID: msg.GetRequestId(), Avoid: msg.GetAvoid()})
+	name := decision.Name
+	if !decision.OK {
 		return &messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{
 			Refused: d.unroutable(),
 		}}
@@ -35,7 +35,7 @@ func (d *deployment) route(msg *messages.RouteSequence) *messages.RouteSequenceR
 	r := d.replicas[name]
 	r.routed++
 	return &messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Routed{
-		Routed: &messages.SequenceRouted{Replica: name, Actor: r.status.GetActor(), Incarnation: r.status.GetIncarnation(), Why: why},
+		Routed: &messages.SequenceRouted{Replica: name, Actor: r.status.GetActor(), Incarnation: r.status.GetIncarnation(), Why: decision.Why()},
 	}}
 }
 
