@@ -24,6 +24,7 @@ const (
 	replicasID    = nodeID + "/replicas"
 	deploymentsID = nodeID + "/deployments"
 	gatewayID     = nodeID + "/gateway"
+	routerID      = nodeID + "/router"
 )
 
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.system.Address(), id) }

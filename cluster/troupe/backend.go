@@ -77,7 +77,7 @@ func (n *Node) Deployments(ctx context.Context) ([]*messages.DeploymentStatus, e
 	return all, nil
 }
 
-// Gpus implements control.Backend.
+// Gpus are the devices of this node.
 func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 	var all []*messages.GpuStatus
 	for i := range n.devices {
@@ -85,7 +85,7 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", gpuName(i), err)
 		}
-		all = append(all, g)
+		all = append(all, n.named(g))
 	}
 	return all, nil
 }

@@ -35,6 +35,7 @@ type Node struct {
 	system   *actor.ActorSystem
 	root     *actor.PID
 	registry *tree.Registry
+	member   *messages.Member
 	calls    *gateway.Calls
 	gateway  *gateway.Gateway
 	metrics  *prometheus.Registry
@@ -129,12 +130,14 @@ func (n *Node) openStore(ctx context.Context) (err error) {
 
 func (n *Node) startActors(context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
+	n.member = n.asMember()
+	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel))))
 	}))
 	n.gateway = gateway.New(gateway.Config{
 		Directory: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": n.registry}, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

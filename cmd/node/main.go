@@ -27,7 +27,7 @@ What "node up" is told by flag can be told by environment (--http as TROUPE_HTTP
 
 type commands struct {
 	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
-	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of a running node."`
+	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of all nodes."`
 	Version versionCommand `cmd:"" help:"Show which build this is."`
 }
 

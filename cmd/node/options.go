@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"troupe/cluster/control"
 	"troupe/messages"
 )
 
@@ -79,6 +80,11 @@ func (s settings) agree() error {
 	}
 	if s.Try != "" && len(s.Deployments) == 0 {
 		return fmt.Errorf("--try needs a model; list one under deployments: in the file that --config names")
+	}
+	for _, d := range s.Deployments {
+		if _, err := control.Normalize(d); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -101,6 +101,8 @@ deployments:
   - name: m
     path: .
     replicas: 2
+    min_replicas: 1
+    max_replicas: 8
     priority: interactive
     max_sequences: 3
     max_waiting: 4
@@ -109,7 +111,7 @@ deployments:
     kv_blocks: 7
 `))
 	want := []*messages.DeploymentSpec{{
-		Name: "m", Path: folder, Replicas: 2, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
+		Name: "m", Path: folder, Replicas: 2, MinReplicas: 1, MaxReplicas: 8, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
 		MaxSequences: 3, MaxWaiting: 4, StepTokens: 5, BlockTokens: 6, KvBlocks: 7,
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {

@@ -17,16 +17,19 @@ const treeWithin = 5 * time.Second
 
 type treeCommand struct {
 	NATS string `name:"nats" env:"TROUPE_NATS" placeholder:"URL" default:"nats://${nats}" help:"A NATS server that a node is connected to (default: ${default})."`
+	Node string `name:"node" placeholder:"NAME" help:"Only this node."`
 	JSON bool   `name:"json" xor:"format" help:"Print JSON."`
 	DOT  bool   `name:"dot" xor:"format" help:"Print Graphviz; pipe it into dot -Tsvg."`
 }
 
 func (treeCommand) Help() string {
-	return `Every actor is shown with its kind, state, incarnation, restarts, last failure, mailbox depth and messages handled.
+	return `Every actor of every node is shown with its kind, state, incarnation, restarts, last failure, mailbox depth and messages handled.
+A node that does not answer is shown too, with the reason. Where sessions are many, those that run well are folded; --json has them all.
 
 Examples:
 
   node tree
+  node tree --node b
   node tree --nats nats://10.0.0.7:4222
   node tree --json | jq '.. | .last_failure? // empty'
   node tree --dot | dot -Tsvg > tree.svg`
@@ -39,7 +42,7 @@ func (t treeCommand) Run(c console) error {
 		return err
 	}
 	if !t.JSON {
-		_, err = fmt.Fprintln(c.out, answer.GetText())
+		_, err = fmt.Fprint(c.out, answer.GetText())
 		return err
 	}
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&messages.TreeResponse{Roots: answer.GetRoots()})
@@ -57,7 +60,7 @@ func (t treeCommand) ask() (*messages.TreeResponse, error) {
 		return nil, fmt.Errorf("no NATS server at %s (%w); start a node with \"node up\", or say where one is with --nats", t.NATS, err)
 	}
 	defer conn.Close()
-	request, err := protojson.Marshal(&messages.TreeRequest{Format: t.format()})
+	request, err := protojson.Marshal(&messages.TreeRequest{Format: t.format(), Node: t.Node})
 	if err != nil {
 		return nil, fmt.Errorf("tree request: %w", err)
 	}

@@ -40,7 +40,7 @@ A file:
   deployments:
     - name: kjv-2m                             what clients put into "model"
       path: ../models/kjv-2m                   relative to this file
-      replicas: 2
+      replicas: 2                              min_replicas and max_replicas: within which the planner may change it
       priority: standard                       batch, standard or interactive
       max_sequences: 64                        running at once in a replica
       max_waiting: 1024                        queued beyond that, then status 429`
