@@ -106,7 +106,7 @@ func (n *Node) openDevices(context.Context) error {
 }
 
 func (n *Node) openStore(ctx context.Context) (err error) {
-	if n.nats, err = natsd.Start(natsd.Config{
+	if n.nats, err = natsd.Start(ctx, natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
 	}); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (n *Node) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.store, err = store.Open(ctx, js, n.cfg.Log); err != nil {
+	if n.store, err = store.Open(ctx, js, n.nats.Replicas(), n.cfg.Log); err != nil {
 		return err
 	}
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
