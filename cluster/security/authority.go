@@ -140,11 +140,18 @@ func (a *Authority) sign(name string, t *x509.Certificate) error {
 
 // replace writes a file whole: who reads it meanwhile reads the one before.
 func replace(path string, mode os.FileMode, block *pem.Block) error {
-	next := path + ".new"
-	if err := os.WriteFile(next, pem.EncodeToMemory(block), mode); err != nil {
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the owner alone
+	if err != nil {
 		return err
 	}
-	return os.Rename(next, path)
+	err = errors.Join(pem.Encode(next, block), next.Chmod(mode), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name())
+	}
+	return err
 }
 
 // Show reads the certificates in a folder, the CA's first.
