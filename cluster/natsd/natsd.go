@@ -23,8 +23,8 @@ type Config struct {
 	StoreDir string
 	Name     string      // unique among the servers of a cluster
 	TLS      *tls.Config // of clients; nil: none
-	// NkeyUsers are the public nkeys that may connect; none: everybody may.
-	NkeyUsers []string
+	// UsersFile says who may connect, as a configuration of nats-server does: its authorization or accounts. Empty: everybody may.
+	UsersFile string
 	Log       zerolog.Logger
 
 	// ClusterListen is where other servers connect, "10.0.0.1:6222". Empty: the server stands alone.
@@ -57,8 +57,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		ServerName: cfg.Name, Host: host, Port: port, JetStream: true, StoreDir: cfg.StoreDir, NoSigs: true,
 		TLSConfig: cfg.TLS, TLS: cfg.TLS != nil, TLSVerify: cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert,
 	}
-	for _, key := range cfg.NkeyUsers {
-		opts.Nkeys = append(opts.Nkeys, &server.NkeyUser{Nkey: key})
+	if err := cfg.users(opts); err != nil {
+		return nil, err
 	}
 	cluster, err := cfg.cluster(opts)
 	if err != nil {

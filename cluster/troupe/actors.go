@@ -105,8 +105,10 @@ func (n *Node) deploymentsProps() *actor.Props {
 			return n.as("deployment", deployment.Props(deployment.Config{
 				Name: name, Node: n.cfg.Name, Term: term, Members: n.membersNow, Router: n.pid(routerID),
 				Replicas: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), replicasID) },
-				GPU:      func(m *messages.Member, gpu string) *actor.PID { return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu) },
-				Inspect:  n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
+				GPU: func(m *messages.Member, gpu string) *actor.PID {
+					return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu)
+				},
+				Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
 }

@@ -2,12 +2,12 @@ package troupe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
+	"github.com/asynkron/protoactor-go/cluster"
+	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/cluster/link"
@@ -16,19 +16,18 @@ import (
 	"troupe/messages"
 )
 
-// watchAgain is how long to wait before the store is watched again.
-const watchAgain = time.Second
+const (
+	watchAgain  = time.Second // before the store is watched again
+	leaveWithin = 2 * time.Second
+)
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
-func (n *Node) openMembers(ctx context.Context) (err error) {
-	n.members, err = members.Open(ctx, n.js, n.conn, members.Config{
-		Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Replicas: n.replicas(), Log: n.cfg.Log,
-	})
-	if err != nil {
-		return err
+func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
+	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log})
+	if err == nil {
+		n.undo = append(n.undo, n.members.Close)
 	}
-	n.undo = append(n.undo, n.members.Close)
-	return nil
+	return err
 }
 
 // describe fills in what others should know of this node.
@@ -54,25 +53,38 @@ func (n *Node) advertised(address string) string {
 	return address
 }
 
-// startLink makes the actors of this node reachable for others, and theirs for it.
+// startLink makes the actors of other nodes reachable, and those of this one once it has joined.
 func (n *Node) startLink(ctx context.Context) (err error) {
-	n.link, err = link.Start(ctx, link.Config{
-		System: n.system, Listen: n.cfg.ClusterListen, Advertise: n.advertised(n.cfg.ClusterListen), Provider: n.members.Provider(), Lookup: n.members.Lookup(),
-		ServerTLS: n.tls.Server, ClientTLS: n.tls.Client, Log: n.cfg.Log,
+	cfg := link.Config{
+		System: n.system, Listen: n.cfg.ClusterListen, Advertise: n.advertised(n.cfg.ClusterListen),
+		Provider: quiet{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
+	}
+	if n.cfg.TLS != nil {
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Server(), n.cfg.TLS.Client()
+	}
+	if n.link, err = link.Start(ctx, cfg); err != nil {
+		return fmt.Errorf("%w; give another address with --cluster-listen", err)
+	}
+	n.undo = append(n.undo, func() {
+		stop, cancel := context.WithTimeout(context.Background(), leaveWithin)
+		defer cancel()
+		n.link.Stop(stop)
 	})
-	return err
+	return nil
 }
+
+// quiet is a provider that follows the members, and does not make the node one: its actors are not there yet.
+type quiet struct{ cluster.ClusterProvider }
+
+// StartMember implements cluster.ClusterProvider.
+func (q quiet) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
 
 // join makes the node a member, and keeps its actors informed of the others.
 func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
-	n.undo = append(n.undo, end)
+	n.undo = append(n.undo, end, n.members.Subscribe(n.onMembers))
 	go n.watchNodes(life)
-	n.undo = append(n.undo, n.members.Subscribe(n.onMembers))
-	if err := n.members.Join(ctx, n.system.Address()); err != nil {
-		return err
-	}
-	return nil
+	return n.members.Join(ctx, n.system.Address())
 }
 
 // onMembers passes a change on to whom it concerns.
@@ -152,9 +164,4 @@ func (l leases) Acquire(ctx context.Context, role string) (bool, error) {
 
 func (l leases) Release(ctx context.Context, role string, term uint64) error {
 	return l.members.Release(ctx, role, term)
-}
-
-// connectHint says what to do where no NATS server answers.
-func connectHint(urls []string, err error) error {
-	return fmt.Errorf("NATS at %s: %w; is the node that --join names running?", strings.Join(urls, ", "), errors.Unwrap(err))
 }

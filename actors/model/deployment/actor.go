@@ -59,13 +59,14 @@ type deployment struct {
 	replicas map[string]*copyOf         // name -> replica
 	strays   map[place]string           // replicas that came back under a name given away: to be stopped. Value: their GPU
 	homes    map[string]place           // replica name -> where its lease still is after it died
-	highest  int                        // number of a replica, ever seen
+	lost     map[string]bool            // names of replicas that went with their node, and may come back with it
 	facts    *engine.Facts              // of the model at spec.path; nil until inspected
 	failure  *messages.Refused          // why the last attempt failed; nil once one succeeded
 	avoid    map[place]time.Time        // GPU -> until when
 	told     *messages.DeploymentStatus // what the router was told last
 	ready    bool                       // as told last
 	noRoom   bool                       // for one more replica, as of the last tick
+	crowded  bool                       // failure says so
 	deposed  bool                       // somebody has heard of a later reign
 }
 
@@ -174,7 +175,7 @@ func (d *deployment) onStarted(ctx actor.Context) {
 	d.strays = make(map[place]string)
 	d.homes = make(map[string]place)
 	d.avoid = make(map[place]time.Time)
-	d.highest = -1
+	d.lost = make(map[string]bool)
 	d.onMembers(ctx, d.Members())
 	d.onTick(ctx, &tick{d.incarnation})
 }

@@ -2,8 +2,6 @@ package deployment
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -63,6 +61,7 @@ func (d *deployment) lose(node string) {
 			d.Log.Warn().Str("replica", name).Str("on", node).Msg("replica lost with its node")
 			d.Publish("replica.lost", name, "its node "+node+" has left")
 			delete(d.replicas, name)
+			d.lost[name] = true
 		}
 	}
 	for name, home := range d.homes {
@@ -85,7 +84,7 @@ func (d *deployment) onReplicas(ctx actor.Context, msg *messages.ListReplicasRes
 	}
 	n.known = true
 	for _, r := range msg.GetReplicas() {
-		d.number(r.GetReplica())
+		delete(d.lost, r.GetReplica())
 		if have := d.replicas[r.GetReplica()]; have != nil {
 			if have.spec.GetNode() != msg.GetNode() { // the name was given away while this node was out
 				d.strays[place{msg.GetNode(), r.GetReplica()}] = r.GetSpec().GetGpu()
@@ -99,13 +98,6 @@ func (d *deployment) onReplicas(ctx actor.Context, msg *messages.ListReplicasRes
 	}
 	d.stopStrays(ctx)
 	d.reconcile(ctx)
-}
-
-// number remembers the highest number of a replica, so that a new one never takes the name of one that may come back.
-func (d *deployment) number(replica string) {
-	if n, err := strconv.Atoi(strings.TrimPrefix(replica, d.Name+"-")); err == nil {
-		d.highest = max(d.highest, n)
-	}
 }
 
 func (d *deployment) stopStrays(ctx actor.Context) {
@@ -149,6 +141,7 @@ func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 // there: then its node is asked again.
 func (d *deployment) retrace(ctx actor.Context, r *copyOf) {
 	delete(d.replicas, r.spec.GetName())
+	d.lost[r.spec.GetName()] = true
 	if n := d.nodes[r.spec.GetNode()]; n != nil {
 		n.known, n.since = false, time.Now()
 		d.acquaint(ctx, n)

@@ -161,5 +161,5 @@ func (d *deployment) fail(why *messages.Refused) {
 		d.Log.Warn().Str("model", d.Name).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("deployment failed")
 		d.Publish("model.failed", d.Name, why.GetDetail())
 	}
-	d.failure = why
+	d.failure, d.crowded = why, false
 }

@@ -93,11 +93,9 @@ func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string) {
 	name := r.spec.GetName()
 	delete(d.replicas, name)
 	d.noRoom = true
-	if _, left := d.homes[name]; !left {
-		d.highest--
-	}
-	if d.failure == nil || d.failure.GetReason() == messages.Reason_REASON_NO_MEMORY { // else what a GPU itself said tells more
-		d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for one more replica: " + why})
+	if d.failure == nil || d.crowded { // else what a GPU itself said tells more
+		d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
+		d.crowded = true
 	}
 	d.reconcile(ctx)
 }

@@ -92,9 +92,10 @@ func (d *deployment) add(ctx actor.Context) bool {
 			name = n
 		}
 	}
-	if name == "" {
-		d.highest++
-		name = fmt.Sprintf("%s-%d", d.Name, d.highest)
+	for n := 0; name == ""; n++ {
+		if free := fmt.Sprintf("%s-%d", d.Name, n); d.replicas[free] == nil && !d.lost[free] {
+			name = free
+		}
 	}
 	r := &copyOf{spec: d.replicaSpec(name)}
 	d.replicas[name] = r
