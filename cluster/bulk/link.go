@@ -13,15 +13,13 @@ import (
 	"time"
 )
 
-// cancelGrace is what is left to a frame that is half written when its Send is cancelled, before its connection is given up.
-const cancelGrace = time.Second
-
 // link is a connection to a receiver, shared by all that is sent there.
 type link struct {
 	peer   *peer
 	conn   net.Conn
 	window int           // bytes, the receiver's
-	turn   chan struct{} // held by who writes; those who wait come in turn
+	frames chan *frame   // to the writer
+	kick   chan struct{} // there is something in unsent
 	lost   chan struct{} // closed with the connection
 	heard  atomic.Int64  // when the last frame came, Unix ns
 
@@ -30,7 +28,7 @@ type link struct {
 	last     uint32              // stream
 	inflight int                 // bytes of the window
 	waiting  []*sending          // for a place in the window, in turn
-	unsent   []byte              // frames that go with the next one
+	unsent   []byte              // small frames
 	since    time.Time           // when a stream ended
 	err      error
 }
@@ -140,78 +138,65 @@ func (l *link) keep(ctx context.Context, idleAfter, silentAfter time.Duration) {
 			return
 		case <-tick.C:
 		}
-		l.mu.Lock()
-		needed, idle := len(l.streams) > 0, time.Since(l.since)
-		l.mu.Unlock()
-		silent := time.Since(time.Unix(0, l.heard.Load()))
-		switch {
-		case !needed && idle > idleAfter:
-			l.fail(errors.New("idle"))
-		case needed && silent > silentAfter:
-			l.fail(fmt.Errorf("no sign of life for %s", silentAfter))
-		case needed && silent > silentAfter/4:
-			l.ping(ctx)
+		if err := l.look(idleAfter, silentAfter); err != nil {
+			l.fail(err)
 		}
 	}
 }
 
-// ping asks for a sign of life, unless a frame is on its way anyhow.
-func (l *link) ping(ctx context.Context) {
+// look returns why the connection should end. A receiver that is silent for a while is asked for a sign of life.
+func (l *link) look(idleAfter, silentAfter time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	needed, silent := len(l.streams) > 0, time.Since(time.Unix(0, l.heard.Load()))
+	switch {
+	case !needed && time.Since(l.since) > idleAfter:
+		return errors.New("idle")
+	case needed && silent > silentAfter:
+		return fmt.Errorf("no sign of life for %s", silentAfter)
+	case needed && silent > silentAfter/4 && len(l.unsent) == 0:
+		l.say(header{kind: ping}, nil)
+	}
+	return nil
+}
+
+// say queues a small frame. l.mu is held.
+func (l *link) say(h header, payload []byte) {
+	l.unsent = appendFrame(l.unsent, h, payload)
 	select {
-	case l.turn <- struct{}{}:
-		_ = l.write(ctx, appendFrame(nil, header{kind: ping}, nil))
-		<-l.turn
+	case l.kick <- struct{}{}:
 	default:
 	}
 }
 
-// await waits for the turn to write; who has it must take from l.turn after.
-func (l *link) await(ctx context.Context) error {
-	select {
-	case l.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.lost:
-		return l.err
+// write sends frames, in the order in which their streams got to it. One that can not be sent whole ends the connection.
+func (l *link) write() {
+	var small []byte
+	for {
+		var f *frame
+		select {
+		case f = <-l.frames:
+		case <-l.kick:
+		case <-l.lost:
+			return
+		}
+		l.mu.Lock()
+		small, l.unsent = l.unsent, small[:0]
+		l.mu.Unlock()
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.peer.plane.cfg.SilentAfter))
+		var err error
+		if len(small) > 0 {
+			_, err = l.conn.Write(small)
+		}
+		if err == nil && f != nil {
+			_, err = l.conn.Write(f.bytes)
+		}
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		if f != nil {
+			f.written <- struct{}{}
+		}
 	}
-}
-
-// flush writes what was left to go with the next frame.
-func (l *link) flush(ctx context.Context) error {
-	if err := l.await(ctx); err != nil {
-		return err
-	}
-	defer func() { <-l.turn }()
-	return l.write(ctx, nil)
-}
-
-// write writes a frame, and those that were left to go with it. The caller has the turn. A frame that is not written whole ends the
-// connection.
-func (l *link) write(ctx context.Context, frame []byte) error {
-	l.mu.Lock()
-	unsent := l.unsent
-	l.unsent = nil
-	l.mu.Unlock()
-	_ = l.conn.SetWriteDeadline(time.Now().Add(l.peer.plane.cfg.SilentAfter))
-	shortened := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = l.conn.SetWriteDeadline(time.Now().Add(cancelGrace))
-		close(shortened)
-	})
-	var err error
-	if len(unsent) > 0 {
-		_, err = l.conn.Write(unsent)
-	}
-	if err == nil && len(frame) > 0 {
-		_, err = l.conn.Write(frame)
-	}
-	if !stop() {
-		<-shortened // so that it does not meet the next frame
-	}
-	if err != nil {
-		l.fail(err)
-		return l.err
-	}
-	return nil
 }

@@ -73,7 +73,7 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, turn: make(chan struct{}, 1), lost: make(chan struct{}),
+		peer: p, conn: conn, window: window, frames: make(chan *frame), kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		streams: map[uint32]*sending{}, since: time.Now(),
 	}
 	l.heard.Store(time.Now().UnixNano())
@@ -116,6 +116,7 @@ func (p *Plane) run(l *link) error {
 		return ErrClosed
 	}
 	p.running.Go(l.receive)
+	p.running.Go(l.write)
 	p.running.Go(func() { l.keep(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
 	return nil
 }

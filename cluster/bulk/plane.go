@@ -23,7 +23,7 @@ type Plane struct {
 	cancel   context.CancelCauseFunc
 	running  sync.WaitGroup
 	received received
-	buffers  sync.Pool // of *[]byte: a frame that is being sent
+	frames   sync.Pool // of *frame
 
 	mu        sync.Mutex
 	transfers map[transferID]*transfer

@@ -86,29 +86,44 @@ func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
 		return err
 	}
 	defer l.detach(s)
-	if err := l.flush(ctx); err != nil {
-		return err
-	}
-	var frame *[]byte
-	for {
+	var frames [2]*frame // one is filled while the other is written
+	defer func() { p.recycle(frames[:]) }()
+	for i := 0; ; i++ {
 		index, more, err := l.next(ctx, s)
 		if err != nil || !more {
 			return err
 		}
-		if frame == nil {
-			frame = p.buffer(headerBytes + s.chunkBytes)
-			defer p.buffers.Put(frame)
+		f := &frames[i%2]
+		if *f == nil {
+			*f = p.frame(headerBytes + s.chunkBytes)
 		}
-		if err := l.transmit(ctx, s, index, (*frame)[:headerBytes+s.chunkBytes]); err != nil {
+		if err := l.transmit(ctx, s, index, *f); err != nil {
 			return err
 		}
 	}
 }
 
-func (p *Plane) buffer(n int) *[]byte {
-	if b, ok := p.buffers.Get().(*[]byte); ok && cap(*b) >= n {
-		return b
+func (p *Plane) frame(n int) *frame {
+	if f, ok := p.frames.Get().(*frame); ok && len(f.buf) >= n {
+		return f
 	}
-	b := make([]byte, n)
-	return &b
+	return &frame{buf: make([]byte, n), written: make(chan struct{}, 1)}
+}
+
+// recycle keeps frames, but for those that a writer may still have.
+func (p *Plane) recycle(frames []*frame) {
+	for _, f := range frames {
+		if f == nil {
+			continue
+		}
+		if f.busy {
+			select {
+			case <-f.written:
+				f.busy = false
+			default:
+				continue
+			}
+		}
+		p.frames.Put(f)
+	}
 }

@@ -67,7 +67,7 @@ func (l *link) attach(s *sending) error {
 	l.last++
 	s.stream, s.chunkBytes, s.moved = l.last, 0, false
 	l.streams[s.stream] = s
-	l.unsent = appendFrame(l.unsent, header{kind: open, stream: s.stream}, s.open)
+	l.say(header{kind: open, stream: s.stream}, s.open)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (l *link) detach(s *sending) {
 		l.remove(s)
 		return
 	}
-	l.unsent = appendFrame(l.unsent, header{kind: closing, stream: s.stream}, nil)
+	l.say(header{kind: closing, stream: s.stream}, nil)
 	if s.left = true; len(s.flying) == 0 {
 		l.remove(s)
 	} else if s.granted {
@@ -175,27 +175,59 @@ func (l *link) step(s *sending) (index uint32, more, ready bool, err error) {
 	return 0, false, false, nil
 }
 
-// transmit sends the next chunk in frame, which has room for the longest.
-func (l *link) transmit(ctx context.Context, s *sending, index uint32, frame []byte) error {
-	n, err := s.read(index, frame[headerBytes:])
+// frame is a chunk to be written. Its buffer is the writer's until it says written.
+type frame struct {
+	buf     []byte // room for the header and the longest chunk
+	bytes   []byte
+	busy    bool
+	written chan struct{}
+}
+
+// transmit reads the next chunk into a frame and hands it to the writer.
+func (l *link) transmit(ctx context.Context, s *sending, index uint32, f *frame) error {
+	if err := l.reclaim(ctx, f); err != nil {
+		return err
+	}
+	n, err := s.read(index, f.buf[headerBytes:][:s.chunkBytes])
 	if err == nil && (n < 0 || n > s.chunkBytes) {
 		err = fmt.Errorf("%d bytes; the transfer has chunks of at most %d", n, s.chunkBytes)
 	}
 	if err != nil {
 		return fmt.Errorf("read chunk %d: %w", index, err)
 	}
-	frame = frame[:headerBytes+n]
-	header{data, s.stream, index, uint32(n), checksum(frame[headerBytes:])}.put(frame)
-	if err := l.await(ctx); err != nil {
-		return err
-	}
-	defer func() { <-l.turn }()
+	f.bytes = f.buf[:headerBytes+n]
+	header{data, s.stream, index, uint32(n), checksum(f.bytes[headerBytes:])}.put(f.bytes)
 	if err := l.launch(s); err != nil {
 		return err
 	}
-	l.peer.chunks.Add(1)
-	l.peer.bytes.Add(uint64(n))
-	return l.write(ctx, frame)
+	select {
+	case l.frames <- f:
+		f.busy = true
+		l.peer.chunks.Add(1)
+		l.peer.bytes.Add(uint64(n))
+		return nil
+	case <-ctx.Done():
+		l.recall(s, index)
+		return context.Cause(ctx)
+	case <-l.lost:
+		return l.err
+	}
+}
+
+// reclaim waits until a frame has been written.
+func (l *link) reclaim(ctx context.Context, f *frame) error {
+	if !f.busy {
+		return nil
+	}
+	select {
+	case <-f.written:
+		f.busy = false
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.lost:
+		return l.err
+	}
 }
 
 // launch moves the next chunk from what is to be done to what is in flight.
@@ -209,4 +241,14 @@ func (l *link) launch(s *sending) error {
 	s.todo = s.todo[1:]
 	s.granted = false
 	return nil
+}
+
+// recall takes back what was launched and not written.
+func (l *link) recall(s *sending, index uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.flies(index) {
+		delete(s.flying, index)
+		l.release(s, s.cost())
+	}
 }

@@ -12,7 +12,7 @@ func BenchmarkThroughput(b *testing.B) {
 	for _, chunk := range []int{64 << 10, 1280 << 10} {
 		b.Run(fmt.Sprintf("chunk=%dKiB", chunk>>10), func(b *testing.B) {
 			for b.Loop() {
-				r, err := bulkbench.Measure(b.Context(), bulkbench.Config{ChunkBytes: chunk, Chunks: (256 << 20) / chunk, Rounds: 7})
+				r, err := bulkbench.Measure(b.Context(), bulkbench.Config{ChunkBytes: chunk, Chunks: (64 << 20) / chunk, Rounds: 41})
 				if err != nil {
 					b.Fatal(err)
 				}
