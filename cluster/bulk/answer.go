@@ -11,12 +11,12 @@ const maxUnread = 1 << 20
 // leaveWithin bounds how long a plane that closes talks to a sender.
 const leaveWithin = time.Second
 
-// answer says of a chunk that it was put, or came damaged.
-func (in *inbound) answer(stream, index uint32, intact bool) {
+// answer says of a chunk that it was acked or damaged.
+func (in *inbound) answer(stream, index uint32, how kind) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	entries := &in.acked
-	if !intact {
+	if how == damaged {
 		entries = &in.damaged
 	}
 	*entries = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(*entries, stream), index)

@@ -136,14 +136,15 @@ func (in *inbound) data(r *reader, h header) error {
 		return r.discard(h)
 	}
 	c := t.chunk()
-	c.from, c.stream, c.index, c.sum, c.length = in, h.stream, h.index, h.sum, int(h.length)
+	c.from, c.stream, c.index, c.length = in, h.stream, h.index, int(h.length)
 	if err := in.charge(c); err != nil {
 		return err
 	}
-	if err := r.fill(c.buf, c.length); err != nil {
+	sum, err := r.fill(c.buf, c.length)
+	if err != nil {
 		return err
 	}
-	t.enqueue(c)
+	t.enqueue(c, sum == h.sum)
 	return nil
 }
 

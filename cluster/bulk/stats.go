@@ -36,16 +36,13 @@ func (p *Plane) Stats() Stats {
 // received counts chunks as they are answered for.
 type received struct{ bytes, chunks, repeated, damaged atomic.Uint64 }
 
-func (r *received) count(c *chunk, intact, fresh bool) {
-	switch {
-	case !intact:
-		r.damaged.Add(1)
-	case !fresh:
+func (r *received) taken(c *chunk, fresh bool) {
+	if !fresh {
 		r.repeated.Add(1)
-	default:
-		r.chunks.Add(1)
-		r.bytes.Add(uint64(c.length))
+		return
 	}
+	r.chunks.Add(1)
+	r.bytes.Add(uint64(c.length))
 }
 
 func (r *received) read() Received {

@@ -21,11 +21,11 @@ type refusal struct {
 
 // chunk is one that has come, and waits for put or is in it.
 type chunk struct {
-	from               *inbound
-	stream, index, sum uint32
-	cost               int // of its connection's window; 0 once given back. Guarded by from.mu
-	length             int
-	buf                []byte // room for the longest chunk and the next header
+	from          *inbound
+	stream, index uint32
+	cost          int // of its connection's window; 0 once given back. Guarded by from.mu
+	length        int
+	buf           []byte // room for the longest chunk and the next header
 }
 
 // transfer is one that this node expects. A goroutine runs put for as long as chunks are queued, and only then.
@@ -56,8 +56,8 @@ func (t *transfer) chunk() *chunk {
 	return &chunk{buf: make([]byte, t.chunkBytes+headerBytes)}
 }
 
-// enqueue hands a chunk over to put.
-func (t *transfer) enqueue(c *chunk) {
+// enqueue hands a chunk over to put, unless it was damaged.
+func (t *transfer) enqueue(c *chunk, intact bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended != nil {
@@ -65,6 +65,13 @@ func (t *transfer) enqueue(c *chunk) {
 		return
 	}
 	t.touched = time.Now()
+	if !intact {
+		t.counts.damaged.Add(1)
+		c.from.release(c)
+		c.from.answer(c.stream, c.index, damaged)
+		t.free.Put(c)
+		return
+	}
 	t.queue = append(t.queue, c)
 	if !t.working {
 		t.working = true
@@ -85,12 +92,11 @@ func (t *transfer) work() {
 		if c == nil {
 			return
 		}
-		intact := checksum(c.buf[:c.length]) == c.sum
 		var err error
-		if intact && fresh {
+		if fresh {
 			err = t.put(c.index, c.buf[:c.length])
 		}
-		t.finish(c, intact, fresh, err)
+		t.finish(c, fresh, err)
 	}
 }
 
@@ -111,25 +117,21 @@ func (t *transfer) take() (c *chunk, fresh bool) {
 }
 
 // finish answers for a chunk, unless the transfer has ended while put had it.
-func (t *transfer) finish(c *chunk, intact, fresh bool, err error) {
+func (t *transfer) finish(c *chunk, fresh bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.current, t.touched = nil, time.Now()
 	if err == nil {
-		t.counts.count(c, intact, fresh)
-	}
-	if err == nil && intact {
 		t.done[c.index/64] |= 1 << (c.index % 64)
-	}
-	switch {
-	case err != nil:
+		t.counts.taken(c, fresh)
+	} else {
 		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: %v", c.index, err)})
+	}
+	if t.ended != nil {
 		t.reject(c)
-	case t.ended != nil:
-		t.reject(c)
-	default:
+	} else {
 		c.from.release(c)
-		c.from.answer(c.stream, c.index, intact)
+		c.from.answer(c.stream, c.index, acked)
 	}
 	t.free.Put(c)
 }

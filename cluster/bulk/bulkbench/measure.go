@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"troupe/cluster/bulk"
@@ -26,8 +27,9 @@ type Config struct {
 
 // Result holds medians over the rounds.
 type Result struct {
-	Bulk, Bare float64 // bytes a second
-	Ratio      float64 // of a round's pair, Bulk over Bare
+	Bulk, Bare       float64 // bytes a second
+	Ratio            float64 // of a round's pair, Bulk over Bare
+	BulkCPU, BareCPU float64 // seconds of CPU for 1e9 bytes, of sender and receiver together
 }
 
 // slots is how many chunks source and arena have room for: together more than the caches hold, and little memory.
@@ -50,28 +52,39 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	defer b.close()
-	var planes, bare, ratios []float64
+	var planes, bare, ratios, planesCPU, bareCPU []float64
 	for round := range cfg.Rounds + 1 {
-		mine, err := speed(cfg, func() error { return p.copy(ctx) })
+		mine, mineCPU, err := speed(cfg, func() error { return p.copy(ctx) })
 		if err != nil {
 			return Result{}, err
 		}
-		other, err := speed(cfg, b.copy)
+		other, otherCPU, err := speed(cfg, b.copy)
 		if err != nil {
 			return Result{}, err
 		}
 		if round > 0 {
 			planes, bare, ratios = append(planes, mine), append(bare, other), append(ratios, mine/other)
+			planesCPU, bareCPU = append(planesCPU, mineCPU), append(bareCPU, otherCPU)
 		}
 	}
-	return Result{median(planes), median(bare), median(ratios)}, nil
+	return Result{median(planes), median(bare), median(ratios), median(planesCPU), median(bareCPU)}, nil
 }
 
-// speed runs one copy of all chunks and returns bytes a second.
-func speed(cfg Config, copy func() error) (float64, error) {
-	began := time.Now()
-	err := copy()
-	return float64(cfg.Chunks) * float64(cfg.ChunkBytes) / time.Since(began).Seconds(), err
+// speed runs one copy of all chunks and returns bytes a second, and seconds of CPU for 1e9 bytes.
+func speed(cfg Config, copy func() error) (rate, cpu float64, err error) {
+	bytes := float64(cfg.Chunks) * float64(cfg.ChunkBytes)
+	began, used := time.Now(), cpuTime()
+	err = copy()
+	return bytes / time.Since(began).Seconds(), (cpuTime() - used).Seconds() / bytes * 1e9, err
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func median[T cmp.Ordered](all []T) T {
