@@ -65,6 +65,9 @@ func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	much, little, why := s.judge(l)
 	since(&s.much, now, much)
 	since(&s.little, now, little)
+	if s.queues(l) && now.Sub(s.much) >= s.UpAfter {
+		s.able = max(s.able, l.TokenRate/float64(l.Serving))
+	}
 	switch {
 	case much && want == s.High:
 		return want, why + "; already the most"
@@ -84,9 +87,7 @@ func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 func (s *Scaler) judge(l Load) (much, little bool, why string) {
 	n, left := float64(l.Serving), float64(l.Serving-1)
 	use, of := l.use()
-	queued := ratio(float64(l.Waiting), float64(l.Places))
-	if queued >= s.QueueAt {
-		s.able = max(s.able, l.TokenRate/n)
+	if s.queues(l) {
 		return true, false, fmt.Sprintf("%d sequences wait for %d places", l.Waiting, l.Places)
 	}
 	why = fmt.Sprintf("%.0f%% of the %s in use", 100*use, of)
@@ -99,6 +100,10 @@ func (s *Scaler) judge(l Load) (much, little bool, why string) {
 		return false, false, fmt.Sprintf("%s, but %.0f tokens/s are too many for %.0f", why, l.TokenRate, left)
 	}
 	return false, true, why
+}
+
+func (s *Scaler) queues(l Load) bool {
+	return ratio(float64(l.Waiting), float64(l.Places)) >= s.QueueAt
 }
 
 // use is the larger share of what serves: of the places, or of the KV blocks.
