@@ -45,7 +45,7 @@ const (
 
 // String is empty for a replica that may be chosen.
 func (e Exclusion) String() string {
-	return [...]string{"", "has more than its share", "failed this request before", "is draining", "is loading", "has failed"}[e]
+	return [...]string{"", "has more than its share", "failed this request before", "draining", "loading", "failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int) Candidate {

@@ -35,10 +35,11 @@ type Load struct {
 //
 // A constant load settles: one less is wanted only if what would be left is used less than DownAt, and one more only if what
 // serves is used more than UpAt, which is higher. Where sequences queue though there are places, the device is the limit;
-// the rate at which it computed then is what a replica can do, and is not asked of fewer replicas again.
+// the rate at which it computed then is what a replica can do, and no more than DownAt of it is asked of fewer. This is
+// learnt by going too low once.
 type Scaler struct {
 	Scaling
-	settled time.Time // when the last change was seen to be under way
+	settled time.Time // when a change was last decided or seen to be under way
 	much    time.Time // since when the load is too much; zero: it is not
 	little  time.Time // since when one less would do; zero: it would not
 	able    float64   // tokens per second that a replica computed while sequences queued; 0: they never did
@@ -53,18 +54,22 @@ func NewScaler(s Scaling) *Scaler {
 	return &Scaler{Scaling: s}
 }
 
-// Scale takes an observation and returns how many replicas there are to be, within Low and High.
+// Scale takes an observation and returns how many replicas there are to be: within Low and High, and one more or less than
+// l.Want at the most where that is, too.
 func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	if want = min(max(l.Want, s.Low), s.High); want != l.Want {
 		return want, fmt.Sprintf("%d is not within %d and %d", l.Want, s.Low, s.High)
 	}
 	if l.Changing || l.Serving != l.Want || l.Serving == 0 {
-		s.settled, s.much, s.little = now, time.Time{}, time.Time{}
+		s.settle(now)
 		return want, fmt.Sprintf("%d of %d serve; a change is being carried out", l.Serving, l.Want)
 	}
 	much, little, why := s.judge(l)
 	since(&s.much, now, much)
 	since(&s.little, now, little)
+	if s.queues(l) && now.Sub(s.much) >= s.UpAfter {
+		s.able = max(s.able, l.TokenRate/float64(l.Serving))
+	}
 	switch {
 	case much && want == s.High:
 		return want, why + "; already the most"
@@ -73,20 +78,25 @@ func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	case !s.settled.IsZero() && now.Sub(s.settled) < s.CoolDown:
 		return want, fmt.Sprintf("%s; the last change ended %s ago", why, now.Sub(s.settled).Round(time.Second))
 	case much && now.Sub(s.much) >= s.UpAfter:
-		return want + 1, fmt.Sprintf("%s for %s", why, now.Sub(s.much).Round(time.Second))
+		why = fmt.Sprintf("%s for %s", why, now.Sub(s.much).Round(time.Second))
+		s.settle(now)
+		return want + 1, why
 	case little && now.Sub(s.little) >= s.DownAfter:
-		return want - 1, fmt.Sprintf("%s for %s", why, now.Sub(s.little).Round(time.Second))
+		why = fmt.Sprintf("%s for %s", why, now.Sub(s.little).Round(time.Second))
+		s.settle(now)
+		return want - 1, why
 	}
 	return want, why
 }
+
+// settle begins the cool-down again. A change that is refused is thus not decided again before it ends.
+func (s *Scaler) settle(now time.Time) { s.settled, s.much, s.little = now, time.Time{}, time.Time{} }
 
 // judge compares the load with what serves, and with what would be left.
 func (s *Scaler) judge(l Load) (much, little bool, why string) {
 	n, left := float64(l.Serving), float64(l.Serving-1)
 	use, of := l.use()
-	queued := ratio(float64(l.Waiting), float64(l.Places))
-	if queued >= s.QueueAt {
-		s.able = max(s.able, l.TokenRate/n)
+	if s.queues(l) {
 		return true, false, fmt.Sprintf("%d sequences wait for %d places", l.Waiting, l.Places)
 	}
 	why = fmt.Sprintf("%.0f%% of the %s in use", 100*use, of)
@@ -96,9 +106,13 @@ func (s *Scaler) judge(l Load) (much, little bool, why string) {
 	case use*n > s.DownAt*left:
 		return false, false, why
 	case s.able > 0 && l.TokenRate > s.DownAt*s.able*left:
-		return false, false, fmt.Sprintf("%s, but %.0f tokens/s are too many for %.0f", why, l.TokenRate, left)
+		return false, false, fmt.Sprintf("%s, but %.0f tokens/s are too many for %s", why, l.TokenRate, replicas(l.Serving-1))
 	}
 	return false, true, why
+}
+
+func (s *Scaler) queues(l Load) bool {
+	return ratio(float64(l.Waiting), float64(l.Places)) >= s.QueueAt
 }
 
 // use is the larger share of what serves: of the places, or of the KV blocks.
