@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"troupe/cluster/troupe"
 	"troupe/cuda/host"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // together starts nodes a, b, c, …: the first one with a NATS server of its own, which the others join. Each has one software GPU.
@@ -31,6 +33,14 @@ func together(t *testing.T, count int, change func(i int, c *troupe.Config)) []*
 		}))
 	}
 	return nodes
+}
+
+// kjv is the shipped model with so many replicas.
+func kjv(replicas uint32) *messages.DeploymentSpec {
+	return &messages.DeploymentSpec{
+		Name: "kjv", Path: testkit.Model(), Replicas: replicas, MaxSequences: 64, MaxWaiting: 1024, StepTokens: 512, BlockTokens: 16,
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+	}
 }
 
 // deploy deploys the shipped model and waits until it serves.
@@ -70,7 +80,8 @@ func TestAnyGatewayServes(t *testing.T) {
 	g := goldens(t)[0]
 	for _, n := range nodes {
 		status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
-		if c := decode(t, body); status != http.StatusOK || c.Choices[0].Text != g.Text {
+		var c completion
+		if err := json.Unmarshal(body, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
 			t.Errorf("%s: %d %s", n.Member().GetName(), status, body)
 		}
 	}
