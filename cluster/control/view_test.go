@@ -47,7 +47,7 @@ func (n node) Tree() []*messages.ActorNode {
 // cluster starts the control services of a and b, and returns a connection to their NATS.
 func cluster(t *testing.T) *nats.Conn {
 	t.Helper()
-	server, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

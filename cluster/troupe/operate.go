@@ -7,51 +7,35 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/cluster/control"
 	"troupe/cluster/store"
 	"troupe/messages"
 )
 
-// asMember is this node, as a cluster of one has it.
-func (n *Node) asMember() *messages.Member {
-	now := time.Now()
-	m := &messages.Member{
-		Id: fmt.Sprintf("%s.%d", n.cfg.Name, now.UnixMicro()), Name: n.cfg.Name, Incarnation: uint64(now.UnixMicro()),
-		HttpUrl: "http://" + n.address, NatsUrl: n.nats.URL(), State: messages.MemberState_MEMBER_STATE_UP,
-		Version: n.cfg.Version, Started: timestamppb.New(now),
-	}
-	for i := range n.devices {
-		m.Gpus = append(m.Gpus, gpuName(i))
-	}
-	return m
-}
-
 // Members implements control.Backend.
-func (n *Node) Members() []*messages.Member { return []*messages.Member{n.member} }
+func (n *Node) Members() []*messages.Member { return n.members.Live() }
 
 // NodeStatus implements control.Backend.
 func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
-	spec, err := n.store.Node(ctx, n.cfg.Name)
-	if err != nil {
-		return nil, err
-	}
 	gpus, err := n.Gpus(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := n.Deployments(ctx)
+	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
 	if err != nil {
 		return nil, err
 	}
-	s := &messages.NodeStatus{Member: n.member, Draining: spec.GetDraining(), Gpus: gpus, Sessions: uint32(n.calls.Open())}
-	for _, d := range all {
-		for _, r := range d.GetReplicas() {
+	n.mu.Lock()
+	draining := n.draining[n.cfg.Name]
+	n.mu.Unlock()
+	s := &messages.NodeStatus{Member: n.Member(), Draining: draining, Gpus: gpus, Sessions: uint32(n.calls.Open())}
+	for _, r := range t.GetReplicas() {
+		if r.GetNode() == n.cfg.Name {
 			s.Replicas++
 			s.Running += r.GetRunning()
 			s.Waiting += r.GetWaiting()
@@ -61,35 +45,45 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 		}
 	}
 	if s.Draining {
-		s.Detail = drained(s)
+		s.Detail = drained(s, t)
 	}
 	return s, nil
 }
 
 // drained says what keeps a node from being stopped.
-func drained(s *messages.NodeStatus) string {
-	var left []string
-	for what, count := range map[string]uint32{"replicas": s.GetReplicas(), "sessions": s.GetSessions()} {
-		if count > 0 {
-			left = append(left, fmt.Sprintf("%d %s", count, what))
-		}
-	}
-	if len(left) == 0 {
+func drained(s *messages.NodeStatus, t *messages.Table) string {
+	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
 	}
-	slices.Sort(left)
-	return "draining: it still has " + strings.Join(left, ", ")
+	detail := fmt.Sprintf("draining: it still has %d replicas, and %d sessions at its gateway", s.GetReplicas(), s.GetSessions())
+	for _, r := range t.GetReplicas() {
+		for _, d := range t.GetDeployments() {
+			if r.GetNode() == s.GetMember().GetName() && d.GetSpec().GetName() == r.GetModel() && d.GetFailure() != nil {
+				detail += "; " + r.GetModel() + ": " + d.GetFailure().GetDetail()
+			}
+		}
+	}
+	return detail
 }
 
-// DrainNode implements control.Backend.
+// DrainNode implements control.Backend. A node that is away can be drained too: it stays so when it comes back.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
-	if name != n.cfg.Name {
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, n.cfg.Name))
+	i := slices.IndexFunc(n.Members(), func(m *messages.Member) bool { return m.GetName() == name })
+	if i < 0 {
+		var names []string
+		for _, m := range n.Members() {
+			names = append(names, m.GetName())
+		}
+		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 	}
 	if err := n.store.PutNode(ctx, &messages.NodeSpec{Name: name, Draining: draining}); err != nil {
 		return nil, err
 	}
-	return n.NodeStatus(ctx)
+	s := &messages.NodeStatus{Member: n.Members()[i], Draining: draining}
+	if draining {
+		s.Detail = "draining: see nodes.list for how far it is"
+	}
+	return s, nil
 }
 
 // Scale implements control.Backend. A change that others made meanwhile is taken up.
@@ -123,7 +117,8 @@ func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := ask[*messages.MigrateSequencesResult](ctx, n, from.GetActor().GetId(), &messages.MigrateSequences{
+	source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
+	answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
 		RequestId: rand.Text(), Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(),
 	})
 	if err != nil {
@@ -135,21 +130,25 @@ func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest)
 	return &messages.MigrateReplicaResponse{Sequences: answer.GetSequences()}, nil
 }
 
-// Explain implements control.Backend.
+// Explain implements control.Backend. The router that decided may be any; whoever does not answer does not know.
 func (n *Node) Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error) {
-	answer, err := ask[*messages.Explanation](ctx, n, routerID, &messages.GetExplanation{RequestId: requestID})
-	if err != nil && !errors.Is(err, actor.ErrDeadLetter) {
-		return nil, err
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var decisions []*messages.RouteDecision
+	var asked sync.WaitGroup
+	for _, m := range n.Members() {
+		asked.Go(func() {
+			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID), &messages.GetExplanation{RequestId: requestID})
+			mu.Lock()
+			defer mu.Unlock()
+			decisions = append(decisions, e.GetDecisions()...)
+		})
 	}
-	if len(answer.GetDecisions()) == 0 {
+	asked.Wait()
+	if len(decisions) == 0 {
 		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no node has routed a request %q, or it is forgotten", requestID))
 	}
-	return &messages.ExplainResponse{RequestId: requestID, Decisions: answer.GetDecisions()}, nil
-}
-
-// named returns a device's status with the node it is in.
-func (n *Node) named(g *messages.GpuStatus) *messages.GpuStatus {
-	g = proto.Clone(g).(*messages.GpuStatus)
-	g.Node = n.cfg.Name
-	return g
+	slices.SortFunc(decisions, func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
+	return &messages.ExplainResponse{RequestId: requestID, Decisions: decisions}, nil
 }

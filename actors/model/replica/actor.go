@@ -18,6 +18,7 @@ type Config struct {
 	GPU        *actor.PID // holds the weights and the KV memory
 	HBM        *actor.PID // remembers what is in the blocks
 	Deployment *actor.PID // told of every change
+	Router     *actor.PID // likewise; of this node
 	// Engine is the recipe of the child that runs steps over a lease.
 	Engine   func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
@@ -115,6 +116,7 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onDrain(ctx)
 	case *messages.GetReplica:
 		ctx.Respond(r.status(ctx))
+		r.tell(ctx)
 	case *report:
 		r.onReport(ctx, msg)
 	}
@@ -211,7 +213,16 @@ func (r *replica) onTerminated(msg *actor.Terminated) {
 func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
 	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
-	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+	r.tell(ctx)
+}
+
+// tell says how the replica is.
+func (r *replica) tell(ctx actor.Context) {
+	s := r.status(ctx)
+	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: s, Failure: r.failure})
+	if r.Router != nil {
+		ctx.Send(r.Router, &messages.ReplicaAnnounced{Status: s})
+	}
 }
 
 // changed sees to it that the deployment learns of the load soon.
@@ -225,6 +236,6 @@ func (r *replica) changed(ctx actor.Context) {
 func (r *replica) onReport(ctx actor.Context, msg *report) {
 	if msg.incarnation == r.incarnation {
 		r.reporting = false
-		ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+		r.tell(ctx)
 	}
 }

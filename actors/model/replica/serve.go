@@ -134,10 +134,11 @@ func refusal(reason messages.Reason, detail string, after time.Duration) *messag
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := &messages.ReplicaStatus{
-		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), State: r.state, Incarnation: r.incarnation,
+		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), Node: r.Spec.GetNode(), State: r.state, Incarnation: r.incarnation,
 		Actor: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
 		Steps: r.steps, TokensIn: r.totals.tokensIn, TokensOut: r.totals.tokensOut, TokensCached: r.totals.tokensCached,
 		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
+		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 	}
 	if r.batch != nil {
 		kv := r.pool.Stats()
