@@ -55,10 +55,14 @@ func (s *session) retryOrExpire(ctx actor.Context, r *messages.Refused) {
 
 func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	s.heard = time.Now()
+	own := s.attribute(ctx)
 	seen, first := uint32(len(s.Client.Output())), msg.GetFirstIndex()
 	last := first + uint32(len(msg.GetTokens()))
-	if first > seen { // what lies between was lost
+	switch {
+	case first > seen && own: // what lies between was lost
 		s.route(ctx)
+		return
+	case first > seen: // it is on its way from the replica that this one takes over from
 		return
 	}
 	if last > seen {
@@ -68,7 +72,11 @@ func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	}
 	if msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
 		s.Client.Finish(msg.GetFinish())
-		s.end(ctx)
+		if own {
+			s.end(ctx)
+		} else {
+			s.onClose(ctx)
+		}
 	}
 }
 
@@ -81,8 +89,8 @@ func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogp
 
 // onInterrupted: the replica lives on, or its successor will, but without this sequence.
 func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
-	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation {
-		return // from a life of the replica that this session has left
+	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.serves(ctx.Sender()) {
+		return // from a replica, or a life of it, that this session has left
 	}
 	r := msg.GetRefused()
 	s.futile++
@@ -96,6 +104,19 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 		})
 	default:
 		s.retryOrExpire(ctx, r)
+	}
+}
+
+func (s *session) onTerminated(ctx actor.Context, who *actor.PID) {
+	if s.replica != nil && s.serves(who) { // else it is one that this session has left
+		s.onGone(ctx)
+	}
+}
+
+// onDeadLetter: nobody was there for a message to the router, or to the replica.
+func (s *session) onDeadLetter(ctx actor.Context, target *actor.PID) {
+	if s.replica == nil || s.serves(target) {
+		s.onGone(ctx)
 	}
 }
 
