@@ -100,8 +100,8 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 	}
 	res := &Reservation{Blocks: s.pool.Acquire(hashes)}
 	res.Resident, res.hashes = len(res.Blocks), hashes[:len(res.Blocks)]
-	// What it grows by while the missing blocks are sent is little beside them.
-	for most := min(need+2+(need-res.Resident)/4, (longest+size-1)/size); len(res.Blocks) < most; {
+	// What it grows by while the missing blocks are sent: half of them, where the data plane is three times faster than it fills them.
+	for most := min(need+2+(need-res.Resident)/2, (longest+size-1)/size); len(res.Blocks) < most; {
 		b, ok := s.pool.Allocate()
 		if !ok {
 			break

@@ -159,13 +159,14 @@ func (r *replica) onStarted(ctx actor.Context) {
 	r.ask(ctx)
 }
 
-// onEnding tells every session that this life of the replica is over.
+// onEnding tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.
 func (r *replica) onEnding(ctx actor.Context) {
-	r.ending = true
+	r.ending, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
 	r.endMigrations(ctx)
 	for id := range r.calls {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
 	}
+	clear(r.calls)
 }
 
 // ask asks for what is still missing: the model, then the blocks.

@@ -187,6 +187,9 @@ func (r *replica) endMigrations(ctx actor.Context) {
 	if r.blocks != nil {
 		_ = r.blocks.Close() // what is in the blocks is kept by lease
 	}
+	r.orders, r.offers, r.blocks = nil, nil, nil
+	clear(r.departures)
+	clear(r.arrivals)
 }
 
 // onLost: another replica is gone. What was on its way there goes on here; what was to come from there will not.

@@ -97,13 +97,13 @@ func (r *replica) announce(ctx actor.Context) {
 // onEngineReady: the engine's first life, or another one after a crash that lost the step in flight. A step
 // writes nothing but its own KV slots and samples as a function of seed and position, so it is simply run again.
 func (r *replica) onEngineReady(ctx actor.Context) {
-	if !r.ready {
+	if !r.ready && !r.ending {
 		r.ready = true
 		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
 		r.advance(ctx)
 		return
 	}
-	if r.step == nil {
+	if r.step == nil || r.ending {
 		return
 	}
 	r.step.crashes++
