@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,9 @@ type Node struct {
 
 // Start starts a node. When it fails, nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
+	if err := cfg.missing(); err != nil {
+		return nil, err
+	}
 	n := &Node{cfg: cfg, calls: gateway.NewCalls(), metrics: prometheus.NewRegistry()}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
@@ -64,6 +68,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.address = listener.Addr().String()
+	if cfg.HTTPTLS != nil {
+		listener = tls.NewListener(listener, cfg.HTTPTLS)
+	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{n.openDevices, n.openStore, n.startActors, n.applyDeployments} {
 		if err := step(ctx); err != nil {
@@ -134,7 +141,7 @@ func (n *Node) startActors(context.Context) error {
 	}))
 	n.gateway = gateway.New(gateway.Config{
 		Directory: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": n.registry}, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": n.registry}, Keys: n.cfg.Keys, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {
@@ -214,7 +221,7 @@ func (n *Node) Ready(ctx context.Context) error {
 
 // Stop lets requests under way finish for a while, then ends everything.
 func (n *Node) Stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, drainWithin)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.drainTimeout())
 	defer cancel()
 	err := n.web.Shutdown(ctx)
 	if err != nil {
