@@ -36,7 +36,7 @@ type Options struct {
 
 	TLSCert     string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
 	TLSKey      string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
-	TLSCA       string `group:"Security" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
+	TLSCA       string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
 	NATSCreds   string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
 	NATSNkey    string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
 	NATSUsers   string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
@@ -87,21 +87,25 @@ type settings struct {
 	notes       []string // what was chosen otherwise, for the reader
 }
 
-// settle combines what was given by flag or environment with what the file says.
-func settle(given Options, path string) (settings, error) {
-	if err := checkFlags(given); err != nil {
+// gather combines what was given by flag or environment with what the file says.
+func gather(flags Options, path string) (settings, error) {
+	if err := checkFlags(flags); err != nil {
 		return settings{}, err
 	}
 	file, err := readFile(path)
+	return settings{given: flags.or(file.Options), Deployments: file.specs()}, err
+}
+
+// settle checks what was given, and completes it.
+func settle(flags Options, path string) (settings, error) {
+	s, err := gather(flags, path)
 	if err != nil {
-		return settings{}, err
+		return s, err
 	}
-	given = given.or(file.Options)
-	s := settings{given: given, Deployments: file.specs()}
 	if err := s.clash(); err != nil {
 		return s, err
 	}
-	s.Options = given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: "auto", DrainTimeout: defaultDrain, LogLevel: "info"})
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: "auto", DrainTimeout: defaultDrain, LogLevel: "info"})
 	if err := s.network(); err != nil {
 		return s, err
 	}
