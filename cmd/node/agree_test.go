@@ -69,7 +69,7 @@ func TestCombinations(t *testing.T) {
 		{[]string{"--advertise", "a:1"}, "write a name or an address, without a port"},
 		{[]string{"--advertise", "10.0.0"}, "write a name or an address, without a port"},
 		{[]string{"--drain-timeout", "30"}, `"30" is not a time to wait; write it like 30s`},
-		{[]string{"--drain-timeout", "-1s"}, "is not a time to wait"},
+		{[]string{"--drain-timeout=-1s"}, "is not a time to wait"},
 		{[]string{"--drain-timeout", "0"}, ""},
 		{[]string{"--tls-cert", f + "x"}, "--tls-cert (or TROUPE_TLS_CERT): open " + f + "x: no such file"},
 	} {
