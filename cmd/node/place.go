@@ -166,9 +166,9 @@ func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error
 	return false, nil
 }
 
-// refused reports whether a NATS server answered that it wants to know who asks.
+// refused reports whether a NATS server answered, and wants to know who asks, or can not say who it is.
 func refused(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnRequired) || err != nil && strings.Contains(err.Error(), "tls: ")
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnWanted) || err != nil && strings.Contains(err.Error(), "tls: ")
 }
 
 // instance is the random identifier of a data folder, which is made with it and stays.
