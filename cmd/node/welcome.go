@@ -41,19 +41,23 @@ func welcome(w io.Writer, s settings, node *troupe.Node) {
     '{"prompt": "In the beginning", "max_tokens": 32}'
 `, url, s.curlFlags(), model, client, model)
 	}
-	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s\n\n", client, os.Args[0], nats)
+	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s%s\n\n", client, os.Args[0], nats, s.loginFlags())
 }
 
-// natsFlags are what the nats command line needs to be let in as this node is.
-func (s settings) natsFlags() (flags string) {
-	for _, f := range []struct{ name, file string }{
-		{"tlscert", s.TLSCert}, {"tlskey", s.TLSKey}, {"tlsca", s.TLSCA}, {"creds", s.NATSCreds}, {"nkey", s.NATSNkey},
-	} {
-		if f.file != "" {
-			flags += fmt.Sprintf(" --%s %s", f.name, f.file)
+// natsFlags let the nats command line in as this node is, and loginFlags our own commands.
+func (s settings) natsFlags() string { return s.flags("tlscert", "tlskey", "tlsca", "creds", "nkey") }
+
+func (s settings) loginFlags() string {
+	return s.flags("tls-cert", "tls-key", "tls-ca", "nats-creds", "nats-nkey")
+}
+
+func (s settings) flags(names ...string) (all string) {
+	for i, file := range []string{s.TLSCert, s.TLSKey, s.TLSCA, s.NATSCreds, s.NATSNkey} {
+		if file != "" {
+			all += fmt.Sprintf(" --%s %s", names[i], file)
 		}
 	}
-	return flags
+	return all
 }
 
 func (s settings) curlFlags() string {
