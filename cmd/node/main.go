@@ -28,6 +28,8 @@ What "node up" is told by flag can be told by environment (--http as TROUPE_HTTP
 type commands struct {
 	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
 	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of all nodes."`
+	Certs   certsCommand   `cmd:"" help:"Make the certificates by which nodes know each other."`
+	Keys    keysCommand    `cmd:"" help:"Make keys for those who use the models."`
 	Version versionCommand `cmd:"" help:"Show which build this is."`
 }
 

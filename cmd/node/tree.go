@@ -20,6 +20,7 @@ type treeCommand struct {
 	Node string `name:"node" placeholder:"NAME" help:"Only this node."`
 	JSON bool   `name:"json" xor:"format" help:"Print JSON."`
 	DOT  bool   `name:"dot" xor:"format" help:"Print Graphviz; pipe it into dot -Tsvg."`
+	login
 }
 
 func (treeCommand) Help() string {
@@ -55,7 +56,11 @@ func (t treeCommand) Run(c console) error {
 }
 
 func (t treeCommand) ask() (*messages.TreeResponse, error) {
-	conn, err := nats.Connect(t.NATS, nats.Name("node tree"), nats.Timeout(treeWithin))
+	who, err := t.options()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect(t.NATS, append(who, nats.Name("node tree"), nats.Timeout(treeWithin))...)
 	if err != nil {
 		return nil, fmt.Errorf("no NATS server at %s (%w); start a node with \"node up\", or say where one is with --nats", t.NATS, err)
 	}
