@@ -53,13 +53,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := writable(cfg.StoreDir); err != nil {
 		return nil, err
 	}
-	opts := &server.Options{
-		ServerName: cfg.Name, Host: host, Port: port, JetStream: true, StoreDir: cfg.StoreDir, NoSigs: true,
-		TLSConfig: cfg.TLS, TLS: cfg.TLS != nil, TLSVerify: cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert,
-	}
-	if err := cfg.users(opts); err != nil {
+	opts, err := Users(cfg.UsersFile)
+	if err != nil {
 		return nil, err
 	}
+	opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
+	opts.JetStream, opts.StoreDir = true, cfg.StoreDir
+	opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
+	opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 	cluster, err := cfg.cluster(opts)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +52,11 @@ func TestNkeyUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	public, _ := user.PublicKey()
-	s, err := start(t, func(c *Config) { c.NkeyUsers = []string{public} })
+	users := filepath.Join(t.TempDir(), "users.conf")
+	if err := os.WriteFile(users, []byte("authorization { users = [ { nkey: "+public+" } ] }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := start(t, func(c *Config) { c.UsersFile = users })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,10 @@ package security
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 )
 
 // Login is how a client proves to a NATS server who it is. Everything may be empty.
@@ -30,4 +32,28 @@ func (l Login) Options() ([]nats.Option, error) {
 		opts = append(opts, nkey)
 	}
 	return opts, nil
+}
+
+// NewNkey writes the seed of a new nkey to a file, which must not be there yet, and returns its public key.
+func NewNkey(file string) (public string, err error) {
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		return "", err
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("%w; choose another file", err)
+	}
+	if _, err := f.Write(append(seed, '\n')); err != nil {
+		f.Close()
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return user.PublicKey()
 }

@@ -75,19 +75,37 @@ func (n *Node) replicasProps() *actor.Props {
 				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Router: n.pid(routerID), Strategy: n.strategy(),
 				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
 				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
+				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
 			}))
 		}})
 }
 
 func (n *Node) engineProps(gpu, lease string) *actor.Props {
 	return n.as("engine", replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
-		for i, h := range n.holders {
-			if gpuName(i) == gpu {
-				return h.Open(lease)
-			}
+		h, err := n.holder(gpu)
+		if err != nil {
+			return nil, err
 		}
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
+		return h.Open(lease)
 	}}))
+}
+
+// blocks opens the KV blocks of a lease.
+func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
+	h, err := n.holder(gpu)
+	if err != nil {
+		return nil, err
+	}
+	return h.Blocks(lease)
+}
+
+func (n *Node) holder(gpu string) (*engine.Holder, error) {
+	for i, h := range n.holders {
+		if gpuName(i) == gpu {
+			return h, nil
+		}
+	}
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
 }
 
 func (n *Node) routerProps() *actor.Props {

@@ -52,9 +52,7 @@ func readFile(path string) (file, error) {
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
 		return file{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if f.Data != "" {
-		f.Data = absolute(base, f.Data)
-	}
+	f.absolutePaths(base)
 	for i := range f.Deployments {
 		f.Deployments[i].Path = absolute(base, f.Deployments[i].Path)
 	}

@@ -52,10 +52,12 @@ type session struct {
 	Config
 	incarnation uint64
 
-	replica *serving // nil while routing
-	attempt uint64   // counts routes and submissions; stale timers carry an older one
-	futile  int      // interruptions since the last new token
-	avoid   []string // the replica that was lost or given up last, until there is a new token
+	replica *serving   // nil while routing
+	other   *actor.PID // a replica that serves it too, or is just about to instead; nil: none
+	since   time.Time  // of other
+	attempt uint64     // counts routes and submissions; stale timers carry an older one
+	futile  int        // interruptions since the last new token
+	avoid   []string   // the replica that was lost or given up last, until there is a new token
 	heard   time.Time
 	timer   *time.Timer // pending note: check, or retry
 }
@@ -89,6 +91,8 @@ func (s *session) Receive(ctx actor.Context) {
 		s.onInterrupted(ctx, msg)
 	case *messages.SequenceStatus:
 		s.onStatus(ctx, msg)
+	case *messages.SequenceMoved:
+		s.onMoved(ctx, msg)
 	case *actor.Terminated:
 		s.onGone(ctx, msg.GetWho())
 	case *actor.DeadLetterResponse:
@@ -153,6 +157,7 @@ func (s *session) stopTimer() {
 
 // end is the last thing a session does.
 func (s *session) end(ctx actor.Context) {
+	s.cancelOther(ctx)
 	s.stopTimer()
 	ctx.Stop(ctx.Self())
 }

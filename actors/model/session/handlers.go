@@ -54,10 +54,14 @@ func (s *session) retryOrExpire(ctx actor.Context, r *messages.Refused) {
 
 func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	s.heard = time.Now()
+	own := s.attribute(ctx)
 	seen, first := uint32(len(s.Client.Output())), msg.GetFirstIndex()
 	last := first + uint32(len(msg.GetTokens()))
-	if first > seen { // what lies between was lost
+	switch {
+	case first > seen && own: // what lies between was lost
 		s.route(ctx)
+		return
+	case first > seen: // it is on its way from the replica that this one takes over from
 		return
 	}
 	if last > seen {
@@ -67,7 +71,11 @@ func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	}
 	if msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
 		s.Client.Finish(msg.GetFinish())
-		s.end(ctx)
+		if own {
+			s.end(ctx)
+		} else {
+			s.onClose(ctx)
+		}
 	}
 }
 
@@ -80,8 +88,8 @@ func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogp
 
 // onInterrupted: the replica lives on, or its successor will, but without this sequence.
 func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
-	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation {
-		return // from a life of the replica that this session has left
+	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.serves(ctx.Sender()) {
+		return // from a replica, or a life of it, that this session has left
 	}
 	r := msg.GetRefused()
 	s.futile++
@@ -100,7 +108,7 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 
 // onGone: the replica stopped, its node left, or nobody was there to receive what was sent.
 func (s *session) onGone(ctx actor.Context, who *actor.PID) {
-	if s.replica == nil || who.GetAddress() != s.replica.pid.GetAddress() || who.GetId() != s.replica.pid.GetId() {
+	if s.replica == nil || !s.serves(who) {
 		return // one that was left, or the router, which is asked again
 	}
 	s.avoid = []string{s.replica.name}
