@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,6 +12,7 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
+	"troupe/actors/planner"
 	"troupe/actors/supervise"
 	"troupe/cluster/control"
 	"troupe/engine"
@@ -46,6 +48,7 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "replicas", Props: n.as("replicas", n.replicasProps())},
 		{Name: "router", Props: n.as("router", n.routerProps())},
 		{Name: "deployments", Props: n.as("deployments", n.deploymentsProps())},
+		{Name: "planner", Props: n.as("planner", n.plannerProps())},
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
@@ -129,6 +132,15 @@ func (n *Node) deploymentsProps() *actor.Props {
 				Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
+}
+
+func (n *Node) plannerProps() *actor.Props {
+	lease := leases{n.members}
+	return planner.Props(planner.Config{
+		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAt, Log: n.cfg.Log,
+		Reigns:  func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
+		Acquire: func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
+	})
 }
 
 func (n *Node) gatewayProps() *actor.Props {

@@ -14,18 +14,18 @@ import (
 
 const askWithin = 5 * time.Second
 
-// remote is a running Troupe, as a command finds it.
+// remote is a running cluster, as a command finds it.
 type remote struct {
 	NATS string `name:"nats" env:"TROUPE_NATS" placeholder:"URL" default:"nats://${nats}" help:"A NATS server that a node is connected to (default: ${default})."`
 	login
 }
 
 func (r remote) connect(who string) (*nats.Conn, error) {
-	options, err := r.options()
+	as, err := r.options()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect(r.NATS, append(options, nats.Name(who), nats.Timeout(askWithin))...)
+	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin))...)
 	if err != nil {
 		return nil, fmt.Errorf("no NATS server at %s (%w); start a node with \"node up\", or say where one is with --nats", r.NATS, err)
 	}
