@@ -157,6 +157,7 @@ func TestClaim(t *testing.T) {
 		if filepath.Base(s.Data) != s.Name {
 			t.Errorf("%s has %s", s.Name, s.Data)
 		}
+		t.Cleanup(func() { lock.Close() }) // and is held until then: a file that nobody knows any more is closed
 		names, ids, locks = append(names, s.Name), append(ids, id), append(locks, lock)
 	}
 	claim()
