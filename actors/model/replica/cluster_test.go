@@ -114,6 +114,9 @@ type node struct {
 	gpu   *testkit.Peer
 	hbm   *testkit.Peer
 	known map[uint32][]byte // what the tier knows
+
+	layout     string // of its blocks
+	blockBytes int
 }
 
 // cluster is two replicas of the real model on devices of their own, and sessions that are routed to the first.
@@ -190,7 +193,11 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			Name: name, Model: "m", Node: "node-" + name, BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
 		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil), Bulk: c.bulk, Log: zerolog.Nop(),
-		Blocks: func(lease string) (replica.Blocks, error) { return holder.Blocks(lease) },
+		Blocks: func(lease string) (replica.Blocks, error) {
+			b, err := holder.Blocks(lease)
+			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
+			return b, err
+		},
 		Engine: func(lease string) *actor.Props {
 			return replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
