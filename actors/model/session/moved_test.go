@@ -20,7 +20,7 @@ type moving struct {
 
 func playMoving(t *testing.T) *moving {
 	s := play(t, always)
-	m := &moving{stage: s, target: testkit.NewPeer(t, s.deploy.System(), "target", func(m proto.Message) proto.Message {
+	m := &moving{stage: s, target: testkit.NewPeer(t, s.router.System(), "target", func(m proto.Message) proto.Message {
 		if m, ok := m.(*messages.SubmitSequence); ok {
 			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
 		}
@@ -61,13 +61,13 @@ func TestMovedGoesOnThere(t *testing.T) {
 		synctest.Wait()
 		m.emitFrom(m.target, 3, 13)
 		m.saw(10, 11, 12, 13)
-		if _, n := m.submitted(); n != 1 || len(testkit.Got[*messages.RouteSequence](m.deploy)) != 1 || cancelled(m.target) != 0 {
-			t.Errorf("%d submissions, %d routes, cancelled %d times", n, len(testkit.Got[*messages.RouteSequence](m.deploy)), cancelled(m.target))
+		if _, n := m.submitted(); n != 1 || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 || cancelled(m.target) != 0 {
+			t.Errorf("%d submissions, %d routes, cancelled %d times", n, len(testkit.Got[*messages.RouteSequence](m.router)), cancelled(m.target))
 		}
 		m.target.Stop()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(testkit.Got[*messages.RouteSequence](m.deploy)) < 2 {
+		if len(testkit.Got[*messages.RouteSequence](m.router)) < 2 {
 			t.Error("the death of the new replica was not noticed")
 		}
 	})
@@ -83,7 +83,7 @@ func TestMovedAndTokensWereLost(t *testing.T) {
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 4})
 		synctest.Wait()
 		all := testkit.Got[*messages.SubmitSequence](m.target)
-		if len(all) != 1 || !slices.Equal(all[0].GetOutput(), []uint32{10, 11}) || len(testkit.Got[*messages.RouteSequence](m.deploy)) != 1 {
+		if len(all) != 1 || !slices.Equal(all[0].GetOutput(), []uint32{10, 11}) || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 {
 			t.Errorf("%v", all)
 		}
 	})
@@ -123,7 +123,7 @@ func TestFinishedElsewhere(t *testing.T) {
 func TestMovedByAStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
-		stranger := testkit.NewPeer(t, m.deploy.System(), "stranger", nil)
+		stranger := testkit.NewPeer(t, m.router.System(), "stranger", nil)
 		m.moved(stranger)
 		m.emit(2, 12)
 		m.saw(10, 11, 12)
