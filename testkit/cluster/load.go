@@ -30,7 +30,10 @@ type Report struct {
 
 // Err says what went wrong in the report, if anything did.
 func (r Report) Err() error {
-	if len(r.Errors) == 0 {
+	switch {
+	case len(r.Errors) == 0 && r.Streams == 0:
+		return errors.New("no stream was seen to its end")
+	case len(r.Errors) == 0:
 		return nil
 	}
 	return fmt.Errorf("%d of %d streams are not what they should be: %w", len(r.Errors), len(r.Errors)+r.Streams, errors.Join(r.Errors[:min(5, len(r.Errors))]...))
@@ -96,9 +99,9 @@ func (r *Running) Flowing(ctx context.Context) error {
 	})
 }
 
-// Finish lets every client finish its stream and returns what became of all.
+// Finish waits for the end and returns what became of all. A load that repeats begins no further stream.
 func (r *Running) Finish() Report {
-	r.finishing.Store(true)
+	r.finishing.Store(r.load.Repeat)
 	<-r.done
 	return r.report
 }
@@ -107,6 +110,9 @@ func (r *Running) Finish() Report {
 func (r *Running) Failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.report.Errors) == 0 {
+		return nil
+	}
 	return r.report.Err()
 }
 
