@@ -19,6 +19,8 @@ import (
 // NATS is where the nodes of a cluster find their NATS.
 type NATS int
 
+func (n NATS) String() string { return [...]string{"embedded", "routed", "external"}[n] }
+
 // Embedded: the first node has the server and the others join it. Routed: every node has one, and they form a NATS cluster. External: a
 // nats-server of its own, which all join.
 const (

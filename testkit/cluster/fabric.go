@@ -61,6 +61,15 @@ func NewFabric(seed uint64, names ...string) (*Fabric, error) {
 	return f, nil
 }
 
+// Permitted says why there can be no Fabric here, or nil.
+func Permitted() error {
+	f, err := NewFabric(0, "probe")
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
 // Host returns a host by its name.
 func (f *Fabric) Host(name string) *Host { return f.hosts[f.index(name)] }
 

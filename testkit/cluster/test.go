@@ -33,11 +33,9 @@ func Up(t testing.TB, cfg Config) *Cluster {
 // NeedFabric skips a test where network namespaces or TUN devices are not permitted.
 func NeedFabric(t testing.TB) {
 	t.Helper()
-	f, err := NewFabric(0, "probe")
-	if err != nil {
-		t.Skip(err)
+	if why := Permitted(); why != nil {
+		t.Skip(why)
 	}
-	f.Close()
 }
 
 // Within is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
