@@ -69,7 +69,7 @@ func check(t *testing.T, s Step) {
 
 // TestShort is make chaos for some steps: on one node where that is all that can be.
 func TestShort(t *testing.T) {
-	cfg := Config{Dir: t.TempDir(), Seed: 2, Length: time.Minute, Steps: 4, Nodes: 3, Clients: 16, Tokens: 100, Print: func(line string) { t.Log(line) }}
+	cfg := Config{Dir: t.TempDir(), Seed: 2, Length: time.Minute, Steps: 4, Nodes: 3, Clients: 16, Print: func(line string) { t.Log(line) }}
 	if !cluster.Knows("--join") {
 		cfg.Nodes = 1
 	}

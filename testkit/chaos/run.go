@@ -18,7 +18,7 @@ type Config struct {
 	Steps   int            // likewise, after so many; 0: any
 	Nodes   int            // default 3
 	Clients int            // streams at once, default 24
-	Tokens  int            // of a stream, default 200
+	Tokens  int            // of a stream, default cluster.StreamTokens
 	Kinds   []cluster.Kind // default: all that are possible here
 	Print   func(line string)
 }
@@ -59,7 +59,7 @@ type run struct {
 
 // start starts cluster and model and learns the right answers.
 func start(ctx context.Context, cfg Config) (*run, error) {
-	cfg.Nodes, cfg.Clients, cfg.Tokens = or(cfg.Nodes, 3), or(cfg.Clients, 24), or(cfg.Tokens, 200)
+	cfg.Nodes, cfg.Clients, cfg.Tokens = or(cfg.Nodes, 3), or(cfg.Clients, 24), or(cfg.Tokens, cluster.StreamTokens)
 	r := &run{cfg: cfg, Timeline: &cluster.Timeline{Print: cfg.Print}}
 	requests := cluster.Requests(2*cfg.Clients, cfg.Tokens)
 	answers, err := cluster.Undisturbed(ctx, requests)

@@ -43,7 +43,11 @@ func (c *Cluster) Left(ctx context.Context, before Levels) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(left(replicas), c.leases(ctx, replicas), c.sessions(ctx), c.processes(ctx, before))
+	gpus := &messages.ListGpusResponse{}
+	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
+		return err
+	}
+	return errors.Join(sequences(replicas), leases(gpus.GetGpus(), replicas), c.sessions(ctx), c.processes(ctx, before))
 }
 
 // replicas are those that the cluster says it has, by name.
@@ -62,8 +66,8 @@ func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaSta
 	return all, nil
 }
 
-// left finds sequences, and KV blocks that no sequence has.
-func left(replicas map[string]*messages.ReplicaStatus) error {
+// sequences finds those that run or wait, and KV blocks that nobody else could have.
+func sequences(replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	for name, r := range replicas {
 		if r.GetRunning()+r.GetWaiting() > 0 {
@@ -77,17 +81,11 @@ func left(replicas map[string]*messages.ReplicaStatus) error {
 }
 
 // leases finds device memory that no living replica owns, and replicas without.
-func (c *Cluster) leases(ctx context.Context, replicas map[string]*messages.ReplicaStatus) error {
-	res := &messages.ListGpusResponse{}
-	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, res); err != nil {
-		return err
-	}
+func leases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	owners := map[string]bool{}
-	for _, gpu := range res.GetGpus() {
-		leased := uint64(0)
+	for _, gpu := range gpus {
 		for _, l := range gpu.GetLeases() {
-			leased += l.GetBytes()
 			owners[l.GetOwner()] = true
 			if r := replicas[l.GetOwner()]; r == nil || r.GetGpu() != gpu.GetName() || r.GetNode() != gpu.GetNode() {
 				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which is not there", gpu.GetNode(), gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
