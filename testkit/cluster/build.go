@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -77,5 +78,8 @@ var options = sync.OnceValues(func() (string, error) {
 // Knows reports whether the node takes an option: "--join".
 func Knows(option string) bool {
 	text, err := options()
-	return err == nil && (strings.Contains(text, option+"=") || strings.Contains(text, option+" "))
+	return err == nil && slices.ContainsFunc(strings.Fields(text), func(word string) bool {
+		name, _, _ := strings.Cut(strings.Replace(word, "--[no-]", "--", 1), "=")
+		return name == option
+	})
 }

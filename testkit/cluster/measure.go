@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/messages"
 )
 
 // Outages are the measurements of one kind of fault, in ascending order.
@@ -33,7 +35,7 @@ func (c *Cluster) Measure(ctx context.Context, load Load, fault Fault, rounds in
 }
 
 func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection time.Duration, report Report, err error) {
-	if err := c.Recovered(ctx); err != nil {
+	if err := c.occupy(ctx, fault.On); err != nil {
 		return 0, report, err
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends the streams of a round that fails
@@ -65,6 +67,43 @@ func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection
 	}
 	report = run.Finish()
 	return detection, report, report.Err()
+}
+
+// occupy makes sure that a node has a replica: what was placed while it was away is elsewhere, and stays there. A new deployment is spread.
+func (c *Cluster) occupy(ctx context.Context, node string) error {
+	if err := c.Recovered(ctx); err != nil {
+		return err
+	}
+	d, err := c.Model(ctx, ModelName)
+	if err != nil {
+		return err
+	}
+	if has(d, node) {
+		return nil
+	}
+	if err := c.Ask(ctx, "models.delete", &messages.DeleteModelRequest{Name: ModelName}, &messages.DeleteModelResponse{}); err != nil {
+		return err
+	}
+	if err := Until(ctx, func() error {
+		all, err := c.replicas(ctx)
+		if err == nil && len(all) > 0 {
+			err = fmt.Errorf("%d replicas of a deleted model", len(all))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := c.Deploy(ctx, d.GetSpec()); err != nil {
+		return err
+	}
+	if d, err = c.Model(ctx, ModelName); err == nil && !has(d, node) {
+		err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
+	}
+	return err
+}
+
+func has(d *messages.DeploymentStatus, node string) bool {
+	return slices.ContainsFunc(d.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetNode() == node })
 }
 
 // membersBucket has a key members.<name> for every member.

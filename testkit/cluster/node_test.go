@@ -242,3 +242,10 @@ func connect(t *testing.T, url string) *nats.Conn {
 	t.Cleanup(conn.Close)
 	return conn
 }
+
+// TestKnows: an option is known by its whole name.
+func TestKnows(t *testing.T) {
+	if !cluster.Knows("--http") || !cluster.Knows("--nats-listen") || cluster.Knows("--htt") || cluster.Knows("--nats") {
+		t.Error("options are not what node up --help says")
+	}
+}
