@@ -48,6 +48,7 @@ type Facts struct {
 	EOS           []uint32 // token ids that end a sequence
 	WeightBytes   int64    // device memory of the weights
 	KVTokenBytes  int64    // device memory of one token's keys and values
+	KVLayout      string   // what those bytes mean: shape and type
 	RowBytes      int64    // workspace of each token in a step
 	LogitsBytes   int64    // workspace of each sequence in a step
 }

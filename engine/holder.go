@@ -45,7 +45,7 @@ type holding struct {
 	arena   Arena
 	ready   chan struct{} // closed when loading has ended
 	err     error         // how it ended
-	engines int           // open over it
+	users   int           // engines and Blocks that are open over it
 }
 
 // NewHolder returns the holder of a device.
@@ -114,7 +114,7 @@ func (h *Holder) Open(lease string) (Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine over lease %s: %w", lease, err)
 	}
-	l.engines++
+	l.users++
 	return &opened{Engine: e, holder: h, holding: l}, nil
 }
 
@@ -142,14 +142,14 @@ type opened struct {
 func (o *opened) Close() error {
 	o.once.Do(func() {
 		o.holder.mu.Lock()
-		o.holding.engines--
+		o.holding.users--
 		o.holder.mu.Unlock()
 	})
 	return o.Engine.Close()
 }
 
-// Unload frees a lease and returns how many bytes that gave back; 0 where it is not held. It refuses while an engine is
-// open over it.
+// Unload frees a lease and returns how many bytes that gave back; 0 where it is not held. It refuses while an engine or
+// Blocks are open over it.
 func (h *Holder) Unload(lease string) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +157,7 @@ func (h *Holder) Unload(lease string) (int64, error) {
 	if err != nil {
 		return 0, nil
 	}
-	if l.engines > 0 {
+	if l.users > 0 {
 		return 0, fmt.Errorf("lease %s: an engine is still open over it; stop its replica first", lease)
 	}
 	delete(h.held, lease)

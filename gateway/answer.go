@@ -10,7 +10,7 @@ import (
 // answerOf returns the writer of a generation's answer.
 func answerOf(gen *generation) *openai.Answer {
 	a := &openai.Answer{Model: gen.request.Model, Created: time.Now().Unix(), Chat: gen.request.Chat, Usage: gen.request.IncludeUsage}
-	a.ID = "cmpl-" + newID()
+	a.ID = "cmpl-" + gen.choices[0].call.ID // so that whoever has the answer can ask why it went where it went
 	if a.Chat {
 		a.ID = "chat" + a.ID
 	}

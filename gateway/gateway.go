@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/engine"
+	"troupe/gateway/apikey"
 )
 
 // Config describes a gateway.
@@ -22,6 +23,8 @@ type Config struct {
 	Registry *prometheus.Registry
 	// Routes are further pages: path -> handler.
 	Routes map[string]http.Handler
+	// Keys are asked for over HTTP; nil: everybody is served. Over NATS, the server's own permissions say who may ask what.
+	Keys *apikey.Keys
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
 	Log         zerolog.Logger

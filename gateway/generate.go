@@ -38,7 +38,7 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	gen.deadline = gen.began.Add(r.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
 	defer cancel()
-	d, err := g.cfg.Directory.Deployment(ctx, r.Model)
+	d, err := g.deployment(ctx, r.Model)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,11 +30,11 @@ func (g *Gateway) routes() {
 	g.mux.HandleFunc("POST /v1/completions", func(w http.ResponseWriter, r *http.Request) { g.complete(w, r, false) })
 	g.mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { g.complete(w, r, true) })
 	g.mux.HandleFunc("POST /v1/embeddings", func(w http.ResponseWriter, r *http.Request) {
-		g.fail(w, asked{endpoint: "embeddings"}, openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
+		g.fail(w, askedBy(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
 			"embeddings are not supported: the models here generate text; use /v1/completions or /v1/chat/completions"))
 	})
-	g.mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		g.answer(w, asked{endpoint: "health"}, http.StatusOK, map[string]string{"status": "ok"})
+	g.mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		g.answer(w, askedBy(r, "health"), http.StatusOK, map[string]string{"status": "ok"})
 	})
 	g.mux.HandleFunc("GET /ready", g.ready)
 	g.mux.Handle("GET /metrics", promhttp.HandlerFor(g.cfg.Registry, promhttp.HandlerOpts{}))
@@ -49,11 +50,21 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id = newID()
 	}
 	w.Header().Set("X-Request-Id", id)
-	if _, pattern := g.mux.Handler(r); pattern == "" {
-		g.fail(w, asked{endpoint: "none"}, g.noRoute(w, r))
+	c := caller{id: id, remote: r.RemoteAddr}
+	_, pattern := g.mux.Handler(r)
+	if pattern == "" {
+		g.fail(w, asked{caller: c, endpoint: "none"}, g.noRoute(w, r))
 		return
 	}
-	g.mux.ServeHTTP(w, r)
+	if g.cfg.Keys != nil && !open[pattern] {
+		key, ok := g.cfg.Keys.Find(secretOf(r))
+		if !ok {
+			g.fail(w, asked{caller: c, endpoint: "unauthorized"}, unauthorized(w, r))
+			return
+		}
+		c.key = &key
+	}
+	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
 
 func printable(id string) bool {
@@ -88,7 +99,7 @@ func (g *Gateway) fail(w http.ResponseWriter, a asked, e *openai.Error) {
 }
 
 func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) {
-	a := asked{endpoint: "completions"}
+	a := askedBy(r, "completions")
 	if isChat {
 		a.endpoint = "chat_completions"
 	}

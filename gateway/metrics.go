@@ -46,9 +46,6 @@ func histogram(name, help string, least float64) *prometheus.HistogramVec {
 	}, []string{"model"})
 }
 
-// asked is what a request is counted under. The model is one that exists, so the label's values are bounded.
-type asked struct{ endpoint, model string }
-
 func (m *metrics) answered(a asked, status int) {
 	m.requests.WithLabelValues(a.endpoint, a.model, strconv.Itoa(status)).Inc()
 }

@@ -54,7 +54,7 @@ func (g *Gateway) Infer(r micro.Request) {
 			g.failInfer(r, a, asError(err))
 			return
 		}
-		g.metrics.answered(a, http.StatusOK)
+		g.answered(a, http.StatusOK)
 	}()
 }
 
@@ -135,14 +135,14 @@ func respondText(r micro.Request, text string) error {
 
 // refuse answers with an error that the service's statistics count.
 func (g *Gateway) refuse(r micro.Request, a asked, e *openai.Error) {
-	g.metrics.answered(a, e.Status)
+	g.answered(a, e.Status)
 	_ = r.Error(strconv.Itoa(e.Status), oneLine(e.Message), inferError(e)) // the asker may be gone
 	_ = r.Respond(nil)
 }
 
 // failInfer answers with an error when the service is done with the request: r.Error would write to what its statistics read.
 func (g *Gateway) failInfer(r micro.Request, a asked, e *openai.Error) {
-	g.metrics.answered(a, e.Status)
+	g.answered(a, e.Status)
 	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{
 		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
 	})) // the asker may be gone

@@ -19,7 +19,7 @@ func (g *Gateway) answer(w http.ResponseWriter, a asked, status int, v any) {
 }
 
 func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte) {
-	g.metrics.answered(a, status)
+	g.answered(a, status)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // the client may have left
@@ -44,22 +44,24 @@ func (g *Gateway) describe(d *messages.DeploymentStatus) modelObject {
 }
 
 func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
-	a := asked{endpoint: "models"}
+	a := askedBy(r, "models")
 	all, err := g.cfg.Directory.Deployments(r.Context())
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
 	}
-	list := make([]modelObject, len(all))
-	for i, d := range all {
-		list[i] = g.describe(d)
+	list := make([]modelObject, 0, len(all))
+	for _, d := range all {
+		if a.may(d.GetSpec().GetName()) {
+			list = append(list, g.describe(d))
+		}
 	}
 	g.answer(w, a, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
 func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
-	a := asked{endpoint: "models"}
-	d, err := g.cfg.Directory.Deployment(r.Context(), r.PathValue("model"))
+	a := askedBy(r, "models")
+	d, err := g.deployment(r.Context(), r.PathValue("model"))
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
@@ -70,7 +72,7 @@ func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 
 // ready answers 200 when every deployment has a replica that serves.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
-	a := asked{endpoint: "ready"}
+	a := askedBy(r, "ready")
 	all, err := g.cfg.Directory.Deployments(r.Context())
 	if err != nil {
 		g.fail(w, a, asError(err))

@@ -59,12 +59,12 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, gen *generation
 		return
 	case err != nil:
 		e := asError(err)
-		g.metrics.answered(a, e.Status)
+		g.answered(a, e.Status)
 		_ = to.send(func(b []byte) []byte { return append(b, e.JSON()...) }) // the client may have left
 		panic(http.ErrAbortHandler)                                          // the stream is not whole: say so by cutting it
 	}
 	gen.meter.finished(gen)
-	g.metrics.answered(a, http.StatusOK)
+	g.answered(a, http.StatusOK)
 	if gen.request.IncludeUsage {
 		_ = to.send(func(b []byte) []byte { return answer.UsageChunk(b, gen.usage()) }) // the client may have left
 	}

@@ -1524,6 +1524,8 @@ type ActorNode struct {
 	Messages      uint64                 `protobuf:"varint,9,opt,name=messages,proto3" json:"messages,omitempty"` // user messages handled, over all incarnations
 	Started       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started,proto3" json:"started,omitempty"`
 	Children      []*ActorNode           `protobuf:"bytes,11,rep,name=children,proto3" json:"children,omitempty"`
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // of the root of a node that could not be asked: why
+	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // children that are left out: sessions that run well
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1635,6 +1637,190 @@ func (x *ActorNode) GetChildren() []*ActorNode {
 	return nil
 }
 
+func (x *ActorNode) GetUnreachable() string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return ""
+}
+
+func (x *ActorNode) GetFolded() uint32 {
+	if x != nil {
+		return x.Folded
+	}
+	return 0
+}
+
+// troupe.v1.node.<name>.tree, asked by the node that answers troupe.v1.tree.
+type NodeTreeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // also the sessions that run well, however many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeTreeRequest) Reset() {
+	*x = NodeTreeRequest{}
+	mi := &file_messages_control_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeTreeRequest) ProtoMessage() {}
+
+func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
+func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *NodeTreeRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+type NodeTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Root          *ActorNode             `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeTreeResponse) Reset() {
+	*x = NodeTreeResponse{}
+	mi := &file_messages_control_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeTreeResponse) ProtoMessage() {}
+
+func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
+func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *NodeTreeResponse) GetRoot() *ActorNode {
+	if x != nil {
+		return x.Root
+	}
+	return nil
+}
+
+// troupe.v1.node.<name>.status, asked by the node that answers troupe.v1.nodes.list.
+type NodeStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeStatusRequest) Reset() {
+	*x = NodeStatusRequest{}
+	mi := &file_messages_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStatusRequest) ProtoMessage() {}
+
+func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
+func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
+}
+
+type NodeStatusResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *NodeStatus            `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeStatusResponse) Reset() {
+	*x = NodeStatusResponse{}
+	mi := &file_messages_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStatusResponse) ProtoMessage() {}
+
+func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
+func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *NodeStatusResponse) GetNode() *NodeStatus {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
 type ActorFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1646,7 +1832,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1844,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1857,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -1709,7 +1895,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1907,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1920,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Event) GetKind() string {
@@ -1783,7 +1969,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1981,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1994,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -1917,7 +2103,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x93\x03\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xcd\x03\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -1930,7 +2116,16 @@ const file_messages_control_proto_rawDesc = "" +
 	"\bmessages\x18\t \x01(\x04R\bmessages\x124\n" +
 	"\astarted\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
-	"\bchildren\x18\v \x03(\v2\x14.troupe.v1.ActorNodeR\bchildren\"p\n" +
+	"\bchildren\x18\v \x03(\v2\x14.troupe.v1.ActorNodeR\bchildren\x12 \n" +
+	"\vunreachable\x18\f \x01(\tR\vunreachable\x12\x16\n" +
+	"\x06folded\x18\r \x01(\rR\x06folded\"'\n" +
+	"\x0fNodeTreeRequest\x12\x14\n" +
+	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
+	"\x10NodeTreeResponse\x12(\n" +
+	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"\x13\n" +
+	"\x11NodeStatusRequest\"?\n" +
+	"\x12NodeStatusResponse\x12)\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
 	"\fActorFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
@@ -1966,7 +2161,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),     // 1: troupe.v1.DeployModelRequest
@@ -1999,47 +2194,53 @@ var file_messages_control_proto_goTypes = []any{
 	(*TreeRequest)(nil),            // 28: troupe.v1.TreeRequest
 	(*TreeResponse)(nil),           // 29: troupe.v1.TreeResponse
 	(*ActorNode)(nil),              // 30: troupe.v1.ActorNode
-	(*ActorFailure)(nil),           // 31: troupe.v1.ActorFailure
-	(*Event)(nil),                  // 32: troupe.v1.Event
-	(*ErrorResponse)(nil),          // 33: troupe.v1.ErrorResponse
-	(*DeploymentSpec)(nil),         // 34: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),       // 35: troupe.v1.DeploymentStatus
-	(*GpuStatus)(nil),              // 36: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),          // 37: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),      // 38: troupe.v1.SequenceMigration
-	(*Member)(nil),                 // 39: troupe.v1.Member
-	(*RouteDecision)(nil),          // 40: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
-	(Reason)(0),                    // 42: troupe.v1.Reason
+	(*NodeTreeRequest)(nil),        // 31: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),       // 32: troupe.v1.NodeTreeResponse
+	(*NodeStatusRequest)(nil),      // 33: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),     // 34: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),           // 35: troupe.v1.ActorFailure
+	(*Event)(nil),                  // 36: troupe.v1.Event
+	(*ErrorResponse)(nil),          // 37: troupe.v1.ErrorResponse
+	(*DeploymentSpec)(nil),         // 38: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),       // 39: troupe.v1.DeploymentStatus
+	(*GpuStatus)(nil),              // 40: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),          // 41: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),      // 42: troupe.v1.SequenceMigration
+	(*Member)(nil),                 // 43: troupe.v1.Member
+	(*RouteDecision)(nil),          // 44: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
+	(Reason)(0),                    // 46: troupe.v1.Reason
 }
 var file_messages_control_proto_depIdxs = []int32{
-	34, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	34, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	35, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	35, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	36, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	37, // 5: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	34, // 6: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	38, // 7: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	38, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	38, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	39, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	39, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	40, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	41, // 5: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	38, // 6: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	42, // 7: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
 	25, // 8: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
 	25, // 9: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	25, // 10: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	39, // 11: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	36, // 12: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	40, // 13: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	43, // 11: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	40, // 12: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	44, // 13: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	30, // 14: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 15: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	31, // 16: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	41, // 17: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	35, // 16: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	45, // 17: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	30, // 18: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	41, // 19: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	41, // 20: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	42, // 21: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	30, // 19: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	25, // 20: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	45, // 21: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	45, // 22: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	46, // 23: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -2060,7 +2261,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -320,10 +320,11 @@ func (x *RemoveDeployment) GetName() string {
 	return ""
 }
 
-// GetDeployment (query).
+// GetDeployment (query, to a deployment, or to a router by name).
 type GetDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +366,13 @@ func (x *GetDeployment) GetRequestId() string {
 	return ""
 }
 
+func (x *GetDeployment) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // DeploymentStatus (report).
 type DeploymentStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -373,8 +381,9 @@ type DeploymentStatus struct {
 	State         DeploymentState        `protobuf:"varint,3,opt,name=state,proto3,enum=troupe.v1.DeploymentState" json:"state,omitempty"`
 	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // why it is not ready, in words
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`  // the member where the deployment's actor lives
-	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"` // its reign
+	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`       // the member where the deployment's actor lives
+	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`      // its reign
+	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // why the last attempt failed, where it did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,6 +465,13 @@ func (x *DeploymentStatus) GetTerm() uint64 {
 		return x.Term
 	}
 	return 0
+}
+
+func (x *DeploymentStatus) GetFailure() *Refused {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
 }
 
 // ListDeployments (query, to the deployments group).
@@ -548,7 +564,8 @@ func (x *ListDeploymentsResult) GetNames() []string {
 }
 
 // GetDesired (query, from a deployment to its group): what am I to be? Answered by ApplyDeployment or
-// RemoveDeployment.
+// RemoveDeployment. Without a name, from the router: all that is stored, one ApplyDeployment each, then
+// ListDeploymentsResult where the group has read the whole store.
 type GetDesired struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -621,10 +638,11 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\".\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
 	"\rGetDeployment\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x85\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xb3\x02\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -632,7 +650,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x124\n" +
 	"\breplicas\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12\x12\n" +
 	"\x04node\x18\x06 \x01(\tR\x04node\x12\x12\n" +
-	"\x04term\x18\a \x01(\x04R\x04term\"0\n" +
+	"\x04term\x18\a \x01(\x04R\x04term\x12,\n" +
+	"\afailure\x18\b \x01(\v2\x12.troupe.v1.RefusedR\afailure\"0\n" +
 	"\x0fListDeployments\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +
@@ -675,6 +694,7 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*GetDesired)(nil),            // 8: troupe.v1.GetDesired
 	(PriorityClass)(0),            // 9: troupe.v1.PriorityClass
 	(*ReplicaStatus)(nil),         // 10: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 11: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
 	9,  // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
@@ -682,11 +702,12 @@ var file_messages_deployment_proto_depIdxs = []int32{
 	1,  // 2: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
 	0,  // 3: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
 	10, // 4: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	5,  // [5:5] is the sub-list for method output_type
-	5,  // [5:5] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	11, // 5: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }

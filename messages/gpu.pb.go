@@ -713,7 +713,8 @@ type GpuStatus struct {
 	MemoryBytes   uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	FreeBytes     uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, in whole pages
 	Leases        []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
-	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"` // the member that owns it
+	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that owns it
+	Unreachable   string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node could not be asked; then only names are known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -807,6 +808,13 @@ func (x *GpuStatus) GetLeases() []*GpuLease {
 func (x *GpuStatus) GetNode() string {
 	if x != nil {
 		return x.Node
+	}
+	return ""
+}
+
+func (x *GpuStatus) GetUnreachable() string {
+	if x != nil {
+		return x.Unreachable
 	}
 	return ""
 }
@@ -932,7 +940,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x99\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xbb\x02\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -943,7 +951,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x04R\tfreeBytes\x12+\n" +
 	"\x06leases\x18\b \x03(\v2\x13.troupe.v1.GpuLeaseR\x06leases\x12\x12\n" +
-	"\x04node\x18\t \x01(\tR\x04node\"`\n" +
+	"\x04node\x18\t \x01(\tR\x04node\x12 \n" +
+	"\vunreachable\x18\n" +
+	" \x01(\tR\vunreachable\"`\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +

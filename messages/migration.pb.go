@@ -692,7 +692,9 @@ type ResumeSequenceResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // unset: it runs there now
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`          // unset: it runs there now
+	Incarnation   uint64                 `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the target
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`                // that it is on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -746,6 +748,20 @@ func (x *ResumeSequenceResult) GetRefused() *Refused {
 		return x.Refused
 	}
 	return nil
+}
+
+func (x *ResumeSequenceResult) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *ResumeSequenceResult) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 // AbandonSequence (command, to the target, no answer): it will not come.
@@ -941,12 +957,14 @@ const file_messages_migration_proto_rawDesc = "" +
 	"\x06output\x18\x03 \x03(\rR\x06output\x12\x16\n" +
 	"\x06hashes\x18\x04 \x03(\fR\x06hashes\x12\x16\n" +
 	"\x06tokens\x18\x05 \x01(\rR\x06tokens\x124\n" +
-	"\blogprobs\x18\x06 \x03(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs\"}\n" +
+	"\blogprobs\x18\x06 \x03(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs\"\xb3\x01\n" +
 	"\x14ResumeSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12,\n" +
-	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"J\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"J\n" +
 	"\x0fAbandonSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +

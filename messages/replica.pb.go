@@ -951,11 +951,14 @@ func (x *ReplicaChanged) GetFailure() *Refused {
 	return nil
 }
 
-// DrainReplica (command, no answer): take nothing new, finish what runs, then ReplicaDrained.
+// DrainReplica (command, no answer, to the replicas group, which passes it on): take nothing new, finish what runs, then
+// ReplicaDrained.
 type DrainReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1005,20 @@ func (x *DrainReplica) GetTerm() uint64 {
 		return x.Term
 	}
 	return 0
+}
+
+func (x *DrainReplica) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *DrainReplica) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
 }
 
 // ReplicaDrained (event).
@@ -1119,6 +1136,8 @@ type ReplicaStatus struct {
 	BlockTokens    uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	MigratedIn     uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
 	MigratedOut    uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
+	MaxSequences   uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
+	StepTokens     uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1303,6 +1322,20 @@ func (x *ReplicaStatus) GetMigratedIn() uint64 {
 func (x *ReplicaStatus) GetMigratedOut() uint64 {
 	if x != nil {
 		return x.MigratedOut
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetMaxSequences() uint32 {
+	if x != nil {
+		return x.MaxSequences
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetStepTokens() uint32 {
+	if x != nil {
+		return x.StepTokens
 	}
 	return 0
 }
@@ -1776,17 +1809,19 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"p\n" +
 	"\x0eReplicaChanged\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12,\n" +
-	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\"A\n" +
+	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\"q\n" +
 	"\fDrainReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"*\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\"*\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\"+\n" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xc0\x05\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x86\x06\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1812,7 +1847,10 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\fblock_tokens\x18\x14 \x01(\rR\vblockTokens\x12\x1f\n" +
 	"\vmigrated_in\x18\x15 \x01(\x04R\n" +
 	"migratedIn\x12!\n" +
-	"\fmigrated_out\x18\x16 \x01(\x04R\vmigratedOut\"/\n" +
+	"\fmigrated_out\x18\x16 \x01(\x04R\vmigratedOut\x12#\n" +
+	"\rmax_sequences\x18\x17 \x01(\rR\fmaxSequences\x12\x1f\n" +
+	"\vstep_tokens\x18\x18 \x01(\rR\n" +
+	"stepTokens\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +

@@ -598,6 +598,7 @@ func (x *RouteDeployment) GetWithdrawn() bool {
 // GetTable (query, to the node's own router): everything it knows.
 type GetTable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,10 +633,18 @@ func (*GetTable) Descriptor() ([]byte, []int) {
 	return file_messages_route_proto_rawDescGZIP(), []int{8}
 }
 
+func (x *GetTable) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type Table struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployments   []*DeploymentStatus    `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
-	Nodes         []*RoutesAnnounced     `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"` // without blocks
+	Replicas      []*ReplicaStatus       `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Sessions      map[string]uint32      `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // node -> open calls at its gateway
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,9 +686,16 @@ func (x *Table) GetDeployments() []*DeploymentStatus {
 	return nil
 }
 
-func (x *Table) GetNodes() []*RoutesAnnounced {
+func (x *Table) GetReplicas() []*ReplicaStatus {
 	if x != nil {
-		return x.Nodes
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *Table) GetSessions() map[string]uint32 {
+	if x != nil {
+		return x.Sessions
 	}
 	return nil
 }
@@ -735,12 +751,17 @@ const file_messages_route_proto_rawDesc = "" +
 	"\bexcluded\x18\b \x01(\tR\bexcluded\"d\n" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
-	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"\n" +
+	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\")\n" +
+	"\bGetTable\x12\x1d\n" +
 	"\n" +
-	"\bGetTable\"x\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xf5\x01\n" +
 	"\x05Table\x12=\n" +
-	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x120\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x1a.troupe.v1.RoutesAnnouncedR\x05nodesB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
+	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12:\n" +
+	"\bsessions\x18\x03 \x03(\v2\x1e.troupe.v1.Table.SessionsEntryR\bsessions\x1a;\n" +
+	"\rSessionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_route_proto_rawDescOnce sync.Once
@@ -754,7 +775,7 @@ func file_messages_route_proto_rawDescGZIP() []byte {
 	return file_messages_route_proto_rawDescData
 }
 
-var file_messages_route_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_messages_route_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_messages_route_proto_goTypes = []any{
 	(*ReplicaAnnounced)(nil),      // 0: troupe.v1.ReplicaAnnounced
 	(*RoutesAnnounced)(nil),       // 1: troupe.v1.RoutesAnnounced
@@ -766,29 +787,31 @@ var file_messages_route_proto_goTypes = []any{
 	(*RouteDeployment)(nil),       // 7: troupe.v1.RouteDeployment
 	(*GetTable)(nil),              // 8: troupe.v1.GetTable
 	(*Table)(nil),                 // 9: troupe.v1.Table
-	(*ReplicaStatus)(nil),         // 10: troupe.v1.ReplicaStatus
-	(*DeploymentStatus)(nil),      // 11: troupe.v1.DeploymentStatus
-	(*ActorRef)(nil),              // 12: troupe.v1.ActorRef
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*Refused)(nil),               // 14: troupe.v1.Refused
+	nil,                           // 10: troupe.v1.Table.SessionsEntry
+	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
+	(*DeploymentStatus)(nil),      // 12: troupe.v1.DeploymentStatus
+	(*ActorRef)(nil),              // 13: troupe.v1.ActorRef
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*Refused)(nil),               // 15: troupe.v1.Refused
 }
 var file_messages_route_proto_depIdxs = []int32{
-	10, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
+	11, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
 	0,  // 1: troupe.v1.RoutesAnnounced.replicas:type_name -> troupe.v1.ReplicaAnnounced
-	11, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
-	12, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
+	12, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
+	13, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
 	5,  // 4: troupe.v1.Explanation.decisions:type_name -> troupe.v1.RouteDecision
-	13, // 5: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
+	14, // 5: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
 	6,  // 6: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
-	14, // 7: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
-	11, // 8: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	11, // 9: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
-	1,  // 10: troupe.v1.Table.nodes:type_name -> troupe.v1.RoutesAnnounced
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	15, // 7: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
+	12, // 8: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
+	12, // 9: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
+	11, // 10: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
+	10, // 11: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_messages_route_proto_init() }
@@ -805,7 +828,7 @@ func file_messages_route_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_route_proto_rawDesc), len(file_messages_route_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,6 +24,7 @@ type Models interface {
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
+	Node     string // the member that owns it
 	Name     string // "gpu-0"
 	Info     cuda.Info
 	Models   Models
@@ -156,6 +157,7 @@ func (d *device) state() messages.GpuState {
 
 func (d *device) status() *messages.GpuStatus {
 	s := &messages.GpuStatus{
+		Node: d.Node,
 		Name: d.Name, Product: d.Info.Name, Uuid: d.Info.UUID, Simulated: d.Info.Simulated, State: d.state(),
 		MemoryBytes: uint64(d.ledger.Total()), FreeBytes: uint64(d.ledger.Free()),
 	}

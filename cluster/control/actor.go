@@ -32,11 +32,14 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	return actor.PropsFromProducer(func() actor.Actor { return &control{Config: cfg} })
+	return actor.PropsFromProducer(func() actor.Actor {
+		return &control{Config: cfg, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
+	})
 }
 
 type control struct {
 	Config
+	view    *View
 	service micro.Service
 	end     context.CancelFunc
 }
@@ -54,14 +57,14 @@ func (c *control) onStarted(ctx actor.Context) {
 	var life context.Context
 	life, c.end = context.WithCancel(context.Background())
 	service, err := micro.AddService(c.Conn, micro.Config{
-		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs",
+		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
 		Metadata: map[string]string{"node": c.Node},
 	})
 	if err != nil {
 		panic(err)
 	}
 	c.service = service
-	for _, e := range append(c.endpoints(life), c.Extra...) {
+	for _, e := range c.endpoints(life) {
 		if err := service.AddEndpoint(e.Name, micro.HandlerFunc(e.Handler), micro.WithEndpointSubject(e.Subject),
 			micro.WithEndpointMetadata(map[string]string{"description": e.Description})); err != nil {
 			panic(err)

@@ -7,7 +7,7 @@ import (
 	"troupe/messages"
 )
 
-// Backend answers for the node. Its errors are Refusals where the reason is known.
+// Backend answers for the cluster, and for the node it is on. Its errors are Refusals where the reason is known.
 type Backend interface {
 	// Inspect reads a model's headers and says what is wrong with them.
 	Inspect(path string) error
@@ -15,8 +15,19 @@ type Backend interface {
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
-	Gpus(ctx context.Context) ([]*messages.GpuStatus, error)
+	// Scale stores the deployment as Scaled has it, and returns what is stored now.
+	Scale(ctx context.Context, name string, replicas uint32) (spec *messages.DeploymentSpec, revision uint64, err error)
 	RestartReplica(ctx context.Context, name string) error
+	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
+	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
+	// DrainNode stores whether a node is to be empty, and returns how far it is.
+	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
+
+	// Members are the nodes of the cluster as this one knows them, itself among them.
+	Members() []*messages.Member
+	// NodeStatus is this node alone.
+	NodeStatus(ctx context.Context) (*messages.NodeStatus, error)
+	// Tree are this node's actors that have no parent.
 	Tree() []*messages.ActorNode
 }
 

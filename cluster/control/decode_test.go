@@ -13,7 +13,7 @@ func TestNormalizeFillsDefaults(t *testing.T) {
 	got, err := Normalize(&messages.DeploymentSpec{Name: "a", Path: "p", Replicas: 2})
 	want := &messages.DeploymentSpec{
 		Name: "a", Path: "p", Replicas: 2, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, MaxSequences: 64, MaxWaiting: 1024,
-		StepTokens: 512, BlockTokens: 16,
+		StepTokens: 512, BlockTokens: 16, MinReplicas: 2, MaxReplicas: 2,
 	}
 	if err != nil || !proto.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,21 +13,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"troupe/cluster/tree"
 	"troupe/messages"
 )
 
 func (c *control) endpoints(life context.Context) []Endpoint {
-	return []Endpoint{
-		serve(c, life, "models-deploy", "models.deploy", `deploy a model: {"deployment": {"name": "kjv", "path": "models/kjv-2m"}}`, c.deploy),
-		serve(c, life, "models-list", "models.list", "all deployments and how they are", c.list),
-		serve(c, life, "models-get", "models.get", `one deployment: {"name": "kjv"}`, c.get),
-		serve(c, life, "models-delete", "models.delete", `delete a deployment: {"name": "kjv"}`, c.remove),
-		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.gpus),
-		serve(c, life, "replicas-list", "replicas.list", `all replicas, or of one model: {"model": "kjv"}`, c.replicas),
-		serve(c, life, "replicas-restart", "replicas.restart", `restart a replica, no stream lost: {"name": "kjv-0"}`, c.restart),
-		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text"}, "json" or "dot"`, c.tree),
-	}
+	return slices.Concat(c.modelEndpoints(life), c.replicaEndpoints(life), c.nodeEndpoints(life), c.Extra)
 }
 
 // message is a pointer to a protobuf message.
@@ -47,11 +38,11 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 			}
 		}()
 		req := PReq(new(Req))
-		if err := Decode(r.Data(), req); err != nil {
+		if err := read(r, req); err != nil {
 			Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 			return
 		}
-		ctx, cancel := context.WithTimeout(life, c.Timeout)
+		ctx, cancel := context.WithTimeout(life, c.within(name))
 		defer cancel()
 		res, err := handle(ctx, req)
 		if err != nil {
@@ -59,12 +50,24 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 			return
 		}
 		body, err := Encode(res)
-		if err != nil {
-			Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
-			return
+		if err == nil {
+			err = r.Respond(body)
 		}
-		_ = r.Respond(body) // the asker may be gone
+		if err != nil { // it is too long for one message, above all
+			Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
+		}
 	})}
+}
+
+// read decodes a request. One that is about a request may say so in its subject alone.
+func read(r micro.Request, into proto.Message) error {
+	if err := Decode(r.Data(), into); err != nil {
+		return err
+	}
+	if e, ok := into.(*messages.ExplainRequest); ok && e.GetRequestId() == "" {
+		e.RequestId = strings.TrimPrefix(r.Subject(), explainSubject)
+	}
+	return nil
 }
 
 // Decode reads a request: JSON in the form of its message; nothing at all is the empty request.
@@ -96,72 +99,4 @@ func Fail(r micro.Request, reason messages.Reason, detail string) {
 		body = nil
 	}
 	_ = r.Error(strconv.Itoa(reason.HTTPStatus()), strings.ReplaceAll(detail, "\n", " "), body) // the asker may be gone
-}
-
-func (c *control) deploy(ctx context.Context, req *messages.DeployModelRequest) (*messages.DeployModelResponse, error) {
-	spec, err := Normalize(req.GetDeployment())
-	if err != nil {
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
-	}
-	if err := c.Backend.Inspect(spec.GetPath()); err != nil {
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
-	}
-	revision, err := c.Backend.PutDeployment(ctx, spec, req.GetIfRevision())
-	if err != nil {
-		return nil, err
-	}
-	return &messages.DeployModelResponse{Deployment: spec, Revision: revision}, nil
-}
-
-func (c *control) list(ctx context.Context, _ *messages.ListModelsRequest) (*messages.ListModelsResponse, error) {
-	all, err := c.Backend.Deployments(ctx)
-	return &messages.ListModelsResponse{Models: all}, err
-}
-
-func (c *control) get(ctx context.Context, req *messages.GetModelRequest) (*messages.GetModelResponse, error) {
-	if req.GetName() == "" {
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `name is missing; send {"name": "…"}`)
-	}
-	one, err := c.Backend.Deployment(ctx, req.GetName())
-	return &messages.GetModelResponse{Model: one}, err
-}
-
-func (c *control) remove(ctx context.Context, req *messages.DeleteModelRequest) (*messages.DeleteModelResponse, error) {
-	if req.GetName() == "" {
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `name is missing; send {"name": "…"}`)
-	}
-	return &messages.DeleteModelResponse{Name: req.GetName()}, c.Backend.DeleteDeployment(ctx, req.GetName())
-}
-
-func (c *control) gpus(ctx context.Context, _ *messages.ListGpusRequest) (*messages.ListGpusResponse, error) {
-	all, err := c.Backend.Gpus(ctx)
-	return &messages.ListGpusResponse{Gpus: all}, err
-}
-
-func (c *control) replicas(ctx context.Context, req *messages.ListReplicasRequest) (*messages.ListReplicasResponse, error) {
-	all, err := c.Backend.Deployments(ctx)
-	res := &messages.ListReplicasResponse{}
-	for _, d := range all {
-		if req.GetModel() == "" || d.GetSpec().GetName() == req.GetModel() {
-			res.Replicas = append(res.Replicas, d.GetReplicas()...)
-		}
-	}
-	return res, err
-}
-
-func (c *control) restart(ctx context.Context, req *messages.RestartReplicaRequest) (*messages.RestartReplicaResponse, error) {
-	return &messages.RestartReplicaResponse{Name: req.GetName()}, c.Backend.RestartReplica(ctx, req.GetName())
-}
-
-func (c *control) tree(_ context.Context, req *messages.TreeRequest) (*messages.TreeResponse, error) {
-	roots := c.Backend.Tree()
-	switch req.GetFormat() {
-	case "", "json":
-		return &messages.TreeResponse{Roots: roots}, nil
-	case "text":
-		return &messages.TreeResponse{Text: tree.Text(roots)}, nil
-	case "dot":
-		return &messages.TreeResponse{Text: tree.DOT(roots)}, nil
-	}
-	return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "format "+req.GetFormat()+" is not known; json, text and dot are")
 }

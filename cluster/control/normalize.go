@@ -11,6 +11,9 @@ import (
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
+// mostReplicas is how many replicas a deployment may have.
+const mostReplicas = 1000
+
 // Normalize checks a deployment and fills in defaults.
 func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 	if spec == nil {
@@ -26,17 +29,22 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 	if s.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
 		s.Priority = messages.PriorityClass_PRIORITY_CLASS_STANDARD
 	}
+	if s.Replicas == 0 {
+		s.Replicas = max(1, s.MinReplicas)
+	}
 	for _, f := range []struct {
 		name           string
 		value          *uint32
 		byDefault, max uint32
 	}{
-		{"replicas", &s.Replicas, 1, 1000},
 		{"max_sequences", &s.MaxSequences, 64, 4096},
 		{"max_waiting", &s.MaxWaiting, 1024, 1 << 20},
 		{"step_tokens", &s.StepTokens, 512, 1 << 17},
 		{"block_tokens", &s.BlockTokens, 16, 1024},
 		{"kv_blocks", &s.KvBlocks, 0, 1 << 30},
+		{"replicas", &s.Replicas, 1, mostReplicas},
+		{"min_replicas", &s.MinReplicas, s.Replicas, mostReplicas},
+		{"max_replicas", &s.MaxReplicas, s.Replicas, mostReplicas},
 	} {
 		if *f.value == 0 {
 			*f.value = f.byDefault
@@ -44,6 +52,35 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		if *f.value > f.max {
 			return nil, fmt.Errorf("deployment.%s is %d; at most %d is allowed", f.name, *f.value, f.max)
 		}
+	}
+	if err := inBounds(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func inBounds(s *messages.DeploymentSpec) error {
+	if s.MinReplicas > s.Replicas || s.Replicas > s.MaxReplicas {
+		return fmt.Errorf("deployment %s: replicas is %d, and must be within min_replicas %d and max_replicas %d; deploy it with other bounds, or stay within them",
+			s.Name, s.Replicas, s.MinReplicas, s.MaxReplicas)
+	}
+	return nil
+}
+
+// Scaled returns the deployment with that many replicas. Where min_replicas and max_replicas leave a choice they hold, and
+// else they follow.
+func Scaled(spec *messages.DeploymentSpec, replicas uint32) (*messages.DeploymentSpec, error) {
+	if replicas == 0 {
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `replicas is missing or 0; send {"name": "…", "replicas": 2}, or delete the model`)
+	}
+	s := proto.Clone(spec).(*messages.DeploymentSpec)
+	if s.MinReplicas == s.MaxReplicas {
+		s.MinReplicas, s.MaxReplicas = replicas, replicas
+	}
+	s.Replicas = replicas
+	s, err := Normalize(s)
+	if err != nil {
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
 	return s, nil
 }

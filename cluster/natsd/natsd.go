@@ -1,7 +1,8 @@
-// Package natsd runs a nats-server inside the node: JetStream with a file store, so that one binary is enough.
 package natsd
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,45 +21,73 @@ import (
 type Config struct {
 	Listen   string // "127.0.0.1:4222"; port 0 takes a free one
 	StoreDir string
-	Name     string
-	Log      zerolog.Logger
+	Name     string      // unique among the servers of a cluster
+	TLS      *tls.Config // of clients; nil: none
+	// UsersFile says who may connect, as a configuration of nats-server does: its authorization or accounts. Empty: everybody may.
+	UsersFile string
+	Log       zerolog.Logger
+
+	// ClusterListen is where other servers connect, "10.0.0.1:6222". Empty: the server stands alone.
+	ClusterListen string
+	// Routes name every server of the cluster, "nats://10.0.0.2:6222". The server's own route may be left out where
+	// ClusterListen says it.
+	Routes     []string
+	ClusterTLS *tls.Config   // of routes; nil: none
+	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
 }
 
 // Server is a running nats-server.
-type Server struct{ server *server.Server }
+type Server struct {
+	server  *server.Server
+	cluster formation
+}
 
 const startWithin = 10 * time.Second
 
-// Start starts a server and waits until it takes connections.
-func Start(cfg Config) (*Server, error) {
-	host, port, err := address(cfg.Listen)
+// Start starts a server and waits until it takes connections and, in a cluster, until JetStream has a leader.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	host, port, err := address(cfg.Listen, "--nats-listen")
 	if err != nil {
 		return nil, err
 	}
 	if err := writable(cfg.StoreDir); err != nil {
 		return nil, err
 	}
-	s, err := server.NewServer(&server.Options{
-		ServerName: cfg.Name, Host: host, Port: port, JetStream: true, StoreDir: cfg.StoreDir,
-		NoSigs: true, NoSystemAccount: false, DontListen: false,
-	})
+	opts, err := Users(cfg.UsersFile)
+	if err != nil {
+		return nil, err
+	}
+	opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
+	opts.JetStream, opts.StoreDir = true, cfg.StoreDir
+	opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
+	opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
+	cluster, err := cfg.cluster(opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("nats-server: %w", err)
 	}
 	s.SetLogger(&logger{cfg.Log}, false, false)
 	go s.Start()
+	running := &Server{s, cluster}
 	if !s.ReadyForConnections(startWithin) {
-		s.Shutdown()
+		running.Stop()
 		return nil, fmt.Errorf("nats-server was not ready within %s; look for an earlier log line", startWithin)
 	}
-	return &Server{s}, nil
+	if err := running.formed(ctx, cfg.Log); err != nil {
+		running.Stop()
+		return nil, err
+	}
+	return running, nil
 }
 
 // address reads host:port, with port 0 for a free one, and checks that it is free.
-func address(listen string) (string, int, error) {
+func address(listen, flag string) (string, int, error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("NATS can not listen on %s: %w; give another address with --nats-listen", listen, cause(err))
+		return "", 0, fmt.Errorf("NATS can not listen on %s: %w; give another address with %s", listen, cause(err), flag)
 	}
 	defer l.Close()
 	host, text, _ := net.SplitHostPort(listen)

@@ -1,4 +1,8 @@
-// Package store keeps the desired state in JetStream KV: the bucket `troupe`, deployments as JSON under `deployments.<name>`.
+// Package store keeps the desired state in JetStream KV: the bucket `troupe`, deployments as JSON under `deployments.<name>`,
+// what is asked of nodes under `nodes.<name>`.
+//
+// Invariant: a watch tells the last value of every key, also after the connection or the server was lost meanwhile; it may
+// tell one twice.
 package store
 
 import (
@@ -7,18 +11,23 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"troupe/actors/model/deployment"
+	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
 // Bucket is the name of the KV bucket.
 const Bucket = "troupe"
 
-const deployments = "deployments."
+const (
+	deployments = "deployments."
+	nodes       = "nodes."
+)
 
 // Errors that callers branch on.
 var (
@@ -28,19 +37,23 @@ var (
 
 // Store is the desired state. It is safe for concurrent use.
 type Store struct {
-	kv  jetstream.KeyValue
-	log zerolog.Logger
+	kv   jetstream.KeyValue
+	conn *nats.Conn
+	log  zerolog.Logger
 }
 
-// Open opens the bucket, and makes it where it is not there yet.
-func Open(ctx context.Context, js jetstream.JetStream, log zerolog.Logger) (*Store, error) {
-	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: Bucket, Description: "Desired state of a Troupe cluster", History: 1, Storage: jetstream.FileStorage,
-	})
+// Open opens the bucket, and makes it where it is not there yet. Replicas is as of bucket.Config.
+func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*Store, error) {
+	if _, err := bucket.Open(ctx, js, bucket.Config{
+		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: replicas, Log: log,
+	}); err != nil {
+		return nil, err
+	}
+	kv, err := js.KeyValue(ctx, Bucket)
 	if err != nil {
 		return nil, fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
-	return &Store{kv, log}, nil
+	return &Store{kv: kv, conn: js.Conn(), log: log}, nil
 }
 
 // Put stores a deployment and returns its revision. Where ifRevision is not 0, the stored revision must be that one, else
@@ -55,7 +68,7 @@ func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, ifRevisi
 		return s.kv.Put(ctx, key, b)
 	}
 	revision, err := s.kv.Update(ctx, key, b, ifRevision)
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), ifRevision, ErrConflict)
 	}
 	return revision, err
@@ -84,26 +97,13 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 
 // Watch implements deployment.Store. A value that can not be read is logged and passed over.
 func (s *Store) Watch(ctx context.Context, apply func(deployment.Change)) error {
-	w, err := s.kv.Watch(ctx, deployments+">")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return errors.New("the watch has ended")
-			case e == nil:
-				apply(deployment.Change{Synced: true})
-			default:
-				s.pass(e, apply)
-			}
+	return s.watch(ctx, deployments, func(e jetstream.KeyValueEntry) {
+		if e == nil {
+			apply(deployment.Change{Synced: true})
+			return
 		}
-	}
+		s.pass(e, apply)
+	})
 }
 
 func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {

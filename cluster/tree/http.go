@@ -1,10 +1,13 @@
 package tree
 
 import (
+	"context"
 	_ "embed"
 	"html/template"
 	"net/http"
 	"strings"
+
+	"troupe/messages"
 )
 
 //go:embed page.html
@@ -12,36 +15,50 @@ var pageText string
 
 var page = template.Must(template.New("tree").Parse(pageText))
 
-// ServeHTTP answers with the tree: as a live page to a browser, else as text; ?format=text, json or dot chooses.
-func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	format := req.URL.Query().Get("format")
-	if format == "" && strings.Contains(req.Header.Get("Accept"), "text/html") {
-		format = "html"
-	}
-	roots := r.Snapshot()
-	var body []byte
-	var err error
+// Read returns the root of every node, or of the one that is named. Unless whole, sessions that run well are folded.
+type Read func(ctx context.Context, node string, whole bool) ([]*messages.ActorNode, error)
+
+// Handler answers with the tree: as a live page to a browser, else as text; ?format=text, json or dot chooses, ?node= one node.
+func Handler(read Read) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		format := req.URL.Query().Get("format")
+		if format == "" && strings.Contains(req.Header.Get("Accept"), "text/html") {
+			format = "html"
+		}
+		roots, err := read(req.Context(), req.URL.Query().Get("node"), format == "json")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		write(w, format, roots)
+	})
+}
+
+func write(w http.ResponseWriter, format string, roots []*messages.ActorNode) {
+	kind, body := "text/plain", ""
 	switch format {
 	case "", "text":
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		body = []byte(Text(roots))
-	case "json":
-		w.Header().Set("Content-Type", "application/json")
-		body, err = JSON(roots)
+		body = Text(roots)
 	case "dot":
-		w.Header().Set("Content-Type", "text/vnd.graphviz; charset=utf-8")
-		body = []byte(DOT(roots))
+		kind, body = "text/vnd.graphviz", DOT(roots)
+	case "json":
+		b, err := JSON(roots)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		kind, body = "application/json", string(b)
 	case "html":
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Execute(w, Text(roots)) // the reader may leave
-		return
+		var b strings.Builder
+		if err := page.Execute(&b, Text(roots)); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		kind, body = "text/html", b.String()
 	default:
 		http.Error(w, "format "+format+" is not known; text, json and dot are", http.StatusBadRequest)
 		return
 	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	_, _ = w.Write(body)
+	w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	_, _ = w.Write([]byte(body)) // the reader may leave
 }

@@ -2,8 +2,6 @@ package tree_test
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,10 +63,10 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("%v", one)
 		}
 		text := tree.Text(roots)
-		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[2], "└─ one") || !strings.Contains(lines[2], "told to crash on *tree_test.crash") {
+		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 5 || lines[4] != "1 node, 2 actors, 1 restart, 1 with a failure" || !strings.HasPrefix(lines[2], "└─ one") || !strings.Contains(lines[2], "told to crash on *tree_test.crash") {
 			t.Errorf("%s", text)
 		}
-		if dot := tree.DOT(roots); !strings.Contains(dot, `"top" -> "top/one"`) {
+		if dot := tree.DOT(roots); !strings.Contains(dot, `"top:top" -> "top:top/one"`) {
 			t.Errorf("%s", dot)
 		}
 		var v struct {
@@ -84,25 +82,5 @@ func TestSnapshot(t *testing.T) {
 		if left := r.Snapshot(); len(left) != 0 {
 			t.Errorf("after the end: %v", left)
 		}
-	})
-}
-
-func TestHTTP(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, root, parent := family(t)
-		synctest.Wait()
-		for _, tc := range []struct{ query, accept, kind, want string }{
-			{"", "", "text/plain", "└─ one"}, {"?format=json", "", "application/json", `"name": "one"`}, {"?format=dot", "", "text/vnd.graphviz", "digraph"},
-			{"", "text/html,*/*", "text/html", "<pre"}, {"?format=svg", "", "text/plain", "svg is not known"},
-		} {
-			req := httptest.NewRequest(http.MethodGet, "/tree"+tc.query, nil)
-			req.Header.Set("Accept", tc.accept)
-			w := httptest.NewRecorder()
-			r.ServeHTTP(w, req)
-			if !strings.HasPrefix(w.Header().Get("Content-Type"), tc.kind) || !strings.Contains(w.Body.String(), tc.want) {
-				t.Errorf("%s %s: %v %s", tc.query, tc.accept, w.Header(), w.Body)
-			}
-		}
-		_ = root.StopFuture(parent).Wait()
 	})
 }

@@ -1,34 +1,76 @@
 package tree
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
 	"troupe/messages"
 )
 
-// Text draws the tree for a terminal.
+// Text draws the trees of nodes for a terminal, and sums them up in the last line.
 func Text(roots []*messages.ActorNode) string {
-	rows := [][]string{{"ACTOR", "KIND", "STATE", "LIFE", "RESTARTS", "MAILBOX", "MESSAGES", "LAST FAILURE"}}
-	for _, n := range roots {
-		rows = draw(rows, n, "", "")
+	t := drawing{rows: [][]string{{"ACTOR", "KIND", "STATE", "LIFE", "RESTARTS", "MAILBOX", "MESSAGES", "LAST FAILURE"}}}
+	for i, n := range roots {
+		if i > 0 {
+			t.rows = append(t.rows, nil)
+		}
+		t.draw(n, "", "")
 	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
+	return t.table() + "\n" + t.summary(len(roots)) + "\n"
+}
+
+// drawing is a table of actors, and what is counted while they are drawn.
+type drawing struct {
+	rows                                   [][]string
+	actors, restarts, crashed, unreachable uint64
+}
+
+// draw appends the rows of an actor and its children. First stands before the actor, rest before what is below it.
+func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
+	if n.GetUnreachable() != "" {
+		t.unreachable++
+		t.rows = append(t.rows, []string{first + n.GetName(), n.GetKind(), "UNREACHABLE: " + n.GetUnreachable()})
+		return
+	}
+	failure := ""
+	if f := n.GetLastFailure(); f != nil {
+		t.crashed++
+		failure = fmt.Sprintf("%s %s on %s", f.GetTime().AsTime().Local().Format("15:04:05"), oneLine(f.GetReason()), f.GetMessage())
+	}
+	t.actors += 1 + uint64(n.GetFolded())
+	t.restarts += n.GetRestarts()
+	t.rows = append(t.rows, []string{
+		first + n.GetName(), n.GetKind(), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()), fmt.Sprint(n.GetRestarts()),
+		fmt.Sprint(n.GetMailboxDepth()), fmt.Sprint(n.GetMessages()), failure,
+	})
+	for i, c := range n.GetChildren() {
+		if i == len(n.GetChildren())-1 && n.GetFolded() == 0 {
+			t.draw(c, rest+"└─ ", rest+"   ")
+		} else {
+			t.draw(c, rest+"├─ ", rest+"│  ")
+		}
+	}
+	if n.GetFolded() > 0 {
+		t.rows = append(t.rows, []string{fmt.Sprintf("%s└─ … %d more sessions", rest, n.GetFolded())})
+	}
+}
+
+// table lines the rows up. A row that ends early does not widen its last column.
+func (t *drawing) table() string {
+	widths := make([]int, len(t.rows[0]))
+	for _, row := range t.rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			if i == 0 || len(row) == len(widths) {
+				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			}
 		}
 	}
 	var b strings.Builder
-	for _, row := range rows {
+	for _, row := range t.rows {
 		var line strings.Builder
 		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
 			if i >= 3 && i <= 6 { // numbers
 				line.WriteString(pad + cell + "  ")
 			} else {
@@ -40,24 +82,22 @@ func Text(roots []*messages.ActorNode) string {
 	return b.String()
 }
 
-// draw appends the rows of an actor and its children. First stands before the actor, rest before what is below it.
-func draw(rows [][]string, n *messages.ActorNode, first, rest string) [][]string {
-	failure := ""
-	if f := n.GetLastFailure(); f != nil {
-		failure = fmt.Sprintf("%s %s on %s", f.GetTime().AsTime().Local().Format("15:04:05"), oneLine(f.GetReason()), f.GetMessage())
+func (t *drawing) summary(nodes int) string {
+	s := fmt.Sprintf("%s, %s, %s", count(uint64(nodes), "node"), count(t.actors, "actor"), count(t.restarts, "restart"))
+	if t.crashed > 0 {
+		s += fmt.Sprintf(", %d with a failure", t.crashed)
 	}
-	rows = append(rows, []string{
-		first + n.GetName(), n.GetKind(), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()), fmt.Sprint(n.GetRestarts()),
-		fmt.Sprint(n.GetMailboxDepth()), fmt.Sprint(n.GetMessages()), failure,
-	})
-	for i, c := range n.GetChildren() {
-		if i == len(n.GetChildren())-1 {
-			rows = draw(rows, c, rest+"└─ ", rest+"   ")
-		} else {
-			rows = draw(rows, c, rest+"├─ ", rest+"│  ")
-		}
+	if t.unreachable > 0 {
+		s += fmt.Sprintf(", %d unreachable", t.unreachable)
 	}
-	return rows
+	return s
+}
+
+func count(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func stateName(s messages.ActorState) string {
@@ -72,45 +112,4 @@ func oneLine(s string) string {
 		s = string(r[:longestReason]) + "…"
 	}
 	return s
-}
-
-// DOT writes the tree for Graphviz.
-func DOT(roots []*messages.ActorNode) string {
-	var b strings.Builder
-	b.WriteString("digraph troupe {\n  rankdir=LR;\n  node [shape=box, fontname=\"Helvetica\"];\n")
-	for _, n := range roots {
-		dot(&b, n)
-	}
-	b.WriteString("}\n")
-	return b.String()
-}
-
-func dot(b *strings.Builder, n *messages.ActorNode) {
-	colour := "black"
-	switch {
-	case n.GetState() != messages.ActorState_ACTOR_STATE_RUNNING:
-		colour = "red"
-	case n.GetRestarts() > 0:
-		colour = "orange"
-	}
-	fmt.Fprintf(b, "  %q [label=%q, color=%s];\n", n.GetId(),
-		fmt.Sprintf("%s\n%s, life %d\n%d messages", n.GetName(), n.GetKind(), n.GetIncarnation(), n.GetMessages()), colour)
-	for _, c := range n.GetChildren() {
-		fmt.Fprintf(b, "  %q -> %q;\n", n.GetId(), c.GetId())
-		dot(b, c)
-	}
-}
-
-// JSON writes the tree as the JSON form of messages.TreeResponse, with stable white space.
-func JSON(roots []*messages.ActorNode) ([]byte, error) {
-	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(&messages.TreeResponse{Roots: roots})
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return nil, err
-	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
 }

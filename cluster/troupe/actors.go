@@ -9,6 +9,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/model/deployment"
 	"troupe/actors/model/replica"
+	"troupe/actors/model/router"
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
 	"troupe/cluster/control"
@@ -24,6 +25,7 @@ const (
 	replicasID    = nodeID + "/replicas"
 	deploymentsID = nodeID + "/deployments"
 	gatewayID     = nodeID + "/gateway"
+	routerID      = nodeID + "/router"
 )
 
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.system.Address(), id) }
@@ -42,6 +44,7 @@ func (n *Node) nodeProps() *actor.Props {
 	children := []supervise.Child{
 		{Name: "devices", Props: n.as("group", n.devicesProps())},
 		{Name: "replicas", Props: n.as("replicas", n.replicasProps())},
+		{Name: "router", Props: n.as("router", n.routerProps())},
 		{Name: "deployments", Props: n.as("deployments", n.deploymentsProps())},
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
@@ -56,50 +59,74 @@ func (n *Node) devicesProps() *actor.Props {
 	for i, d := range n.devices {
 		name := gpuName(i)
 		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
-			Name: name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
 		}))})
 	}
 	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
 }
 
-// gpus are the gpu actors, by name.
-func (n *Node) gpus() map[string]*actor.PID {
-	all := make(map[string]*actor.PID, len(n.devices))
-	for i := range n.devices {
-		all[gpuName(i)] = n.pid(devicesID + "/" + gpuName(i))
-	}
-	return all
-}
-
 func (n *Node) replicasProps() *actor.Props {
-	return replica.GroupProps(replica.GroupConfig{Strategy: n.strategy(), Log: n.cfg.Log,
+	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Terms: n.terms, Strategy: n.strategy(), Log: n.cfg.Log,
+		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
 			return n.as("replica", replica.Props(replica.Config{
-				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Strategy: n.strategy(),
+				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Router: n.pid(routerID), Strategy: n.strategy(),
 				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
 				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
+				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
 			}))
 		}})
 }
 
 func (n *Node) engineProps(gpu, lease string) *actor.Props {
 	return n.as("engine", replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
-		for i, h := range n.holders {
-			if gpuName(i) == gpu {
-				return h.Open(lease)
-			}
+		h, err := n.holder(gpu)
+		if err != nil {
+			return nil, err
 		}
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
+		return h.Open(lease)
 	}}))
 }
 
+// blocks opens the KV blocks of a lease.
+func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
+	h, err := n.holder(gpu)
+	if err != nil {
+		return nil, err
+	}
+	return h.Blocks(lease)
+}
+
+func (n *Node) holder(gpu string) (*engine.Holder, error) {
+	for i, h := range n.holders {
+		if gpuName(i) == gpu {
+			return h, nil
+		}
+	}
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
+}
+
+func (n *Node) routerProps() *actor.Props {
+	return router.Props(router.Config{
+		Node: n.cfg.Name, Members: n.membersNow, Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
+		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Log: n.cfg.Log,
+	})
+}
+
 func (n *Node) deploymentsProps() *actor.Props {
-	return deployment.GroupProps(deployment.GroupConfig{Store: n.store, Strategy: n.strategy(), Log: n.cfg.Log,
-		Deployment: func(name string) *actor.Props {
+	return deployment.GroupProps(deployment.GroupConfig{
+		Node: n.cfg.Name, Store: n.store, Leases: leases{n.members}, Members: n.membersNow, Router: n.pid(routerID),
+		Strategy: n.strategy(), Log: n.cfg.Log,
+		Deployment: func(name string, term uint64) *actor.Props {
 			return n.as("deployment", deployment.Props(deployment.Config{
-				Name: name, Replicas: n.pid(replicasID), GPUs: n.gpus(), Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
+				Name: name, Node: n.cfg.Name, Term: term, Members: n.membersNow, Router: n.pid(routerID),
+				Replicas: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), replicasID) },
+				GPU: func(m *messages.Member, gpu string) *actor.PID {
+					return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu)
+				},
+				Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
 }
@@ -108,8 +135,7 @@ func (n *Node) gatewayProps() *actor.Props {
 	return gateway.Props(gateway.ActorConfig{Calls: n.calls, Strategy: n.strategy(), Log: n.cfg.Log,
 		Session: func(call *gateway.Call) *actor.Props {
 			return n.as("session", session.Props(session.Config{
-				RequestID: call.ID, Sequence: call.Sequence, Client: call, Log: n.cfg.Log,
-				Deployment: n.pid(deploymentsID + "/" + call.Sequence.GetModel()),
+				RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: n.pid(routerID), Log: n.cfg.Log,
 			}))
 		}})
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -25,59 +25,63 @@ const (
 	askWithin = 10 * time.Second
 )
 
-// ask sends a query to an actor and waits for the answer.
-func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (answer T, err error) {
+// ask sends a query to an actor of this node and waits for the answer.
+func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (T, error) {
+	return askAt[T](ctx, n, n.pid(id), query)
+}
+
+// askAt sends a query to an actor anywhere and waits for the answer.
+func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	var got any
 	for within := askAgain; ; within *= 2 {
-		got, err = n.system.Root.RequestFuture(n.pid(id), query, within).Result()
+		got, err = n.system.Root.RequestFuture(to, query, within).Result()
 		if !errors.Is(err, actor.ErrTimeout) {
 			break
 		}
 		if ctx.Err() != nil {
-			return answer, fmt.Errorf("%s does not answer: %w", id, ctx.Err())
+			return answer, fmt.Errorf("%s at %s does not answer: %w", to.GetId(), to.GetAddress(), ctx.Err())
 		}
+	}
+	if errors.Is(err, actor.ErrDeadLetter) && to.GetAddress() != n.system.Address() {
+		return answer, control.Refuse(messages.Reason_REASON_NODE_LOST, fmt.Sprintf("%s: its node at %s has left the cluster", to.GetId(), to.GetAddress()))
 	}
 	if err != nil {
 		return answer, err
 	}
+	if refused, ok := got.(*messages.Refused); ok {
+		return answer, control.Refusal{Refused: refused}
+	}
 	answer, ok := got.(T)
 	if !ok {
-		return answer, fmt.Errorf("%s answered %T with %T", id, query, got)
+		return answer, fmt.Errorf("%s answered %T with %T", to.GetId(), query, got)
 	}
 	return answer, nil
 }
 
 // Deployment implements gateway.Directory and control.Backend.
 func (n *Node) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
-	d, err := ask[*messages.DeploymentStatus](ctx, n, deploymentsID+"/"+name, &messages.GetDeployment{})
-	if errors.Is(err, actor.ErrDeadLetter) || name == "" {
-		known, _ := ask[*messages.ListDeploymentsResult](ctx, n, deploymentsID, &messages.ListDeployments{}) // for the hint
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
-			fmt.Sprintf("model %q is not deployed; there are: %s", name, strings.Join(known.GetNames(), ", ")))
+	for {
+		d, err := ask[*messages.DeploymentStatus](ctx, n, routerID, &messages.GetDeployment{Name: name})
+		if refused := (control.Refusal{}); !errors.As(err, &refused) || refused.GetReason() != messages.Reason_REASON_NOT_READY {
+			return d, err
+		}
+		select { // the router has just started, and is told what is stored
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(askAgain):
+		}
 	}
-	return d, err
 }
 
 // Deployments implements gateway.Directory and control.Backend.
 func (n *Node) Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error) {
-	known, err := ask[*messages.ListDeploymentsResult](ctx, n, deploymentsID, &messages.ListDeployments{})
-	if err != nil {
-		return nil, err
-	}
-	var all []*messages.DeploymentStatus
-	for _, name := range known.GetNames() {
-		d, err := n.Deployment(ctx, name)
-		if err != nil {
-			continue // deleted meanwhile
-		}
-		all = append(all, d)
-	}
-	return all, nil
+	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	return t.GetDeployments(), err
 }
 
-// Gpus implements control.Backend.
+// Gpus are the devices of this node.
 func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 	var all []*messages.GpuStatus
 	for i := range n.devices {
@@ -92,7 +96,16 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 
 // RestartReplica implements control.Backend.
 func (n *Node) RestartReplica(ctx context.Context, name string) error {
-	r, err := ask[*messages.RestartReplicaResult](ctx, n, replicasID, &messages.RestartReplica{Replica: name})
+	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(t.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == name })
+	if i < 0 {
+		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no replica %s; replicas.list names them", name))
+	}
+	group := actor.NewPID(t.GetReplicas()[i].GetActor().GetAddress(), replicasID)
+	r, err := askAt[*messages.RestartReplicaResult](ctx, n, group, &messages.RestartReplica{Replica: name})
 	if err != nil {
 		return err
 	}

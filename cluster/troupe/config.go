@@ -1,22 +1,46 @@
 package troupe
 
 import (
+	"cmp"
+	"crypto/rand"
+	"crypto/tls"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/cluster/security"
 	"troupe/cuda/host"
+	"troupe/gateway/apikey"
 	"troupe/messages"
 )
 
 // Config describes a node. Whoever fills it has checked it.
 type Config struct {
-	Name       string // of the node
-	DataDir    string
-	HTTP       string // "127.0.0.1:8000"; port 0 takes a free one
-	NATSListen string // likewise
-	Devices    []host.Config
+	Name     string // of the node
+	Instance string // of the data folder: it stays when the node is restarted
+	DataDir  string
+	HTTP     string       // "127.0.0.1:8000"; port 0 takes a free one
+	HTTPTLS  *tls.Config  // nil: plain HTTP
+	Keys     *apikey.Keys // nil: everybody is served
+	Devices  []host.Config
+	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.
+	DrainTimeout time.Duration
+
+	NATSListen string // of the embedded server, like HTTP; empty with Join
+	// NATSUsers is a file in the form of nats-server's own, with who may use the embedded server. Empty: everybody.
+	NATSUsers         string
+	NATSRoutes        []string // "nats://10.0.0.2:6222": the embedded servers that this one makes a NATS cluster with
+	NATSClusterListen string   // where those connect; empty without NATSRoutes
+	Join              []string // NATS servers to use instead of an embedded one
+	ClusterListen     string   // for the actors of other nodes; port 0 takes a free one
+	DataListen        string   // for bulk data, likewise
+	Advertise         string   // the host that other nodes are told; empty: that of the addresses above
+	// TLS is for everything between nodes and to NATS; nil: plain.
+	TLS *security.Identity
+	// Login says to NATS who this node is; with TLS where there is some.
+	Login security.Login
+
 	// Deployments are applied at the start, beside those that are stored.
 	Deployments []*messages.DeploymentSpec
 	Version     string // semantic
@@ -26,5 +50,10 @@ type Config struct {
 	Wrap func(kind string, props *actor.Props) *actor.Props
 }
 
-// drainWithin is how long the node waits for requests under way when it is told to stop.
-const drainWithin = 8 * time.Second
+func (c Config) withDefaults() Config {
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 8*time.Second)
+	c.ClusterListen = cmp.Or(c.ClusterListen, "127.0.0.1:0")
+	c.DataListen = cmp.Or(c.DataListen, "127.0.0.1:0")
+	c.Instance = cmp.Or(c.Instance, rand.Text())
+	return c
+}

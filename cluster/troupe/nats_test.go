@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"troupe/cluster/troupe"
+	"troupe/messages"
 	"troupe/testkit"
 )
 
@@ -82,6 +85,62 @@ func TestControlOverNATS(t *testing.T) {
 	})
 }
 
+// answer asks, fails the test where that was refused, and decodes the answer.
+func answer[T any, P interface {
+	*T
+	proto.Message
+}](t *testing.T, conn *nats.Conn, subject, body string) P {
+	t.Helper()
+	m, got := request(t, conn, subject, body), P(new(T))
+	if err := protojson.Unmarshal(m.Data, got); err != nil || m.Header.Get("Nats-Service-Error") != "" {
+		t.Fatalf("%s %s: %v %s", subject, body, m.Header, m.Data)
+	}
+	return got
+}
+
+func TestNodesOverNATS(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
+	if len(nodes) != 1 || nodes[0].GetMember().GetName() != "test" || nodes[0].GetReplicas() != 1 || nodes[0].GetDraining() ||
+		len(nodes[0].GetGpus()) != 2 || nodes[0].GetGpus()[1].GetNode() != "test" || nodes[0].GetMember().GetGpus()[1] != "gpu-1" {
+		t.Errorf("%v", nodes)
+	}
+	if own := answer[messages.NodeStatusResponse](t, conn, "troupe.v1.node.test.status", "").GetNode(); own.GetReplicas() != 1 {
+		t.Errorf("%v", own)
+	}
+	if root := answer[messages.NodeTreeResponse](t, conn, "troupe.v1.node.test.tree", "").GetRoot(); root.GetName() != "test" || root.GetId() != "node" {
+		t.Errorf("%v", root)
+	}
+	if roots := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"node":"test"}`).GetRoots(); len(roots) != 1 || len(roots[0].GetChildren()) < 5 {
+		t.Errorf("%v", roots)
+	}
+	drained := answer[messages.DrainNodeResponse](t, conn, "troupe.v1.nodes.drain", `{"name":"test"}`).GetNode()
+	if !drained.GetDraining() || drained.GetDetail() == "" {
+		t.Errorf("%v", drained)
+	}
+	if back := answer[messages.UndrainNodeResponse](t, conn, "troupe.v1.nodes.undrain", `{"name":"test"}`).GetNode(); back.GetDraining() || back.GetDetail() != "" {
+		t.Errorf("%v", back)
+	}
+}
+
+func TestScaleOverNATS(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	if s := answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`); s.GetDeployment().GetMaxReplicas() != 2 || s.GetRevision() < 2 {
+		t.Errorf("%v", s)
+	}
+	serving := func(want int) func() bool {
+		return func() bool {
+			m := answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).GetModel()
+			return m.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(m.GetReplicas()) == want
+		}
+	}
+	until(t, "two replicas", serving(2))
+	answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":1}`)
+	until(t, "one replica", serving(1))
+}
+
 func TestControlRefusals(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -95,6 +154,17 @@ func TestControlRefusals(t *testing.T) {
 		"unknown model":   {"models.get", `{"name":"none"}`, "404", `model "none" is not deployed`},
 		"delete unknown":  {"models.delete", `{"name":"none"}`, "404", `model "none" is not deployed`},
 		"unknown replica": {"replicas.restart", `{"name":"none-0"}`, "404", "no replica none-0"},
+		"scale to none":   {"models.scale", `{"name":"kjv"}`, "400", "replicas is missing or 0"},
+		"scale unknown":   {"models.scale", `{"name":"none","replicas":2}`, "404", `model "none" is not deployed`},
+		"out of bounds":   {"models.deploy", `{"deployment":{"name":"a","path":"x","replicas":5,"max_replicas":4}}`, "400", "max_replicas 4"},
+		"migrate nothing": {"replicas.migrate", ``, "400", "from is missing"},
+		"migrate to self": {"replicas.migrate", `{"from":"kjv-0","to":"kjv-0"}`, "400", "from and to are both kjv-0"},
+		"migrate unknown": {"replicas.migrate", `{"from":"kjv-9"}`, "404", "no replica kjv-9"},
+		"migrate nowhere": {"replicas.migrate", `{"from":"kjv-0"}`, "503", "no other replica of model kjv serves"},
+		"explain unknown": {"explain.cmpl-none", ``, "404", `no node has routed a request "none"`},
+		"drain unknown":   {"nodes.drain", `{"name":"none"}`, "404", `node "none" is not in the cluster; there are: test`},
+		"drain nothing":   {"nodes.drain", ``, "400", "name is missing"},
+		"unknown node":    {"tree", `{"node":"none"}`, "404", `node "none" is not in the cluster; there are: test`},
 		"unknown format":  {"tree", `{"format":"svg"}`, "400", "format svg"},
 		"infer unknown":   {"infer.none", `a`, "404", `model "none" is not deployed`},
 		"infer malformed": {"infer.kjv", `{"prompt":`, "400", "not valid JSON"},
@@ -166,6 +236,8 @@ func TestStockNATSCommandLine(t *testing.T) {
 		{[]string{"micro", "ping", "troupe"}, "troupe"},
 		{[]string{"req", "--raw", "troupe.v1.models.list", ""}, `"state":"DEPLOYMENT_STATE_READY"`},
 		{[]string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv", `{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
+		{[]string{"req", "--raw", "troupe.v1.nodes.list", ""}, `"name":"test"`},
+		{[]string{"micro", "info", "troupe"}, "troupe.v1.node.test.status"},
 		{[]string{"kv", "ls", "troupe"}, "deployments.kjv"},
 	} {
 		out, err := exec.CommandContext(t.Context(), bin, append([]string{"--server", n.NATSURL()}, tc.args...)...).CombinedOutput()

@@ -2,11 +2,13 @@ package troupe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,8 +18,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
+	"troupe/cluster/bulk"
 	"troupe/cluster/control"
+	"troupe/cluster/link"
+	"troupe/cluster/members"
 	"troupe/cluster/natsd"
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
@@ -32,27 +38,38 @@ import (
 // Node is a running node.
 type Node struct {
 	cfg      Config
+	started  time.Time
 	system   *actor.ActorSystem
 	root     *actor.PID
 	registry *tree.Registry
 	calls    *gateway.Calls
 	gateway  *gateway.Gateway
 	metrics  *prometheus.Registry
+	terms    *replica.Terms
 
 	devices []cuda.Device
 	holders []*engine.Holder
-	nats    *natsd.Server
+	nats    *natsd.Server // nil where the node uses those of others
 	conn    *nats.Conn
 	events  *control.Events
 	store   *store.Store
+	members *members.Members
+	link    *link.Link
+	bulk    *bulk.Plane
 	web     *http.Server
 	address string
-	undo    []func() // what Stop does, last first
+
+	mu       sync.Mutex
+	draining map[string]bool // nodes to be emptied, by the operator's word
+	undo     []func()        // what Stop does, last first
 }
 
 // Start starts a node. When it fails, nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
-	n := &Node{cfg: cfg, calls: gateway.NewCalls(), metrics: prometheus.NewRegistry()}
+	n := &Node{
+		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
+		draining: make(map[string]bool),
+	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
 		if err != nil {
@@ -64,8 +81,13 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.address = listener.Addr().String()
+	if cfg.HTTPTLS != nil {
+		listener = tls.NewListener(listener, cfg.HTTPTLS)
+	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
-	for _, step := range []func(context.Context) error{n.openDevices, n.openStore, n.startActors, n.applyDeployments} {
+	for _, step := range []func(context.Context) error{
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.applyDeployments,
+	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -104,47 +126,51 @@ func (n *Node) openDevices(context.Context) error {
 	return nil
 }
 
-func (n *Node) openStore(ctx context.Context) (err error) {
-	if n.nats, err = natsd.Start(natsd.Config{
-		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-	}); err != nil {
-		return err
+func (n *Node) openBulk(context.Context) (err error) {
+	cfg := bulk.Config{Listen: n.cfg.DataListen, Advertise: n.advertised(n.cfg.DataListen), Log: n.cfg.Log}
+	if n.cfg.TLS != nil {
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Server(), n.cfg.TLS.Client()
 	}
-	n.undo = append(n.undo, n.nats.Stop)
-	if n.conn, err = n.nats.Connect(nats.Name("troupe node "+n.cfg.Name), nats.MaxReconnects(-1)); err != nil {
-		return fmt.Errorf("connection to the node's own nats-server: %w", err)
+	if n.bulk, err = bulk.Listen(cfg); err != nil {
+		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
 	}
-	n.undo = append(n.undo, n.conn.Close)
+	n.undo = append(n.undo, n.bulk.Close)
+	return nil
+}
+
+func (n *Node) openStore(ctx context.Context) error {
 	js, err := jetstream.New(n.conn)
 	if err != nil {
 		return err
 	}
-	if n.store, err = store.Open(ctx, js, n.cfg.Log); err != nil {
+	if n.store, err = store.Open(ctx, js, 0, n.cfg.Log); err != nil {
 		return err
 	}
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.undo = append(n.undo, n.events.Stop)
-	return nil
+	return n.openMembers(ctx, js)
 }
 
-func (n *Node) startActors(context.Context) error {
+func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
+	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel))))
 	}))
+	n.undo = append(n.undo, n.system.Shutdown)
+	if err := n.startLink(ctx); err != nil {
+		return err
+	}
 	n.gateway = gateway.New(gateway.Config{
 		Directory: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": n.registry}, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {
 		return err
 	}
 	n.root = root
-	n.undo = append(n.undo, func() {
-		_ = n.system.Root.StopFuture(root).Wait() // it is stopped, or it hangs and the process ends
-		n.system.Shutdown()
-	})
+	n.undo = append(n.undo, func() { _ = n.system.Root.StopFuture(root).Wait() }) // it is stopped, or it hangs and the process ends
 	return nil
 }
 
@@ -183,7 +209,15 @@ func (n *Node) HTTPAddr() string { return n.address }
 func (n *Node) Handler() http.Handler { return n.gateway }
 
 // NATSURL is where NATS clients connect.
-func (n *Node) NATSURL() string { return n.nats.URL() }
+func (n *Node) NATSURL() string {
+	if n.nats == nil {
+		return n.conn.ConnectedUrlRedacted()
+	}
+	return n.nats.URL()
+}
+
+// Member is how the others know this node.
+func (n *Node) Member() *messages.Member { return n.members.Self() }
 
 // Registry is the register of the node's actors.
 func (n *Node) Registry() *tree.Registry { return n.registry }
@@ -212,16 +246,34 @@ func (n *Node) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Stop lets requests under way finish for a while, then ends everything.
+// Stop leaves the cluster: others take over what this node serves, requests under way finish for a while, then everything ends.
 func (n *Node) Stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, drainWithin)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.DrainTimeout)
 	defer cancel()
+	if err := n.members.SetLeaving(ctx); err != nil {
+		n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
+	}
 	err := n.web.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("%d requests were cut off: %w", n.calls.Open(), err), n.web.Close())
 	}
+	n.handOver(ctx)
 	n.takeApart()
 	return err
+}
+
+// handOver waits until nothing of other nodes runs here, as long as others could take it.
+func (n *Node) handOver(ctx context.Context) {
+	for len(n.members.Live()) > 1 && ctx.Err() == nil {
+		s, err := n.NodeStatus(ctx)
+		if err != nil || s.GetReplicas() == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 func (n *Node) takeApart() {

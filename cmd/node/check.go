@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-playground/validator/v10"
 	"github.com/rs/zerolog"
@@ -35,7 +36,11 @@ func newChecker(base string) *checker {
 				_, err := parseDevices(s)
 				return err
 			},
-			"model": func(path string) error { return checkModel(absolute(base, path)) },
+			"model":    func(path string) error { return checkModel(absolute(base, path)) },
+			"file":     func(path string) error { return checkFile(absolute(base, path)) },
+			"urls":     checkURLs,
+			"host":     checkHost,
+			"duration": checkDuration,
 		},
 	}
 	c.validate.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
@@ -120,6 +125,43 @@ func checkListen(s string) error {
 		return fmt.Errorf("%q has no valid port; ports are 0 to 65535", s)
 	}
 	return nil
+}
+
+func checkURLs(list string) error {
+	for one := range strings.SplitSeq(list, ",") {
+		if _, err := parseURL(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkHost takes a name or an address of one machine, without a port.
+func checkHost(s string) error {
+	ip := net.ParseIP(s)
+	if ip == nil && hostForm.MatchString(s) || ip != nil && !ip.IsUnspecified() {
+		return nil
+	}
+	return fmt.Errorf("%q is not where others reach this machine; write a name or an address, without a port", s)
+}
+
+// hostForm is a name of which something is no digit.
+var hostForm = regexp.MustCompile(`^[a-zA-Z0-9.-]*[a-zA-Z][a-zA-Z0-9.-]*$`)
+
+func checkDuration(s string) error {
+	if d, err := time.ParseDuration(s); err != nil || d < 0 {
+		return fmt.Errorf("%q is not a time to wait; write it like 30s or 5m", s)
+	}
+	return nil
+}
+
+// checkFile looks no further than that it can be read.
+func checkFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func checkLevel(s string) error {

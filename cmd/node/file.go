@@ -23,6 +23,8 @@ type Deployment struct {
 	Name         string `yaml:"name" validate:"required,name"`
 	Path         string `yaml:"path" validate:"required,model"`
 	Replicas     uint32 `yaml:"replicas" validate:"max=1000"`
+	MinReplicas  uint32 `yaml:"min_replicas" validate:"max=1000"`
+	MaxReplicas  uint32 `yaml:"max_replicas" validate:"max=1000"`
 	Priority     string `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
 	MaxSequences uint32 `yaml:"max_sequences" validate:"max=4096"`
 	MaxWaiting   uint32 `yaml:"max_waiting" validate:"max=1048576"`
@@ -50,9 +52,7 @@ func readFile(path string) (file, error) {
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
 		return file{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if f.Data != "" {
-		f.Data = absolute(base, f.Data)
-	}
+	f.absolutePaths(base)
 	for i := range f.Deployments {
 		f.Deployments[i].Path = absolute(base, f.Deployments[i].Path)
 	}
@@ -63,7 +63,7 @@ func (f file) specs() []*messages.DeploymentSpec {
 	specs := make([]*messages.DeploymentSpec, len(f.Deployments))
 	for i, d := range f.Deployments {
 		specs[i] = &messages.DeploymentSpec{
-			Name: d.Name, Path: d.Path, Replicas: d.Replicas, Priority: priorities[d.Priority],
+			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Priority: priorities[d.Priority],
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 		}

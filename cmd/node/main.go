@@ -21,13 +21,17 @@ Start a node, then ask it for text:
 
   node up --config examples/quickstart.yaml --try "In the beginning"
   node tree
+  node top
 
 What "node up" is told by flag can be told by environment (--http as TROUPE_HTTP) and by a YAML file too.
 "node COMMAND --help" shows more examples.`
 
 type commands struct {
 	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
-	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of a running node."`
+	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of all nodes."`
+	Top     topCommand     `cmd:"" help:"Watch nodes, GPUs, replicas and deployments live."`
+	Certs   certsCommand   `cmd:"" help:"Make the certificates by which nodes know each other."`
+	Keys    keysCommand    `cmd:"" help:"Make keys for those who use the models."`
 	Version versionCommand `cmd:"" help:"Show which build this is."`
 }
 

@@ -10,6 +10,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/security"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +29,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer,
+			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer, "secured": securedServer,
 		},
 	})
 }
@@ -70,12 +73,24 @@ func held(ts *testscript.TestScript, _ bool, args []string) {
 
 // nats URL starts a NATS server that no node is connected to.
 func natsServer(ts *testscript.TestScript, _ bool, args []string) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true})
+	startNATS(ts, args[0], &server.Options{})
+}
+
+// secured URL CERT KEY CA starts one that wants a certificate.
+func securedServer(ts *testscript.TestScript, _ bool, args []string) {
+	node, err := security.Load(security.Files{Cert: ts.MkAbs(args[1]), Key: ts.MkAbs(args[2]), CA: ts.MkAbs(args[3])}, zerolog.Nop())
+	ts.Check(err)
+	startNATS(ts, args[0], &server.Options{TLSConfig: node.Server(), TLS: true, TLSVerify: true, TLSTimeout: 10})
+}
+
+func startNATS(ts *testscript.TestScript, url string, opts *server.Options) {
+	opts.Host, opts.Port, opts.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
+	s, err := server.NewServer(opts)
 	ts.Check(err)
 	go s.Start()
 	if !s.ReadyForConnections(10 * time.Second) {
 		ts.Fatalf("NATS server not ready")
 	}
 	ts.Defer(s.Shutdown)
-	ts.Setenv(args[0], s.ClientURL())
+	ts.Setenv(url, s.ClientURL())
 }

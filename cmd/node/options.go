@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -16,72 +18,129 @@ import (
 // Options are what "node up" can be told by flag, by environment and by file, in this order of precedence.
 // Empty means not given.
 type Options struct {
-	Name       string `yaml:"name" env:"TROUPE_NAME" placeholder:"NAME" help:"Name of this node (default: this machine's)." validate:"omitempty,name"`
-	Data       string `yaml:"data" env:"TROUPE_DATA" placeholder:"DIR" type:"path" help:"Folder for what must survive a restart (default: $$XDG_DATA_HOME/troupe/NAME)."`
-	HTTP       string `yaml:"http" env:"TROUPE_HTTP" placeholder:"ADDR" help:"Where to serve the OpenAI API (default: ${http}). Port 0 picks a free one." validate:"omitempty,listen"`
-	NATSListen string `yaml:"nats_listen" env:"TROUPE_NATS_LISTEN" placeholder:"ADDR" help:"Where to serve NATS (default: ${nats})." validate:"omitempty,listen"`
-	Devices    string `yaml:"devices" env:"TROUPE_DEVICES" placeholder:"auto|host:COUNTxSIZE" help:"GPUs: host:2x512MiB is two software GPUs; auto is one with half of the machine's memory (default: auto)." validate:"omitempty,devices"`
-	LogLevel   string `yaml:"log_level" env:"TROUPE_LOG_LEVEL" placeholder:"L" help:"debug, info, warn or error (default: info)." validate:"omitempty,level"`
-	Try        string `yaml:"try" env:"TROUPE_TRY" placeholder:"PROMPT" help:"Once the first deployment serves, stream a completion of PROMPT to the terminal."`
+	Name         string `yaml:"name" env:"TROUPE_NAME" placeholder:"NAME" help:"Name of this node (default: this machine's)." validate:"omitempty,name"`
+	Data         string `yaml:"data" env:"TROUPE_DATA" placeholder:"DIR" type:"path" help:"Folder for what must survive a restart (default: $$XDG_DATA_HOME/troupe/NAME)."`
+	HTTP         string `yaml:"http" env:"TROUPE_HTTP" placeholder:"ADDR" help:"Where to serve the OpenAI API (default: ${http}, or the next free port). Port 0 picks any." validate:"omitempty,listen"`
+	NATSListen   string `yaml:"nats_listen" env:"TROUPE_NATS_LISTEN" placeholder:"ADDR" help:"Where to serve NATS (default: ${nats}; where a Troupe is there already, it is joined)." validate:"omitempty,listen"`
+	Devices      string `yaml:"devices" env:"TROUPE_DEVICES" placeholder:"auto|host:COUNTxSIZE" help:"GPUs: host:2x512MiB is two software GPUs; auto is one with half of the machine's memory (default: auto)." validate:"omitempty,devices"`
+	DrainTimeout string `yaml:"drain_timeout" env:"TROUPE_DRAIN_TIMEOUT" placeholder:"TIME" help:"How long requests may finish when the node is told to end (default: ${drain})." validate:"omitempty,duration"`
+	LogLevel     string `yaml:"log_level" env:"TROUPE_LOG_LEVEL" placeholder:"L" help:"debug, info, warn or error (default: info)." validate:"omitempty,level"`
+	Try          string `yaml:"try" env:"TROUPE_TRY" placeholder:"PROMPT" help:"Once the first deployment serves, stream a completion of PROMPT to the terminal."`
+
+	Join              string `group:"Cluster" yaml:"join" env:"TROUPE_JOIN" placeholder:"URL,..." help:"Join the Troupe at these NATS servers, and serve no NATS here." validate:"omitempty,urls"`
+	NATSRoutes        string `group:"Cluster" yaml:"nats_routes" env:"TROUPE_NATS_ROUTES" placeholder:"URL,..." help:"Make the NATS server of this node one of a NATS cluster: the --nats-cluster-listen of the others." validate:"omitempty,urls"`
+	NATSClusterListen string `group:"Cluster" yaml:"nats_cluster_listen" env:"TROUPE_NATS_CLUSTER_LISTEN" placeholder:"ADDR" help:"Where the NATS servers of other nodes connect (default with --nats-routes: port ${natscluster})." validate:"omitempty,listen"`
+	ClusterListen     string `group:"Cluster" yaml:"cluster_listen" env:"TROUPE_CLUSTER_LISTEN" placeholder:"ADDR" help:"Where the actors of other nodes connect (default: any port, where those of --join reach it)." validate:"omitempty,listen"`
+	DataListen        string `group:"Cluster" yaml:"data_listen" env:"TROUPE_DATA_LISTEN" placeholder:"ADDR" help:"Where other nodes send KV blocks (default: likewise)." validate:"omitempty,listen"`
+	Advertise         string `group:"Cluster" yaml:"advertise" env:"TROUPE_ADVERTISE" placeholder:"HOST" help:"The host under which other nodes reach this one (default: where it listens)." validate:"omitempty,host"`
+
+	TLSCert     string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
+	TLSKey      string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
+	TLSCA       string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
+	NATSCreds   string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
+	NATSNkey    string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
+	NATSUsers   string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
+	APIKeys     string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"node keys new\" makes a key." validate:"omitempty,file"`
+	HTTPTLSCert string `group:"Security" name:"http-tls-cert" yaml:"http_tls_cert" env:"TROUPE_HTTP_TLS_CERT" placeholder:"FILE" type:"path" help:"Serve HTTPS with this certificate." validate:"omitempty,file"`
+	HTTPTLSKey  string `group:"Security" name:"http-tls-key" yaml:"http_tls_key" env:"TROUPE_HTTP_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
+	Insecure    *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
 }
 
 const (
-	defaultHTTP = "127.0.0.1:8000"
-	defaultNATS = "127.0.0.1:4222"
+	defaultHTTP        = "127.0.0.1:8000"
+	defaultNATS        = "127.0.0.1:4222"
+	defaultNATSCluster = "6222"
+	defaultDrain       = "30s"
+	thisMachine        = "127.0.0.1"
 )
 
-func helpVars() kong.Vars { return kong.Vars{"http": defaultHTTP, "nats": defaultNATS} }
+func helpVars() kong.Vars {
+	return kong.Vars{"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain}
+}
 
 // or fills what o does not say from below.
 func (o Options) or(below Options) Options {
-	return Options{
-		Name:       cmp.Or(o.Name, below.Name),
-		Data:       cmp.Or(o.Data, below.Data),
-		HTTP:       cmp.Or(o.HTTP, below.HTTP),
-		NATSListen: cmp.Or(o.NATSListen, below.NATSListen),
-		Devices:    cmp.Or(o.Devices, below.Devices),
-		LogLevel:   cmp.Or(o.LogLevel, below.LogLevel),
-		Try:        cmp.Or(o.Try, below.Try),
+	to, from := reflect.ValueOf(&o).Elem(), reflect.ValueOf(below)
+	for i := range to.NumField() {
+		if to.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return o
+}
+
+// absolutePaths makes paths start at base.
+func (o *Options) absolutePaths(base string) {
+	v := reflect.ValueOf(o).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); v.Type().Field(i).Tag.Get("type") == "path" && f.String() != "" {
+			f.SetString(absolute(base, f.String()))
+		}
 	}
 }
 
 // settings are the options complete and in agreement, with what the file says to deploy.
 type settings struct {
 	Options
+	given       Options // by flag, environment or file: what is not may be chosen otherwise
 	Deployments []*messages.DeploymentSpec
+	notes       []string // what was chosen otherwise, for the reader
 }
 
-// settle combines what was given by flag or environment with what the file says.
-func settle(given Options, path string) (settings, error) {
-	if err := checkFlags(given); err != nil {
+// gather combines what was given by flag or environment with what the file says.
+func gather(flags Options, path string) (settings, error) {
+	if err := checkFlags(flags); err != nil {
 		return settings{}, err
 	}
 	file, err := readFile(path)
-	if err != nil {
-		return settings{}, err
-	}
-	o := given.or(file.Options).or(Options{
-		Name: machineName(), HTTP: defaultHTTP, NATSListen: defaultNATS, Devices: "auto", LogLevel: "info",
-	})
-	if o.Data == "" {
-		if o.Data, err = defaultData(o.Name); err != nil {
-			return settings{}, err
-		}
-	}
-	s := settings{Options: o, Deployments: file.specs()}
-	return s, s.agree()
+	return settings{given: flags.or(file.Options), Deployments: file.specs()}, err
 }
 
-// agree checks what no option shows alone.
-func (s settings) agree() error {
-	if _, port, _ := net.SplitHostPort(s.HTTP); s.HTTP == s.NATSListen && port != "0" {
-		return fmt.Errorf("--http and --nats-listen are both %s; give them different ports", s.HTTP)
+// settle checks what was given, and completes it.
+func settle(flags Options, path string) (settings, error) {
+	s, err := gather(flags, path)
+	if err != nil {
+		return s, err
 	}
-	if s.Try != "" && len(s.Deployments) == 0 {
-		return fmt.Errorf("--try needs a model; list one under deployments: in the file that --config names")
+	if err := s.clash(); err != nil {
+		return s, err
 	}
-	return nil
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: "auto", DrainTimeout: defaultDrain, LogLevel: "info"})
+	if err := s.network(); err != nil {
+		return s, err
+	}
+	if s.Data == "" {
+		if s.Data, err = defaultData(s.Name); err != nil {
+			return s, err
+		}
+	}
+	return s, s.exposed()
 }
+
+// network fills in where to listen. Others that are to reach this node decide it, where nobody says it.
+func (s *settings) network() error {
+	host, err := s.reach()
+	if err != nil {
+		return err
+	}
+	if s.Join == "" {
+		s.NATSListen = cmp.Or(s.NATSListen, defaultNATS)
+	}
+	if s.NATSRoutes != "" {
+		s.NATSClusterListen = cmp.Or(s.NATSClusterListen, net.JoinHostPort(host, defaultNATSCluster))
+	}
+	s.ClusterListen = cmp.Or(s.ClusterListen, net.JoinHostPort(host, "0"))
+	s.DataListen = cmp.Or(s.DataListen, net.JoinHostPort(host, "0"))
+	return s.reached()
+}
+
+// drain is how long requests may finish.
+func (s settings) drain() time.Duration {
+	d, _ := time.ParseDuration(s.DrainTimeout) // checked with the other options
+	return d
+}
+
+func (s settings) insecure() bool { return s.Insecure != nil && *s.Insecure }
 
 // machineName is the first label of the host's name, made fit to be a node's name.
 func machineName() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,6 +19,15 @@ import (
 // settled is what a command line comes to, together with environment and file.
 func settled(t *testing.T, args ...string) settings {
 	t.Helper()
+	s, err := understood(t, settle, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func understood(t *testing.T, by func(Options, string) (settings, error), args ...string) (settings, error) {
+	t.Helper()
 	var c commands
 	parser, err := kong.New(&c, helpVars())
 	if err != nil {
@@ -26,11 +36,7 @@ func settled(t *testing.T, args ...string) settings {
 	if _, err := parser.Parse(append([]string{"up"}, args...)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := settle(c.Up.Options, c.Up.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return by(c.Up.Options, c.Up.Config)
 }
 
 func write(t *testing.T, dir, name, text string) string {
@@ -44,25 +50,38 @@ func write(t *testing.T, dir, name, text string) string {
 
 // TestPrecedence checks for every option: flag over environment over file over default.
 func TestPrecedence(t *testing.T) {
+	folder := t.TempDir()
+	write(t, folder, "config.json", "{}")
+	file := [3]string{write(t, folder, "a", ""), write(t, folder, "b", ""), write(t, folder, "c", "")}
 	values := map[string][3]string{ // flag name -> three valid values
 		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
 		"devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
+		"drain-timeout": {"1s", "2s", "3s"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
+		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
+		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
+		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
 	}
 	kinds := reflect.TypeFor[Options]()
 	if len(values) != kinds.NumField() {
 		t.Fatalf("%d options are tested and there are %d", len(values), kinds.NumField())
 	}
-	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
 	for i := range kinds.NumField() {
 		field := kinds.Field(i)
 		key := field.Tag.Get("yaml")
 		flag := kebab(key)
 		t.Run(flag, func(t *testing.T) {
 			v := values[flag]
-			config := write(t, folder, flag+".yaml", key+": '"+v[2]+"'\ndeployments: [{name: m, path: .}]\n")
+			line := key + ": '" + v[2] + "'\n"
+			if flag == "insecure" {
+				line = "insecure: true\n"
+			}
+			config := write(t, folder, flag+".yaml", line)
 			got := func(args ...string) string {
-				return reflect.ValueOf(settled(t, args...).Options).FieldByIndex(field.Index).String()
+				s, err := understood(t, gather, args...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprint(reflect.Indirect(reflect.ValueOf(s.given).FieldByIndex(field.Index)))
 			}
 			if s := got("--config", config); s != v[2] {
 				t.Errorf("file: %q, want %q", s, v[2])
@@ -71,7 +90,7 @@ func TestPrecedence(t *testing.T) {
 			if s := got("--config", config); s != v[1] {
 				t.Errorf("environment over file: %q, want %q", s, v[1])
 			}
-			if s := got("--config", config, "--"+flag, v[0]); s != v[0] {
+			if s := got("--config", config, "--"+flag+"="+v[0]); s != v[0] {
 				t.Errorf("flag over environment: %q, want %q", s, v[0])
 			}
 		})
@@ -82,6 +101,7 @@ func TestDefaults(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", "/data")
 	want := Options{
 		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222", Devices: "auto", LogLevel: "info",
+		DrainTimeout: "30s", ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0",
 	}
 	if diff := cmp.Diff(want, settled(t, "--name", "n1").Options); diff != "" {
 		t.Error(diff)
@@ -101,6 +121,8 @@ deployments:
   - name: m
     path: .
     replicas: 2
+    min_replicas: 1
+    max_replicas: 8
     priority: interactive
     max_sequences: 3
     max_waiting: 4
@@ -109,7 +131,7 @@ deployments:
     kv_blocks: 7
 `))
 	want := []*messages.DeploymentSpec{{
-		Name: "m", Path: folder, Replicas: 2, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
+		Name: "m", Path: folder, Replicas: 2, MinReplicas: 1, MaxReplicas: 8, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
 		MaxSequences: 3, MaxWaiting: 4, StepTokens: 5, BlockTokens: 6, KvBlocks: 7,
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {

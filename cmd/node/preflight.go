@@ -9,19 +9,9 @@ import (
 	"syscall"
 )
 
-// preflight finds out what would stop the node from starting, while nothing has been started. It returns
-// the data folder's lock, which the node holds until it ends.
-func preflight(s settings) (*os.File, error) {
-	for _, l := range []struct{ flag, addr string }{{"--http", s.HTTP}, {"--nats-listen", s.NATSListen}} {
-		if err := tryListen(l.flag, l.addr); err != nil {
-			return nil, err
-		}
-	}
-	return lockData(s.Data)
-}
-
+// tryListen finds out whether an address is free, while nothing has been started.
 func tryListen(flag, addr string) error {
-	l, err := net.Listen("tcp", addr)
+	err := listens(addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		_, port, _ := net.SplitHostPort(addr)
 		return fmt.Errorf("port %s is in use; stop what listens on %s, or choose another address with %s", port, addr, flag)
@@ -29,8 +19,20 @@ func tryListen(flag, addr string) error {
 	if err != nil {
 		return fmt.Errorf("can not listen on %s: %w; choose another address with %s", addr, err, flag)
 	}
+	return nil
+}
+
+// listens tries an address.
+func listens(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
 	return l.Close()
 }
+
+// errHeld: another node uses a data folder.
+var errHeld = errors.New("belongs to a node that is running")
 
 // lockData makes sure that the folder can be written to and that no other node does.
 func lockData(dir string) (*os.File, error) {
@@ -43,7 +45,7 @@ func lockData(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("data folder %s belongs to a node that is running; stop it, or choose another with --data", dir)
+		return nil, fmt.Errorf("data folder %s %w; stop it, or choose another with --data", dir, errHeld)
 	}
 	return lock, nil
 }

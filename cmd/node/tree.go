@@ -1,81 +1,64 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
+	"io"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"troupe/messages"
 )
 
-const treeWithin = 5 * time.Second
-
 type treeCommand struct {
-	NATS string `name:"nats" env:"TROUPE_NATS" placeholder:"URL" default:"nats://${nats}" help:"A NATS server that a node is connected to (default: ${default})."`
+	remote
+	Node string `name:"node" placeholder:"NAME" help:"Only this node."`
 	JSON bool   `name:"json" xor:"format" help:"Print JSON."`
 	DOT  bool   `name:"dot" xor:"format" help:"Print Graphviz; pipe it into dot -Tsvg."`
 }
 
 func (treeCommand) Help() string {
-	return `Every actor is shown with its kind, state, incarnation, restarts, last failure, mailbox depth and messages handled.
+	return `Every actor of every node is shown with its kind, state, incarnation, restarts, last failure, mailbox depth and messages handled.
+A node that does not answer is shown too, with the reason. Where sessions are many, those that run well are folded; --json has them all.
 
 Examples:
 
   node tree
+  node tree --node b
   node tree --nats nats://10.0.0.7:4222
   node tree --json | jq '.. | .last_failure? // empty'
   node tree --dot | dot -Tsvg > tree.svg`
 }
 
-// Run asks a node for its tree and prints it.
+// Run asks a node for the tree and prints it.
 func (t treeCommand) Run(c console) error {
-	answer, err := t.ask()
+	conn, err := t.connect("node tree")
 	if err != nil {
 		return err
-	}
-	if !t.JSON {
-		_, err = fmt.Fprintln(c.out, answer.GetText())
-		return err
-	}
-	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&messages.TreeResponse{Roots: answer.GetRoots()})
-	if err != nil {
-		return fmt.Errorf("supervision tree: %w", err)
-	}
-	out := json.NewEncoder(c.out) // protojson varies its white space on purpose
-	out.SetIndent("", "  ")
-	return out.Encode(json.RawMessage(raw))
-}
-
-func (t treeCommand) ask() (*messages.TreeResponse, error) {
-	conn, err := nats.Connect(t.NATS, nats.Name("node tree"), nats.Timeout(treeWithin))
-	if err != nil {
-		return nil, fmt.Errorf("no NATS server at %s (%w); start a node with \"node up\", or say where one is with --nats", t.NATS, err)
 	}
 	defer conn.Close()
-	request, err := protojson.Marshal(&messages.TreeRequest{Format: t.format()})
-	if err != nil {
-		return nil, fmt.Errorf("tree request: %w", err)
-	}
-	reply, err := conn.Request("troupe.v1.tree", request, treeWithin)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return nil, fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", t.NATS)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("node at %s: %w", t.NATS, err)
-	}
-	if refusal := reply.Header.Get(micro.ErrorHeader); refusal != "" {
-		return nil, fmt.Errorf("node at %s refused: %s", t.NATS, refusal)
-	}
 	answer := &messages.TreeResponse{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(reply.Data, answer); err != nil {
-		return nil, fmt.Errorf("answer of the node at %s: %w", t.NATS, err)
+	if err := t.ask(context.Background(), conn, "tree", &messages.TreeRequest{Format: t.format(), Node: t.Node}, answer); err != nil {
+		return err
 	}
-	return answer, nil
+	if t.JSON {
+		return printJSON(c.out, &messages.TreeResponse{Roots: answer.GetRoots()})
+	}
+	_, err = fmt.Fprint(c.out, answer.GetText())
+	return err
+}
+
+// printJSON prints a message with stable white space, which protojson varies on purpose.
+func printJSON(w io.Writer, m proto.Message) error {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(json.RawMessage(raw))
 }
 
 func (t treeCommand) format() string {

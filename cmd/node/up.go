@@ -10,11 +10,13 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"troupe/cluster/security"
 	"troupe/cluster/troupe"
+	"troupe/gateway/apikey"
 )
 
-// drainWithin leaves a second of the ten in which a node promises to end.
-const drainWithin = 9 * time.Second
+// endWithin is how long a node may take to end once its requests have, or are cut off.
+const endWithin = 5 * time.Second
 
 type upCommand struct {
 	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"YAML file with any of these options, named alike (nats_listen), and deployments."`
@@ -24,7 +26,8 @@ type upCommand struct {
 func (upCommand) Help() string {
 	return `A flag beats the environment (TROUPE_HTTP for --http), which beats the file, which beats the default.
 
-What was deployed is kept in the data folder and is served again after a restart. Ctrl-C drains and ends within 10 s; a second one ends at once.
+What was deployed is kept in the data folder and is served again after a restart. Ctrl-C lets requests finish for --drain-timeout and ends; a second one ends at once.
+Where name, folder or ports are not given and another node on this machine has them, the next ones are taken, and that node is joined.
 Logs go to standard error, as JSON unless that is a terminal.
 
 Examples:
@@ -32,7 +35,11 @@ Examples:
   node up                                      one software GPU, nothing deployed yet
   node up --devices host:2x512MiB              two software GPUs
   node up --config examples/quickstart.yaml    with deployments, as the file says
-  TROUPE_HTTP=:8080 node up                    reachable from other machines, port 8080
+  node up                                      in another terminal: a second node, which joins the first
+  node up --join nats://10.0.0.7:4222 --tls-cert n2.crt --tls-key n2.key --tls-ca ca.crt
+                                               join the nodes of other machines
+  TROUPE_HTTP=:8080 node up --api-keys keys.yaml
+                                               reachable from other machines, port 8080
 
 A file:
 
@@ -40,7 +47,7 @@ A file:
   deployments:
     - name: kjv-2m                             what clients put into "model"
       path: ../models/kjv-2m                   relative to this file
-      replicas: 2
+      replicas: 2                              min_replicas and max_replicas: within which the planner may change it
       priority: standard                       batch, standard or interactive
       max_sequences: 64                        running at once in a replica
       max_waiting: 1024                        queued beyond that, then status 429`
@@ -52,14 +59,14 @@ func (u upCommand) Run(c console) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	lock, err := preflight(s)
+	lock, err := s.claim()
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	log := newLog(c, s)
 	ctx := untilSignal()
-	cfg, err := s.node(log)
+	log := newLog(c, s)
+	cfg, err := s.node(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -75,18 +82,58 @@ func (u upCommand) Run(c console) error {
 	}
 	<-ctx.Done()
 	fmt.Fprintln(c.out, "\nDraining. Ctrl-C again ends at once.")
-	return drain(node)
+	return drain(node, s.drain()+endWithin)
 }
 
-func (s settings) node(log zerolog.Logger) (troupe.Config, error) {
-	devices, err := parseDevices(s.Devices)
-	if err != nil {
-		return troupe.Config{}, err
+// node reads what the files hold, settles where to listen, and returns what the node is started with.
+func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Config, err error) {
+	cfg = troupe.Config{
+		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Log: log, Version: version(),
 	}
-	return troupe.Config{
-		Name: s.Name, DataDir: s.Data, HTTP: s.HTTP, NATSListen: s.NATSListen, Devices: devices,
-		Deployments: s.Deployments, Log: log, Version: version(),
-	}, nil
+	if cfg.Devices, err = parseDevices(s.Devices); err != nil {
+		return cfg, err
+	}
+	if cfg.Instance, err = instance(s.Data); err != nil {
+		return cfg, err
+	}
+	if err := s.secure(&cfg); err != nil {
+		return cfg, err
+	}
+	login, err := cfg.Login.Options()
+	if err != nil {
+		return cfg, err
+	}
+	if err := s.place(ctx, login); err != nil {
+		return cfg, err
+	}
+	cfg.HTTP, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.ClusterListen, s.DataListen
+	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
+	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
+	return cfg, nil
+}
+
+// secure reads certificates, keys and credentials.
+func (s *settings) secure(cfg *troupe.Config) (err error) {
+	if s.TLSCert != "" {
+		if cfg.TLS, err = security.Load(security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA}, cfg.Log); err != nil {
+			return err
+		}
+		for _, host := range s.hosts() {
+			if err := cfg.TLS.Covers(host); err != nil {
+				return fmt.Errorf("%s: %w", s.TLSCert, err)
+			}
+		}
+	}
+	cfg.Login = security.Login{TLS: cfg.TLS, Creds: s.NATSCreds, Nkey: s.NATSNkey}
+	if s.HTTPTLSCert != "" {
+		if cfg.HTTPTLS, err = security.HTTPS(s.HTTPTLSCert, s.HTTPTLSKey, cfg.Log); err != nil {
+			return err
+		}
+	}
+	if s.APIKeys != "" {
+		cfg.Keys, err = apikey.Open(s.APIKeys, cfg.Log)
+	}
+	return err
 }
 
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second one ends the process.
@@ -104,8 +151,8 @@ func untilSignal() context.Context {
 }
 
 // drain returns in time even if the node does not.
-func drain(node *troupe.Node) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
+func drain(node *troupe.Node, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- node.Stop(ctx) }()
@@ -113,7 +160,7 @@ func drain(node *troupe.Node) error {
 	case err := <-stopped:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", drainWithin)
+		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", within)
 	}
 }
 

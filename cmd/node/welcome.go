@@ -10,27 +10,59 @@ import (
 
 // welcome says where the node is and what to try.
 func welcome(w io.Writer, s settings, node *troupe.Node) {
-	url, nats := "http://"+node.HTTPAddr(), node.NATSURL()
+	url, nats := "http://"+node.HTTPAddr(), s.Join
+	if s.HTTPTLSCert != "" {
+		url = "https://" + node.HTTPAddr()
+	}
+	if nats == "" {
+		nats = node.NATSURL()
+	}
 	fmt.Fprintf(w, `Node %s is up.
 
   HTTP  %s   OpenAI API, /tree, /metrics
   NATS  %s   micro service "troupe"
   data  %s
 
-Try next, in another terminal:
-
 `, s.Name, url, nats, s.Data)
+	for _, note := range s.notes {
+		fmt.Fprintf(w, "%s\n\n", note)
+	}
+	client := "nats -s " + nats + s.natsFlags()
+	fmt.Fprint(w, "Try next, in another terminal:\n\n")
 	if len(s.Deployments) == 0 {
-		fmt.Fprintf(w, `  nats -s %s req troupe.v1.models.deploy \
+		fmt.Fprintf(w, `  %s req troupe.v1.models.deploy \
     '{"deployment": {"name": "my-model", "path": "/folder/of/my-model"}}'
-`, nats)
+`, client)
 	} else {
 		model := s.Deployments[0].GetName()
-		fmt.Fprintf(w, `  curl %s/v1/completions -H 'Content-Type: application/json' \
+		fmt.Fprintf(w, `  curl %s/v1/completions%s -H 'Content-Type: application/json' \
     -d '{"model": "%s", "prompt": "In the beginning", "max_tokens": 32}'
-  nats -s %s req --wait-for-empty troupe.v1.infer.%s \
+  %s req --wait-for-empty troupe.v1.infer.%s \
     '{"prompt": "In the beginning", "max_tokens": 32}'
-`, url, model, nats, model)
+`, url, s.curlFlags(), model, client, model)
 	}
-	fmt.Fprintf(w, "  nats -s %s req troupe.v1.models.list '{}'\n  %s tree --nats %s\n\n", nats, os.Args[0], nats)
+	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s%s\n\n", client, os.Args[0], nats, s.loginFlags())
+}
+
+// natsFlags let the nats command line in as this node is, and loginFlags our own commands.
+func (s settings) natsFlags() string { return s.flags("tlscert", "tlskey", "tlsca", "creds", "nkey") }
+
+func (s settings) loginFlags() string {
+	return s.flags("tls-cert", "tls-key", "tls-ca", "nats-creds", "nats-nkey")
+}
+
+func (s settings) flags(names ...string) (all string) {
+	for i, file := range []string{s.TLSCert, s.TLSKey, s.TLSCA, s.NATSCreds, s.NATSNkey} {
+		if file != "" {
+			all += fmt.Sprintf(" --%s %s", names[i], file)
+		}
+	}
+	return all
+}
+
+func (s settings) curlFlags() string {
+	if s.APIKeys != "" {
+		return ` -H "Authorization: Bearer $KEY"`
+	}
+	return ""
 }

@@ -47,6 +47,8 @@ const (
 	Invalid
 	// Finished: Output is complete already; nothing is left to generate.
 	Finished
+	// NoRoom: no place among the running sequences, or too few blocks, for one that moves here.
+	NoRoom
 )
 
 // Refusal is why a request was not taken.
@@ -120,6 +122,7 @@ type sequence struct {
 	committed int     // leading blocks that were offered for sharing
 	cached    int
 	admitted  bool // at least once
+	held      bool // in no list, until Resume
 }
 
 func (s *sequence) output() []uint32 { return s.tokens[len(s.Prompt):] }

@@ -5,8 +5,12 @@
 // it from the last in that order, which goes back to the queue and is computed again later, except for the
 // blocks that are still cached. A waiting sequence takes place and blocks only from lower classes.
 //
-// One step is in flight at a time: Plan, then Done with all its entries. Blocks are given out by Plan alone, so that
-// a sequence may be dropped at any moment: what the step in flight still writes to is not reused before the next Plan.
+// One step is in flight at a time: Plan, then Done with all its entries. Blocks are given out between steps alone, so that
+// a sequence may be dropped at any moment: what the step in flight still writes to is not reused before the step's end.
+//
+// A running sequence can be handed to the scheduler of another replica: there Reserve takes room for it, here Hold takes it
+// out of the plans once its blocks are copied, there Adopt continues it, and here Drop frees it. Until Adopt it can go on
+// here at any moment: Resume, and there Abandon.
 //
 // Invariants, checked by the property test:
 //
@@ -16,4 +20,6 @@
 //   - contiguous: a sequence's emissions have the indices len(Output), len(Output)+1, …
 //   - classes: nothing is admitted while a sequence of a higher class waits that would have fit
 //   - conservation: when no sequence is left, every block is free
+//   - owned: a block that is still to be written belongs to one sequence or reservation
+//   - places: running, held and reserved are never more than MaxSequences
 package batch

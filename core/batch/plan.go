@@ -83,7 +83,7 @@ func (p *planning) enter(seq *sequence, n int) {
 // admit moves the first waiting sequence into the step, with blocks for all its tokens and one more. It reports false
 // where there is no room.
 func (p *planning) admit(seq *sequence) bool {
-	if len(p.running) >= p.limits.MaxSequences && p.running[len(p.running)-1].Class >= seq.Class {
+	if n := len(p.running); n >= p.places() && (n == 0 || p.running[n-1].Class >= seq.Class) {
 		return false // no place, and nobody to take one from
 	}
 	size := p.pool.BlockTokens()
@@ -94,7 +94,7 @@ func (p *planning) admit(seq *sequence) bool {
 	}
 	blocks := (len(seq.tokens) + size) / size // of one token more, rounded up
 	fits := func() bool {
-		return len(p.running) < p.limits.MaxSequences && blocks-p.pool.Match(hashes) <= p.pool.FreeWithout(hashes)
+		return len(p.running) < p.places() && blocks-p.pool.Match(hashes) <= p.pool.FreeWithout(hashes)
 	}
 	if !fits() && !p.displace(seq, blocks, fits) {
 		return false
@@ -128,11 +128,10 @@ func (p *planning) displace(seq *sequence, blocks int, fits func() bool) bool {
 		return false
 	}
 	for !fits() {
-		victim := p.running[len(p.running)-1]
-		if victim.Class >= seq.Class {
-			return false
+		if len(p.running) == 0 || p.running[len(p.running)-1].Class >= seq.Class {
+			return false // what they left is still being read, or is kept for a sequence that moves here
 		}
-		p.preempt(victim, "gave way to "+seq.ID+" of a higher class")
+		p.preempt(p.running[len(p.running)-1], "gave way to "+seq.ID+" of a higher class")
 	}
 	return true
 }

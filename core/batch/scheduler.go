@@ -14,6 +14,8 @@ type Scheduler struct {
 	byID     map[string]*sequence
 	running  []*sequence // in the order of service
 	waiting  []*sequence // likewise
+	held     int         // running sequences that are held, and keep their places
+	reserved int         // places kept for sequences that move here
 	arrivals uint64
 }
 
@@ -34,13 +36,20 @@ func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 	}
 	if len(s.byID) >= s.limits.MaxSequences+s.limits.MaxWaiting && len(r.Output) == 0 {
 		return 0, &Refusal{QueueFull, fmt.Sprintf("%d requests run and %d wait, which is the limit; try again later, or raise max_waiting",
-			len(s.running), len(s.waiting))}
+			s.Running(), s.Waiting())}
 	}
-	s.arrivals++
-	seq := &sequence{Request: r, arrival: s.arrivals, state: Waiting, tokens: slices.Concat(r.Prompt, r.Output)}
-	s.byID[r.ID] = seq
-	return insert(&s.waiting, seq), nil
+	return insert(&s.waiting, s.enlist(r, Waiting)), nil
 }
+
+func (s *Scheduler) enlist(r Request, state State) *sequence {
+	s.arrivals++
+	seq := &sequence{Request: r, arrival: s.arrivals, state: state, tokens: slices.Concat(r.Prompt, r.Output)}
+	s.byID[r.ID] = seq
+	return seq
+}
+
+// places is how many sequences may run that are not held.
+func (s *Scheduler) places() int { return s.limits.MaxSequences - s.held - s.reserved }
 
 // insert puts a sequence into its place in the order and returns that place.
 func insert(list *[]*sequence, seq *sequence) int {
@@ -70,6 +79,7 @@ func (s *Scheduler) Drop(id string) bool {
 }
 
 func (s *Scheduler) drop(seq *sequence) {
+	s.release(seq)
 	delete(s.byID, seq.ID)
 	if seq.state == Running {
 		remove(&s.running, seq)
@@ -98,10 +108,10 @@ func (s *Scheduler) Sequence(id string) (prompt, output []uint32, ok bool) {
 }
 
 // Running is how many sequences have blocks.
-func (s *Scheduler) Running() int { return len(s.running) }
+func (s *Scheduler) Running() int { return len(s.running) + s.held }
 
 // Waiting is how many do not.
-func (s *Scheduler) Waiting() int { return len(s.waiting) }
+func (s *Scheduler) Waiting() int { return len(s.byID) - s.Running() }
 
 // Done takes the outcome of a step: sampled has one token for each entry with Sample, in order. Entries of sequences
 // that were dropped meanwhile are passed over.

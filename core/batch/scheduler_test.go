@@ -31,6 +31,7 @@ type harness struct {
 	outputs  map[string][]uint32
 	finished map[string]Finish
 	written  map[int32][]uint32 // block -> the tokens whose keys are in it: what the sequence was up to each slot
+	during   func()             // what happens while a step is in flight; nil: nothing
 }
 
 func newHarness(limits Limits, blocks int) *harness {
@@ -92,6 +93,9 @@ func (h *harness) step(t fataler) bool {
 	}
 	if tokens > h.limits.StepTokens || len(h.running) > h.limits.MaxSequences {
 		t.Fatalf("budget: %d tokens, %d running, of %+v", tokens, len(h.running), h.limits)
+	}
+	if h.during != nil {
+		h.during()
 	}
 	for _, e := range h.Done(plan.Entries, sampled) {
 		h.emitted(t, e)

@@ -10,4 +10,7 @@
 //   - unique: at most one block holds a hash
 //   - pinned: a referenced block is never given to anybody else
 //   - lru: of the cached blocks the one released longest ago is evicted first
+//
+// An Announcer tells routers which blocks a pool holds, by the first 8 bytes of each hash. Two blocks that share them are one
+// to a router, which at worst guesses wrong.
 package kv

@@ -93,6 +93,17 @@ func (p *Pool) Acquire(hashes []Hash) []int32 {
 	return table
 }
 
+// Retain adds one reference to each block of a table that somebody holds, so that what is in them stays until Release,
+// whatever becomes of their owner.
+func (p *Pool) Retain(table []int32) {
+	for _, index := range table {
+		if p.blocks[index].refs == 0 {
+			panic("kv: retain of an unreferenced block")
+		}
+		p.blocks[index].refs++
+	}
+}
+
 func (p *Pool) reference(index int32) {
 	b := &p.blocks[index]
 	if b.refs == 0 {

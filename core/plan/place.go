@@ -11,56 +11,81 @@ import (
 
 // GPU is a candidate for a replica.
 type GPU struct {
+	Node     string
 	Name     string
 	Free     int64 // bytes not leased
-	Draining bool
-	Avoid    bool // it refused this replica lately
-	Siblings int  // replicas of the same model on it
+	Siblings int   // replicas of the same model on it
+	Draining bool  // it or its node
+	Avoid    bool  // it refused this replica lately
+	Silent   bool  // it did not answer, so that nothing else is known of it
 }
 
-// Place chooses the GPU for a replica that needs so many bytes: fewest siblings, then most free memory, then by name.
-// Where none will do, ok is false and why counts the reasons: "2 of 3 short of memory by 1.2 GiB or more; 1 draining".
-func Place(need int64, gpus []GPU) (name, why string, ok bool) {
+// String is the GPU's name in texts: "node-a/gpu-0".
+func (g GPU) String() string {
+	if g.Node == "" {
+		return g.Name
+	}
+	return g.Node + "/" + g.Name
+}
+
+// Place chooses the GPU for a replica that needs so many bytes: on the node with the fewest siblings, then the GPU with
+// the fewest, then the most free memory, then by name. Where none will do, ok is false and why counts the reasons: "2 of
+// 3 short of memory by 1.2 GiB or more; 1 draining".
+func Place(need int64, gpus []GPU) (gpu GPU, why string, ok bool) {
 	var fit []GPU
-	var draining, avoided, short int
-	leastShort := int64(-1)
+	onNode := make(map[string]int)
 	for _, g := range gpus {
-		switch {
-		case g.Draining:
-			draining++
-		case g.Avoid:
-			avoided++
-		case g.Free < need:
-			short++
-			if by := need - g.Free; leastShort < 0 || by < leastShort {
-				leastShort = by
-			}
-		default:
+		onNode[g.Node] += g.Siblings
+		if !g.Draining && !g.Avoid && !g.Silent && g.Free >= need {
 			fit = append(fit, g)
 		}
 	}
 	if len(fit) == 0 {
-		return "", explain(len(gpus), short, leastShort, draining, avoided), false
+		return GPU{}, noRoom(need, gpus), false
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
-		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(b.Free, a.Free), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(onNode[a.Node], onNode[b.Node]), cmp.Compare(a.Siblings, b.Siblings),
+			cmp.Compare(b.Free, a.Free), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
-	return best.Name, fmt.Sprintf("%s has %s free, of %d of %d with room", best.Name, spec.FormatBytes(best.Free), len(fit), len(gpus)), true
+	why = fmt.Sprintf("%s has %s free, of %d of %d with room", best, spec.FormatBytes(best.Free), len(fit), len(gpus))
+	if best.Node != "" && len(onNode) > 1 {
+		why += fmt.Sprintf("; %s has the fewest of the model's replicas: %d", best.Node, onNode[best.Node])
+	}
+	return best, why, true
 }
 
-func explain(all, short int, by int64, draining, avoided int) string {
-	if all == 0 {
+func noRoom(need int64, gpus []GPU) string {
+	if len(gpus) == 0 {
 		return "no GPU"
+	}
+	var silent, draining, avoided, short int
+	var by int64
+	for _, g := range gpus {
+		switch {
+		case g.Silent:
+			silent++
+		case g.Draining:
+			draining++
+		case g.Avoid:
+			avoided++
+		default:
+			if missing := need - g.Free; short == 0 || missing < by {
+				by = missing
+			}
+			short++
+		}
 	}
 	var parts []string
 	if short > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, all, spec.FormatBytes(by)))
+		parts = append(parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, len(gpus), spec.FormatBytes(by)))
 	}
-	if draining > 0 {
-		parts = append(parts, fmt.Sprintf("%d draining", draining))
-	}
-	if avoided > 0 {
-		parts = append(parts, fmt.Sprintf("%d refused it lately", avoided))
+	for _, r := range []struct {
+		n   int
+		why string
+	}{{draining, "draining"}, {avoided, "refused it lately"}, {silent, "did not answer"}} {
+		if r.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", r.n, r.why))
+		}
 	}
 	return strings.Join(parts, "; ")
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"troupe/core/spec"
+	"troupe/cuda"
 )
 
 // Config is a model's shape, from config.json.
@@ -243,6 +244,11 @@ func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 
 // KVTokenBytes is the memory of one token's keys and values, kept as F32.
 func (c Config) KVTokenBytes() int64 { return spec.KVTokenBytes(c.Layers, c.KVHeads, c.HeadDim, 4) }
+
+// kvLayout names the weights' type too: it decides the last bits of what is computed with them.
+func (c Config) kvLayout(matrices cuda.DType) string {
+	return fmt.Sprintf("F32 keys and values of %s, %d layers with %d heads of %d, from %s weights", c.Architecture, c.Layers, c.KVHeads, c.HeadDim, matrices)
+}
 
 // InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the Llama 3.1 release: long
 // wavelengths are divided by the factor, short ones are kept, those between are interpolated.

@@ -14,9 +14,15 @@ import (
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Name     string
-	Replicas *actor.PID            // the group that starts them
-	GPUs     map[string]*actor.PID // by name
+	Name string
+	Node string // where it lives
+	Term uint64 // of its reign
+	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Members func() *messages.MembersChanged
+	// Replicas and GPU name the actors of a member.
+	Replicas func(m *messages.Member) *actor.PID
+	GPU      func(m *messages.Member, gpu string) *actor.PID
+	Router   *actor.PID // of this node: tells all others how the deployment is
 	Inspect  func(path string) (engine.Facts, error)
 	// Publish announces life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
@@ -36,9 +42,8 @@ const (
 	tickEvery   = time.Second
 	drainWithin = 30 * time.Second
 	placeWithin = 500 * time.Millisecond // how long to wait for the GPUs' answers
+	knowWithin  = 3 * time.Second        // how long to wait for a node to say what it has
 	avoidFor    = 10 * time.Second       // a GPU that refused
-	retryAfter  = 50 * time.Millisecond  // when a session may ask for a route again
-	maxAskers   = 4096
 )
 
 type deployment struct {
@@ -50,15 +55,36 @@ type deployment struct {
 	spec     *messages.DeploymentSpec // nil until the group has answered
 	revision uint64
 	removing bool
-	known    bool                 // the replicas group has answered
-	replicas map[string]*copyOf   // name -> replica
-	homes    map[string]string    // replica name -> GPU that holds its lease after it died
-	facts    *engine.Facts        // of the model at spec.path; nil until inspected
-	failure  *messages.Refused    // why the last attempt failed; nil once one succeeded
-	avoid    map[string]time.Time // GPU -> until when
-	serving  int                  // replicas that served when last looked
-	askers   []*actor.PID         // who asked for the status before the spec was known; bounded
+	nodes    map[string]*node           // name -> a living member
+	replicas map[string]*copyOf         // name -> replica
+	strays   map[place]string           // replicas that came back under a name given away: to be stopped. Value: their GPU
+	homes    map[string]place           // replica name -> where its lease still is after it died
+	lost     map[string]bool            // names of replicas that went with their node, and may come back with it
+	facts    *engine.Facts              // of the model at spec.path; nil until inspected
+	failure  *messages.Refused          // why the last attempt failed; nil once one succeeded
+	avoid    map[place]time.Time        // GPU -> until when
+	told     *messages.DeploymentStatus // what the router was told last
+	ready    bool                       // as told last
+	noRoom   bool                       // for one more replica, as of the last tick
+	crowded  bool                       // failure says so
+	deposed  bool                       // somebody has heard of a later reign
 }
+
+// node is a living member as the deployment sees it.
+type node struct {
+	member   *messages.Member
+	draining bool // by the operator's word
+	known    bool // it has said which replicas it has
+	since    time.Time
+}
+
+// open reports whether replicas may be placed there.
+func (n *node) open() bool {
+	return n != nil && !n.draining && n.member.GetState() == messages.MemberState_MEMBER_STATE_UP
+}
+
+// place is a replica or a GPU of a node.
+type place struct{ node, name string }
 
 // copyOf is one replica as the deployment sees it.
 type copyOf struct {
@@ -67,8 +93,8 @@ type copyOf struct {
 	since  time.Time // of the phase
 	pid    *actor.PID
 	status *messages.ReplicaStatus
-	routed int                            // sequences sent there since the last status
-	gpus   map[string]*messages.GpuStatus // answers, while placing
+	gpus   map[place]*messages.GpuStatus // answers, while placing
+	moving bool                          // its sequences are being moved to another replica
 }
 
 type phase int
@@ -80,10 +106,9 @@ const (
 	up
 	draining
 	stopping
-	unloading
 )
 
-// tick, placeNow and inspected are notes to self.
+// tick, placeNow, inspected and removed are notes; removed is to the group, the others to self.
 type (
 	tick     struct{ incarnation uint64 }
 	placeNow struct {
@@ -96,6 +121,10 @@ type (
 		facts       engine.Facts
 		err         error
 	}
+	removed struct {
+		name string
+		term uint64
+	}
 )
 
 func (d *deployment) Receive(ctx actor.Context) {
@@ -103,13 +132,15 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *actor.Started:
 		d.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		d.end()
+		d.onEnding(ctx)
 	case *tick:
 		d.onTick(ctx, msg)
 	case *messages.ApplyDeployment:
 		d.onApply(ctx, msg)
 	case *messages.RemoveDeployment:
 		d.onRemove(ctx)
+	case *messages.MembersChanged:
+		d.onMembers(ctx, msg)
 	case *messages.ListReplicasResult:
 		d.onReplicas(ctx, msg)
 	case *inspected:
@@ -125,26 +156,33 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.ReplicaStatus:
 		d.onChanged(ctx, msg, nil)
 	case *messages.ReplicaDrained:
-		d.move(ctx, msg.GetReplica(), draining, stopping)
+		d.onDrained(ctx, msg)
+	case *messages.MigrateSequencesResult:
+		d.onMigrated(msg)
 	case *messages.StopReplicaResult:
-		d.move(ctx, msg.GetStopped().GetReplica(), stopping, unloading)
-	case *messages.UnloadModelResult:
-		d.onUnloaded(ctx, msg)
+		d.onStopped(ctx, msg)
 	case *actor.Terminated:
 		d.onTerminated(ctx, msg)
-	case *messages.RouteSequence:
-		ctx.Respond(d.route(msg))
 	case *messages.GetDeployment:
-		d.onGet(ctx)
+		ctx.Respond(d.status())
 	}
 }
 
 func (d *deployment) onStarted(ctx actor.Context) {
 	d.life, d.end = context.WithCancel(context.Background())
+	d.nodes = make(map[string]*node)
 	d.replicas = make(map[string]*copyOf)
-	d.homes = make(map[string]string)
-	d.avoid = make(map[string]time.Time)
+	d.strays = make(map[place]string)
+	d.homes = make(map[string]place)
+	d.avoid = make(map[place]time.Time)
+	d.lost = make(map[string]bool)
+	d.onMembers(ctx, d.Members())
 	d.onTick(ctx, &tick{d.incarnation})
+}
+
+func (d *deployment) onEnding(ctx actor.Context) {
+	d.end()
+	ctx.Send(d.Router, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}, Withdrawn: true})
 }
 
 // onTick says again what has not been answered.
@@ -156,12 +194,15 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	if d.spec == nil {
 		ctx.Request(ctx.Parent(), &messages.GetDesired{Name: d.Name})
 	}
-	if !d.known {
-		ctx.Request(d.Replicas, &messages.ListReplicas{RequestId: d.Name, Model: d.Name})
+	for _, n := range d.nodes {
+		d.acquaint(ctx, n)
 	}
 	for _, r := range d.replicas {
 		d.push(ctx, r)
 	}
+	d.stopStrays(ctx)
+	d.noRoom = false
+	d.told = nil // a router that crashed has forgotten
 	d.reconcile(ctx)
 }
 
@@ -169,9 +210,8 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	if d.facts != nil && d.spec.GetPath() != msg.GetSpec().GetPath() {
 		d.facts = nil
 	}
-	d.spec, d.revision, d.removing, d.failure = msg.GetSpec(), msg.GetRevision(), false, nil
+	d.spec, d.revision, d.removing, d.failure, d.noRoom = msg.GetSpec(), msg.GetRevision(), false, nil, false
 	clear(d.avoid)
-	d.answer(ctx)
 	d.reconcile(ctx)
 }
 
@@ -180,39 +220,11 @@ func (d *deployment) onRemove(ctx actor.Context) {
 	if d.spec == nil {
 		d.spec = &messages.DeploymentSpec{Name: d.Name}
 	}
-	d.answer(ctx)
-	d.reconcile(ctx)
-}
-
-// onGet answers with the status; before the group has said what this deployment is to be, a moment later.
-func (d *deployment) onGet(ctx actor.Context) {
-	if d.spec == nil && len(d.askers) < maxAskers {
-		d.askers = append(d.askers, ctx.Sender())
-		return
-	}
-	ctx.Respond(d.status())
-}
-
-func (d *deployment) answer(ctx actor.Context) {
-	for _, who := range d.askers {
-		ctx.Send(who, d.status())
-	}
-	d.askers = nil
-}
-
-// onReplicas: what an earlier incarnation started is adopted.
-func (d *deployment) onReplicas(ctx actor.Context, msg *messages.ListReplicasResult) {
-	if d.known {
-		return
-	}
-	d.known = true
-	for _, r := range msg.GetReplicas() {
-		c := &copyOf{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor())}
-		d.replicas[r.GetReplica()] = c
-		ctx.Watch(c.pid)
-		d.push(ctx, c)
-	}
 	d.reconcile(ctx)
 }
 
 func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }
+
+func refOf(pid *actor.PID) *messages.ActorRef {
+	return &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}
+}

@@ -2,8 +2,6 @@ package deployment
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -28,10 +26,26 @@ type Store interface {
 	Watch(ctx context.Context, apply func(Change)) error
 }
 
+// Leases say which member runs which deployment. Holder and Roles are local and do not block.
+type Leases interface {
+	// Holder returns the name of the living member that holds a role, and the term; "" where none does.
+	Holder(role string) (member string, term uint64)
+	// Roles are all that were taken and not given back.
+	Roles() []string
+	// Acquire takes a role that is free. It reports false where somebody holds it.
+	Acquire(ctx context.Context, role string) (bool, error)
+	Release(ctx context.Context, role string, term uint64) error
+}
+
 // GroupConfig is fixed for the life of the group and shared by its restarts.
 type GroupConfig struct {
-	Store      Store
-	Deployment func(name string) *actor.Props // the recipe of a child
+	Node    string // its name
+	Store   Store
+	Leases  Leases
+	Members func() *messages.MembersChanged // as they are now; changes come as messages
+	Router  *actor.PID                      // of this node; told what is stored
+	// Deployment returns the recipe of a child.
+	Deployment func(name string, term uint64) *actor.Props
 	Strategy   actor.SupervisorStrategy
 	Log        zerolog.Logger
 }
@@ -46,8 +60,9 @@ func GroupProps(cfg GroupConfig) *actor.Props {
 }
 
 const (
-	watchAgain = time.Second
-	coolDown   = 30 * time.Second // of a deployment that crashed too often
+	watchAgain  = time.Second
+	settleEvery = time.Second
+	coolDown    = 30 * time.Second // of a deployment that crashed too often
 )
 
 type group struct {
@@ -56,18 +71,17 @@ type group struct {
 	life        context.Context
 	end         context.CancelFunc
 
-	desired map[string]*desired // name -> what it is to be
-	seen    map[string]bool     // names in the watch's first pass; nil after it
-	ending  bool                // its children end because it does
+	stored map[string]*stored
+	synced bool            // the store has been read once
+	seen   map[string]bool // names in the watch's first pass; nil after it
+	reigns map[string]*reign
+	ending bool // its children end because it does
 }
 
-type desired struct {
-	apply    *messages.ApplyDeployment // nil: to be removed
-	child    *actor.PID
-	removing bool // the child was told to remove itself
-}
+// stored is a deployment as it is stored.
+type stored struct{ apply *messages.ApplyDeployment }
 
-// changed, watchEnded and revive are notes to self.
+// changed, watchEnded, watchNow and settleNow are notes to self.
 type (
 	changed struct {
 		incarnation uint64
@@ -77,19 +91,14 @@ type (
 		incarnation uint64
 		err         error
 	}
-	watchNow struct{ incarnation uint64 }
-	revive   struct {
-		incarnation uint64
-		name        string
-	}
+	watchNow  struct{ incarnation uint64 }
+	settleNow struct{ incarnation uint64 }
 )
 
 func (g *group) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		g.life, g.end = context.WithCancel(context.Background())
-		g.desired = make(map[string]*desired)
-		g.watch(ctx)
+		g.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		g.end()
 		g.ending = true
@@ -101,14 +110,37 @@ func (g *group) Receive(ctx actor.Context) {
 		if msg.incarnation == g.incarnation {
 			g.watch(ctx)
 		}
+	case *settleNow:
+		g.onSettleNow(ctx, msg)
+	case *lookAgain:
+		if msg.incarnation == g.incarnation {
+			g.settle(ctx)
+		}
+	case *messages.MembersChanged:
+		g.onMembers(ctx, msg)
+	case *tried:
+		g.onTried(ctx, msg)
+	case *removed:
+		g.onRemoved(ctx, msg)
 	case *messages.GetDesired:
 		g.onGetDesired(ctx, msg)
-	case *messages.ListDeployments:
-		ctx.Respond(&messages.ListDeploymentsResult{Names: slices.Sorted(maps.Keys(g.desired))})
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
-	case *revive:
-		g.onRevive(ctx, msg)
+	}
+}
+
+func (g *group) onStarted(ctx actor.Context) {
+	g.life, g.end = context.WithCancel(context.Background())
+	g.stored = make(map[string]*stored)
+	g.reigns = make(map[string]*reign)
+	g.watch(ctx)
+	g.onSettleNow(ctx, &settleNow{g.incarnation})
+}
+
+func (g *group) onSettleNow(ctx actor.Context, msg *settleNow) {
+	if msg.incarnation == g.incarnation {
+		supervise.After(ctx, settleEvery, msg)
+		g.settle(ctx)
 	}
 }
 
@@ -138,12 +170,13 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 	c := msg.change
 	switch {
 	case c.Synced:
-		for name := range g.desired { // deleted while nobody watched
+		for name := range g.stored { // deleted while nobody watched
 			if !g.seen[name] {
 				g.remove(ctx, name)
 			}
 		}
-		g.seen = nil
+		g.seen, g.synced = nil, true
+		ctx.Send(g.Router, g.names())
 	case c.Spec == nil:
 		g.remove(ctx, c.Name)
 	default:
@@ -152,76 +185,53 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 		}
 		g.apply(ctx, c)
 	}
+	g.settle(ctx)
 }
 
 func (g *group) apply(ctx actor.Context, c Change) {
-	d, ok := g.desired[c.Name]
-	if !ok {
-		d = &desired{}
-		g.desired[c.Name] = d
-	}
-	if d.apply.GetRevision() == c.Revision {
+	if g.stored[c.Name] != nil && g.stored[c.Name].apply.GetRevision() == c.Revision {
 		return // seen before the watch was lost
 	}
-	d.apply = &messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}
-	if d.child == nil {
-		g.spawn(ctx, c.Name, d)
-		return // it asks
+	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
+	g.stored[c.Name] = s
+	ctx.Send(g.Router, s.apply)
+	if r := g.reigns[c.Name]; r != nil && r.child != nil {
+		ctx.Send(r.child, s.apply)
 	}
-	ctx.Send(d.child, d.apply)
 }
 
 func (g *group) remove(ctx actor.Context, name string) {
-	if d, ok := g.desired[name]; ok {
-		d.apply, d.removing = nil, true
-		if d.child == nil {
-			delete(g.desired, name)
-			return
-		}
-		ctx.Send(d.child, &messages.RemoveDeployment{Name: name})
+	delete(g.stored, name)
+	gone := &messages.RemoveDeployment{Name: name}
+	ctx.Send(g.Router, gone)
+	if r := g.reigns[name]; r != nil && r.child != nil {
+		ctx.Send(r.child, gone)
 	}
 }
 
-func (g *group) spawn(ctx actor.Context, name string, d *desired) {
-	pid, err := ctx.SpawnNamed(g.Deployment(name), name)
-	if err != nil {
-		g.Log.Error().Err(err).Str("model", name).Msg("deployment not started")
-		return
+func (g *group) names() *messages.ListDeploymentsResult {
+	all := &messages.ListDeploymentsResult{}
+	for name := range g.stored {
+		all.Names = append(all.Names, name)
 	}
-	d.child, d.removing = pid, false
+	return all
 }
 
+// onGetDesired answers a child that asks what it is to be, or the router, which asks for everything.
 func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
-	if d := g.desired[msg.GetName()]; d != nil && d.apply != nil {
-		ctx.Respond(d.apply)
+	if msg.GetName() == "" {
+		for _, s := range g.stored {
+			ctx.Send(ctx.Sender(), s.apply)
+		}
+		if g.synced {
+			ctx.Send(ctx.Sender(), g.names())
+		}
 		return
 	}
-	ctx.Respond(&messages.RemoveDeployment{Name: msg.GetName()})
-}
-
-// onTerminated: a deployment has removed itself, or crashed too often.
-func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
-	if g.ending {
-		return
-	}
-	for name, d := range g.desired {
-		if d.child.GetId() != msg.GetWho().GetId() {
-			continue
-		}
-		d.child = nil
-		switch {
-		case d.apply == nil:
-			delete(g.desired, name)
-		case d.removing: // deployed again while it was being removed
-			g.spawn(ctx, name, d)
-		default:
-			supervise.After(ctx, coolDown, &revive{g.incarnation, name})
-		}
-	}
-}
-
-func (g *group) onRevive(ctx actor.Context, msg *revive) {
-	if d := g.desired[msg.name]; msg.incarnation == g.incarnation && d != nil && d.child == nil {
-		g.spawn(ctx, msg.name, d)
+	switch s := g.stored[msg.GetName()]; {
+	case s != nil:
+		ctx.Respond(s.apply)
+	case g.synced:
+		ctx.Respond(&messages.RemoveDeployment{Name: msg.GetName()})
 	}
 }

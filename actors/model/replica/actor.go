@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -18,6 +19,10 @@ type Config struct {
 	GPU        *actor.PID // holds the weights and the KV memory
 	HBM        *actor.PID // remembers what is in the blocks
 	Deployment *actor.PID // told of every change
+	Router     *actor.PID // told likewise, and of the blocks; nil: nobody is
+	Bulk       Bulk       // nil: no sequence is moved
+	// Blocks opens the KV blocks of a lease, to move them.
+	Blocks func(lease string) (Blocks, error)
 	// Engine is the recipe of the child that runs steps over a lease.
 	Engine   func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
@@ -61,6 +66,20 @@ type replica struct {
 
 	drained   *actor.PID // who waits for the drain
 	reporting bool       // a report note is pending
+
+	news      announcer
+	announced time.Time // to the router, the last time
+
+	life       context.Context // cancelled when this incarnation ends
+	end        context.CancelFunc
+	blocks     Blocks // nil: no sequence is moved
+	context    int    // tokens of the longest sequence
+	term       uint64 // the newest that commanded a move
+	attempt    uint64 // of the last departure; unique over all lives
+	orders     []*order
+	departures map[string]*departure // request id -> on its way to another replica
+	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
+	offers     []offered             // to be answered at the end of the step in flight
 }
 
 // call is one sequence and the session that it belongs to.
@@ -79,7 +98,9 @@ type flight struct {
 	crashes int
 }
 
-type totals struct{ tokensIn, tokensOut, tokensCached, preemptions uint64 }
+type totals struct {
+	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut uint64
+}
 
 // askAgain and report are notes to self.
 type (
@@ -102,7 +123,9 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.EngineReady:
 		r.onEngineReady(ctx)
 	case *actor.Terminated:
-		r.onTerminated(msg)
+		r.onTerminated(ctx, msg)
+	case *actor.DeadLetterResponse:
+		r.onDeadLetter(ctx, msg)
 	case *messages.SubmitSequence:
 		r.onSubmit(ctx, msg)
 	case *messages.CancelSequence:
@@ -114,24 +137,36 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.DrainReplica:
 		r.onDrain(ctx)
 	case *messages.GetReplica:
-		ctx.Respond(r.status(ctx))
+		r.onGetReplica(ctx)
 	case *report:
 		r.onReport(ctx, msg)
+	case *beat:
+		r.onBeat(ctx, msg)
+	default:
+		r.receiveMigration(ctx)
 	}
 }
 
 func (r *replica) onStarted(ctx actor.Context) {
-	r.calls = make(map[string]*call)
+	r.calls, r.departures, r.arrivals = make(map[string]*call), make(map[string]*departure), make(map[string]*arrival)
+	r.news.held = make(map[int32]uint64)
+	r.life, r.end = context.WithCancel(context.Background())
+	r.attempt = uint64(time.Now().UnixNano())
+	if r.Router != nil {
+		supervise.After(ctx, announceEvery, &beat{r.incarnation})
+	}
 	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
 	r.ask(ctx)
 }
 
-// onEnding tells every session that this life of the replica is over.
+// onEnding tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.
 func (r *replica) onEnding(ctx actor.Context) {
-	r.ending = true
+	r.ending, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
+	r.endMigrations(ctx)
 	for id := range r.calls {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
 	}
+	clear(r.calls)
 }
 
 // ask asks for what is still missing: the model, then the blocks.
@@ -187,12 +222,22 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	blocks, blockTokens := int(r.model.GetKvBlocks()), int(r.Spec.GetBlockTokens())
 	r.pool = kv.NewPool(blocks, blockTokens)
 	for _, b := range msg.GetAdopted().GetResident() {
-		r.pool.Restore(int32(b.GetIndex()), kv.Hash(b.GetHash()))
+		if h := kv.Hash(b.GetHash()); r.pool.Restore(int32(b.GetIndex()), h) {
+			r.news.hold(int32(b.GetIndex()), h)
+		}
 	}
+	r.context = min(int(r.model.GetContextTokens()), blocks*blockTokens)
 	r.batch = batch.New(batch.Limits{
 		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()), StepTokens: int(r.Spec.GetStepTokens()),
-		ContextTokens: min(int(r.model.GetContextTokens()), blocks*blockTokens),
+		ContextTokens: r.context,
 	}, r.pool)
+	if r.Bulk != nil {
+		open, err := r.Blocks(r.model.GetLease())
+		if err != nil {
+			panic(err)
+		}
+		r.blocks = open
+	}
 	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
 	if err != nil {
 		panic(err)
@@ -200,18 +245,38 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	r.engine = engine
 }
 
-// onTerminated: the engine crashed too often. So does the replica, for its own supervisor to judge.
-func (r *replica) onTerminated(msg *actor.Terminated) {
-	if !r.ending && r.engine != nil && msg.GetWho().GetId() == r.engine.GetId() {
+// onTerminated: the engine crashed too often. So does the replica, for its own supervisor to judge. Else it is another
+// replica that was watched.
+func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	switch {
+	case r.ending:
+	case r.engine != nil && msg.GetWho().Equal(r.engine):
 		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often")
+	default:
+		r.onLost(ctx, msg.GetWho())
 	}
 }
 
-// enter changes the state and tells the deployment.
+// onDeadLetter: whoever a message was for is gone. A sequence whose session is gone is of use to nobody.
+func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
+	for id, c := range r.calls {
+		if c.session.Equal(msg.GetTarget()) {
+			r.drop(ctx, id, "its session is gone")
+		}
+	}
+	r.onLost(ctx, msg.GetTarget())
+}
+
+// enter changes the state and tells the deployment and the router.
 func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
 	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
+	r.inform(ctx)
+}
+
+func (r *replica) inform(ctx actor.Context) {
 	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+	r.announceTo(ctx, r.state == messages.ReplicaState_REPLICA_STATE_LOADING)
 }
 
 // changed sees to it that the deployment learns of the load soon.
@@ -225,6 +290,6 @@ func (r *replica) changed(ctx actor.Context) {
 func (r *replica) onReport(ctx actor.Context, msg *report) {
 	if msg.incarnation == r.incarnation {
 		r.reporting = false
-		ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+		r.inform(ctx)
 	}
 }

@@ -12,29 +12,39 @@ import (
 
 // GroupConfig is fixed for the life of the group and shared by its restarts.
 type GroupConfig struct {
-	// Replica returns the recipe of a child.
+	Node string // its name
+	// Replica returns the recipe of a child. The group stands for its deployment, wherever that lives.
 	Replica  func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props
+	GPU      func(gpu string) *actor.PID
+	Terms    *Terms
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
 // GroupProps returns the recipe for the group that supervises a node's replicas. It starts and stops them by the
-// deployments' command and does nothing else, so that it has little to crash on. What it knows of its children is what
-// the deployments asked for; after a crash of the group, which stops all replicas, they ask again.
+// deployments' command and does nothing else, so that it has little to crash on. It refuses a command of an older reign
+// than it has heard of. What it knows of its children is what the deployments asked for; after a crash of the group, which
+// stops all replicas, they ask again.
 func GroupProps(cfg GroupConfig) *actor.Props {
 	return actor.PropsFromProducer(func() actor.Actor { return &group{GroupConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
 }
 
 type group struct {
 	GroupConfig
-	replicas map[string]*member // name -> the replica
+	replicas    map[string]*member    // name -> the replica
+	leaving     map[string]*leaver    // name -> who waits for it to be gone
+	deployments map[string]*actor.PID // model -> who is told of everything that happens to its replicas
 }
 
 type member struct {
-	spec    *messages.ReplicaSpec
-	pid     *actor.PID
-	askers  []asker // who waits for it to be gone
-	leaving bool
+	spec *messages.ReplicaSpec
+	pid  *actor.PID
+}
+
+// leaver is a replica that is being stopped; then its lease is given back.
+type leaver struct {
+	gpu    string
+	askers []asker
 }
 
 type asker struct {
@@ -46,29 +56,52 @@ func (g *group) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		g.replicas = make(map[string]*member)
+		g.leaving = make(map[string]*leaver)
+		g.deployments = make(map[string]*actor.PID)
 	case *messages.StartReplica:
 		g.onStart(ctx, msg)
+	case *messages.DrainReplica:
+		g.onDrain(ctx, msg)
 	case *messages.StopReplica:
 		g.onStop(ctx, msg)
+	case *messages.UnloadModelResult:
+		g.onUnloaded(ctx, msg)
 	case *messages.RestartReplica:
 		g.onRestart(ctx, msg)
 	case *messages.ListReplicas:
-		ctx.Respond(g.list(msg.GetModel()))
+		g.onList(ctx, msg)
+	case *messages.ReplicaChanged:
+		g.pass(ctx, msg.GetStatus().GetName())
+	case *messages.ReplicaDrained:
+		g.pass(ctx, msg.GetReplica())
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	}
 }
 
+// pass gives a replica's report on to its deployment.
+func (g *group) pass(ctx actor.Context, replica string) {
+	if m := g.replicas[replica]; m != nil {
+		if to := g.deployments[m.spec.GetModel()]; to != nil {
+			ctx.Forward(to)
+		}
+	}
+}
+
 func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 	spec, id := msg.GetReplica(), msg.GetRequestId()
-	m, ok := g.replicas[spec.GetName()]
-	if ok && m.leaving {
+	if stale := g.Terms.Hear(spec.GetModel(), msg.GetTerm()); stale != nil {
+		ctx.Respond(refusedStart(id, stale))
+		return
+	}
+	if g.leaving[spec.GetName()] != nil {
 		ctx.Respond(refusedStart(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+spec.GetName()+" is just being stopped", retryAfter)))
 		return
 	}
+	g.deployments[spec.GetModel()] = pidOf(msg.GetDeployment())
+	m, ok := g.replicas[spec.GetName()]
 	if !ok {
-		deployment := actor.NewPID(msg.GetDeployment().GetAddress(), msg.GetDeployment().GetId())
-		pid, err := ctx.SpawnNamed(g.Replica(spec, deployment), spec.GetName())
+		pid, err := ctx.SpawnNamed(g.Replica(spec, ctx.Self()), spec.GetName())
 		if err != nil {
 			ctx.Respond(refusedStart(id, refusal(messages.Reason_REASON_INTERNAL, "replica "+spec.GetName()+": "+err.Error(), retryAfter)))
 			return
@@ -85,21 +118,64 @@ func (m *member) started() *messages.ReplicaStarted {
 	}
 }
 
+func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
+	if m := g.replicas[msg.GetReplica()]; m != nil && g.Terms.Hear(m.spec.GetModel(), msg.GetTerm()) == nil {
+		ctx.Request(m.pid, msg)
+	}
+}
+
+// onStop stops a replica, then gives its lease back. Both are done again when asked again.
 func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
-	m, ok := g.replicas[msg.GetReplica()]
-	if !ok {
-		ctx.Send(ctx.Sender(), stopped(msg.GetRequestId(), msg.GetReplica()))
+	if stale := g.Terms.Hear(msg.GetModel(), msg.GetTerm()); stale != nil {
+		ctx.Respond(&messages.StopReplicaResult{RequestId: msg.GetRequestId(), Outcome: &messages.StopReplicaResult_Refused{Refused: stale}})
 		return
 	}
-	m.leaving = true
-	m.askers = append(m.askers, asker{msg.GetRequestId(), ctx.Sender()})
-	ctx.Stop(m.pid)
+	l := g.leaving[msg.GetReplica()]
+	if l == nil {
+		l = &leaver{gpu: msg.GetGpu()}
+		g.leaving[msg.GetReplica()] = l
+	}
+	l.join(asker{msg.GetRequestId(), ctx.Sender()})
+	if m := g.replicas[msg.GetReplica()]; m != nil {
+		l.gpu = m.spec.GetGpu()
+		ctx.Stop(m.pid)
+		return
+	}
+	g.unload(ctx, msg.GetReplica(), l)
+}
+
+// join adds one who waits; asking again replaces the first.
+func (l *leaver) join(who asker) {
+	for i, a := range l.askers {
+		if a.requestID == who.requestID {
+			l.askers[i] = who
+			return
+		}
+	}
+	l.askers = append(l.askers, who)
+}
+
+func (g *group) unload(ctx actor.Context, replica string, l *leaver) {
+	ctx.Request(g.GPU(l.gpu), &messages.UnloadModel{RequestId: replica, Lease: replica})
+}
+
+func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
+	l := g.leaving[msg.GetRequestId()]
+	if l == nil || msg.GetUnloaded() == nil {
+		return // it is asked again
+	}
+	delete(g.leaving, msg.GetRequestId())
+	for _, a := range l.askers {
+		ctx.Send(a.replyTo, &messages.StopReplicaResult{RequestId: a.requestID, Outcome: &messages.StopReplicaResult_Stopped{
+			Stopped: &messages.ReplicaStopped{Replica: msg.GetRequestId()},
+		}})
+	}
 }
 
 // onRestart restarts a replica as a crash would: its sessions are told, its weights stay.
 func (g *group) onRestart(ctx actor.Context, msg *messages.RestartReplica) {
 	m, ok := g.replicas[msg.GetReplica()]
-	if !ok || m.leaving {
+	if !ok || g.leaving[msg.GetReplica()] != nil {
 		ctx.Respond(&messages.RestartReplicaResult{RequestId: msg.GetRequestId(), Outcome: &messages.RestartReplicaResult_Refused{
 			Refused: refusal(messages.Reason_REASON_NOT_FOUND, "no replica "+msg.GetReplica()+" on this node; see replicas.list", 0),
 		}})
@@ -118,29 +194,33 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 			continue
 		}
 		delete(g.replicas, name)
-		for _, a := range m.askers {
-			ctx.Send(a.replyTo, stopped(a.requestID, name))
+		if l := g.leaving[name]; l != nil {
+			g.unload(ctx, name, l)
 		}
 	}
 }
 
-func (g *group) list(model string) *messages.ListReplicasResult {
-	result := &messages.ListReplicasResult{}
-	for _, m := range g.replicas {
-		if model == "" || m.spec.GetModel() == model {
+// onList answers with the replicas of a model, or all. A deployment that asks takes them over.
+func (g *group) onList(ctx actor.Context, msg *messages.ListReplicas) {
+	result := &messages.ListReplicasResult{Node: g.Node}
+	if msg.GetDeployment() != nil {
+		if result.Refused = g.Terms.Hear(msg.GetModel(), msg.GetTerm()); result.Refused != nil {
+			ctx.Respond(result)
+			return
+		}
+		g.deployments[msg.GetModel()] = pidOf(msg.GetDeployment())
+	}
+	for name, m := range g.replicas {
+		if g.leaving[name] == nil && (msg.GetModel() == "" || m.spec.GetModel() == msg.GetModel()) {
 			result.Replicas = append(result.Replicas, m.started())
 		}
 	}
 	slices.SortFunc(result.Replicas, func(a, b *messages.ReplicaStarted) int { return cmp.Compare(a.GetReplica(), b.GetReplica()) })
-	return result
+	ctx.Respond(result)
 }
+
+func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }
 
 func refusedStart(id string, r *messages.Refused) *messages.StartReplicaResult {
 	return &messages.StartReplicaResult{RequestId: id, Outcome: &messages.StartReplicaResult_Refused{Refused: r}}
-}
-
-func stopped(id, name string) *messages.StopReplicaResult {
-	return &messages.StopReplicaResult{RequestId: id, Outcome: &messages.StopReplicaResult_Stopped{
-		Stopped: &messages.ReplicaStopped{Replica: name},
-	}}
 }

@@ -28,15 +28,11 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 		return
 	}
 	seq := msg.GetSequence()
-	ahead, refused := r.batch.Submit(batch.Request{
-		ID: id, Class: batch.Class(seq.GetPriority()), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapter()),
-		Prompt: seq.GetPrompt(), Output: msg.GetOutput(),
-		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
-	})
+	ahead, refused := r.batch.Submit(r.request(id, seq, msg.GetOutput()))
 	switch {
 	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
 		ctx.Respond(r.accept(id, 0))
-		ctx.Send(ctx.Sender(), &messages.TokensEmitted{
+		ctx.Request(ctx.Sender(), &messages.TokensEmitted{
 			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())), Finish: finishOf(batch.Length),
 		})
 		return
@@ -54,10 +50,10 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool {
 	_, output, _ := r.batch.Sequence(id)
 	if seen > len(output) || seen < c.base {
-		r.batch.Drop(id)
-		delete(r.calls, id)
+		r.drop(ctx, id, "its session submitted it anew")
 		return false
 	}
+	r.settle(id)
 	c.session = ctx.Sender()
 	ctx.Respond(r.accept(id, 0))
 	if seen < len(output) {
@@ -67,9 +63,18 @@ func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool 
 		if c.logprobs != nil {
 			again.Logprobs = c.logprobs[seen-c.base:]
 		}
-		ctx.Send(c.session, again)
+		ctx.Request(c.session, again)
 	}
 	return true
+}
+
+// request is a sequence as the batch wants it.
+func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
+	return batch.Request{
+		ID: id, Class: batch.Class(seq.GetPriority()), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapter()),
+		Prompt: seq.GetPrompt(), Output: output,
+		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
+	}
 }
 
 // stops are the tokens that end a sequence.
@@ -87,10 +92,16 @@ func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 	if _, ok := r.calls[id]; !ok {
 		return
 	}
-	r.batch.Drop(id)
-	delete(r.calls, id)
+	r.drop(ctx, id, "it was cancelled")
 	r.changed(ctx)
 	r.advance(ctx)
+}
+
+// drop forgets a sequence, and stops it from being moved.
+func (r *replica) drop(ctx actor.Context, id, why string) {
+	r.batch.Drop(id)
+	delete(r.calls, id)
+	r.keep(ctx, id, why)
 }
 
 func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
@@ -98,6 +109,7 @@ func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
 	if _, ok := r.calls[msg.GetRequestId()]; ok {
 		state, known := r.batch.State(msg.GetRequestId())
 		_, output, _ := r.batch.Sequence(msg.GetRequestId())
+		r.settle(msg.GetRequestId())
 		status.Known, status.State, status.OutputTokens = known, state.String(), uint32(len(output))
 	}
 	ctx.Respond(status)
@@ -113,7 +125,7 @@ func (r *replica) onDrain(ctx actor.Context) {
 
 // interrupt ends a sequence here; its session may go on elsewhere.
 func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused) {
-	ctx.Send(r.calls[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation, Refused: why})
+	ctx.Request(r.calls[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation, Refused: why})
 }
 
 func (r *replica) accept(id string, ahead int) *messages.SubmitSequenceResult {
@@ -134,10 +146,12 @@ func refusal(reason messages.Reason, detail string, after time.Duration) *messag
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := &messages.ReplicaStatus{
-		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), State: r.state, Incarnation: r.incarnation,
+		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), Node: r.Spec.GetNode(), State: r.state, Incarnation: r.incarnation,
 		Actor: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
 		Steps: r.steps, TokensIn: r.totals.tokensIn, TokensOut: r.totals.tokensOut, TokensCached: r.totals.tokensCached,
 		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
+		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
+		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 	}
 	if r.batch != nil {
 		kv := r.pool.Stats()

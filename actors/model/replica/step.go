@@ -31,6 +31,7 @@ func (r *replica) advance(ctx actor.Context) {
 	for _, p := range plan.Preempted {
 		r.totals.preemptions++
 		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
+		r.keep(ctx, p.ID, "it was preempted: "+p.Why)
 	}
 	r.run(ctx, plan.Entries)
 }
@@ -82,6 +83,7 @@ func (r *replica) announce(ctx actor.Context) {
 	if len(evicted) == 0 && len(committed) == 0 {
 		return
 	}
+	r.news.changed(evicted, committed)
 	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
 	for _, b := range evicted {
 		msg.Evicted = append(msg.Evicted, uint32(b))
@@ -95,13 +97,13 @@ func (r *replica) announce(ctx actor.Context) {
 // onEngineReady: the engine's first life, or another one after a crash that lost the step in flight. A step
 // writes nothing but its own KV slots and samples as a function of seed and position, so it is simply run again.
 func (r *replica) onEngineReady(ctx actor.Context) {
-	if !r.ready {
+	if !r.ready && !r.ending {
 		r.ready = true
 		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
 		r.advance(ctx)
 		return
 	}
-	if r.step == nil {
+	if r.step == nil || r.ending {
 		return
 	}
 	r.step.crashes++
@@ -115,6 +117,7 @@ func (r *replica) onEngineReady(ctx actor.Context) {
 	default: // it crashed alone
 		r.step = nil
 		r.expel(ctx, entries[0].ID)
+		r.betweenSteps(ctx)
 		r.advance(ctx)
 	}
 }
@@ -122,11 +125,10 @@ func (r *replica) onEngineReady(ctx actor.Context) {
 // expel drops the sequence that crashes the engine.
 func (r *replica) expel(ctx actor.Context, id string) {
 	r.Log.Error().Str("request", id).Msg("sequence expelled: the engine crashes on it")
-	r.batch.Drop(id)
 	if _, ok := r.calls[id]; ok {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_ENGINE_FAILED, "the engine crashes on this request", 0))
-		delete(r.calls, id)
 	}
+	r.drop(ctx, id, "the engine crashes on it")
 }
 
 func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
@@ -144,6 +146,7 @@ func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
 		r.emit(ctx, e, logprobs[e.ID])
 	}
 	r.changed(ctx)
+	r.betweenSteps(ctx)
 	r.advance(ctx)
 }
 
@@ -187,10 +190,10 @@ func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLo
 		c.cached = uint32(e.Cached)
 		r.totals.tokensCached += uint64(e.Cached)
 	}
+	ctx.Request(c.session, msg)
 	if e.Finish != batch.None {
-		delete(r.calls, e.ID)
+		r.drop(ctx, e.ID, "it finished")
 	}
-	ctx.Send(c.session, msg)
 }
 
 func finishOf(f batch.Finish) messages.FinishReason {
@@ -208,6 +211,8 @@ var reasons = map[batch.Reason]messages.Reason{
 	batch.TooLong:   messages.Reason_REASON_TOO_LONG,
 	batch.Duplicate: messages.Reason_REASON_ALREADY_EXISTS,
 	batch.Invalid:   messages.Reason_REASON_INVALID_ARGUMENT,
+	batch.Finished:  messages.Reason_REASON_CONFLICT,
+	batch.NoRoom:    messages.Reason_REASON_NO_MEMORY,
 }
 
 func refusedByBatch(r *batch.Refusal) *messages.Refused {

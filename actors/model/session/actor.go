@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -23,11 +24,11 @@ type Client interface {
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	RequestID  string
-	Sequence   *messages.SequenceSpec
-	Client     Client
-	Deployment *actor.PID // who knows the replicas
-	Log        zerolog.Logger
+	RequestID string
+	Sequence  *messages.SequenceSpec
+	Client    Client
+	Router    *actor.PID // of this node: knows the replicas
+	Log       zerolog.Logger
 }
 
 // Props returns the recipe for a session.
@@ -40,22 +41,23 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	checkEvery = 500 * time.Millisecond // how often a session that hears nothing asks
-	retryLeast = 20 * time.Millisecond  // before a route is asked for again
+	checkEvery   = 400 * time.Millisecond  // how often a session that hears nothing asks
+	suspectAfter = 1200 * time.Millisecond // a replica that says nothing, though asked, is given up
+	retryLeast   = 20 * time.Millisecond   // before a route is asked for again
 	// maxFutile interruptions without one new token between them end the sequence: it is what crashes the replicas.
 	maxFutile = 8
-	// maxMissing routes in a row that nobody was there to answer end the sequence: the deployment was deleted.
-	maxMissing = 50
 )
 
 type session struct {
 	Config
 	incarnation uint64
 
-	replica *serving // nil while routing
-	attempt uint64   // counts routes and submissions; stale timers carry an older one
-	futile  int      // interruptions since the last new token
-	missing int      // routes since one was answered that found no deployment
+	replica *serving   // nil while routing
+	other   *actor.PID // a replica that serves it too, or is just about to instead; nil: none
+	since   time.Time  // of other
+	attempt uint64     // counts routes and submissions; stale timers carry an older one
+	futile  int        // interruptions since the last new token
+	avoid   []string   // the replica that was lost or given up last, until there is a new token
 	heard   time.Time
 	timer   *time.Timer // pending note: check, or retry
 }
@@ -89,8 +91,12 @@ func (s *session) Receive(ctx actor.Context) {
 		s.onInterrupted(ctx, msg)
 	case *messages.SequenceStatus:
 		s.onStatus(ctx, msg)
-	case *actor.Terminated, *actor.DeadLetterResponse:
-		s.onGone(ctx)
+	case *messages.SequenceMoved:
+		s.onMoved(ctx, msg)
+	case *actor.Terminated:
+		s.onGone(ctx, msg.GetWho())
+	case *actor.DeadLetterResponse:
+		s.onGone(ctx, msg.GetTarget())
 	case *messages.CloseSession:
 		s.onClose(ctx)
 	case *check:
@@ -100,11 +106,14 @@ func (s *session) Receive(ctx actor.Context) {
 	}
 }
 
-// route asks the deployment for a replica.
+// route asks for a replica.
 func (s *session) route(ctx actor.Context) {
 	s.leave(ctx)
 	s.attempt++
-	ctx.Request(s.Deployment, &messages.RouteSequence{RequestId: s.RequestID})
+	ctx.Request(s.Router, &messages.RouteSequence{
+		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
+		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()),
+	})
 	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
 }
 
@@ -148,6 +157,7 @@ func (s *session) stopTimer() {
 
 // end is the last thing a session does.
 func (s *session) end(ctx actor.Context) {
+	s.cancelOther(ctx)
 	s.stopTimer()
 	ctx.Stop(ctx.Self())
 }

@@ -1,7 +1,7 @@
 // Package session is the actor of one sequence that a client asked for.
 //
 // Parent: the gateway actor. Children: none.
-// Speaks with: the model's deployment (RouteSequence), then a replica (SubmitSequence, GetSequence, CancelSequence).
+// Speaks with: the router of its node (RouteSequence), then a replica (SubmitSequence, GetSequence, CancelSequence).
 // Accepts: TokensEmitted, SequenceInterrupted, CloseSession, and the answers to what it asked.
 //
 // It owns what happens between a client and the replicas: tokens arrive by index, repeats are dropped, and when the

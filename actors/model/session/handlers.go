@@ -12,7 +12,6 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 	if s.replica != nil {
 		return // the answer to a question asked twice
 	}
-	s.missing = 0
 	if r := msg.GetRefused(); r != nil {
 		if r.GetReason() == messages.Reason_REASON_NOT_READY {
 			s.retryOrExpire(ctx, r)
@@ -55,20 +54,28 @@ func (s *session) retryOrExpire(ctx actor.Context, r *messages.Refused) {
 
 func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	s.heard = time.Now()
+	own := s.attribute(ctx)
 	seen, first := uint32(len(s.Client.Output())), msg.GetFirstIndex()
 	last := first + uint32(len(msg.GetTokens()))
-	if first > seen { // what lies between was lost
+	switch {
+	case first > seen && own: // what lies between was lost
 		s.route(ctx)
+		return
+	case first > seen: // it is on its way from the replica that this one takes over from
 		return
 	}
 	if last > seen {
-		s.futile = 0
+		s.futile, s.avoid = 0, nil
 		skip := seen - first
 		s.Client.Deliver(msg.GetTokens()[skip:], tail(msg.GetLogprobs(), skip), msg.GetCachedTokens())
 	}
 	if msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
 		s.Client.Finish(msg.GetFinish())
-		s.end(ctx)
+		if own {
+			s.end(ctx)
+		} else {
+			s.onClose(ctx)
+		}
 	}
 }
 
@@ -81,8 +88,8 @@ func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogp
 
 // onInterrupted: the replica lives on, or its successor will, but without this sequence.
 func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
-	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation {
-		return // from a life of the replica that this session has left
+	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.serves(ctx.Sender()) {
+		return // from a replica, or a life of it, that this session has left
 	}
 	r := msg.GetRefused()
 	s.futile++
@@ -99,17 +106,13 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 	}
 }
 
-// onGone: the replica stopped, or nobody was there to receive what was sent.
-func (s *session) onGone(ctx actor.Context) {
-	if s.replica == nil {
-		s.missing++
+// onGone: the replica stopped, its node left, or nobody was there to receive what was sent.
+func (s *session) onGone(ctx actor.Context, who *actor.PID) {
+	if s.replica == nil || !s.serves(who) {
+		return // one that was left, or the router, which is asked again
 	}
-	switch {
-	case s.missing > maxMissing:
-		s.fail(ctx, &messages.Refused{
-			Reason: messages.Reason_REASON_NOT_FOUND, Detail: "model " + s.Sequence.GetModel() + " is not deployed any more",
-		})
-	case !s.expired(ctx):
+	s.avoid = []string{s.replica.name}
+	if !s.expired(ctx) {
 		s.routeAfter(ctx, retryLeast)
 	}
 }
@@ -119,10 +122,22 @@ func (s *session) onCheck(ctx actor.Context, msg *check) {
 	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.expired(ctx) {
 		return
 	}
-	if time.Since(s.heard) >= checkEvery {
+	switch silent := time.Since(s.heard); {
+	case silent >= suspectAfter:
+		s.giveUp(ctx)
+		return
+	case silent >= checkEvery:
 		ctx.Request(s.replica.pid, &messages.GetSequence{RequestId: s.RequestID})
 	}
 	s.arm(ctx, checkEvery, msg)
+}
+
+// giveUp leaves a replica that does not answer: it hangs, or is cut off. Should it come back, it must not go on for nobody.
+func (s *session) giveUp(ctx actor.Context) {
+	s.Log.Warn().Str("request", s.RequestID).Str("replica", s.replica.name).Msg("replica is silent and given up")
+	ctx.Send(s.replica.pid, &messages.CancelSequence{RequestId: s.RequestID})
+	s.avoid = []string{s.replica.name}
+	s.route(ctx)
 }
 
 func (s *session) onStatus(ctx actor.Context, msg *messages.SequenceStatus) {

@@ -45,12 +45,14 @@ func (c *client) Fail(r *messages.Refused) { c.mu.Lock(); defer c.mu.Unlock(); c
 type stage struct {
 	*client
 	t       *testing.T
-	deploy  *testkit.Peer
+	router  *testkit.Peer
 	replica *testkit.Peer
+	emitted uint32 // by the replica
+	silent  bool   // the replica says nothing when asked
 	session *actor.PID
 }
 
-// play starts a session whose deployment routes to the replica, which accepts; refuse changes the route.
+// play starts a session whose router routes to the replica, which accepts; refuse changes the route.
 func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverMiddleware) *stage {
 	sys := testkit.System(t)
 	s := &stage{client: &client{}, t: t}
@@ -58,10 +60,13 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if m, ok := m.(*messages.SubmitSequence); ok {
 			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
 		}
+		if _, ok := m.(*messages.GetSequence); ok && !s.silent {
+			return &messages.SequenceStatus{Known: true, OutputTokens: s.emitted}
+		}
 		return nil
 	})
 	routes := 0
-	s.deploy = testkit.NewPeer(t, sys, "deployment", func(m proto.Message) proto.Message {
+	s.router = testkit.NewPeer(t, sys, "router", func(m proto.Message) proto.Message {
 		routes++
 		if refused := route(routes); refused != nil {
 			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
@@ -71,7 +76,7 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		}}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
-		RequestID: "r", Client: s.client, Deployment: s.deploy.PID,
+		RequestID: "r", Client: s.client, Router: s.router.PID,
 		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1}, Deadline: timestamppb.New(time.Now().Add(time.Minute))},
 	}), mw...)
 	synctest.Wait()
@@ -86,6 +91,7 @@ func (s *stage) emit(first uint32, tokens ...uint32) {
 }
 
 func (s *stage) end(finish messages.FinishReason, first uint32, tokens ...uint32) {
+	s.emitted = max(s.emitted, first+uint32(len(tokens)))
 	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
 	synctest.Wait()
 }
@@ -223,17 +229,58 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-func TestDeletedDeployment(t *testing.T) {
+func TestRouterDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
 		c := &client{}
 		testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
-			RequestID: "r", Client: c, Deployment: actor.NewPID(sys.Address(), "nobody"), Sequence: &messages.SequenceSpec{Model: "m"},
+			RequestID: "r", Client: c, Router: actor.NewPID(sys.Address(), "router"), Sequence: &messages.SequenceSpec{Model: "m"},
 		}))
 		time.Sleep(10 * time.Second)
+		if c.refused != nil {
+			t.Fatalf("%v", c.refused)
+		}
+		router := testkit.NewPeer(t, sys, "router", func(proto.Message) proto.Message {
+			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND}}}
+		})
+		time.Sleep(time.Second)
 		synctest.Wait()
-		if c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
-			t.Errorf("%v", c.refused)
+		if len(testkit.Got[*messages.RouteSequence](router)) != 1 || c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
+			t.Errorf("asked %d times, refused with %v", len(testkit.Got[*messages.RouteSequence](router)), c.refused)
+		}
+	})
+}
+
+// TestSilentReplica: one that does not even answer is given up and avoided.
+func TestSilentReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.emit(0, 10)
+		s.silent = true
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		routes := testkit.Got[*messages.RouteSequence](s.router)
+		if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
+			t.Errorf("routes: %v", routes)
+		}
+		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
+			t.Errorf("%d submissions, the last with %v", n, output)
+		}
+		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 {
+			t.Error("should it wake up, it goes on for nobody")
+		}
+	})
+}
+
+// TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.
+func TestLateWordOfALeftReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(), "another")})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if _, n := s.submitted(); n != 1 {
+			t.Errorf("submitted %d times", n)
 		}
 	})
 }
@@ -241,7 +288,7 @@ func TestDeletedDeployment(t *testing.T) {
 func TestCloseCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
-		s.deploy.Send(s.session, &messages.CloseSession{RequestId: "r"})
+		s.router.Send(s.session, &messages.CloseSession{RequestId: "r"})
 		synctest.Wait()
 		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 || s.ends != 0 {
 			t.Errorf("cancelled %d times, ended %d", len(testkit.Got[*messages.CancelSequence](s.replica)), s.ends)

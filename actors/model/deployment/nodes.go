@@ -1,0 +1,153 @@
+package deployment
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/messages"
+)
+
+// onMembers takes the members as they are now. A node that joins is asked what it has; what ran on one that left is lost.
+func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
+	living := make(map[string]bool)
+	for _, m := range msg.GetMembers() {
+		living[m.GetName()] = true
+		n := d.nodes[m.GetName()]
+		if n != nil && n.member.GetId() != m.GetId() { // it rejoined: another life, where nothing is known to be left
+			d.lose(m.GetName())
+			n = nil
+		}
+		if n == nil {
+			n = &node{since: time.Now()}
+			d.nodes[m.GetName()] = n
+		}
+		n.member, n.draining = m, slices.Contains(msg.GetDraining(), m.GetName())
+		d.acquaint(ctx, n)
+	}
+	for name := range d.nodes {
+		if !living[name] {
+			d.lose(name)
+			delete(d.nodes, name)
+		}
+	}
+	d.reconcile(ctx)
+}
+
+// acquaint asks a node which replicas it has, and tells it whose they are now.
+func (d *deployment) acquaint(ctx actor.Context, n *node) {
+	if !n.known {
+		ctx.Request(d.Replicas(n.member), &messages.ListReplicas{
+			RequestId: d.Name, Model: d.Name, Term: d.Term, Deployment: refOf(ctx.Self()),
+		})
+	}
+}
+
+// acquainted reports whether every node has said what it has, or had the time to.
+func (d *deployment) acquainted() bool {
+	for _, n := range d.nodes {
+		if !n.known && time.Since(n.since) < knowWithin {
+			return false
+		}
+	}
+	return len(d.nodes) > 0
+}
+
+// lose forgets what ran on a node.
+func (d *deployment) lose(node string) {
+	for name, r := range d.replicas {
+		if r.spec.GetNode() == node {
+			d.Log.Warn().Str("replica", name).Str("on", node).Msg("replica lost with its node")
+			d.Publish("replica.lost", name, "its node "+node+" has left")
+			delete(d.replicas, name)
+			d.lost[name] = true
+		}
+	}
+	for name, home := range d.homes {
+		if home.node == node {
+			delete(d.homes, name)
+		}
+	}
+	for s := range d.strays {
+		if s.node == node {
+			delete(d.strays, s)
+		}
+	}
+}
+
+// onReplicas: what an earlier reign or incarnation started is adopted.
+func (d *deployment) onReplicas(ctx actor.Context, msg *messages.ListReplicasResult) {
+	n := d.nodes[msg.GetNode()]
+	if d.refused(msg.GetRefused()) || n == nil || n.known {
+		return
+	}
+	n.known = true
+	for _, r := range msg.GetReplicas() {
+		delete(d.lost, r.GetReplica())
+		if have := d.replicas[r.GetReplica()]; have != nil {
+			if have.spec.GetNode() != msg.GetNode() { // the name was given away while this node was out
+				d.strays[place{msg.GetNode(), r.GetReplica()}] = r.GetSpec().GetGpu()
+			}
+			continue
+		}
+		c := &copyOf{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor())}
+		d.replicas[r.GetReplica()] = c
+		ctx.Watch(c.pid)
+		d.push(ctx, c)
+	}
+	d.stopStrays(ctx)
+	d.reconcile(ctx)
+}
+
+func (d *deployment) stopStrays(ctx actor.Context) {
+	for s, gpu := range d.strays {
+		if n := d.nodes[s.node]; n != nil {
+			ctx.Request(d.Replicas(n.member), &messages.StopReplica{
+				RequestId: s.node + "/" + s.name, Replica: s.name, Model: d.Name, Gpu: gpu, Term: d.Term,
+			})
+		}
+	}
+}
+
+// refused reports whether a command was refused for good, because a later reign has begun. The group will stop this actor.
+func (d *deployment) refused(r *messages.Refused) bool {
+	if r.GetReason() == messages.Reason_REASON_STALE_TERM && !d.deposed {
+		d.deposed = true
+		d.Log.Warn().Str("model", d.Name).Uint64("term", d.Term).Str("detail", r.GetDetail()).Msg("deployment deposed")
+	}
+	return d.deposed
+}
+
+// onTerminated: a replica that was to live is gone. Where its node is not, its lease still is there for the next one to adopt.
+func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	for name, r := range d.replicas {
+		if !same(r.pid, msg.GetWho()) || r.phase == stopping {
+			continue
+		}
+		d.Log.Warn().Str("replica", name).Str("why", msg.GetWhy().String()).Msg("replica gone")
+		d.Publish("replica.lost", name, "it crashed too often, or its node was lost")
+		if msg.GetWhy() != actor.TerminatedReason_AddressTerminated {
+			d.homes[name] = place{r.spec.GetNode(), r.spec.GetGpu()}
+			delete(d.replicas, name)
+			continue
+		}
+		d.retrace(ctx, r)
+	}
+	d.reconcile(ctx)
+}
+
+// retrace: the connection to a replica's node broke. Either the node has left, and the members will say so, or the replica is still
+// there: then its node is asked again.
+func (d *deployment) retrace(ctx actor.Context, r *copyOf) {
+	delete(d.replicas, r.spec.GetName())
+	d.lost[r.spec.GetName()] = true
+	if n := d.nodes[r.spec.GetNode()]; n != nil {
+		n.known, n.since = false, time.Now()
+		d.acquaint(ctx, n)
+	}
+}
+
+func same(a, b *actor.PID) bool {
+	return a != nil && b != nil && a.GetAddress() == b.GetAddress() && a.GetId() == b.GetId()
+}

@@ -1,0 +1,165 @@
+package deployment
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/messages"
+)
+
+// push says, or says again, what brings a replica to its next phase.
+func (d *deployment) push(ctx actor.Context, r *copyOf) {
+	name, n := r.spec.GetName(), d.nodes[r.spec.GetNode()]
+	if n == nil && r.phase != placing || d.deposed {
+		return // the node's leaving is under way
+	}
+	switch r.phase {
+	case placing:
+		d.askGPUs(ctx, r)
+		supervise.After(ctx, placeWithin, &placeNow{d.incarnation, name})
+	case starting:
+		ctx.Request(d.Replicas(n.member), &messages.StartReplica{
+			RequestId: name, Replica: r.spec, Deployment: refOf(ctx.Self()), Term: d.Term,
+		})
+	case loading:
+		ctx.Request(r.pid, &messages.GetReplica{RequestId: name})
+	case draining:
+		if d.drained(r) {
+			d.enter(ctx, r, stopping)
+			return
+		}
+		ctx.Request(d.Replicas(n.member), &messages.DrainReplica{RequestId: name, Replica: name, Model: d.Name, Term: d.Term})
+		d.empty(ctx, r)
+	case stopping:
+		ctx.Request(d.Replicas(n.member), &messages.StopReplica{
+			RequestId: name, Replica: name, Model: d.Name, Gpu: r.spec.GetGpu(), Term: d.Term,
+		})
+	}
+}
+
+// drained reports whether there is nothing to wait for any more. Sessions that are still there go on elsewhere.
+func (d *deployment) drained(r *copyOf) bool {
+	state := r.status.GetState()
+	return time.Since(r.since) > drainWithin ||
+		state != messages.ReplicaState_REPLICA_STATE_SERVING && state != messages.ReplicaState_REPLICA_STATE_DRAINING
+}
+
+// empty has the sequences of a replica that drains moved to the least loaded other one.
+func (d *deployment) empty(ctx actor.Context, r *copyOf) {
+	if r.moving {
+		return
+	}
+	var to *copyOf
+	for _, other := range d.replicas {
+		if other != r && other.ready() && (to == nil || other.load() < to.load()) {
+			to = other
+		}
+	}
+	if to != nil {
+		r.moving = true
+		ctx.Request(r.pid, &messages.MigrateSequences{
+			RequestId: r.spec.GetName(), Target: to.spec.GetName(), TargetActor: refOf(to.pid), Term: d.Term,
+		})
+	}
+}
+
+func (d *deployment) onMigrated(msg *messages.MigrateSequencesResult) {
+	if r := d.replicas[msg.GetRequestId()]; r != nil {
+		r.moving = false // what is left is tried again
+	}
+}
+
+// ready reports whether sequences may be sent to a replica.
+func (r *copyOf) ready() bool {
+	return r.phase == up && r.status.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING
+}
+
+func (r *copyOf) load() uint32 { return r.status.GetRunning() + r.status.GetWaiting() }
+
+func (d *deployment) onReplicaStarted(ctx actor.Context, msg *messages.StartReplicaResult) {
+	r := d.replicas[msg.GetRequestId()]
+	if r == nil || r.phase != starting || d.refused(msg.GetRefused()) || msg.GetStarted() == nil {
+		return // a refusal is asked again with the next tick
+	}
+	r.pid = pidOf(msg.GetStarted().GetActor())
+	ctx.Watch(r.pid)
+	d.enter(ctx, r, loading)
+	d.reconcile(ctx)
+}
+
+// onChanged takes a replica's report.
+func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus, failure *messages.Refused) {
+	r := d.replicas[status.GetName()]
+	if r == nil || r.phase == placing || r.pid != nil && !same(r.pid, pidOf(status.GetActor())) {
+		return
+	}
+	r.status = status
+	if r.pid == nil {
+		r.pid = pidOf(status.GetActor())
+		ctx.Watch(r.pid)
+	}
+	switch status.GetState() {
+	case messages.ReplicaState_REPLICA_STATE_SERVING:
+		if r.phase == starting || r.phase == loading {
+			d.failure = nil
+			delete(d.homes, status.GetName())
+			d.enter(ctx, r, up)
+			d.Publish("replica.serving", status.GetName(), "on "+r.spec.GetNode()+"/"+status.GetGpu())
+		}
+	case messages.ReplicaState_REPLICA_STATE_DRAINING:
+		if r.phase < draining { // of an earlier reign
+			d.enter(ctx, r, draining)
+		}
+	case messages.ReplicaState_REPLICA_STATE_FAILED:
+		d.onFailed(ctx, r, failure)
+	}
+	d.reconcile(ctx)
+}
+
+func (d *deployment) onFailed(ctx actor.Context, r *copyOf, failure *messages.Refused) {
+	if r.phase != starting && r.phase != loading {
+		return
+	}
+	if failure == nil {
+		failure = &messages.Refused{
+			Reason: messages.Reason_REASON_LOAD_FAILED, Detail: "replica " + r.spec.GetName() + " failed to load",
+		}
+	}
+	d.avoid[place{r.spec.GetNode(), r.spec.GetGpu()}] = time.Now().Add(avoidFor)
+	d.facts = nil // the folder may have changed since it was inspected
+	d.fail(failure)
+	d.enter(ctx, r, stopping)
+}
+
+func (d *deployment) onDrained(ctx actor.Context, msg *messages.ReplicaDrained) {
+	if r := d.replicas[msg.GetReplica()]; r != nil && r.phase == draining {
+		d.enter(ctx, r, stopping)
+	}
+}
+
+func (d *deployment) onStopped(ctx actor.Context, msg *messages.StopReplicaResult) {
+	if d.refused(msg.GetRefused()) || msg.GetStopped() == nil {
+		return
+	}
+	for s := range d.strays {
+		if s.node+"/"+s.name == msg.GetRequestId() {
+			delete(d.strays, s)
+			return
+		}
+	}
+	if r := d.replicas[msg.GetRequestId()]; r != nil && r.phase == stopping {
+		delete(d.replicas, msg.GetRequestId())
+		d.Publish("replica.stopped", msg.GetRequestId(), "its memory is free")
+		d.reconcile(ctx)
+	}
+}
+
+func (d *deployment) fail(why *messages.Refused) {
+	if d.failure.GetDetail() != why.GetDetail() {
+		d.Log.Warn().Str("model", d.Name).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("deployment failed")
+		d.Publish("model.failed", d.Name, why.GetDetail())
+	}
+	d.failure, d.crowded = why, false
+}

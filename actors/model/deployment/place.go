@@ -1,0 +1,140 @@
+package deployment
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/supervise"
+	"troupe/core/plan"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// inspect reads the model's headers, to know how much memory a replica needs.
+func (d *deployment) inspect(ctx actor.Context) {
+	inspect, path, incarnation := d.Inspect, d.spec.GetPath(), d.incarnation
+	supervise.Job(ctx, d.life,
+		func(context.Context) (engine.Facts, error) { return inspect(path) },
+		func(f engine.Facts, err error) any { return &inspected{incarnation, path, f, err} })
+}
+
+func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
+	if msg.incarnation != d.incarnation || msg.path != d.spec.GetPath() {
+		return
+	}
+	if msg.err != nil { // the next tick looks again
+		d.fail(&messages.Refused{Reason: messages.Reason_REASON_LOAD_FAILED, Detail: msg.err.Error()})
+		d.tell(ctx)
+		return
+	}
+	d.facts = &msg.facts
+	d.reconcile(ctx)
+}
+
+// askGPUs asks all GPUs of the cluster how they are.
+func (d *deployment) askGPUs(ctx actor.Context, r *copyOf) {
+	r.gpus = make(map[place]*messages.GpuStatus)
+	for name, n := range d.nodes {
+		for _, gpu := range n.member.GetGpus() {
+			r.gpus[place{name, gpu}] = nil
+			ctx.Request(d.GPU(n.member, gpu), &messages.GetGpu{RequestId: r.spec.GetName()})
+		}
+	}
+}
+
+func (d *deployment) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
+	at := place{msg.GetNode(), msg.GetName()}
+	for _, r := range d.replicas {
+		if _, asked := r.gpus[at]; !asked || r.phase != placing {
+			continue
+		}
+		r.gpus[at] = msg
+		for _, answer := range r.gpus {
+			if answer == nil {
+				return
+			}
+		}
+		d.choose(ctx, r)
+		return
+	}
+}
+
+// onPlaceNow: a GPU that has not answered by now is not a candidate.
+func (d *deployment) onPlaceNow(ctx actor.Context, msg *placeNow) {
+	if r := d.replicas[msg.replica]; msg.incarnation == d.incarnation && r != nil && r.phase == placing {
+		d.choose(ctx, r)
+	}
+}
+
+// choose decides on a GPU: the one that still holds the replica's lease, else by core/plan.
+func (d *deployment) choose(ctx actor.Context, r *copyOf) {
+	name := r.spec.GetName()
+	at, left := d.homes[name]
+	if !left || r.gpus[at] == nil || !d.nodes[at.node].open() {
+		chosen, why, ok := plan.Place(d.need(), d.candidates(r))
+		if !ok {
+			d.unplaced(ctx, r, why)
+			return
+		}
+		at = place{chosen.Node, chosen.Name}
+		d.Log.Info().Str("replica", name).Str("gpu", at.node+"/"+at.name).Str("why", why).Msg("replica placed")
+		d.Publish("replica.placed", name, why)
+	}
+	r.spec = proto.Clone(r.spec).(*messages.ReplicaSpec)
+	r.spec.Node, r.spec.Gpu = at.node, at.name
+	d.enter(ctx, r, starting)
+}
+
+// unplaced: there is no room. The next tick tries again.
+func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string) {
+	name := r.spec.GetName()
+	delete(d.replicas, name)
+	d.noRoom = true
+	if d.failure == nil || d.crowded { // else what a GPU itself said tells more
+		d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
+		d.crowded = true
+	}
+	d.reconcile(ctx)
+}
+
+// need is the least memory a replica can live in: weights, workspace and one KV block.
+func (d *deployment) need() int64 {
+	limits := engine.Limits{StepTokens: int(d.spec.GetStepTokens()), MaxSequences: int(d.spec.GetMaxSequences())}
+	return d.facts.WeightBytes + d.facts.WorkspaceBytes(limits) + d.facts.KVTokenBytes*int64(d.spec.GetBlockTokens())
+}
+
+// candidates are the GPUs that answered. What a replica that is still loading will take is counted as taken.
+func (d *deployment) candidates(r *copyOf) []plan.GPU {
+	var all []plan.GPU
+	for at, s := range r.gpus {
+		g := plan.GPU{
+			Node: at.node, Name: at.name, Free: int64(s.GetFreeBytes()), Avoid: time.Now().Before(d.avoid[at]),
+			Draining: s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,
+		}
+		for _, other := range d.replicas {
+			if other == r || other.spec.GetNode() != at.node || other.phase > up {
+				continue
+			}
+			if other.spec.GetGpu() == at.name {
+				g.Siblings++
+				if other.phase < up && !holds(s, other.spec.GetName()) {
+					g.Free -= d.need()
+				}
+			}
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+func holds(s *messages.GpuStatus, owner string) bool {
+	for _, l := range s.GetLeases() {
+		if l.GetOwner() == owner {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+package deployment
+
+import (
+	"context"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/messages"
+)
+
+const (
+	rolePrefix = "deployment."
+	patience   = 200 * time.Millisecond // of each node in the order in which they try to take a free lease
+	tryWithin  = 2 * time.Second
+)
+
+// reign is what this node has to do with the lease of one deployment.
+type reign struct {
+	term   uint64     // of the child
+	child  *actor.PID // nil: it does not run here
+	trying bool       // the lease is being taken or given back
+	free   time.Time  // since when nobody holds it, as far as is known
+	rest   time.Time  // not to be taken before
+}
+
+// tried is a note to self: the lease of a deployment was taken, given back, or neither.
+type tried struct {
+	incarnation uint64
+	name        string
+	err         error
+}
+
+// lookAgain is a note to self.
+type lookAgain struct{ incarnation uint64 }
+
+// settle starts what this node holds the lease of, stops what it holds no more, and takes what is free.
+func (g *group) settle(ctx actor.Context) {
+	if !g.synced {
+		return
+	}
+	for _, name := range g.concerned() {
+		r := g.reigns[name]
+		if r == nil {
+			r = &reign{}
+			g.reigns[name] = r
+		}
+		holder, term := g.Leases.Holder(rolePrefix + name)
+		mine := holder == g.Node && !g.leaving()
+		switch {
+		case r.child != nil && (!mine || term != r.term):
+			g.Log.Info().Str("model", name).Str("holder", holder).Msg("deployment lives elsewhere now")
+			ctx.Stop(r.child) // and once it is gone, settles again
+		case r.child != nil || r.trying:
+		case mine:
+			g.spawn(ctx, name, r, term)
+		case holder == g.Node:
+			g.release(ctx, name, r, term)
+		case holder != "":
+			r.free = time.Time{}
+			if g.stored[name] == nil {
+				delete(g.reigns, name)
+			}
+		default:
+			g.take(ctx, name, r)
+		}
+	}
+}
+
+// concerned are all deployments that are stored, or were and have left a lease.
+func (g *group) concerned() []string {
+	names := g.names().GetNames()
+	for _, role := range g.Leases.Roles() {
+		if name, ok := strings.CutPrefix(role, rolePrefix); ok && g.stored[name] == nil {
+			names = append(names, name)
+		}
+	}
+	for name := range g.reigns {
+		if g.stored[name] == nil && g.reigns[name].child != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// take takes a free lease, after those who come before this node had the time to.
+func (g *group) take(ctx actor.Context, name string, r *reign) {
+	rank, ok := g.rank(name)
+	if r.free.IsZero() {
+		r.free = time.Now()
+	}
+	wait := time.Until(r.free.Add(time.Duration(rank) * patience))
+	if !ok || r.trying || time.Now().Before(r.rest) {
+		return
+	}
+	if wait > 0 {
+		supervise.After(ctx, wait, &lookAgain{g.incarnation})
+		return
+	}
+	g.try(ctx, name, r, func(c context.Context) error {
+		_, err := g.Leases.Acquire(c, rolePrefix+name)
+		return err
+	})
+}
+
+func (g *group) release(ctx actor.Context, name string, r *reign, term uint64) {
+	if !r.trying {
+		g.try(ctx, name, r, func(c context.Context) error { return g.Leases.Release(c, rolePrefix+name, term) })
+	}
+}
+
+func (g *group) try(ctx actor.Context, name string, r *reign, do func(context.Context) error) {
+	r.trying = true
+	incarnation := g.incarnation
+	supervise.Job(ctx, g.life,
+		func(life context.Context) (struct{}, error) {
+			c, cancel := context.WithTimeout(life, tryWithin)
+			defer cancel()
+			return struct{}{}, do(c)
+		},
+		func(_ struct{}, err error) any { return &tried{incarnation, name, err} })
+}
+
+func (g *group) onTried(ctx actor.Context, msg *tried) {
+	r := g.reigns[msg.name]
+	if msg.incarnation != g.incarnation || r == nil {
+		return
+	}
+	r.trying = false
+	if msg.err != nil { // settled again within a second
+		g.Log.Debug().Err(msg.err).Str("model", msg.name).Msg("lease neither taken nor given back")
+		return
+	}
+	g.settle(ctx)
+}
+
+// rank is this node's place in the order in which nodes try to take a deployment's lease: by a hash of both names, so that
+// deployments are spread over the nodes. It reports false for a node that is leaving.
+func (g *group) rank(name string) (rank int, ok bool) {
+	score := func(node string) uint64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(node + "/" + name)) // never fails
+		return h.Sum64()
+	}
+	mine := score(g.Node)
+	for _, m := range g.Members().GetMembers() {
+		if m.GetState() == messages.MemberState_MEMBER_STATE_UP {
+			ok = ok || m.GetName() == g.Node
+			if score(m.GetName()) < mine {
+				rank++
+			}
+		}
+	}
+	return rank, ok
+}
+
+// leaving reports whether this node gives its leases back, because it is about to end.
+func (g *group) leaving() bool {
+	_, ok := g.rank("")
+	return !ok
+}
+
+func (g *group) spawn(ctx actor.Context, name string, r *reign, term uint64) {
+	pid, err := ctx.SpawnNamed(g.Deployment(name, term), name)
+	if err != nil {
+		g.Log.Error().Err(err).Str("model", name).Msg("deployment not started")
+		return
+	}
+	r.child, r.term = pid, term
+	g.Log.Info().Str("model", name).Uint64("term", term).Msg("deployment lives here now")
+}
+
+// onMembers passes the members on, and looks at the leases again.
+func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
+	for _, r := range g.reigns {
+		if r.child != nil {
+			ctx.Send(r.child, msg)
+		}
+	}
+	g.settle(ctx)
+}
+
+// onRemoved: nothing is left of a deployment that was deleted. Unless it was deployed again meanwhile, the lease goes too.
+func (g *group) onRemoved(ctx actor.Context, msg *removed) {
+	r := g.reigns[msg.name]
+	if r == nil || r.child == nil || r.term != msg.term || g.stored[msg.name] != nil {
+		return
+	}
+	ctx.Stop(r.child)
+	g.release(ctx, msg.name, r, msg.term)
+}
+
+// onTerminated: a deployment was stopped, or crashed too often. In that case another node may have better luck.
+func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	if g.ending {
+		return
+	}
+	for name, r := range g.reigns {
+		if !same(r.child, msg.GetWho()) {
+			continue
+		}
+		r.child = nil
+		if holder, term := g.Leases.Holder(rolePrefix + name); holder == g.Node && term == r.term && !r.trying {
+			r.rest = time.Now().Add(coolDown)
+			g.release(ctx, name, r, term)
+			continue
+		}
+		if g.stored[name] == nil {
+			delete(g.reigns, name)
+		}
+	}
+	g.settle(ctx)
+}

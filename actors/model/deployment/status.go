@@ -1,0 +1,61 @@
+package deployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+)
+
+// tell has the router tell everybody how the deployment is, where that changed.
+func (d *deployment) tell(ctx actor.Context) {
+	s := d.status()
+	s.Replicas = nil // they tell it themselves
+	if proto.Equal(s, d.told) {
+		return
+	}
+	ready := s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+	if ready && !d.ready {
+		d.Publish("model.ready", d.Name, fmt.Sprintf("%d of %d replicas serve", d.spec.GetReplicas(), d.spec.GetReplicas()))
+	}
+	d.told, d.ready = s, ready
+	ctx.Send(d.Router, &messages.RouteDeployment{Status: s})
+}
+
+func (d *deployment) status() *messages.DeploymentStatus {
+	s := &messages.DeploymentStatus{Spec: d.spec, Revision: d.revision, Node: d.Node, Term: d.Term, Failure: d.failure}
+	if s.Spec == nil {
+		s.Spec = &messages.DeploymentSpec{Name: d.Name}
+	}
+	serving := 0
+	for _, r := range d.replicas {
+		if r.ready() {
+			serving++
+		}
+		if r.status != nil {
+			s.Replicas = append(s.Replicas, r.status)
+		}
+	}
+	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	s.State, s.Detail = d.state(serving)
+	return s
+}
+
+func (d *deployment) state(serving int) (messages.DeploymentState, string) {
+	want := int(d.spec.GetReplicas())
+	switch {
+	case d.removing:
+		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas finish what they have"
+	case d.spec != nil && serving >= want:
+		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
+	case serving > 0:
+		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve. %s", serving, want, d.failure.GetDetail())
+	case d.failure != nil:
+		return messages.DeploymentState_DEPLOYMENT_STATE_FAILED, d.failure.GetDetail()
+	}
+	return messages.DeploymentState_DEPLOYMENT_STATE_PENDING, "no replica serves yet"
+}

@@ -1,0 +1,273 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/batch"
+	"troupe/core/kv"
+	"troupe/messages"
+)
+
+// arrival is a sequence that comes from another replica: room for it, then the memory of what was answered.
+type arrival struct {
+	id      string
+	attempt uint64
+	source  *actor.PID
+	offer   *messages.OfferSequence
+	offered *messages.OfferSequenceResult
+	resumed *messages.ResumeSequenceResult // nil: not yet
+
+	room   *batch.Reservation // nil: it waits, and brings no blocks
+	inlet  *inlet             // where its blocks come in
+	ticket *messages.BulkTicket
+	heard  time.Time
+	spoken bool // its session has asked for it here: it is no longer the source's to abandon
+}
+
+func (a *arrival) adopted() bool { return a.resumed != nil && a.resumed.GetRefused() == nil }
+
+// expire is a note to self.
+type expire struct {
+	incarnation uint64
+	id          string
+	attempt     uint64
+}
+
+// onOffer makes room between two steps, which is when blocks are given out.
+func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
+	if a := r.arrivals[msg.GetRequestId()]; a != nil {
+		same := a.source.Equal(ctx.Sender())
+		_, here := r.calls[a.id]
+		switch {
+		case same && a.attempt == msg.GetAttempt():
+			ctx.Respond(a.offered)
+			return
+		case same && a.attempt > msg.GetAttempt(): // it was late
+			return
+		case same && !a.adopted(), a.adopted() && !here: // the source begins anew, or it has come and gone
+			r.release(ctx, a)
+		}
+	}
+	if r.step == nil && len(r.solo) == 0 {
+		r.makeRoom(ctx, ctx.Sender(), msg)
+		return
+	}
+	if len(r.offers) < 2*maxArrivals { // else it is repeated
+		r.offers = append(r.offers, offered{ctx.Sender(), msg})
+	}
+}
+
+// offered is an offer that waits for the end of a step.
+type offered struct {
+	source *actor.PID
+	offer  *messages.OfferSequence
+}
+
+func (r *replica) makeRoom(ctx actor.Context, source *actor.PID, msg *messages.OfferSequence) {
+	if a := r.arrivals[msg.GetRequestId()]; a != nil && a.source.Equal(source) && a.attempt == msg.GetAttempt() {
+		ctx.Request(source, a.offered) // offered twice during the step
+		return
+	}
+	a := &arrival{id: msg.GetRequestId(), attempt: msg.GetAttempt(), source: source, offer: msg, heard: time.Now()}
+	if refused := r.reserve(a); refused != nil {
+		ctx.Request(source, &messages.OfferSequenceResult{
+			RequestId: a.id, Attempt: a.attempt, Outcome: &messages.OfferSequenceResult_Refused{Refused: refused},
+		})
+		return
+	}
+	accepted := &messages.SequenceOffered{Ticket: a.ticket}
+	if a.room != nil {
+		for i := a.room.Resident; i < len(msg.GetHashes()); i++ {
+			accepted.Missing = append(accepted.Missing, uint32(i))
+		}
+	}
+	a.offered = &messages.OfferSequenceResult{
+		RequestId: a.id, Attempt: a.attempt, Outcome: &messages.OfferSequenceResult_Accepted{Accepted: accepted},
+	}
+	r.arrivals[a.id] = a
+	ctx.Watch(source)
+	ctx.Request(source, a.offered)
+	supervise.After(ctx, keepFor, &expire{r.incarnation, a.id, a.attempt})
+}
+
+// reserve takes the room that an offer asks for.
+func (r *replica) reserve(a *arrival) *messages.Refused {
+	if refused := r.refuseOffer(a.offer); refused != nil || a.offer.GetTokens() == 0 {
+		return refused
+	}
+	room, why := r.batch.Reserve(r.request(a.id, a.offer.GetSequence(), nil), hashesOf(a.offer.GetHashes()), int(a.offer.GetTokens()))
+	if why != nil {
+		return refusedByBatch(why)
+	}
+	in := &inlet{life: r.life, blocks: r.blocks, table: room.Blocks, resident: room.Resident, got: make([]bool, len(room.Blocks))}
+	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(room.Blocks)), in.put)
+	if err != nil {
+		r.batch.Abandon(room)
+		return refusal(messages.Reason_REASON_NOT_READY, "data plane: "+err.Error(), retryAfter)
+	}
+	a.room, a.inlet, a.ticket = room, in, ticket
+	return nil
+}
+
+func (r *replica) refuseOffer(msg *messages.OfferSequence) *messages.Refused {
+	name := "replica " + r.Spec.GetName()
+	_, here := r.calls[msg.GetRequestId()]
+	switch {
+	case r.state == messages.ReplicaState_REPLICA_STATE_DRAINING:
+		return refusal(messages.Reason_REASON_DRAINING, name+" is draining", retryAfter)
+	case r.state != messages.ReplicaState_REPLICA_STATE_SERVING:
+		return refusal(messages.Reason_REASON_NOT_READY, name+" is not serving yet", retryAfter)
+	case r.blocks == nil:
+		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to move KV blocks over", 0)
+	case here || r.arrivals[msg.GetRequestId()] != nil:
+		return refusal(messages.Reason_REASON_ALREADY_EXISTS, "request "+msg.GetRequestId()+" is on "+name+" already", 0)
+	case r.arriving() >= maxArrivals:
+		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" takes in as many sequences as it can at once", retryFull)
+	case msg.GetSequence().GetModel() != r.Spec.GetModel() || msg.GetLayout() != r.blocks.Layout() ||
+		msg.GetBlockTokens() != r.Spec.GetBlockTokens() || msg.GetBlockBytes() != uint64(r.blocks.BlockBytes()):
+		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+" has other KV blocks: "+r.blocks.Layout(), 0)
+	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.context:
+		return refusal(messages.Reason_REASON_TOO_LONG, name+" has no room for a context that long", 0)
+	}
+	return nil
+}
+
+// arriving is how many sequences are on their way here.
+func (r *replica) arriving() (n int) {
+	for _, a := range r.arrivals {
+		if a.resumed == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// onResume continues a sequence here, if all of its blocks have come.
+func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
+	a := r.arrivals[msg.GetRequestId()]
+	if a == nil || a.attempt != msg.GetAttempt() || !a.source.Equal(ctx.Sender()) {
+		ctx.Respond(&messages.ResumeSequenceResult{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt(), Refused: refusal(
+			messages.Reason_REASON_NOT_FOUND, "replica "+r.Spec.GetName()+" keeps no room for it, or does not any more", 0)})
+		return
+	}
+	a.heard = time.Now()
+	if a.resumed == nil {
+		a.resumed = &messages.ResumeSequenceResult{
+			RequestId: a.id, Attempt: a.attempt, Refused: r.adopt(a, msg), Incarnation: r.incarnation, Node: r.Spec.GetNode(),
+		}
+	}
+	ctx.Respond(a.resumed)
+	r.changed(ctx)
+	r.advance(ctx)
+}
+
+func (r *replica) adopt(a *arrival, msg *messages.ResumeSequence) *messages.Refused {
+	r.shut(a)
+	if r.state != messages.ReplicaState_REPLICA_STATE_SERVING {
+		r.vacate(a)
+		return refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)
+	}
+	request, tokens := r.request(a.id, a.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
+	var why *batch.Refusal
+	switch {
+	case a.room == nil:
+		_, why = r.batch.Submit(request)
+	case !a.inlet.whole(tokens, int(r.Spec.GetBlockTokens())):
+		r.vacate(a)
+		return refusal(messages.Reason_REASON_CONFLICT, "not all of its blocks have come", 0)
+	default:
+		why = r.batch.Adopt(a.room, request, tokens)
+	}
+	if why != nil {
+		return refusedByBatch(why)
+	}
+	r.calls[a.id] = &call{
+		session: pidOf(a.offer.GetSession()), sequence: a.offer.GetSequence(), logprobs: msg.GetLogprobs(),
+	}
+	if n := len(msg.GetLogprobs()); n > 0 {
+		r.calls[a.id].base = len(msg.GetOutput()) - n
+	}
+	r.totals.migratedIn++
+	return nil
+}
+
+// onAbandon: the sequence is the source's again, or nobody's.
+func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
+	a := r.arrivals[msg.GetRequestId()]
+	if a == nil || a.attempt != msg.GetAttempt() {
+		return
+	}
+	if _, here := r.calls[a.id]; here && a.adopted() && !a.spoken {
+		r.keep(ctx, a.id, "it was taken back")
+		r.batch.Drop(a.id)
+		delete(r.calls, a.id)
+	}
+	r.release(ctx, a)
+	r.changed(ctx)
+	r.advance(ctx)
+}
+
+// onExpire frees room for a sequence of which nothing was heard, and forgets an answer that nobody asks for again.
+func (r *replica) onExpire(ctx actor.Context, msg *expire) {
+	a := r.arrivals[msg.id]
+	if msg.incarnation != r.incarnation || a == nil || a.attempt != msg.attempt {
+		return
+	}
+	heard := a.heard
+	if a.inlet != nil {
+		heard = a.inlet.last(heard)
+	}
+	if left := keepFor - time.Since(heard); left > 0 {
+		supervise.After(ctx, left, msg)
+		return
+	}
+	r.release(ctx, a)
+	r.advance(ctx)
+}
+
+// settle: a session has spoken for a sequence that came here.
+func (r *replica) settle(id string) {
+	if a := r.arrivals[id]; a != nil && a.adopted() {
+		a.spoken = true
+	}
+}
+
+// release forgets an arrival, and frees what was kept for it.
+func (r *replica) release(ctx actor.Context, a *arrival) {
+	r.shut(a)
+	r.vacate(a)
+	delete(r.arrivals, a.id)
+	r.unwatch(ctx, a.source)
+}
+
+// shut lets no more blocks in. It waits for the one that is being written, so that the room can be given to others.
+func (r *replica) shut(a *arrival) {
+	if a.inlet != nil && a.inlet.shut() {
+		r.Bulk.Drop(a.ticket)
+	}
+}
+
+func (r *replica) vacate(a *arrival) {
+	if a.room != nil {
+		r.batch.Abandon(a.room)
+	}
+}
+
+func hashesOf(raw [][]byte) []kv.Hash {
+	hashes := make([]kv.Hash, len(raw))
+	for i, b := range raw {
+		copy(hashes[i][:], b)
+	}
+	return hashes
+}
+
+func bytesOf(hashes []kv.Hash) [][]byte {
+	raw := make([][]byte, len(hashes))
+	for i := range hashes {
+		raw[i] = hashes[i][:]
+	}
+	return raw
+}

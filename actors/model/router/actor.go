@@ -1,0 +1,220 @@
+package router
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/core/plan"
+	"troupe/messages"
+)
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Node string // its name
+	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Members     func() *messages.MembersChanged
+	Peer        func(m *messages.Member) *actor.PID // the router of a member
+	Replicas    *actor.PID                          // the group of this node
+	Deployments *actor.PID                          // likewise
+	Sessions    func() int                          // open calls at the gateway of this node
+	Log         zerolog.Logger
+}
+
+// Props returns the recipe for a router.
+func Props(cfg Config) *actor.Props {
+	return actor.PropsFromProducer(func() actor.Actor {
+		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
+	})
+}
+
+const (
+	flushEvery     = 100 * time.Millisecond
+	beatEvery      = 5                      // flushes, where nothing changed
+	askEvery       = 500 * time.Millisecond // for a snapshot, of one peer
+	retryAfter     = 50 * time.Millisecond  // when a session may ask for a route again
+	snapshotBlocks = 8192                   // of one replica: 64 KiB
+	remembered     = 1024                   // decisions
+)
+
+type router struct {
+	Config
+	incarnation uint64
+
+	models map[string]*table                     // what is served, by model
+	stored map[string]*messages.ApplyDeployment  // what is deployed
+	synced bool                                  // all that is stored is known
+	led    map[string]*messages.DeploymentStatus // by the node where each deployment lives
+	peers  map[string]*peer                      // the other nodes
+
+	sequence uint64                    // of the last announcement
+	news     *messages.RoutesAnnounced // since then
+	quiet    int                       // flushes without news
+	memory   memory
+}
+
+// table is one model's routes.
+type table struct {
+	routes   *plan.Routes
+	replicas map[string]*replica
+}
+
+// replica is what was announced last.
+type replica struct {
+	node   string
+	status *messages.ReplicaStatus
+}
+
+// peer is the router of another node.
+type peer struct {
+	member   *messages.Member
+	pid      *actor.PID
+	feed     plan.Feed
+	asked    time.Time // for a snapshot
+	sessions uint32
+}
+
+// flush is a note to self.
+type flush struct{ incarnation uint64 }
+
+func (r *router) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		r.onStarted(ctx)
+	case *flush:
+		r.onFlush(ctx, msg)
+	case *messages.RouteSequence:
+		r.onRoute(ctx, msg)
+	case *messages.ReplicaAnnounced:
+		r.onReplica(ctx, msg)
+	case *messages.RoutesAnnounced:
+		r.onPeer(ctx, msg)
+	case *messages.GetRoutes:
+		ctx.Respond(r.snapshot(ctx))
+	case *messages.MembersChanged:
+		r.onMembers(ctx, msg)
+	case *actor.Terminated:
+		r.onTerminated(msg)
+	case *messages.ListReplicasResult:
+		r.onReplicas(ctx, msg)
+	case *messages.RouteDeployment:
+		r.onDeployment(msg)
+	case *messages.ApplyDeployment:
+		r.stored[msg.GetSpec().GetName()] = msg
+	case *messages.RemoveDeployment:
+		delete(r.stored, msg.GetName())
+	case *messages.ListDeploymentsResult:
+		r.onSynced(msg)
+	case *messages.GetDeployment:
+		r.onGet(ctx, msg)
+	case *messages.GetTable:
+		ctx.Respond(r.table())
+	case *messages.GetExplanation:
+		ctx.Respond(r.memory.explain(msg.GetRequestId(), r.Node))
+	}
+}
+
+func (r *router) onStarted(ctx actor.Context) {
+	r.models = make(map[string]*table)
+	r.stored = make(map[string]*messages.ApplyDeployment)
+	r.led = make(map[string]*messages.DeploymentStatus)
+	r.peers = make(map[string]*peer)
+	r.memory = newMemory(remembered)
+	r.news = r.blank(ctx)
+	ctx.Request(r.Replicas, &messages.ListReplicas{})
+	ctx.Request(r.Deployments, &messages.GetDesired{})
+	r.onMembers(ctx, r.Members())
+	r.onFlush(ctx, &flush{r.incarnation})
+}
+
+// onReplicas: what runs on this node is asked how it is, after a crash of the router.
+func (r *router) onReplicas(ctx actor.Context, msg *messages.ListReplicasResult) {
+	for _, m := range msg.GetReplicas() {
+		ctx.Request(actor.NewPID(m.GetActor().GetAddress(), m.GetActor().GetId()), &messages.GetReplica{})
+	}
+}
+
+// onReplica takes the word of a replica of this node.
+func (r *router) onReplica(ctx actor.Context, msg *messages.ReplicaAnnounced) {
+	if ref := msg.GetStatus().GetActor(); !r.knows(msg.GetStatus()) {
+		ctx.Watch(actor.NewPID(ref.GetAddress(), ref.GetId()))
+	}
+	r.adopt(r.Node, msg)
+	r.news.Replicas = append(r.news.Replicas, msg)
+}
+
+func (r *router) knows(s *messages.ReplicaStatus) bool {
+	t := r.models[s.GetModel()]
+	return t != nil && t.replicas[s.GetName()] != nil && t.replicas[s.GetName()].node == r.Node
+}
+
+// onTerminated: a replica of this node is gone.
+func (r *router) onTerminated(msg *actor.Terminated) {
+	for _, t := range r.models {
+		for name, m := range t.replicas {
+			if m.node == r.Node && m.status.GetActor().GetId() == msg.GetWho().GetId() {
+				t.remove(name)
+				r.news.Gone = append(r.news.Gone, name)
+			}
+		}
+	}
+}
+
+// onDeployment takes the word of a deployment that lives on this node.
+func (r *router) onDeployment(msg *messages.RouteDeployment) {
+	name := msg.GetStatus().GetSpec().GetName()
+	if !msg.GetWithdrawn() {
+		r.led[name] = msg.GetStatus()
+		r.news.Deployments = append(r.news.Deployments, msg.GetStatus())
+		return
+	}
+	if r.led[name].GetNode() == r.Node {
+		delete(r.led, name)
+		r.news.Withdrawn = append(r.news.Withdrawn, name)
+	}
+}
+
+// onSynced: all that is stored has been told.
+func (r *router) onSynced(msg *messages.ListDeploymentsResult) {
+	r.synced = true
+	names := make(map[string]bool, len(msg.GetNames()))
+	for _, name := range msg.GetNames() {
+		names[name] = true
+	}
+	for name := range r.stored {
+		if !names[name] {
+			delete(r.stored, name)
+		}
+	}
+}
+
+func (r *router) onFlush(ctx actor.Context, msg *flush) {
+	if msg.incarnation != r.incarnation {
+		return
+	}
+	supervise.After(ctx, flushEvery, msg)
+	r.quiet++
+	if empty(r.news) && r.quiet < beatEvery {
+		return
+	}
+	r.quiet = 0
+	r.sequence++
+	r.news.Sequence, r.news.Sessions = r.sequence, uint32(r.Sessions())
+	for _, p := range r.peers {
+		ctx.Send(p.pid, r.news)
+	}
+	r.news = r.blank(ctx)
+}
+
+func (r *router) blank(ctx actor.Context) *messages.RoutesAnnounced {
+	return &messages.RoutesAnnounced{
+		Node: r.Node, Incarnation: r.incarnation,
+		Router: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
+	}
+}
+
+func empty(a *messages.RoutesAnnounced) bool {
+	return len(a.GetReplicas())+len(a.GetGone())+len(a.GetDeployments())+len(a.GetWithdrawn()) == 0
+}

@@ -1,0 +1,60 @@
+package router
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/core/plan"
+	"troupe/messages"
+)
+
+// memory keeps the last decisions, by request. Its size is bounded.
+type memory struct {
+	byRequest map[string][]record
+	order     []string // of requests, as they came; a ring
+	next      int
+}
+
+// record is one decision. It is put into words when somebody asks.
+type record struct {
+	time     time.Time
+	decision plan.Decision
+	refused  *messages.Refused
+}
+
+// perRequest is how many decisions of one request are kept: the newest.
+const perRequest = 8
+
+func newMemory(requests int) memory {
+	return memory{byRequest: make(map[string][]record), order: make([]string, requests)}
+}
+
+func (m *memory) add(request string, r record) {
+	all, known := m.byRequest[request]
+	if !known {
+		delete(m.byRequest, m.order[m.next])
+		m.order[m.next] = request
+		m.next = (m.next + 1) % len(m.order)
+	}
+	if len(all) == perRequest {
+		all = all[1:]
+	}
+	m.byRequest[request] = append(all, r)
+}
+
+// explain puts the decisions on a request into words.
+func (m *memory) explain(request, node string) *messages.Explanation {
+	e := &messages.Explanation{RequestId: request}
+	for _, r := range m.byRequest[request] {
+		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name, Why: r.decision.Why(), Refused: r.refused}
+		for _, c := range r.decision.Candidates {
+			d.Candidates = append(d.Candidates, &messages.RouteCandidate{
+				Replica: c.Name, Node: c.Node, Cost: float64(c.Cost), PrefillTokens: uint32(c.Prefill), CachedTokens: uint32(c.Cached),
+				Running: uint32(c.Running), Waiting: uint32(c.Waiting), Excluded: c.Excluded.String(),
+			})
+		}
+		e.Decisions = append(e.Decisions, d)
+	}
+	return e
+}

@@ -1,0 +1,170 @@
+package router
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/plan"
+	"troupe/messages"
+)
+
+// onMembers forgets the nodes that have left, and tells those that are new what there is here.
+func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
+	living := make(map[string]bool)
+	for _, m := range msg.GetMembers() {
+		if m.GetName() == r.Node {
+			continue
+		}
+		living[m.GetName()] = true
+		if p := r.peers[m.GetName()]; p == nil || p.member.GetId() != m.GetId() {
+			r.forget(m.GetName())
+			p = &peer{member: m, pid: r.Peer(m)}
+			r.peers[m.GetName()] = p
+			ctx.Send(p.pid, r.snapshot(ctx))
+			r.ask(ctx, p)
+		}
+	}
+	for node := range r.peers {
+		if !living[node] {
+			r.forget(node)
+			delete(r.peers, node)
+		}
+	}
+}
+
+// forget drops what was on a node.
+func (r *router) forget(node string) {
+	for _, t := range r.models {
+		for name, m := range t.replicas {
+			if m.node == node {
+				t.remove(name)
+			}
+		}
+	}
+	for name, s := range r.led {
+		if s.GetNode() == node {
+			delete(r.led, name)
+		}
+	}
+}
+
+// ask asks a peer for a snapshot, unless it was asked a moment ago.
+func (r *router) ask(ctx actor.Context, p *peer) {
+	if time.Since(p.asked) >= askEvery {
+		p.asked = time.Now()
+		ctx.Request(p.pid, &messages.GetRoutes{Node: r.Node})
+	}
+}
+
+// onPeer takes the word of another router. One that is no member yet, or no more, is not listened to.
+func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
+	p := r.peers[msg.GetNode()]
+	if p == nil {
+		return
+	}
+	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
+	case plan.FeedAsk:
+		r.ask(ctx, p)
+		return
+	case plan.FeedIgnore:
+		return
+	}
+	if msg.GetSnapshot() {
+		r.forget(msg.GetNode())
+	}
+	p.sessions = msg.GetSessions()
+	for _, a := range msg.GetReplicas() {
+		r.adopt(msg.GetNode(), a)
+	}
+	for _, name := range msg.GetGone() {
+		r.gone(msg.GetNode(), name)
+	}
+	for _, s := range msg.GetDeployments() {
+		if s.GetTerm() >= r.led[s.GetSpec().GetName()].GetTerm() {
+			r.led[s.GetSpec().GetName()] = s
+		}
+	}
+	for _, name := range msg.GetWithdrawn() {
+		if r.led[name].GetNode() == msg.GetNode() {
+			delete(r.led, name)
+		}
+	}
+}
+
+// snapshot is everything about this node, as of the last announcement; what is news since then comes with the next one, and does no
+// harm twice.
+func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
+	all := r.blank(ctx)
+	all.Sequence, all.Snapshot, all.Sessions = r.sequence, true, uint32(r.Sessions())
+	for _, t := range r.models {
+		for name, m := range t.replicas {
+			if m.node == r.Node {
+				held := t.routes.Held(name)
+				all.Replicas = append(all.Replicas, &messages.ReplicaAnnounced{
+					Status: m.status, Committed: held[:min(len(held), snapshotBlocks)], Snapshot: true,
+				})
+			}
+		}
+	}
+	for _, s := range r.led {
+		if s.GetNode() == r.Node {
+			all.Deployments = append(all.Deployments, s)
+		}
+	}
+	return all
+}
+
+// adopt takes what is announced of a replica. Where two nodes have one of that name, because one of them was out while the name
+// was given away, the one that serves is the one.
+func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
+	s := a.GetStatus()
+	t := r.models[s.GetModel()]
+	if t == nil {
+		t = &table{plan.NewRoutes(), make(map[string]*replica)}
+		r.models[s.GetModel()] = t
+	}
+	name := s.GetName()
+	if have := t.replicas[name]; have != nil && have.node != node {
+		if stateOf(s) != plan.Serving && stateOf(have.status) == plan.Serving {
+			return
+		}
+		t.remove(name)
+	}
+	t.replicas[name] = &replica{node, s}
+	t.routes.Update(plan.Replica{
+		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
+		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
+		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()),
+	})
+	if a.GetSnapshot() {
+		t.routes.Reset(name, a.GetCommitted())
+		return
+	}
+	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
+}
+
+func (r *router) gone(node, name string) {
+	for _, t := range r.models {
+		if m := t.replicas[name]; m != nil && m.node == node {
+			t.remove(name)
+		}
+	}
+}
+
+func (t *table) remove(name string) {
+	delete(t.replicas, name)
+	t.routes.Remove(name)
+}
+
+func stateOf(s *messages.ReplicaStatus) plan.State {
+	switch s.GetState() {
+	case messages.ReplicaState_REPLICA_STATE_SERVING:
+		return plan.Serving
+	case messages.ReplicaState_REPLICA_STATE_DRAINING:
+		return plan.Draining
+	case messages.ReplicaState_REPLICA_STATE_FAILED:
+		return plan.Failed
+	}
+	return plan.Loading
+}

@@ -1,0 +1,136 @@
+package router
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/core/kv"
+	"troupe/core/plan"
+	"troupe/messages"
+)
+
+// onRoute answers with the replica that serves a request the soonest, or with why none does.
+func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
+	t := r.models[msg.GetModel()]
+	var decision plan.Decision
+	if t != nil && (r.stored[msg.GetModel()] != nil || !r.synced) {
+		decision = t.routes.Route(plan.Request{
+			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: msg.GetAvoid(),
+		})
+	}
+	if !decision.OK {
+		refused := r.unroutable(msg.GetModel())
+		r.memory.add(msg.GetRequestId(), record{time.Now(), decision, refused})
+		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
+		return
+	}
+	r.memory.add(msg.GetRequestId(), record{time.Now(), decision, nil})
+	to := t.replicas[decision.Name]
+	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Routed{
+		Routed: &messages.SequenceRouted{
+			Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(), Node: to.node,
+		},
+	}})
+}
+
+// hashes are the blocks of a prompt, as they are announced.
+func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
+	blockTokens := 0
+	for _, m := range t.replicas {
+		blockTokens = int(m.status.GetBlockTokens())
+		break // all replicas of a model are alike
+	}
+	if blockTokens == 0 {
+		return nil
+	}
+	full := kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapter()), msg.GetPrompt(), blockTokens)
+	short := make([]uint64, len(full))
+	for i, h := range full {
+		short[i] = binary.BigEndian.Uint64(h[:])
+	}
+	return short
+}
+
+// unroutable says why no replica serves: for good, as far as is known, or for a moment.
+func (r *router) unroutable(model string) *messages.Refused {
+	soon := durationpb.New(retryAfter)
+	switch s := r.led[model]; {
+	case !r.synced:
+		return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "this node is starting", RetryAfter: soon}
+	case r.stored[model] == nil:
+		known := slices.Sorted(maps.Keys(r.stored))
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_NOT_FOUND,
+			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(known, ", ")),
+		}
+	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
+		return s.GetFailure()
+	}
+	return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "model " + model + " is starting", RetryAfter: soon}
+}
+
+// onGet answers how a deployment is.
+func (r *router) onGet(ctx actor.Context, msg *messages.GetDeployment) {
+	if r.stored[msg.GetName()] == nil && r.led[msg.GetName()] == nil {
+		ctx.Respond(r.unroutable(msg.GetName()))
+		return
+	}
+	ctx.Respond(r.status(msg.GetName()))
+}
+
+// status is what is stored, what its actor says, and the replicas as they announced themselves.
+func (r *router) status(name string) *messages.DeploymentStatus {
+	s := &messages.DeploymentStatus{
+		Spec: &messages.DeploymentSpec{Name: name}, State: messages.DeploymentState_DEPLOYMENT_STATE_PENDING,
+		Detail: "no node has taken it up yet",
+	}
+	if a := r.stored[name]; a != nil {
+		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
+	}
+	if led := r.led[name]; led != nil {
+		s.State, s.Detail, s.Node, s.Term, s.Failure = led.GetState(), led.GetDetail(), led.GetNode(), led.GetTerm(), led.GetFailure()
+		if r.stored[name] == nil {
+			s.Spec, s.Revision = led.GetSpec(), led.GetRevision()
+		}
+	}
+	if t := r.models[name]; t != nil {
+		for _, m := range t.replicas {
+			s.Replicas = append(s.Replicas, m.status)
+		}
+	}
+	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return s
+}
+
+// table is everything that the router knows.
+func (r *router) table() *messages.Table {
+	all := &messages.Table{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
+	names := make(map[string]bool)
+	for name := range r.stored {
+		names[name] = true
+	}
+	for name := range r.led {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		all.Deployments = append(all.Deployments, r.status(name))
+	}
+	for _, model := range slices.Sorted(maps.Keys(r.models)) {
+		t := r.models[model]
+		for _, name := range slices.Sorted(maps.Keys(t.replicas)) {
+			all.Replicas = append(all.Replicas, t.replicas[name].status)
+		}
+	}
+	for node, p := range r.peers {
+		all.Sessions[node] = p.sessions
+	}
+	return all
+}

@@ -1,0 +1,208 @@
+// Package bulkbench measures the data plane against a bare TCP or TLS connection that carries the same bytes.
+package bulkbench
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	"troupe/cluster/bulk"
+)
+
+// Config says what to measure.
+type Config struct {
+	ChunkBytes int
+	Chunks     int         // of one round
+	Rounds     int         // of each of the two, in turn; the first of each does not count
+	Server     *tls.Config // nil: plain TCP
+	Client     *tls.Config
+}
+
+// Result holds medians over the rounds.
+type Result struct {
+	Bulk, Bare       float64 // bytes a second
+	Ratio            float64 // of a round's pair, Bulk over Bare
+	BulkCPU, BareCPU float64 // seconds of CPU for 1e9 bytes, of sender and receiver together
+}
+
+// slots is how many chunks source and arena have room for: together more than the caches hold, and little memory.
+func (c Config) slots() int { return max(1, min(c.Chunks, (64<<20)/c.ChunkBytes)) }
+
+// Measure copies chunks over loopback, by the data plane and by a bare connection in turn. In both the receiver copies each
+// chunk into an arena; the bare sender writes from where the chunks are, and its receiver checks nothing.
+func Measure(ctx context.Context, cfg Config) (Result, error) {
+	source, arena := make([]byte, cfg.slots()*cfg.ChunkBytes), make([]byte, cfg.slots()*cfg.ChunkBytes)
+	for i := range source {
+		source[i] = byte(i * i >> 7)
+	}
+	p, err := newPlanes(cfg, source, arena)
+	if err != nil {
+		return Result{}, err
+	}
+	defer p.close()
+	b, err := newBare(ctx, cfg, source, arena)
+	if err != nil {
+		return Result{}, err
+	}
+	defer b.close()
+	var planes, bare, ratios, planesCPU, bareCPU []float64
+	for round := range cfg.Rounds + 1 {
+		mine, mineCPU, err := speed(cfg, func() error { return p.copy(ctx) })
+		if err != nil {
+			return Result{}, err
+		}
+		other, otherCPU, err := speed(cfg, b.copy)
+		if err != nil {
+			return Result{}, err
+		}
+		if round > 0 {
+			planes, bare, ratios = append(planes, mine), append(bare, other), append(ratios, mine/other)
+			planesCPU, bareCPU = append(planesCPU, mineCPU), append(bareCPU, otherCPU)
+		}
+	}
+	return Result{median(planes), median(bare), median(ratios), median(planesCPU), median(bareCPU)}, nil
+}
+
+// speed runs one copy of all chunks and returns bytes a second, and seconds of CPU for 1e9 bytes.
+func speed(cfg Config, copy func() error) (rate, cpu float64, err error) {
+	bytes := float64(cfg.Chunks) * float64(cfg.ChunkBytes)
+	began, used := time.Now(), cpuTime()
+	err = copy()
+	return bytes / time.Since(began).Seconds(), (cpuTime() - used).Seconds() / bytes * 1e9, err
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func median[T cmp.Ordered](all []T) T {
+	s := slices.Sorted(slices.Values(all))
+	return s[len(s)/2]
+}
+
+// slot is where a chunk is in source and arena.
+func (c Config) slot(of []byte, index int) []byte {
+	at := index % c.slots() * c.ChunkBytes
+	return of[at : at+c.ChunkBytes]
+}
+
+// planes are two data planes, and what one sends to the other.
+type planes struct {
+	cfg           Config
+	from, to      *bulk.Plane
+	source, arena []byte
+	indices       []uint32
+}
+
+func newPlanes(cfg Config, source, arena []byte) (*planes, error) {
+	from, err := bulk.Listen(bulk.Config{ClientTLS: cfg.Client})
+	if err != nil {
+		return nil, err
+	}
+	to, err := bulk.Listen(bulk.Config{ServerTLS: cfg.Server})
+	if err != nil {
+		from.Close()
+		return nil, err
+	}
+	p := &planes{cfg: cfg, from: from, to: to, source: source, arena: arena}
+	for i := range cfg.Chunks {
+		p.indices = append(p.indices, uint32(i))
+	}
+	return p, nil
+}
+
+func (p *planes) copy(ctx context.Context) error {
+	ticket, err := p.to.Expect(p.cfg.ChunkBytes, uint32(p.cfg.Chunks), func(i uint32, b []byte) error {
+		copy(p.cfg.slot(p.arena, int(i)), b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer p.to.Drop(ticket)
+	return p.from.Send(ctx, ticket, p.indices, func(i uint32, into []byte) (int, error) {
+		return copy(into, p.cfg.slot(p.source, int(i))), nil
+	})
+}
+
+func (p *planes) close() {
+	p.from.Close()
+	p.to.Close()
+}
+
+// bare is one connection, and a goroutine that takes chunks from it.
+type bare struct {
+	cfg    Config
+	source []byte
+	conn   net.Conn
+	done   chan error // a copy has come whole
+}
+
+func newBare(ctx context.Context, cfg Config, source, arena []byte) (*bare, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	b := &bare{cfg: cfg, source: source, done: make(chan error, 1)}
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			b.done <- err
+			return
+		}
+		defer conn.Close()
+		if cfg.Server != nil {
+			conn = tls.Server(conn, cfg.Server)
+		}
+		b.receive(conn, arena)
+	}()
+	if b.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String()); err != nil {
+		return nil, err
+	}
+	if cfg.Client != nil {
+		client := cfg.Client.Clone()
+		client.ServerName = cmp.Or(client.ServerName, "127.0.0.1")
+		b.conn = tls.Client(b.conn, client)
+	}
+	return b, nil
+}
+
+func (b *bare) receive(conn net.Conn, arena []byte) {
+	buf := make([]byte, b.cfg.ChunkBytes)
+	for {
+		for i := range b.cfg.Chunks {
+			if _, err := io.ReadFull(conn, buf); err != nil {
+				if i > 0 || !errors.Is(err, io.EOF) {
+					b.done <- fmt.Errorf("bare receiver: %w", err)
+				}
+				return
+			}
+			copy(b.cfg.slot(arena, i), buf)
+		}
+		b.done <- nil
+	}
+}
+
+func (b *bare) copy() error {
+	for i := range b.cfg.Chunks {
+		if _, err := b.conn.Write(b.cfg.slot(b.source, i)); err != nil {
+			return err
+		}
+	}
+	return <-b.done
+}
+
+func (b *bare) close() { b.conn.Close() }

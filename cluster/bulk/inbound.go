@@ -1,0 +1,177 @@
+package bulk
+
+import (
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// inbound is a connection from a sender. One goroutine reads, one writes answers; put runs in the transfers' own.
+type inbound struct {
+	plane *Plane
+	conn  net.Conn
+	kick  chan struct{} // there are answers, or the end
+	gone  chan struct{} // the reader has ended
+
+	mu       sync.Mutex
+	streams  map[uint32]*transfer
+	held     int       // bytes of the window that are taken
+	acked    []byte    // entries to be sent
+	damaged  []byte    // entries to be sent
+	frames   []byte    // other answers to be sent
+	leaving  bool      // close once all is sent
+	trusted  bool      // it has opened a transfer
+	deadline time.Time // of reads
+}
+
+// serve reads frames until the connection ends.
+func (in *inbound) serve() {
+	defer close(in.gone)
+	err := in.handshake()
+	if err == nil {
+		in.plane.running.Go(in.write)
+		err = in.read()
+	}
+	in.conn.Close()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		in.plane.cfg.Log.Warn().Err(err).Str("peer", in.conn.RemoteAddr().String()).Msg("bulk connection ended")
+	}
+	in.plane.forget(in)
+}
+
+func (in *inbound) handshake() error {
+	if err := in.conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
+		return err
+	}
+	var b [helloBytes]byte
+	if _, err := io.ReadFull(in.conn, b[:]); err != nil {
+		return fmt.Errorf("hello: %w", err)
+	}
+	if [4]byte(b[:]) == magic { // a sender of another version learns ours
+		if _, err := in.conn.Write(hello(in.plane.cfg.Window)); err != nil {
+			return fmt.Errorf("hello: %w", err)
+		}
+	}
+	_, err := parseHello(b[:])
+	return err
+}
+
+func (in *inbound) read() error {
+	r := &reader{from: in.conn, allowed: toReceiver}
+	var small [openBytes]byte
+	for {
+		in.extend()
+		h, err := r.next()
+		if err != nil {
+			return err
+		}
+		switch h.kind {
+		case open:
+			b, err := r.checked(h, small[:])
+			if err != nil {
+				return err
+			}
+			if err := in.open(h.stream, transferID(b), b[idBytes:]); err != nil {
+				return err
+			}
+		case data:
+			if err := in.data(r, h); err != nil {
+				return err
+			}
+		case closing:
+			in.mu.Lock()
+			delete(in.streams, h.stream)
+			in.mu.Unlock()
+		case ping:
+			in.send(header{kind: pong}, nil)
+		}
+	}
+}
+
+// extend gives a sender that has opened a transfer more time; another must do so within handshakeWithin.
+func (in *inbound) extend() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	limit := in.plane.cfg.IdleAfter + in.plane.cfg.SilentAfter
+	if now := time.Now(); in.trusted && !in.leaving && in.deadline.Sub(now) < limit*3/4 {
+		in.deadline = now.Add(limit)
+		_ = in.conn.SetReadDeadline(in.deadline)
+	}
+}
+
+// open answers whether the sender may send a transfer.
+func (in *inbound) open(stream uint32, id transferID, token []byte) error {
+	t := in.plane.transfer(id)
+	if t == nil || subtle.ConstantTimeCompare(t.token[:], token) != 1 {
+		in.refuse(stream, refusal{refusedUnknown, "no transfer of that name and token is expected"})
+		return nil
+	}
+	in.mu.Lock()
+	if _, taken := in.streams[stream]; taken || len(in.streams) >= maxStreams {
+		in.mu.Unlock()
+		return fmt.Errorf("stream %d is open already, or there are %d", stream, maxStreams)
+	}
+	in.streams[stream], in.trusted = t, true
+	in.mu.Unlock()
+	b := binary.BigEndian.AppendUint32(nil, uint32(t.chunkBytes))
+	in.send(header{kind: opened, stream: stream}, binary.BigEndian.AppendUint32(b, t.chunks))
+	return nil
+}
+
+// data takes a chunk. What belongs to no open stream is passed over: it was on its way when the stream was refused.
+func (in *inbound) data(r *reader, h header) error {
+	in.mu.Lock()
+	t := in.streams[h.stream]
+	in.mu.Unlock()
+	if t == nil {
+		return r.discard(h)
+	}
+	if int(h.length) > t.chunkBytes || h.index >= t.chunks {
+		in.refuse(h.stream, refusal{refusedMisuse, fmt.Sprintf("chunk %d of %d bytes; the transfer has %d chunks of at most %d", h.index, h.length, t.chunks, t.chunkBytes)})
+		return r.discard(h)
+	}
+	c := t.chunk()
+	c.from, c.stream, c.index, c.length = in, h.stream, h.index, int(h.length)
+	if err := in.charge(c); err != nil {
+		return err
+	}
+	sum, err := r.fill(c.buf, c.length)
+	if err != nil {
+		return err
+	}
+	t.enqueue(c, sum == h.sum)
+	return nil
+}
+
+// charge takes a chunk's place in the window, which the sender must not overrun.
+func (in *inbound) charge(c *chunk) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	c.cost = c.length + frameCost
+	if in.held+c.cost > in.plane.cfg.Window {
+		return fmt.Errorf("the sender has more than the window of %d bytes in flight", in.plane.cfg.Window)
+	}
+	in.held += c.cost
+	return nil
+}
+
+// release gives a chunk's place in the window back, once.
+func (in *inbound) release(c *chunk) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.held -= c.cost
+	c.cost = 0
+}
+
+// refuse ends a stream.
+func (in *inbound) refuse(stream uint32, why refusal) {
+	in.mu.Lock()
+	delete(in.streams, stream)
+	in.mu.Unlock()
+	in.send(header{kind: refused, stream: stream, index: why.code}, []byte(why.text[:min(len(why.text), maxText)]))
+}

@@ -1,0 +1,122 @@
+package bulk
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// peer is a node that this one sends to.
+type peer struct {
+	plane   *Plane
+	address string
+	dialing chan struct{} // held by who looks for a link or makes it
+	current *link
+
+	bytes, chunks, retries, reconnects atomic.Uint64
+}
+
+func (p *Plane) peer(address string) *peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.peers[address]
+	if known == nil {
+		known = &peer{plane: p, address: address, dialing: make(chan struct{}, 1)}
+		p.peers[address] = known
+	}
+	return known
+}
+
+// link returns the connection to the peer, a new one where there is none.
+func (p *peer) link(ctx context.Context) (*link, error) {
+	select {
+	case p.dialing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-p.dialing }()
+	if p.current != nil {
+		select {
+		case <-p.current.lost:
+		default:
+			return p.current, nil
+		}
+	}
+	l, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.current = l
+	return l, p.plane.run(l)
+}
+
+func (p *peer) dial(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+	defer cancel()
+	dialer := net.Dialer{}
+	conn, err := dialer.DialContext(ctx, "tcp", p.address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLost, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	conn, window, err := p.greet(ctx, conn)
+	if err == nil && !stop() {
+		err = fmt.Errorf("%w: %w", errLost, context.Cause(ctx))
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	l := &link{
+		peer: p, conn: conn, window: window, frames: make(chan *frame), kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		streams: map[uint32]*sending{}, since: time.Now(),
+	}
+	l.heard.Store(time.Now().UnixNano())
+	return l, nil
+}
+
+// greet agrees on TLS, where it is configured, and on the protocol. It returns the connection to use, and to close.
+func (p *peer) greet(ctx context.Context, conn net.Conn) (net.Conn, int, error) {
+	if cfg := p.plane.cfg.ClientTLS; cfg != nil {
+		if cfg.ServerName == "" {
+			cfg = cfg.Clone()
+			cfg.ServerName, _, _ = net.SplitHostPort(p.address)
+		}
+		secure := tls.Client(conn, cfg)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return conn, 0, fmt.Errorf("%w: TLS: %w", errLost, err)
+		}
+		conn = secure
+	}
+	if _, err := conn.Write(hello(0)); err != nil {
+		return conn, 0, fmt.Errorf("%w: hello: %w", errLost, err)
+	}
+	var b [helloBytes]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		return conn, 0, fmt.Errorf("%w: hello: %w", errLost, err)
+	}
+	window, err := parseHello(b[:])
+	if err != nil && !errors.Is(err, ErrRefused) {
+		err = fmt.Errorf("%w: %w", errLost, err)
+	}
+	return conn, window, err
+}
+
+// run reads a link's answers and watches over it.
+func (p *Plane) run(l *link) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		l.fail(ErrClosed)
+		return ErrClosed
+	}
+	p.running.Go(l.receive)
+	p.running.Go(l.write)
+	p.running.Go(func() { l.keep(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
+	return nil
+}

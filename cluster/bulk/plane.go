@@ -1,0 +1,222 @@
+package bulk
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"troupe/messages"
+)
+
+// Plane is a node's data plane: it takes transfers that this node expects, and sends others. It is safe for concurrent use.
+type Plane struct {
+	cfg      Config
+	listener net.Listener
+	address  string
+	ctx      context.Context // ends with the plane, cause ErrClosed
+	cancel   context.CancelCauseFunc
+	running  sync.WaitGroup
+	received received
+	frames   sync.Pool // of *frame
+
+	mu        sync.Mutex
+	transfers map[transferID]*transfer
+	inbounds  map[*inbound]struct{}
+	peers     map[string]*peer // by address
+}
+
+// Listen opens the data plane of a node.
+func Listen(cfg Config) (*Plane, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("data plane: %w; give another address to listen on", err)
+	}
+	address, err := advertised(cfg.Advertise, l.Addr().String())
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	if cfg.ServerTLS != nil {
+		l = tls.NewListener(l, cfg.ServerTLS)
+	}
+	p := &Plane{
+		cfg: cfg, listener: l, address: address,
+		transfers: map[transferID]*transfer{}, inbounds: map[*inbound]struct{}{}, peers: map[string]*peer{},
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.running.Go(p.accept)
+	p.running.Go(p.sweep)
+	return p, nil
+}
+
+// advertised is the address that others dial.
+func advertised(advertise, listens string) (string, error) {
+	if advertise == "" {
+		return listens, nil
+	}
+	host, port, err := net.SplitHostPort(advertise)
+	if err != nil {
+		return "", fmt.Errorf("data plane: address %q to advertise: %w; give host:port", advertise, err)
+	}
+	if port == "0" {
+		_, port, _ = net.SplitHostPort(listens)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Address is where other nodes reach it, host:port.
+func (p *Plane) Address() string { return p.address }
+
+// Close ends all transfers and connections, and waits for what runs. Senders learn that their transfers have ended.
+func (p *Plane) Close() {
+	p.cancel(ErrClosed)
+	p.listener.Close()
+	p.mu.Lock()
+	var transfers []*transfer
+	for _, t := range p.transfers {
+		transfers = append(transfers, t)
+	}
+	p.mu.Unlock()
+	for _, t := range transfers {
+		p.remove(t, refusal{refusedUnknown, "the receiving node closes its data plane"})
+	}
+	p.mu.Lock()
+	for in := range p.inbounds {
+		in.leave()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// Expect opens a transfer of at most so many chunks of at most chunkBytes each; index is less than chunks.
+//
+// put is called in the order in which chunks come, never twice at once for one transfer, and owns b only during the call. A chunk
+// is acknowledged after put returned nil, and then never put again. An error of put ends the transfer, and is ErrSink to the
+// sender. put must not call Drop.
+func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+	if limit := min(MaxChunkBytes, p.cfg.Window-frameCost); chunkBytes < 1 || chunkBytes > limit {
+		return nil, fmt.Errorf("a transfer with chunks of %d bytes; they can have 1 to %d", chunkBytes, limit)
+	}
+	t := &transfer{
+		chunkBytes: chunkBytes, chunks: chunks, put: put, counts: &p.received,
+		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(),
+	}
+	t.idle.L = &t.mu
+	rand.Read(t.id[:])
+	rand.Read(t.token[:])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	p.transfers[t.id] = t
+	return &messages.BulkTicket{
+		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: t.token[:], Bytes: uint64(chunkBytes) * uint64(chunks),
+	}, nil
+}
+
+// Drop ends a transfer of Expect, finished or not. It waits for a put that runs; none is called after it returned.
+func (p *Plane) Drop(ticket *messages.BulkTicket) {
+	if id, err := parseID(ticket); err == nil {
+		if t := p.transfer(id); t != nil {
+			p.remove(t, refusal{refusedUnknown, "the receiver has ended the transfer"})
+		}
+	}
+}
+
+func parseID(ticket *messages.BulkTicket) (id transferID, err error) {
+	b, err := hex.DecodeString(ticket.GetTransfer())
+	if err != nil || len(b) != idBytes || len(ticket.GetToken()) != tokenBytes {
+		return id, errors.New("this is no ticket of a data plane")
+	}
+	return transferID(b), nil
+}
+
+func (p *Plane) transfer(id transferID) *transfer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.transfers[id]
+}
+
+func (p *Plane) remove(t *transfer, why refusal) {
+	t.stop(why)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.transfers, t.id)
+}
+
+// forget drops what a lost connection has brought and nobody has taken yet.
+func (p *Plane) forget(in *inbound) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.inbounds, in)
+	for _, t := range p.transfers {
+		t.forget(in)
+	}
+}
+
+// accept serves other nodes.
+func (p *Plane) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if p.ctx.Err() != nil {
+			if conn != nil {
+				conn.Close()
+			}
+			return
+		}
+		if err != nil { // out of descriptors: some may be freed
+			p.cfg.Log.Error().Err(err).Msg("bulk connection not accepted")
+			if !sleep(p.ctx, time.Second/10) {
+				return
+			}
+			continue
+		}
+		in := &inbound{plane: p, conn: conn, kick: make(chan struct{}, 1), gone: make(chan struct{}), streams: map[uint32]*transfer{}}
+		p.mu.Lock()
+		full := len(p.inbounds) >= maxConnections || p.ctx.Err() != nil
+		if !full {
+			p.inbounds[in] = struct{}{}
+			p.running.Go(in.serve)
+		}
+		p.mu.Unlock()
+		if full {
+			conn.Close()
+		}
+	}
+}
+
+// sweep ends transfers that have expired or hang.
+func (p *Plane) sweep() {
+	for sleep(p.ctx, min(p.cfg.ExpireAfter, p.cfg.SinkTimeout)/8) {
+		now := time.Now()
+		p.mu.Lock()
+		for id, t := range p.transfers {
+			if t.check(now, p.cfg.ExpireAfter, p.cfg.SinkTimeout) {
+				delete(p.transfers, id)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// sleep waits, and reports whether ctx still holds.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

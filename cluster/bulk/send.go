@@ -1,0 +1,129 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"troupe/messages"
+)
+
+const (
+	maxTries     = 8 // of one chunk that comes damaged
+	firstBackoff = 10 * time.Millisecond
+	lastBackoff  = time.Second
+)
+
+// errLost is a connection that was lost or not to be had: another one may go on.
+var errLost = errors.New("connection lost")
+
+// Send sends the chunks with these indices to where the ticket is from, and returns when all have been acknowledged, or with
+// ErrRefused, ErrSink, ErrChecksum, ErrClosed, the error of read or that of ctx. Lost connections are made again for as long
+// as ctx lasts. It may be called several times for one ticket, also at once.
+//
+// read fills into, which is as long as a chunk of the transfer may be, and returns how many bytes it is. It is called by this
+// goroutine, and again for the same index where a connection was lost or the chunk came damaged.
+func (p *Plane) Send(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error {
+	id, err := parseID(ticket)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	ctx, cancel := p.under(ctx)
+	defer cancel()
+	s := &sending{
+		open: slices.Concat(id[:], ticket.GetToken()), todo: distinct(indices), read: read,
+		flying: map[uint32]struct{}{}, tries: map[uint32]int{}, wake: make(chan struct{}, 1),
+	}
+	if err := p.carry(ctx, p.peer(ticket.GetAddress()), s); err != nil {
+		return fmt.Errorf("send transfer %s to %s: %w", ticket.GetTransfer(), ticket.GetAddress(), err)
+	}
+	return nil
+}
+
+// under returns a context that ends with the plane as well, and then says so.
+func (p *Plane) under(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.ctx, func() { cancel(ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+func distinct(indices []uint32) []uint32 {
+	seen := make(map[uint32]struct{}, len(indices))
+	return slices.DeleteFunc(slices.Clone(indices), func(i uint32) bool {
+		_, again := seen[i]
+		seen[i] = struct{}{}
+		return again
+	})
+}
+
+// carry sends over one connection after the other.
+func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
+	for backoff := firstBackoff; len(s.todo) > 0; backoff = min(2*backoff, lastBackoff) {
+		l, err := to.link(ctx)
+		if err == nil {
+			err = p.over(ctx, l, s)
+		}
+		if !errors.Is(err, errLost) {
+			return err
+		}
+		if s.moved {
+			backoff, s.moved = firstBackoff, false
+		}
+		if !sleep(ctx, backoff/2+rand.N(backoff)) {
+			return fmt.Errorf("%w; before: %w", context.Cause(ctx), err)
+		}
+		to.reconnects.Add(1)
+	}
+	return nil
+}
+
+// over sends what is left over one connection.
+func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
+	if err := l.attach(s); err != nil {
+		return err
+	}
+	defer l.detach(s)
+	var frames [2]*frame // one is filled while the other is written
+	defer func() { p.recycle(frames[:]) }()
+	for i := 0; ; i++ {
+		index, more, err := l.next(ctx, s)
+		if err != nil || !more {
+			return err
+		}
+		f := &frames[i%2]
+		if *f == nil {
+			*f = p.frame(headerBytes + s.chunkBytes)
+		}
+		if err := l.transmit(ctx, s, index, *f); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *Plane) frame(n int) *frame {
+	if f, ok := p.frames.Get().(*frame); ok && len(f.buf) >= n {
+		return f
+	}
+	return &frame{buf: make([]byte, n), written: make(chan struct{}, 1)}
+}
+
+// recycle keeps frames, but for those that a writer may still have.
+func (p *Plane) recycle(frames []*frame) {
+	for _, f := range frames {
+		if f == nil {
+			continue
+		}
+		if f.busy {
+			select {
+			case <-f.written:
+				f.busy = false
+			default:
+				continue
+			}
+		}
+		p.frames.Put(f)
+	}
+}

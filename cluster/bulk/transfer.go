@@ -1,0 +1,190 @@
+package bulk
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	idBytes    = 16
+	tokenBytes = 32
+)
+
+type transferID [idBytes]byte
+
+// refusal is why a transfer takes nothing more.
+type refusal struct {
+	code uint32
+	text string
+}
+
+// chunk is one that has come, and waits for put or is in it.
+type chunk struct {
+	from          *inbound
+	stream, index uint32
+	cost          int // of its connection's window; 0 once given back. Guarded by from.mu
+	length        int
+	buf           []byte // room for the longest chunk and the next header
+}
+
+// transfer is one that this node expects. A goroutine runs put for as long as chunks are queued, and only then.
+type transfer struct {
+	id         transferID
+	token      [tokenBytes]byte
+	chunkBytes int
+	chunks     uint32
+	put        func(index uint32, b []byte) error
+	free       sync.Pool // of *chunk
+	counts     *received
+
+	mu      sync.Mutex
+	done    []uint64 // bit i: put took chunk i
+	queue   []*chunk
+	current *chunk // in put
+	since   time.Time
+	touched time.Time // when a chunk came or was put
+	ended   *refusal
+	idle    sync.Cond // current is nil and the queue is empty, or the transfer has ended
+	working bool
+}
+
+func (t *transfer) chunk() *chunk {
+	if c, ok := t.free.Get().(*chunk); ok {
+		return c
+	}
+	return &chunk{buf: make([]byte, t.chunkBytes+headerBytes)}
+}
+
+// enqueue hands a chunk over to put, unless it was damaged.
+func (t *transfer) enqueue(c *chunk, intact bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		t.reject(c)
+		return
+	}
+	t.touched = time.Now()
+	if !intact {
+		t.counts.damaged.Add(1)
+		c.from.release(c)
+		c.from.answer(c.stream, c.index, damaged)
+		t.free.Put(c)
+		return
+	}
+	t.queue = append(t.queue, c)
+	if !t.working {
+		t.working = true
+		go t.work()
+	}
+}
+
+// reject refuses the stream of a chunk and gives back its place in the window. t.mu is held.
+func (t *transfer) reject(c *chunk) {
+	c.from.release(c)
+	c.from.refuse(c.stream, *t.ended)
+}
+
+// work puts chunks until there are none.
+func (t *transfer) work() {
+	for {
+		c, fresh := t.take()
+		if c == nil {
+			return
+		}
+		var err error
+		if fresh {
+			err = t.put(c.index, c.buf[:c.length])
+		}
+		t.finish(c, fresh, err)
+	}
+}
+
+// take returns the next chunk, and whether it has not been put yet.
+func (t *transfer) take() (c *chunk, fresh bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.working = false
+		t.idle.Broadcast()
+		return nil, false
+	}
+	c = t.queue[0]
+	t.queue[0] = nil
+	t.queue = t.queue[1:]
+	t.current, t.since = c, time.Now()
+	return c, t.done[c.index/64]&(1<<(c.index%64)) == 0
+}
+
+// finish answers for a chunk, unless the transfer has ended while put had it.
+func (t *transfer) finish(c *chunk, fresh bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.current, t.touched = nil, time.Now()
+	if err == nil {
+		t.done[c.index/64] |= 1 << (c.index % 64)
+		t.counts.taken(c, fresh)
+	} else {
+		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: %v", c.index, err)})
+	}
+	if t.ended != nil {
+		t.reject(c)
+	} else {
+		c.from.release(c)
+		c.from.answer(c.stream, c.index, acked)
+	}
+	t.free.Put(c)
+}
+
+// end refuses what is queued and all that comes; the chunk in put counts no longer in its connection's window. t.mu is held.
+func (t *transfer) end(why refusal) {
+	if t.ended != nil {
+		return
+	}
+	t.ended = &why
+	if t.current != nil {
+		t.reject(t.current)
+	}
+	for _, c := range t.queue {
+		t.reject(c)
+	}
+	t.queue = nil
+}
+
+// stop ends the transfer and waits for put.
+func (t *transfer) stop(why refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end(why)
+	for t.working {
+		t.idle.Wait()
+	}
+}
+
+// forget drops what a lost connection has queued; the sender brings it again over another one.
+func (t *transfer) forget(from *inbound) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := t.queue[:0]
+	for _, c := range t.queue {
+		if c.from != from {
+			kept = append(kept, c)
+		}
+	}
+	clear(t.queue[len(kept):])
+	t.queue = kept
+}
+
+// check ends the transfer where its put hangs or it has expired, and reports the latter.
+func (t *transfer) check(now time.Time, expireAfter, sinkTimeout time.Duration) (expired bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.current != nil && now.Sub(t.since) > sinkTimeout {
+		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: it has not been taken within %s", t.current.index, sinkTimeout)})
+	}
+	if t.working || now.Sub(t.touched) <= expireAfter {
+		return false
+	}
+	t.end(refusal{refusedUnknown, fmt.Sprintf("it has expired: no chunk came for %s", expireAfter)})
+	return true
+}

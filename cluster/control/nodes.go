@@ -1,0 +1,74 @@
+package control
+
+import (
+	"context"
+
+	"troupe/cluster/tree"
+	"troupe/messages"
+)
+
+// nodeSubject begins the subjects that one node alone answers.
+const nodeSubject = "troupe.v1.node."
+
+func (c *control) nodeEndpoints(life context.Context) []Endpoint {
+	own := "node." + c.Node
+	return []Endpoint{
+		serve(c, life, "nodes-list", "nodes.list", "all nodes, and what runs there", c.nodes),
+		serve(c, life, "nodes-drain", "nodes.drain", `empty a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drain),
+		serve(c, life, "nodes-undrain", "nodes.undrain", `let a node be used again: {"name": "`+c.Node+`"}`, c.undrain),
+		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.gpus),
+		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text"}, "json" or "dot"; of one node: {"node": "`+c.Node+`"}`, c.tree),
+		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
+		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
+	}
+}
+
+func (c *control) nodes(ctx context.Context, _ *messages.ListNodesRequest) (*messages.ListNodesResponse, error) {
+	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx)}, nil
+}
+
+func (c *control) drain(ctx context.Context, req *messages.DrainNodeRequest) (*messages.DrainNodeResponse, error) {
+	if err := named(req); err != nil {
+		return nil, err
+	}
+	node, err := c.Backend.DrainNode(ctx, req.GetName(), true)
+	return &messages.DrainNodeResponse{Node: node}, err
+}
+
+func (c *control) undrain(ctx context.Context, req *messages.UndrainNodeRequest) (*messages.UndrainNodeResponse, error) {
+	if err := named(req); err != nil {
+		return nil, err
+	}
+	node, err := c.Backend.DrainNode(ctx, req.GetName(), false)
+	return &messages.UndrainNodeResponse{Node: node}, err
+}
+
+func (c *control) gpus(ctx context.Context, _ *messages.ListGpusRequest) (*messages.ListGpusResponse, error) {
+	return &messages.ListGpusResponse{Gpus: c.view.Gpus(ctx)}, nil
+}
+
+func (c *control) tree(ctx context.Context, req *messages.TreeRequest) (*messages.TreeResponse, error) {
+	format := req.GetFormat()
+	roots, err := c.view.Tree(ctx, req.GetNode(), format == "" || format == "json")
+	if err != nil {
+		return nil, err
+	}
+	switch format {
+	case "", "json":
+		return &messages.TreeResponse{Roots: roots}, nil
+	case "text":
+		return &messages.TreeResponse{Text: tree.Text(roots)}, nil
+	case "dot":
+		return &messages.TreeResponse{Text: tree.DOT(roots)}, nil
+	}
+	return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "format "+format+" is not known; json, text and dot are")
+}
+
+func (c *control) nodeStatus(ctx context.Context, _ *messages.NodeStatusRequest) (*messages.NodeStatusResponse, error) {
+	node, err := c.Backend.NodeStatus(ctx)
+	return &messages.NodeStatusResponse{Node: node}, err
+}
+
+func (c *control) nodeTree(_ context.Context, req *messages.NodeTreeRequest) (*messages.NodeTreeResponse, error) {
+	return &messages.NodeTreeResponse{Root: c.view.ownTree(req.GetWhole())}, nil
+}

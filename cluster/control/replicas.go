@@ -1,0 +1,73 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"troupe/messages"
+)
+
+const (
+	migrateEndpoint = "replicas-migrate"
+	// explainSubject is followed by the id of a request.
+	explainSubject = "troupe.v1.explain."
+)
+
+func (c *control) replicaEndpoints(life context.Context) []Endpoint {
+	return []Endpoint{
+		serve(c, life, "replicas-list", "replicas.list", `all replicas, or of one model: {"model": "kjv"}`, c.replicas),
+		serve(c, life, "replicas-restart", "replicas.restart", `restart a replica, no stream lost: {"name": "kjv-0"}`, c.restart),
+		serve(c, life, migrateEndpoint, "replicas.migrate",
+			`move running sequences, no stream lost: {"from": "kjv-0"}; {"to": "kjv-1", "request_ids": ["…"]} says more`, c.migrate),
+		serve(c, life, "explain", "explain.>", "why a request went where it went: troupe.v1.explain.<request_id>, as its answer or session is named", c.explain),
+	}
+}
+
+// migrateWithin is how long a migration may take: as long as its blocks need.
+const migrateWithin = time.Minute
+
+// within is how long a request to an endpoint may take.
+func (c *control) within(endpoint string) time.Duration {
+	if endpoint == migrateEndpoint {
+		return max(migrateWithin, c.Timeout)
+	}
+	return c.Timeout
+}
+
+func (c *control) replicas(ctx context.Context, req *messages.ListReplicasRequest) (*messages.ListReplicasResponse, error) {
+	all, err := c.Backend.Deployments(ctx)
+	res := &messages.ListReplicasResponse{}
+	for _, d := range all {
+		if req.GetModel() == "" || d.GetSpec().GetName() == req.GetModel() {
+			res.Replicas = append(res.Replicas, d.GetReplicas()...)
+		}
+	}
+	return res, err
+}
+
+func (c *control) restart(ctx context.Context, req *messages.RestartReplicaRequest) (*messages.RestartReplicaResponse, error) {
+	if err := named(req); err != nil {
+		return nil, err
+	}
+	return &messages.RestartReplicaResponse{Name: req.GetName()}, c.Backend.RestartReplica(ctx, req.GetName())
+}
+
+func (c *control) migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
+	switch req.GetFrom() {
+	case "":
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `from is missing; send {"from": "…"}, the replica to move sequences off`)
+	case req.GetTo():
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "from and to are both "+req.GetTo()+"; name two replicas, or no target")
+	}
+	return c.Backend.Migrate(ctx, req)
+}
+
+// explain takes the id as people find it: in an answer, and in the tree.
+func (c *control) explain(ctx context.Context, req *messages.ExplainRequest) (*messages.ExplainResponse, error) {
+	id := req.GetRequestId()
+	for _, prefix := range []string{"chatcmpl-", "cmpl-", "session-"} {
+		id = strings.TrimPrefix(id, prefix)
+	}
+	return c.Backend.Explain(ctx, id)
+}

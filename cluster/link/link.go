@@ -1,0 +1,196 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/cluster"
+	"github.com/asynkron/protoactor-go/remote"
+	"github.com/rs/zerolog"
+)
+
+// Config describes the link of one node.
+type Config struct {
+	System    *actor.ActorSystem // has spawned nothing yet that other nodes are to reach: a PID carries the address
+	Listen    string             // host:port; port 0 takes a free one
+	Advertise string             // host:port told to others, port 0 for the one listened on; default: what it listens on
+	Provider  cluster.ClusterProvider
+	Lookup    cluster.IdentityLookup
+	ServerTLS *tls.Config // with ClientTLS: TLS between nodes; its ClientAuth decides who may connect. Both nil: plain
+	ClientTLS *tls.Config
+	Log       zerolog.Logger
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.System == nil || c.Provider == nil || c.Lookup == nil:
+		return errors.New("link: System, Provider and Lookup must be given")
+	case (c.ServerTLS == nil) != (c.ClientTLS == nil):
+		return errors.New("link: ServerTLS and ClientTLS go together: give both or none")
+	}
+	return nil
+}
+
+// Link connects an actor system with those of other nodes.
+type Link struct {
+	cfg     Config
+	cluster *cluster.Cluster
+	guard   *guard
+	roster  roster
+	pending *pending
+	refused zerolog.Logger // limited in rate
+	ready   chan struct{}  // closed when streams of peers may be read
+	stop    sync.Once
+
+	mu       sync.Mutex
+	outbound map[*outbound]struct{}
+	idle     chan struct{} // closed while outbound is empty
+	readers  sync.WaitGroup
+}
+
+// stopWithin is how long Stop lets peers read what was sent to them.
+const stopWithin = 300 * time.Millisecond
+
+// Start listens, and joins through the provider. After it, System.Address() is what other nodes reach its actors at; they are
+// reached themselves as soon as SetMembers names them. When it fails, nothing is left running.
+func Start(ctx context.Context, cfg Config) (*Link, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := &Link{
+		cfg: cfg, pending: newPending(cfg.System), outbound: map[*outbound]struct{}{},
+		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
+		ready:   make(chan struct{}), idle: make(chan struct{}),
+	}
+	close(l.idle)
+	l.guard = newGuard(l)
+	if err := l.listen(ctx); err != nil {
+		return nil, err
+	}
+	l.guard.decorate()
+	l.subscribe()
+	close(l.ready)
+
+	// As cluster.StartMember does, without gossip, and without the second that it sleeps at its end.
+	l.cluster.IdentityLookup = cfg.Lookup
+	cfg.Lookup.Setup(l.cluster, l.cluster.GetClusterKinds(), false)
+	if err := cfg.Provider.StartMember(l.cluster); err != nil {
+		l.disconnect(ctx)
+		return nil, fmt.Errorf("link: join the cluster as %s: %w", cfg.System.Address(), err)
+	}
+	return l, nil
+}
+
+// subscribe comes after remote's own subscriptions: what it hears of, remote has dealt with.
+func (l *Link) subscribe() {
+	l.cfg.System.EventStream.Subscribe(func(event any) {
+		switch e := event.(type) {
+		case *remote.EndpointConnectedEvent:
+			for _, s := range l.streams(e.Address) {
+				s.announce()
+			}
+		case *remote.EndpointTerminatedEvent:
+			for _, s := range l.streams(e.Address) {
+				s.released.Store(true)
+			}
+			l.failRequests(e.Address)
+		}
+	})
+}
+
+// Cluster is protoactor's view of it.
+func (l *Link) Cluster() *cluster.Cluster { return l.cluster }
+
+// SetMembers says who lives now. Whoever was there before and is not any more has left: its connections end, its watchers get
+// Terminated, requests to it fail.
+func (l *Link) SetMembers(addresses []string) {
+	left, streams := l.roster.set(addresses)
+	for _, in := range streams {
+		in.expel()
+	}
+	for _, address := range left {
+		for _, s := range l.streams(address) {
+			s.abort()
+		}
+		l.terminate(address)
+	}
+}
+
+// terminate has remote drop its endpoint, which tells the watchers; what is queued there is sent or answered first.
+func (l *Link) terminate(address string) {
+	l.cfg.System.EventStream.Publish(&remote.EndpointTerminatedEvent{Address: address})
+}
+
+// Stop leaves the cluster, lets peers read what was sent to them for a moment, and ends all connections. The actor system is
+// its owner's.
+func (l *Link) Stop(ctx context.Context) {
+	l.stop.Do(func() {
+		if err := l.cfg.Provider.Shutdown(true); err != nil {
+			l.cfg.Log.Warn().Err(err).Msg("could not leave the cluster; the others will notice")
+		}
+		l.disconnect(ctx)
+	})
+}
+
+func (l *Link) disconnect(ctx context.Context) {
+	l.cfg.Lookup.Shutdown()
+	for _, address := range l.roster.close() {
+		l.terminate(address)
+	}
+	l.drain(ctx)
+	for _, s := range l.streams("") {
+		s.abort()
+	}
+	l.cluster.Remote.Shutdown(false) // a graceful one waits for the peers, for as long as ten seconds
+	for _, name := range []string{"EndpointSupervisor", "activator"} {
+		_ = l.cfg.System.Root.StopFuture(l.cfg.System.NewLocalPID(name)).Wait()
+	}
+	l.readers.Wait()
+}
+
+func (l *Link) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	l.mu.Lock()
+	idle := l.idle
+	l.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// streams returns the open streams to an address, or all.
+func (l *Link) streams(address string) (found []*outbound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.outbound {
+		if address == "" || s.address == address {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (l *Link) opened(s *outbound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.outbound) == 0 {
+		l.idle = make(chan struct{})
+	}
+	l.outbound[s] = struct{}{}
+}
+
+func (l *Link) closed(s *outbound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.outbound, s)
+	if len(l.outbound) == 0 {
+		close(l.idle)
+	}
+}

@@ -1,0 +1,241 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/cluster"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/link"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// within is what everything that must happen has time for, on a slow machine.
+const within = 20 * time.Second
+
+// told is a provider for tests that tell each link themselves who lives.
+type told struct{ err error }
+
+func (t told) StartMember(*cluster.Cluster) error { return t.err }
+func (told) StartClient(*cluster.Cluster) error   { return nil }
+func (told) Shutdown(bool) error                  { return nil }
+
+// noIdentities looks nothing up.
+type noIdentities struct{}
+
+func (noIdentities) Get(*cluster.ClusterIdentity) *actor.PID        { return nil }
+func (noIdentities) RemovePid(*cluster.ClusterIdentity, *actor.PID) {}
+func (noIdentities) Setup(*cluster.Cluster, []string, bool)         {}
+func (noIdentities) Shutdown()                                      {}
+
+// node is an actor system with a link.
+type node struct {
+	*actor.ActorSystem
+	link *link.Link
+}
+
+func config(sys *actor.ActorSystem) link.Config {
+	return link.Config{System: sys, Listen: "127.0.0.1:0", Provider: told{}, Lookup: noIdentities{}, Log: zerolog.Nop()}
+}
+
+func start(t testing.TB, change ...func(*link.Config)) *node {
+	t.Helper()
+	sys := testkit.System(t)
+	cfg := config(sys)
+	for _, c := range change {
+		c(&cfg)
+	}
+	l, err := link.Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Stop(context.Background()) })
+	return &node{ActorSystem: sys, link: l}
+}
+
+// join tells all nodes of each other.
+func join(nodes ...*node) {
+	var all []string
+	for _, n := range nodes {
+		all = append(all, n.Address())
+	}
+	for _, n := range nodes {
+		n.link.SetMembers(all)
+	}
+}
+
+// echo starts an actor that answers GetSequence, and returns its PID as others know it.
+func (n *node) echo(t testing.TB) (*testkit.Peer, *actor.PID) {
+	t.Helper()
+	p := testkit.NewPeer(t, n.ActorSystem, "echo", func(m proto.Message) proto.Message {
+		if get, ok := m.(*messages.GetSequence); ok {
+			return &messages.SequenceStatus{RequestId: get.GetRequestId(), Known: true}
+		}
+		return nil
+	})
+	return p, n.pid("echo")
+}
+
+func (n *node) pid(id string) *actor.PID { return actor.NewPID(n.Address(), id) }
+
+func (n *node) ask(to *actor.PID, id string) actor.Future {
+	return n.Root.RequestFuture(to, &messages.GetSequence{RequestId: id}, within)
+}
+
+// reaches fails the test unless an echo answers, sooner or later.
+func (n *node) reaches(t testing.TB, to *actor.PID) {
+	t.Helper()
+	until(t, "an answer of "+to.String(), func() bool {
+		answer, err := n.ask(to, "r").Result()
+		status, ok := answer.(*messages.SequenceStatus)
+		return err == nil && ok && status.GetKnown() && status.GetRequestId() == "r"
+	})
+}
+
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %s within %s", what, within)
+		}
+	}
+}
+
+// dead fails the test unless a future ends with a dead letter.
+func dead(t testing.TB, f actor.Future) {
+	t.Helper()
+	if answer, err := f.Result(); !errors.Is(err, actor.ErrDeadLetter) {
+		t.Errorf("the request ended with %v, %v, not with a dead letter", answer, err)
+	}
+}
+
+// watch has an actor of the node watch another, and returns where its Terminated arrives.
+func (n *node) watch(t testing.TB, who *actor.PID) <-chan *actor.Terminated {
+	t.Helper()
+	seen := make(chan *actor.Terminated, 8)
+	pid := n.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case *actor.Started:
+			ctx.Watch(who)
+		case *actor.Terminated:
+			seen <- m
+		}
+	}))
+	t.Cleanup(func() { _ = n.Root.StopFuture(pid).Wait() })
+	return seen
+}
+
+func terminated(t testing.TB, seen <-chan *actor.Terminated) actor.TerminatedReason {
+	t.Helper()
+	select {
+	case m := <-seen:
+		return m.Why
+	case <-time.After(within):
+		t.Fatal("the watcher was not told")
+		return 0
+	}
+}
+
+// proxy stands between nodes: other nodes are told its address.
+type proxy struct {
+	listener net.Listener
+	target   func() string
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	stalled  chan struct{} // nil, or open while nothing passes
+	wg       sync.WaitGroup
+}
+
+// behind starts a node that others reach through a proxy.
+func behind(t testing.TB) (*node, *proxy) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, conns: map[net.Conn]bool{}}
+	n := start(t, func(c *link.Config) { c.Advertise = l.Addr().String() })
+	p.target = n.link.Cluster().Config.RemoteConfig.Address
+	p.wg.Go(p.serve)
+	t.Cleanup(func() { _ = l.Close(); p.resume(); p.cut(); p.wg.Wait() })
+	return n, p
+}
+
+func (p *proxy) serve() {
+	for {
+		in, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", p.target())
+		if err != nil {
+			_ = in.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns[in], p.conns[out] = true, true
+		p.mu.Unlock()
+		p.wg.Go(func() { p.copy(in, out) })
+		p.wg.Go(func() { p.copy(out, in) })
+	}
+}
+
+func (p *proxy) copy(to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		p.mu.Lock()
+		stalled := p.stalled
+		p.mu.Unlock()
+		if stalled != nil {
+			<-stalled
+		}
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				_ = from.Close()
+			}
+			return
+		}
+	}
+}
+
+// cut closes all connections; new ones are taken.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	clear(p.conns)
+}
+
+// stall lets nothing pass, in both directions, on old connections and new ones.
+func (p *proxy) stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stalled = make(chan struct{})
+}
+
+func (p *proxy) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		close(p.stalled)
+		p.stalled = nil
+	}
+}

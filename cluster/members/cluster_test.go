@@ -1,0 +1,491 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"troupe/cluster/natsd"
+	"troupe/messages"
+)
+
+func TestMain(m *testing.M) {
+	// The nats-server keeps these for the life of the process.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.expirePerSecond"))
+}
+
+// site is a nats-server that can be stopped, wiped and started again at the same address.
+type site struct {
+	t      testing.TB
+	dir    string
+	listen string
+	server *natsd.Server
+}
+
+func startSite(t testing.TB) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	s.start()
+	s.listen = strings.TrimPrefix(s.server.URL(), "nats://")
+	t.Cleanup(func() { s.server.Stop() })
+	return s
+}
+
+func (s *site) start() {
+	s.t.Helper()
+	var err error
+	s.server, err = natsd.Start(context.Background(), natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) restart(wipe bool) {
+	s.t.Helper()
+	s.server.Stop()
+	if wipe {
+		if err := os.RemoveAll(s.dir); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.start()
+}
+
+// node is one member of a test, and what it was told.
+type node struct {
+	*Members
+	t    testing.TB
+	conn *nats.Conn
+
+	mu      sync.Mutex
+	changes []Change
+	closed  bool
+}
+
+// open opens a node that has not joined.
+func (s *site) open(name string, change func(*Config)) *node {
+	s.t.Helper()
+	conn, err := nats.Connect("nats://"+s.listen, natsd.ClientOptions(name, zerolog.Nop())...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := Config{Name: name, Instance: "instance of " + name, Log: zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger()}
+	if change != nil {
+		change(&cfg)
+	}
+	m, err := Open(s.t.Context(), js, cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := &node{Members: m, t: s.t, conn: conn}
+	m.Subscribe(func(c Change) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.changes = append(n.changes, c)
+	})
+	s.t.Cleanup(n.crash)
+	return n
+}
+
+func (s *site) join(name string) *node {
+	s.t.Helper()
+	n := s.open(name, nil)
+	if err := n.Join(s.t.Context(), name+":1"); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// joinAll returns nodes that know each other, and may suspect each other.
+func (s *site) joinAll(names ...string) []*node {
+	s.t.Helper()
+	var all []*node
+	for _, name := range names {
+		all = append(all, s.join(name))
+	}
+	for _, n := range all {
+		n.until("all are known and settled", func() bool { return n.knows(names...) && n.settled() })
+	}
+	return all
+}
+
+func (n *node) settled() bool {
+	n.Members.mu.Lock()
+	defer n.Members.mu.Unlock()
+	return n.contact.maySuspect(time.Now())
+}
+
+// crash ends the node as a killed process would: nothing is written.
+func (n *node) crash() {
+	if !n.closed {
+		n.closed = true
+		n.Close()
+		n.conn.Close()
+	}
+}
+
+func (n *node) knows(names ...string) bool {
+	var live []string
+	for _, m := range n.Live() {
+		live = append(live, m.GetName())
+	}
+	return slices.Equal(live, names)
+}
+
+func (n *node) told(what func(Change) bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.changes, what)
+}
+
+func (n *node) until(what string, ok func() bool) {
+	n.t.Helper()
+	until(n.t, n.cfg.Name+": "+what, ok)
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+func left(name string) func(Change) bool {
+	return func(c Change) bool {
+		return slices.ContainsFunc(c.Left, func(m *messages.Member) bool { return m.GetName() == name })
+	}
+}
+
+func TestJoin(t *testing.T) {
+	s := startSite(t)
+	a := s.open("a", func(c *Config) {
+		c.Describe = func(m *messages.Member) { m.HttpUrl, m.Gpus = "http://a", []string{"gpu-0"} }
+	})
+	if a.Self() != nil || len(a.Live()) != 0 {
+		t.Fatal("a node that has not joined is no member")
+	}
+	if err := a.Join(t.Context(), "a:1"); err != nil {
+		t.Fatal(err)
+	}
+	b := s.join("b")
+	b.until("both are known", func() bool { return b.knows("a", "b") })
+	got, ok := b.Address("a:1")
+	if !ok || got.GetId() != a.Self().GetId() || got.GetHttpUrl() != "http://a" || len(got.GetGpus()) != 1 ||
+		got.GetState() != messages.MemberState_MEMBER_STATE_UP || got.GetStarted() == nil {
+		t.Errorf("member a, as b knows it: %v", got)
+	}
+	if _, ok := b.Address("c:1"); ok {
+		t.Error("nobody is reached at c:1")
+	}
+	if err := a.Join(t.Context(), "a:1"); err == nil {
+		t.Error("a node joined twice")
+	}
+	if err := a.SetLeaving(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until("a is leaving", func() bool {
+		m, _ := b.Address("a:1")
+		return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
+	})
+}
+
+func TestCrashIsNoticedByAll(t *testing.T) {
+	s := startSite(t)
+	n := s.joinAll("a", "b", "c")
+	dead := n[2].Self().GetId()
+	n[2].crash()
+	for _, one := range n[:2] {
+		one.until("c is dead", func() bool { return one.knows("a", "b") })
+		one.until("told that c left", func() bool { return one.told(left("c")) })
+	}
+	c := s.join("c")
+	if c.Self().GetId() == dead {
+		t.Errorf("id %s was used again", dead)
+	}
+	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
+}
+
+func TestLeave(t *testing.T) {
+	s := startSite(t)
+	n := s.joinAll("a", "b")
+	if _, ok, err := n[0].Acquire(t.Context(), "planner"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	n[1].until("a plans", func() bool { _, _, ok := n[1].Holder("planner"); return ok })
+	if err := n[0].Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := n[1].wire.get(t.Context(), memberKey("a"))
+	if err != nil || e.member != nil {
+		t.Errorf("the record of a node that left: %v, %v", e.member, err)
+	}
+	if e, err = n[1].wire.get(t.Context(), leaseKey("planner")); err != nil || e.lease != nil {
+		t.Errorf("its lease: %v, %v", e.lease, err)
+	}
+	n[1].until("a has left", func() bool { return n[1].told(left("a")) && n[1].knows("b") })
+	if _, _, err := n[0].Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
+		t.Errorf("a node that left takes a lease: %v", err)
+	}
+	if err := n[0].Join(t.Context(), "a:2"); err != nil {
+		t.Fatal(err)
+	}
+	n[1].until("a is back", func() bool { _, ok := n[1].Address("a:2"); return ok })
+}
+
+// TestStall stops a node's clock, as SIGSTOP would, until it was taken for dead.
+func TestStall(t *testing.T) {
+	s := startSite(t)
+	n := s.joinAll("a", "b", "c")
+	a, b := n[0], n[1]
+	old := a.Self()
+	term, ok, err := a.Acquire(t.Context(), "planner")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	a.writing.Lock()
+	b.until("a is dead", func() bool { return b.knows("b", "c") })
+	newTerm := uint64(0)
+	b.until("b plans", func() bool {
+		newTerm, ok, err = b.Acquire(t.Context(), "planner")
+		return err == nil && ok
+	})
+	if newTerm <= term {
+		t.Errorf("term %d after %d", newTerm, term)
+	}
+	a.writing.Unlock()
+	a.until("a has joined again", func() bool { return a.told(func(c Change) bool { return c.Rejoined }) })
+	if self := a.Self(); self.GetId() == old.GetId() || self.GetIncarnation() <= old.GetIncarnation() {
+		t.Errorf("fenced as %s, it came back as %s", old.GetId(), self.GetId())
+	}
+	if holder, at, _ := a.Holder("planner"); holder.GetName() != "b" || at != newTerm {
+		t.Errorf("a takes %v for the planner, at term %d", holder, at)
+	}
+	if got, ok, err := a.Acquire(t.Context(), "planner"); ok || err != nil {
+		t.Errorf("a takes b's lease: %d, %v", got, err)
+	}
+	b.until("a is back", func() bool { m, ok := b.Address("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	if b.told(left("c")) || a.told(left("c")) || a.told(left("b")) {
+		t.Error("a node that stood still must take nobody else for dead")
+	}
+}
+
+func TestNameConflict(t *testing.T) {
+	s := startSite(t)
+	s.join("a")
+	other := s.open("a", func(c *Config) { c.Instance = "another" })
+	err := other.Join(t.Context(), "other:1")
+	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "a:1") || !strings.Contains(err.Error(), "--name") {
+		t.Errorf("a second node named a: %v", err)
+	}
+	if other.Self() != nil {
+		t.Error("it is a member all the same")
+	}
+}
+
+// TestRestartTakesOver starts a node of the same data folder while the record of its former life is still there.
+func TestRestartTakesOver(t *testing.T) {
+	s := startSite(t)
+	n := s.joinAll("a", "b")
+	was := n[0].Self()
+	n[0].crash()
+	a := s.join("a")
+	if a.Self().GetIncarnation() <= was.GetIncarnation() {
+		t.Errorf("incarnation %d after %d", a.Self().GetIncarnation(), was.GetIncarnation())
+	}
+	n[1].until("the new a is known", func() bool { m, ok := n[1].Address("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	n[1].until("the old a has left", func() bool {
+		return n[1].told(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
+	})
+}
+
+// TestNameOfTheDead joins under the name of another instance that died with nobody there to notice.
+func TestNameOfTheDead(t *testing.T) {
+	s := startSite(t)
+	s.join("a").crash()
+	other := s.open("a", func(c *Config) { c.Instance = "another" })
+	if err := other.Join(t.Context(), "other:1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServerRestartKillsNobody(t *testing.T) {
+	for name, wipe := range map[string]bool{"store kept": false, "store lost": true} {
+		t.Run(name, func(t *testing.T) {
+			s := startSite(t)
+			n := s.joinAll("a", "b", "c")
+			ids := map[string]string{}
+			for _, one := range n {
+				ids[one.cfg.Name] = one.Self().GetId()
+			}
+			term, _, err := n[0].Acquire(t.Context(), "planner")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.restart(wipe)
+			for _, one := range n {
+				one.until("settled again", func() bool { return one.settled() && one.knows("a", "b", "c") })
+			}
+			// Who was forgotten would be missed by now; a fourth node sees what the bucket holds.
+			d := s.join("d")
+			d.until("all are there", func() bool { return d.knows("a", "b", "c", "d") })
+			for _, m := range d.Live()[:3] {
+				if m.GetId() != ids[m.GetName()] {
+					t.Errorf("%s became %s", ids[m.GetName()], m.GetId())
+				}
+			}
+			for _, one := range n {
+				if one.told(func(c Change) bool { return len(c.Left) > 0 || c.Rejoined }) {
+					t.Errorf("%s was told that somebody left", one.cfg.Name)
+				}
+			}
+			again, ok, err := n[0].Acquire(t.Context(), "planner")
+			if err != nil || !ok || again < term || (wipe && again == term) {
+				t.Errorf("term %d after %d (%v, %v)", again, term, ok, err)
+			}
+		})
+	}
+}
+
+// TestPartition cuts one node off from NATS for long enough to be taken for dead.
+func TestPartition(t *testing.T) {
+	s := startSite(t)
+	n := s.joinAll("a", "b")
+	p := startProxy(t, s.listen)
+	c := (&site{t: t, listen: p.address()}).join("c")
+	for _, one := range append(n, c) {
+		one.until("all are known and settled", func() bool { return one.knows("a", "b", "c") && one.settled() })
+	}
+	was := c.Self().GetId()
+	p.cut(true)
+	n[0].until("c is dead", func() bool { return n[0].knows("a", "b") })
+	if !c.knows("a", "b", "c") {
+		t.Error("who is cut off takes nobody for dead")
+	}
+	p.cut(false)
+	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
+	c.until("it knows that it was fenced", func() bool { return c.told(func(c Change) bool { return c.Rejoined }) })
+	if c.Self().GetId() == was {
+		t.Error("it kept its id")
+	}
+	if c.told(left("a")) || c.told(left("b")) {
+		t.Error("who was cut off takes others for dead")
+	}
+}
+
+// TestAcquireWithoutContact: who may have been deleted takes no lease.
+func TestAcquireWithoutContact(t *testing.T) {
+	s := startSite(t)
+	a := s.join("a")
+	s.server.Stop()
+	a.until("it is not certain to live", func() bool {
+		a.Members.mu.Lock()
+		defer a.Members.mu.Unlock()
+		return !a.contact.certain(time.Now())
+	})
+	if _, _, err := a.Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
+		t.Errorf("got %v", err)
+	}
+	if a.Self() == nil || !a.knows("a") {
+		t.Error("a lost server must not end a membership")
+	}
+}
+
+// proxy passes bytes on until it is cut, and then keeps connections open without a word, as a lost network does.
+type proxy struct {
+	listener net.Listener
+	to       string
+	mu       sync.Mutex
+	open     sync.Cond
+	silent   bool
+	conns    []net.Conn
+	running  sync.WaitGroup
+}
+
+func startProxy(t testing.TB, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, to: to}
+	p.open.L = &p.mu
+	p.running.Go(p.accept)
+	t.Cleanup(func() {
+		p.cut(false)
+		_ = l.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+func (p *proxy) cut(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = silent
+	p.open.Broadcast()
+}
+
+func (p *proxy) accept() {
+	for {
+		in, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", p.to)
+		if err != nil {
+			_ = in.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, in, out)
+		p.mu.Unlock()
+		p.running.Go(func() { p.pass(in, out) })
+		p.running.Go(func() { p.pass(out, in) })
+	}
+}
+
+func (p *proxy) pass(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		p.mu.Lock()
+		for p.silent {
+			p.open.Wait()
+		}
+		p.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}

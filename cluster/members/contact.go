@@ -1,0 +1,50 @@
+package members
+
+import "time"
+
+// contact is what a node knows of its own tie to NATS: whether it may call others silent, and whether it is itself sure to
+// count as alive.
+type contact struct {
+	RenewEvery, SilentFor, Grace time.Duration
+
+	unbroken time.Time // since when every renewal succeeded; zero: the last one failed
+	renewed  time.Time // when the last successful renewal was begun
+	lost     time.Time // when the node was last found to have been away: another connection, or a stall
+	ticked   time.Time // when its own clock last ticked
+}
+
+// tick is called at every turn of the node's clock, and reports whether it had stood still: the process was stopped, or got
+// no processor.
+func (c *contact) tick(now time.Time) (stalled bool) {
+	stalled = !c.ticked.IsZero() && now.Sub(c.ticked) > c.SilentFor
+	c.ticked = now
+	if stalled {
+		c.away(now)
+	}
+	return stalled
+}
+
+// away is called when the node was cut off, or begins.
+func (c *contact) away(now time.Time) { c.lost, c.unbroken = now, time.Time{} }
+
+// succeeded is called when a renewal was taken that was begun at a time.
+func (c *contact) succeeded(begun, now time.Time) {
+	if c.unbroken.IsZero() || now.Sub(c.renewed) > c.SilentFor {
+		c.unbroken = now
+	}
+	c.renewed = begun
+}
+
+// failed is called when a renewal was not answered, or not by a leader.
+func (c *contact) failed() { c.unbroken = time.Time{} }
+
+// maySuspect reports whether a silence that this node sees is another's, not its own. After a time without a leader all nodes
+// can write again at once, and SilentFor is enough; after a lost connection each comes back in its own time.
+func (c *contact) maySuspect(now time.Time) bool {
+	return !c.unbroken.IsZero() && now.Sub(c.unbroken) >= c.SilentFor && now.Sub(c.lost) >= c.Grace && c.certain(now)
+}
+
+// certain reports whether nobody can have deleted this member yet: others count from when they saw its renewal.
+func (c *contact) certain(now time.Time) bool {
+	return !c.renewed.IsZero() && now.Sub(c.renewed) < c.SilentFor
+}

@@ -1,0 +1,184 @@
+package members
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const (
+	renewEvery = 300 * time.Millisecond
+	silentFor  = 1200 * time.Millisecond
+	grace      = 2400 * time.Millisecond
+)
+
+func newContact() contact { return contact{RenewEvery: renewEvery, SilentFor: silentFor, Grace: grace} }
+
+// TestMaySuspect goes through a node's day, in milliseconds.
+func TestMaySuspect(t *testing.T) {
+	c := newContact()
+	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
+	renew := func(from, to int) {
+		for ms := from; ms <= to; ms += 300 {
+			c.tick(at(ms))
+			c.succeeded(at(ms), at(ms+1))
+		}
+	}
+	want := func(what string, ms int, may bool) {
+		t.Helper()
+		if got := c.maySuspect(at(ms)); got != may {
+			t.Errorf("%s, at %d ms: %v", what, ms, got)
+		}
+	}
+	want("before it joined", 0, false)
+	c.away(at(0))
+	renew(0, 2100)
+	want("joined, within its grace", 2399, false)
+	renew(2400, 2400)
+	want("joined, after its grace", 2401, true)
+	c.failed()
+	want("a renewal failed", 2700, false)
+	renew(3000, 3900)
+	want("renewed for less than a silence", 4199, false)
+	renew(4200, 4200)
+	want("renewed for a silence", 4201, true)
+	want("not renewed for a silence", 5500, false)
+	if !c.tick(at(5500)) {
+		t.Error("a clock that stood still was not seen")
+	}
+	renew(5500, 7600)
+	want("stood still, within its grace", 7899, false)
+	renew(7900, 7900)
+	want("stood still, after its grace", 7901, true)
+	c.away(at(8000))
+	renew(8200, 10100)
+	want("connected again, within its grace", 10399, false)
+	renew(10400, 10400)
+	want("connected again, after its grace", 10401, true)
+}
+
+func TestCertain(t *testing.T) {
+	c := newContact()
+	if c.certain(epoch) {
+		t.Error("certain without a renewal")
+	}
+	c.succeeded(epoch, epoch.Add(time.Second)) // answered late: others may have seen it at once
+	if !c.certain(epoch.Add(silentFor-1)) || c.certain(epoch.Add(silentFor)) {
+		t.Error("certain for as long as nobody can call it silent, counted from when the renewal was begun")
+	}
+}
+
+// world is a NATS server and some members, in steps of 50 ms.
+type world struct {
+	now      time.Time
+	down     bool
+	revision uint64
+	members  []*modelMember
+}
+
+// modelMember decides as Members does, on the same values.
+type modelMember struct {
+	name    string
+	contact contact
+	view    view
+	online  bool
+	back    time.Time // when it is connected again, once the server is up
+	asleep  time.Time // until when it stands still
+	killed  bool
+	next    time.Time // turn
+}
+
+const step = 50 * time.Millisecond
+
+// write has every member that is connected see a renewal.
+func (w *world) write(m *modelMember) {
+	w.revision++
+	for _, other := range w.members {
+		if other.online {
+			other.view.apply(memberEntry(m.name, 1, w.revision, w.now))
+		}
+	}
+}
+
+// advance is one step, and returns whom members would delete.
+func (w *world) advance() (buried []string) {
+	w.now = w.now.Add(step)
+	for _, m := range w.members {
+		switch {
+		case m.killed || w.now.Before(m.asleep):
+			continue
+		case w.down && m.online:
+			m.online = false
+		case !w.down && !m.online && !w.now.Before(m.back):
+			m.online, m.next = true, w.now
+			m.contact.away(w.now)
+		}
+		if w.now.Before(m.next) {
+			continue
+		}
+		m.next = w.now.Add(renewEvery)
+		m.contact.tick(w.now)
+		if !m.online {
+			m.contact.failed()
+			continue
+		}
+		m.contact.succeeded(w.now, w.now)
+		w.write(m)
+		if m.contact.maySuspect(w.now) {
+			for _, e := range m.view.silent(m.name+".1", w.now, silentFor) {
+				buried = append(buried, e.member.GetName())
+			}
+		}
+	}
+	return buried
+}
+
+// TestOutagesKillNobody takes the server away again and again, for any time; members connect again each in its own time, but
+// within the grace, and some stand still for a while. Nobody who renews is deleted. Then one is killed, and is deleted.
+func TestOutagesKillNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{now: epoch}
+		for _, name := range []string{"a", "b", "c"} {
+			m := &modelMember{name: name, contact: newContact(), view: view{}, online: true, next: epoch}
+			m.contact.away(epoch)
+			w.members = append(w.members, m)
+		}
+		duration := func(what string, most time.Duration) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(most/step)).Draw(t, what)) * step
+		}
+		run := func(d time.Duration, may func(name string) bool) (found bool) {
+			for end := w.now.Add(d); w.now.Before(end); {
+				for _, name := range w.advance() {
+					if !may(name) {
+						t.Fatalf("%s was taken for dead after %s", name, w.now.Sub(epoch))
+					}
+					found = true
+				}
+			}
+			return found
+		}
+		nobody := func(string) bool { return false }
+		for range rapid.IntRange(0, 4).Draw(t, "outages") {
+			run(duration("up", 8*time.Second), nobody)
+			if sleeper := rapid.SampledFrom(w.members).Draw(t, "sleeper"); rapid.Bool().Draw(t, "sleeps") {
+				// Others may take a sleeper for dead; what it does when it wakes is what counts.
+				sleeper.asleep = w.now.Add(duration("sleep", 5*time.Second))
+				run(sleeper.asleep.Sub(w.now), func(name string) bool { return name == sleeper.name })
+				w.write(sleeper) // it comes back, fenced or not
+				run(step, nobody)
+			}
+			w.down = true
+			run(duration("down", 8*time.Second), nobody)
+			w.down = false
+			for _, m := range w.members {
+				m.back = w.now.Add(duration("connects within", grace-renewEvery-step))
+			}
+		}
+		run(2*grace, nobody)
+		w.members[2].killed = true
+		if !run(silentFor+2*renewEvery, func(name string) bool { return name == "c" }) {
+			t.Fatal("a dead member was not found")
+		}
+	})
+}

@@ -1,0 +1,20 @@
+package members
+
+import (
+	"slices"
+	"strings"
+)
+
+// Roles returns all roles that were taken and not given back, in order; who holds them may be gone.
+func (m *Members) Roles() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var roles []string
+	for key, e := range m.view {
+		if e.lease != nil {
+			roles = append(roles, strings.TrimPrefix(key, leaseKey("")))
+		}
+	}
+	slices.Sort(roles)
+	return roles
+}

@@ -1,0 +1,128 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/bucket"
+)
+
+// Bucket is the name of the KV bucket.
+const Bucket = "troupe-members"
+
+const (
+	changes   = "troupe.members" // prefix of the subjects under which JetStream tells every change of the bucket
+	operation = "KV-Operation"
+	deleted   = "DEL"
+)
+
+// errRefused says that the key is not at the revision that was expected.
+var errRefused = errors.New("it was changed meanwhile")
+
+// wire reads and writes the bucket.
+type wire struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	log    zerolog.Logger
+}
+
+func openWire(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*wire, error) {
+	stream, err := bucket.Open(ctx, js, bucket.Config{
+		Name: Bucket, Description: "Members of a Troupe cluster, and their leases", Replicas: replicas, Republish: changes,
+		FirstRevision: uint64(time.Now().UnixMicro()), Log: log,
+	})
+	return &wire{js, stream, log}, err
+}
+
+// put writes a key over a revision, and returns the new one; errRefused where the key has another.
+func (w *wire) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
+	data, err := strict.Marshal(value)
+	if err != nil {
+		return 0, fmt.Errorf("key %s: %w", key, err)
+	}
+	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
+}
+
+// remove deletes a key that is at a revision; errRefused where it has another.
+func (w *wire) remove(ctx context.Context, key string, at uint64) (uint64, error) {
+	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: nats.Header{operation: {deleted}}}, at)
+}
+
+func (w *wire) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
+	ack, err := w.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return 0, errRefused
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", msg.Subject, err)
+	}
+	return ack.Sequence, nil
+}
+
+// get reads a key. Its revision is 0 where there is none, and where the bucket is gone.
+func (w *wire) get(ctx context.Context, key string) (entry, error) {
+	msg, err := w.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return entry{key: key}, nil
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("key %s: %w", key, err)
+	}
+	return w.entry(key, msg.Sequence, msg.Header, msg.Data), nil
+}
+
+// entry reads a revision. One that can not be read counts as deleted, and is logged.
+func (w *wire) entry(key string, revision uint64, header nats.Header, data []byte) entry {
+	if header.Get(operation) != "" {
+		return entry{key: key, revision: revision, seen: time.Now()}
+	}
+	e, err := decode(key, revision, data, time.Now())
+	if err != nil {
+		w.log.Error().Err(err).Msg("record passed over")
+	}
+	return e
+}
+
+// changed reads a change that JetStream told, and the revision of the key before it.
+func (w *wire) changed(msg *nats.Msg) (e entry, previous uint64) {
+	revision, _ := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
+	previous, _ = strconv.ParseUint(msg.Header.Get("Nats-Last-Sequence"), 10, 64)
+	return w.entry(strings.TrimPrefix(msg.Subject, changes+"."), revision, msg.Header, msg.Data), previous
+}
+
+// snapshot reads every key, and the last revision of the bucket when they were listed. Leases come before members: whose
+// lease is read is then read as well, if it lives.
+func (w *wire) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
+	prefix := bucket.Subject(Bucket, "")
+	info, err := w.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	if err != nil {
+		return nil, 0, fmt.Errorf("KV bucket %s: %w", Bucket, err)
+	}
+	var leases, members []string
+	for subject := range info.State.Subjects {
+		if key := strings.TrimPrefix(subject, prefix); strings.HasPrefix(key, leasePrefix) {
+			leases = append(leases, key)
+		} else if strings.HasPrefix(key, memberPrefix) {
+			members = append(members, key)
+		}
+	}
+	for _, key := range slices.Concat(leases, members) {
+		e, err := w.get(ctx, key)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, e)
+	}
+	return all, info.State.LastSeq, nil
+}

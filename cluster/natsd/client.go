@@ -1,0 +1,31 @@
+package natsd
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// ClientOptions are those of a node's connection to NATS: it never gives up, comes back within a fraction of a second, and
+// notices a server that does not answer within 3 s.
+func ClientOptions(name string, log zerolog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
+		nats.Timeout(time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // else it was closed
+				log.Warn().Err(err).Msg("connection to NATS lost")
+			}
+		}),
+		nats.ReconnectHandler(func(c *nats.Conn) { log.Info().Str("server", c.ConnectedUrlRedacted()).Msg("connected to NATS again") }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			e := log.Warn().Err(err)
+			if s != nil {
+				e = e.Str("subject", s.Subject)
+			}
+			e.Msg("NATS")
+		}),
+	}
+}

@@ -1,0 +1,133 @@
+package natsd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+)
+
+const (
+	clusterName = "troupe"
+	formWithin  = 2 * time.Minute
+	tellEvery   = 5 * time.Second
+)
+
+// formation is the cluster that a server is to be part of.
+type formation struct {
+	servers int // 1: it stands alone
+	within  time.Duration
+}
+
+// cluster fills the options that make the server one of a cluster.
+func (cfg *Config) cluster(opts *server.Options) (formation, error) {
+	alone := formation{servers: 1}
+	if cfg.ClusterListen == "" {
+		if len(cfg.Routes) > 0 {
+			return alone, fmt.Errorf("NATS routes without an address for them; give one with --nats-cluster-listen")
+		}
+		return alone, nil
+	}
+	host, port, err := address(cfg.ClusterListen, "--nats-cluster-listen")
+	if err != nil {
+		return alone, err
+	}
+	routes, err := cfg.routes()
+	if err != nil {
+		return alone, err
+	}
+	if len(routes) < 2 {
+		return alone, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; give them with --nats-routes", cfg.ClusterListen)
+	}
+	if len(routes) == 2 {
+		cfg.Log.Warn().Msg("a NATS cluster of two servers stands still when either is lost; three survive the loss of one")
+	}
+	quickElections()
+	opts.Routes = routes
+	opts.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port, TLSConfig: cfg.ClusterTLS}
+	return formation{servers: len(routes), within: cmp.Or(cfg.FormWithin, formWithin)}, nil
+}
+
+// routes returns the route of every server once, this one's among them: the server takes their number for the size of the
+// cluster, half of which must never elect a leader.
+func (cfg *Config) routes() ([]*url.URL, error) {
+	all := cfg.Routes
+	if host, port, _ := net.SplitHostPort(cfg.ClusterListen); port != "0" && host != "" && !net.ParseIP(host).IsUnspecified() {
+		all = append(slices.Clone(all), "nats://"+cfg.ClusterListen)
+	}
+	var routes []*url.URL
+	for _, route := range all {
+		u, err := url.Parse(route)
+		if err != nil || u.Port() == "" {
+			return nil, fmt.Errorf("NATS route %q: want nats://HOST:PORT", route)
+		}
+		if !slices.ContainsFunc(routes, func(known *url.URL) bool { return known.Host == u.Host }) {
+			routes = append(routes, u)
+		}
+	}
+	return routes, nil
+}
+
+// Replicas is how many servers of the cluster keep each value: 3, where it has as many; else 1, since two copies can not
+// elect a leader once one is lost.
+func (s *Server) Replicas() int {
+	if s.cluster.servers >= 3 {
+		return 3
+	}
+	return 1
+}
+
+// Peers is how many other servers of the cluster are connected.
+func (s *Server) Peers() int {
+	routes, err := s.server.Routez(nil)
+	if err != nil {
+		return 0
+	}
+	ids := map[string]bool{}
+	for _, r := range routes.Routes {
+		ids[r.RemoteID] = true
+	}
+	return len(ids)
+}
+
+// formed waits until JetStream has a leader.
+func (s *Server) formed(ctx context.Context, log zerolog.Logger) error {
+	if s.cluster.servers == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cluster.within)
+	defer cancel()
+	poll, tell := time.NewTicker(20*time.Millisecond), time.NewTicker(tellEvery)
+	defer poll.Stop()
+	defer tell.Stop()
+	for !s.hasLeader() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("NATS cluster: %s: %w; start the others, or put --nats-routes right", s.waiting(), ctx.Err())
+		case <-tell.C:
+			log.Info().Msg("NATS cluster: " + s.waiting())
+		case <-poll.C:
+		}
+	}
+	return nil
+}
+
+func (s *Server) hasLeader() bool {
+	info, err := s.server.Jsz(nil)
+	return err == nil && info.Meta != nil && info.Meta.Leader != ""
+}
+
+// waiting says what for.
+func (s *Server) waiting() string {
+	up, majority := s.Peers()+1, s.cluster.servers/2+1
+	if up < majority {
+		return fmt.Sprintf("waiting for other servers: %d of %d are connected, %d are needed", up, s.cluster.servers, majority)
+	}
+	return fmt.Sprintf("waiting for JetStream to elect a leader: %d of %d servers are connected", up, s.cluster.servers)
+}

@@ -1,0 +1,27 @@
+package natsd
+
+import (
+	"sync"
+	"time"
+	_ "unsafe" // for go:linkname
+
+	_ "github.com/nats-io/nats-server/v2/server" // whose variables these are
+)
+
+// nats-server has no option for the times of its elections, and waits 4 to 9 s before it replaces a leader that was killed:
+// for as long nobody could be found dead, and no lease taken. The times below are for servers in one building.
+// TestElections fails where a new version of nats-server does not heed them.
+
+//go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout
+var minElectionTimeout time.Duration
+
+//go:linkname maxElectionTimeout github.com/nats-io/nats-server/v2/server.maxElectionTimeout
+var maxElectionTimeout time.Duration
+
+//go:linkname hbInterval github.com/nats-io/nats-server/v2/server.hbInterval
+var hbInterval time.Duration
+
+// quickElections must be called before the first server of the process that is in a cluster.
+var quickElections = sync.OnceFunc(func() {
+	minElectionTimeout, maxElectionTimeout, hbInterval = 800*time.Millisecond, 1600*time.Millisecond, 150*time.Millisecond
+})

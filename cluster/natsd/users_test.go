@@ -1,0 +1,119 @@
+package natsd_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"troupe/cluster/natsd"
+	"troupe/cluster/security"
+)
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestUsers: who is in the file is let in, and may do what it says; nobody else is.
+func TestUsers(t *testing.T) {
+	dir := t.TempDir()
+	seed := func(name string) (public, file string) {
+		t.Helper()
+		file = filepath.Join(dir, name)
+		public, err := security.NewNkey(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return public, file
+	}
+	node, nodeSeed := seed("node")
+	guest, guestSeed := seed("guest")
+	_, strangerSeed := seed("stranger")
+	opts, err := natsd.Users(write(t, dir, "users.conf", `
+GUEST = {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}
+authorization {
+  users = [
+    {nkey: `+node+`}
+    {nkey: `+guest+`, permissions: $GUEST}
+  ]
+}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Host, opts.Port, opts.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
+	s, err := server.NewServer(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("not ready")
+	}
+	connect := func(seed string) (*nats.Conn, error) {
+		login, err := security.Login{Nkey: seed}.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nats.Connect(s.ClientURL(), login...)
+	}
+	if _, err := nats.Connect(s.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := connect(strangerSeed); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("a stranger: %v", err)
+	}
+	serves, err := connect(nodeSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer serves.Close()
+	if _, err := serves.Subscribe("troupe.v1.>", func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := serves.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	asks, err := connect(guestSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asks.Close()
+	if _, err := asks.Request("troupe.v1.infer.kjv", nil, 10*time.Second); err != nil {
+		t.Errorf("what it may: %v", err)
+	}
+	if err := errors.Join(asks.Publish("troupe.v1.models.delete", nil), asks.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if err := asks.LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("what it may not: %v", err)
+	}
+}
+
+func TestUsersWrong(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"":                         "has none, so that everybody could connect",
+		"authorization {}":         "has none",
+		"port: 4222":               "has port, which is not about users; only authorization, accounts",
+		"authorization {users = [": "NATS users: ",
+		"authorization {users = [{nkey: UNONSENSE}]}": "Not a valid public nkey",
+	} {
+		if _, err := natsd.Users(write(t, dir, "users.conf", text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if opts, err := natsd.Users(""); err != nil || opts == nil {
+		t.Errorf("no file: %v", err)
+	}
+}

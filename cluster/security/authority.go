@@ -1,0 +1,202 @@
+package security
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	caValid   = 10 * 365 * 24 * time.Hour
+	nodeValid = 365 * 24 * time.Hour
+	// early is how far the clock of another machine may be behind.
+	early = time.Hour
+
+	caName  = "ca"
+	pemCert = "CERTIFICATE"
+	pemKey  = "PRIVATE KEY"
+)
+
+// Authority makes the certificates of a cluster, in a folder.
+type Authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// OpenAuthority opens the CA in a folder, and makes one where there is none; made tells which.
+func OpenAuthority(dir string) (a *Authority, made bool, err error) {
+	a = &Authority{dir: dir}
+	cert, key := exists(a.file(caName, ".crt")), exists(a.file(caName, ".key"))
+	switch {
+	case cert && key:
+		return a, false, a.open()
+	case cert:
+		return nil, false, fmt.Errorf("%s has ca.crt and no ca.key, so it can not make certificates; use the folder that the CA was made in", dir)
+	case key:
+		return nil, false, fmt.Errorf("%s has ca.key and no ca.crt; put the CA's certificate back, or use an empty folder", dir)
+	}
+	return a, true, a.make()
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func (a *Authority) file(name, kind string) string { return filepath.Join(a.dir, name+kind) }
+
+func (a *Authority) open() error {
+	pair, err := tls.LoadX509KeyPair(a.file(caName, ".crt"), a.file(caName, ".key"))
+	if err != nil {
+		return fmt.Errorf("CA in %s: %w", a.dir, err)
+	}
+	a.cert = pair.Leaf
+	a.key = pair.PrivateKey.(crypto.Signer) // every private key of the standard library is one
+	switch {
+	case !a.cert.IsCA:
+		return fmt.Errorf("%s is no CA's certificate", a.file(caName, ".crt"))
+	case time.Now().After(a.cert.NotAfter):
+		return fmt.Errorf("the CA in %s expired on %s; make another in an empty folder", a.dir, a.cert.NotAfter.Format(time.DateOnly))
+	}
+	return nil
+}
+
+func (a *Authority) make() error {
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		return err
+	}
+	t := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "Troupe CA"}, NotBefore: time.Now().Add(-early), NotAfter: time.Now().Add(caValid),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if err := a.sign(caName, t); err != nil {
+		return err
+	}
+	return a.open()
+}
+
+// Issue makes a node's certificate and key; those of that name that are there are replaced. Hosts are names and IP addresses. Without
+// any, it has those of the certificate before it.
+func (a *Authority) Issue(name string, hosts []string) (*x509.Certificate, error) {
+	if name == caName {
+		return nil, errors.New("a node can not be called ca: those are the files of the CA")
+	}
+	t := &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-early), NotAfter: time.Now().Add(nodeValid),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
+	if before, err := readCert(a.file(name, ".crt")); len(hosts) == 0 && err == nil {
+		t.DNSNames, t.IPAddresses = before.DNSNames, before.IPAddresses
+	}
+	return t, a.sign(name, t)
+}
+
+// sign makes a new key and the certificate for it, signed by the CA, or by itself where there is no CA yet.
+func (a *Authority) sign(name string, t *x509.Certificate) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = t, key
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, t, parent, key.Public(), signer)
+	if err != nil {
+		return fmt.Errorf("certificate for %s: %w", name, err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("key of %s: %w", name, err)
+	}
+	if err := replace(a.file(name, ".key"), 0o600, &pem.Block{Type: pemKey, Bytes: secret}); err != nil {
+		return err
+	}
+	return replace(a.file(name, ".crt"), 0o644, &pem.Block{Type: pemCert, Bytes: cert})
+}
+
+// replace writes a file whole: who reads it meanwhile reads the one before.
+func replace(path string, mode os.FileMode, block *pem.Block) error {
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the owner alone
+	if err != nil {
+		return err
+	}
+	err = errors.Join(pem.Encode(next, block), next.Chmod(mode), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name())
+	}
+	return err
+}
+
+// Show reads the certificates in a folder, the CA's first.
+func Show(dir string) ([]*x509.Certificate, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.crt"))
+	if err != nil {
+		return nil, err
+	}
+	var all []*x509.Certificate
+	for _, file := range files {
+		c, err := readCert(file)
+		if err != nil {
+			return nil, err
+		}
+		if c.IsCA {
+			all = append([]*x509.Certificate{c}, all...)
+		} else {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no certificates in %s; make them with --out", dir)
+	}
+	return all, nil
+}
+
+// Hosts are the names and addresses that a certificate is for.
+func Hosts(c *x509.Certificate) []string {
+	hosts := append([]string(nil), c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	return hosts
+}
+
+func hostList(c *x509.Certificate) string { return "it is for " + strings.Join(Hosts(c), ", ") }
+
+func readCert(file string) (*x509.Certificate, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != pemCert {
+		return nil, fmt.Errorf("%s does not begin with a certificate", file)
+	}
+	return x509.ParseCertificate(block.Bytes)
+}

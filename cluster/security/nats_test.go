@@ -1,0 +1,94 @@
+package security_test
+
+import (
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"troupe/cluster/security"
+)
+
+// natsWith starts a NATS server that is a node, with others where routes lead.
+func natsWith(t *testing.T, node *security.Identity, routes ...*url.URL) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, TLSConfig: node.Server(), TLS: true, TLSVerify: true, TLSTimeout: 10,
+		Cluster: server.ClusterOpts{Name: "t", Host: "127.0.0.1", Port: server.RANDOM_PORT, TLSConfig: node.Peer(), TLSTimeout: 10}, Routes: routes,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	t.Cleanup(s.Shutdown)
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("not ready")
+	}
+	return s
+}
+
+// TestNATS: servers form a cluster with the certificates of nodes, clients need one of the same CA, and what is rotated is used.
+func TestNATS(t *testing.T) {
+	dir, elsewhere := authority(t, "a", "b", "c"), authority(t, "c")
+	a := natsWith(t, load(t, dir, "a"))
+	route := &url.URL{Scheme: "nats", Host: a.ClusterAddr().String()}
+	b := natsWith(t, load(t, dir, "b"), route)
+	stranger := natsWith(t, load(t, elsewhere, "c"), route)
+	connect := func(s *server.Server, identity *security.Identity) (*nats.Conn, error) {
+		opts, err := security.Login{TLS: identity}.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nats.Connect(s.ClientURL(), opts...)
+	}
+	at := func(s *server.Server) *nats.Conn {
+		t.Helper()
+		conn, err := connect(s, load(t, dir, "c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	from, to := at(a), at(b)
+	if _, err := from.Subscribe("ask", func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		if _, err := to.Request("ask", nil, time.Second); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("a and b are no cluster: %v", err)
+		}
+	}
+	if stranger.NumRoutes() != 0 {
+		t.Error("a server with another CA is in the cluster")
+	}
+	if _, err := connect(a, load(t, elsewhere, "c")); err == nil {
+		t.Error("a client with another CA is let in")
+	}
+	if _, err := nats.Connect(a.ClientURL(), nats.RootCAs(filepath.Join(dir, "ca.crt"))); err == nil {
+		t.Error("a client without a certificate is let in")
+	}
+	before, err := from.TLSConnectionState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, _, err := security.OpenAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ca.Issue("a", nil); err != nil {
+		t.Fatal(err)
+	}
+	after, err := at(a).TLSConnectionState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.PeerCertificates[0].Equal(before.PeerCertificates[0]) {
+		t.Error("the new certificate is not used")
+	}
+}

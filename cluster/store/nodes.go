@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"troupe/messages"
+)
+
+// NodeChange is what a watch of nodes tells.
+type NodeChange struct {
+	Name string
+	Spec *messages.NodeSpec // nil: nothing is asked of it any more
+	// Synced marks the end of what was stored when the watch began; the other fields are empty. It comes again after a
+	// reconnect.
+	Synced bool
+}
+
+// PutNode stores what is asked of a node.
+func (s *Store) PutNode(ctx context.Context, spec *messages.NodeSpec) error {
+	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	if _, err := s.kv.Put(ctx, nodes+spec.GetName(), b); err != nil {
+		return fmt.Errorf("node %s: %w", spec.GetName(), err)
+	}
+	return nil
+}
+
+// Node returns what is asked of a node: of one that was never spoken of, nothing.
+func (s *Store) Node(ctx context.Context, name string) (*messages.NodeSpec, error) {
+	e, err := s.kv.Get(ctx, nodes+name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return &messages.NodeSpec{Name: name}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	return decodeNode(e)
+}
+
+// WatchNodes gives what is asked of every node to apply, then Synced, then each change, until ctx ends or the store is lost.
+func (s *Store) WatchNodes(ctx context.Context, apply func(NodeChange)) error {
+	return s.watch(ctx, nodes, func(e jetstream.KeyValueEntry) {
+		switch {
+		case e == nil:
+			apply(NodeChange{Synced: true})
+		case e.Operation() != jetstream.KeyValuePut:
+			apply(NodeChange{Name: strings.TrimPrefix(e.Key(), nodes)})
+		default:
+			spec, err := decodeNode(e)
+			if err != nil {
+				s.log.Error().Err(err).Msg("stored node passed over")
+				return
+			}
+			apply(NodeChange{Name: spec.GetName(), Spec: spec})
+		}
+	})
+}
+
+func decodeNode(e jetstream.KeyValueEntry) (*messages.NodeSpec, error) {
+	spec := &messages.NodeSpec{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), spec); err != nil {
+		return nil, fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+	}
+	if name := strings.TrimPrefix(e.Key(), nodes); spec.GetName() != name {
+		return nil, fmt.Errorf("key %s holds a node named %q", e.Key(), spec.GetName())
+	}
+	return spec, nil
+}

@@ -1,0 +1,45 @@
+package top
+
+import (
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Report is what is seen, for programs: nodes and models as the control service says them, and rates by name.
+type Report struct {
+	Time     time.Time         `json:"time"`
+	Nodes    []json.RawMessage `json:"nodes"`
+	Models   []json.RawMessage `json:"models"`
+	NodeRate map[string]Rate   `json:"node_tokens_per_second"`
+	Rate     map[string]Rate   `json:"replica_tokens_per_second"`
+	Error    string            `json:"error,omitempty"` // why a part is missing
+}
+
+// Report returns what is seen.
+func (m Model) Report() (Report, error) {
+	r := between(m.before, m.now)
+	report := Report{Time: m.now.Time, NodeRate: r.nodes, Rate: r.replicas}
+	if m.now.Err != nil {
+		report.Error = m.now.Err.Error()
+	}
+	var err error
+	if report.Nodes, err = raw(m.now.Nodes); err == nil {
+		report.Models, err = raw(m.now.Models)
+	}
+	return report, err
+}
+
+func raw[M proto.Message](all []M) ([]json.RawMessage, error) {
+	out := make([]json.RawMessage, len(all)) // an empty list is not null
+	for i, m := range all {
+		b, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = b
+	}
+	return out, nil
+}

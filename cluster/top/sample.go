@@ -1,0 +1,114 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+)
+
+// Ask sends a request to an endpoint of the control service ("nodes.list") and reads the answer.
+type Ask func(ctx context.Context, endpoint string, request, answer proto.Message) error
+
+// Sample is the cluster at one moment.
+type Sample struct {
+	Time   time.Time
+	Nodes  []*messages.NodeStatus
+	Models []*messages.DeploymentStatus
+	Err    error // why a part is missing
+}
+
+// Observe asks for a sample. It fails where nothing at all could be had.
+func Observe(ctx context.Context, ask Ask) (Sample, error) {
+	var nodes messages.ListNodesResponse
+	var models messages.ListModelsResponse
+	var errs [2]error
+	var asked sync.WaitGroup
+	asked.Go(func() { errs[0] = ask(ctx, "nodes.list", &messages.ListNodesRequest{}, &nodes) })
+	asked.Go(func() { errs[1] = ask(ctx, "models.list", &messages.ListModelsRequest{}, &models) })
+	asked.Wait()
+	if errs[0] != nil && errs[1] != nil {
+		return Sample{}, errs[0]
+	}
+	s := Sample{Time: time.Now(), Nodes: nodes.GetNodes(), Models: models.GetModels(), Err: errors.Join(errs[:]...)}
+	return s, nil
+}
+
+// Rate is in tokens per second.
+type Rate struct {
+	In  float64 `json:"in"`
+	Out float64 `json:"out"`
+}
+
+// counters is what nodes and replicas count.
+type counters interface {
+	GetTokensIn() uint64
+	GetTokensOut() uint64
+}
+
+// rates are of nodes and replicas, by name.
+type rates struct{ nodes, replicas map[string]Rate }
+
+// between returns what was done per second between two samples, by those that are in both.
+func between(before, after Sample) rates {
+	seconds := after.Time.Sub(before.Time).Seconds()
+	r := rates{map[string]Rate{}, map[string]Rate{}}
+	if seconds <= 0 {
+		return r
+	}
+	measure(r.nodes, seconds, nodesOf(before), nodesOf(after))
+	measure(r.replicas, seconds, replicasOf(before), replicasOf(after))
+	return r
+}
+
+func measure(into map[string]Rate, seconds float64, before, after map[string]counters) {
+	for name, now := range after {
+		if then, ok := before[name]; ok {
+			into[name] = Rate{
+				In:  grown(then.GetTokensIn(), now.GetTokensIn()) / seconds,
+				Out: grown(then.GetTokensOut(), now.GetTokensOut()) / seconds,
+			}
+		}
+	}
+}
+
+// grown is by how much a counter has grown. One that is smaller than before has begun again at 0.
+func grown(before, after uint64) float64 {
+	if after < before {
+		return float64(after)
+	}
+	return float64(after - before)
+}
+
+func nodesOf(s Sample) map[string]counters {
+	all := map[string]counters{}
+	for _, n := range s.Nodes {
+		if n.GetUnreachable() == "" {
+			all[n.GetMember().GetName()] = n
+		}
+	}
+	return all
+}
+
+func replicasOf(s Sample) map[string]counters {
+	all := map[string]counters{}
+	for _, d := range s.Models {
+		for _, r := range d.GetReplicas() {
+			all[r.GetName()] = r
+		}
+	}
+	return all
+}
+
+// place is a GPU as it is named cluster-wide.
+func place(node, gpu string) string {
+	if node == "" {
+		return gpu
+	}
+	return fmt.Sprintf("%s/%s", node, gpu)
+}

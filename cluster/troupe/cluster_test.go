@@ -1,0 +1,119 @@
+package troupe_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"troupe/cluster/troupe"
+	"troupe/cuda/host"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// together starts nodes a, b, c, …: the first one with a NATS server of its own, which the others join. Each has one software GPU.
+func together(t *testing.T, count int, change func(i int, c *troupe.Config)) []*troupe.Node {
+	t.Helper()
+	var nodes []*troupe.Node
+	for i := range count {
+		nodes = append(nodes, start(t, func(c *troupe.Config) {
+			c.Name = string(rune('a' + i))
+			c.Devices = []host.Config{{MemoryBytes: 256 << 20}}
+			c.Deployments[0].Replicas = uint32(count)
+			if i > 0 {
+				c.Deployments, c.NATSListen, c.Join = nil, "", []string{nodes[0].NATSURL()}
+			} else {
+				c.Deployments = nil
+			}
+			if change != nil {
+				change(i, c)
+			}
+		}))
+	}
+	return nodes
+}
+
+// kjv is the shipped model with so many replicas.
+func kjv(replicas uint32) *messages.DeploymentSpec {
+	return &messages.DeploymentSpec{
+		Name: "kjv", Path: testkit.Model(), Replicas: replicas, MaxSequences: 64, MaxWaiting: 1024, StepTokens: 512, BlockTokens: 16,
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+	}
+}
+
+// deploy deploys the shipped model and waits until it serves.
+func deploy(t *testing.T, n *troupe.Node, spec *messages.DeploymentSpec) {
+	t.Helper()
+	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, fmt.Sprintf("%d replicas of %s", spec.GetReplicas(), spec.GetName()), func() bool {
+		d, err := n.Deployment(t.Context(), spec.GetName())
+		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == int(spec.GetReplicas())
+	})
+}
+
+// where returns on which nodes the replicas of the model are, by name.
+func where(t *testing.T, n *troupe.Node) map[string]string {
+	t.Helper()
+	d, err := n.Deployment(t.Context(), "kjv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := make(map[string]string)
+	for _, r := range d.GetReplicas() {
+		at[r.GetName()] = r.GetNode()
+	}
+	return at
+}
+
+// TestAnyGatewayServes: replicas are spread over the nodes, and every node's gateway serves the model, also a node that has none.
+func TestAnyGatewayServes(t *testing.T) {
+	nodes := together(t, 3, nil)
+	deploy(t, nodes[0], kjv(2))
+	at := where(t, nodes[2])
+	if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
+		t.Errorf("replicas are at %v", at)
+	}
+	g := goldens(t)[0]
+	for _, n := range nodes {
+		status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+		var c completion
+		if err := json.Unmarshal(body, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
+			t.Errorf("%s: %d %s", n.Member().GetName(), status, body)
+		}
+	}
+}
+
+// TestLeavingNode: a node that is told to stop hands over what it serves, and no stream notices.
+func TestLeavingNode(t *testing.T) {
+	want := run(t, start(t, nil))
+	nodes := together(t, 3, nil)
+	deploy(t, nodes[0], kjv(2))
+	var leaves *troupe.Node // one with a replica, but the one that has the NATS server
+	for name, node := range where(t, nodes[0]) {
+		for _, n := range nodes[1:] {
+			if n.Member().GetName() == node {
+				t.Logf("%s leaves with %s", node, name)
+				leaves = n
+			}
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- leaves.Stop(context.Background()) }()
+	got := run(t, nodes[0])
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
+		}
+	}
+	until(t, "two replicas on the others", func() bool {
+		at := where(t, nodes[0])
+		return len(at) == 2 && at["kjv-0"] != at["kjv-1"]
+	})
+}

@@ -1,0 +1,154 @@
+package troupe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/cluster/control"
+	"troupe/cluster/store"
+	"troupe/messages"
+)
+
+// Members implements control.Backend.
+func (n *Node) Members() []*messages.Member { return n.members.Live() }
+
+// NodeStatus implements control.Backend.
+func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
+	gpus, err := n.Gpus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	draining := n.draining[n.cfg.Name]
+	n.mu.Unlock()
+	s := &messages.NodeStatus{Member: n.Member(), Draining: draining, Gpus: gpus, Sessions: uint32(n.calls.Open())}
+	for _, r := range t.GetReplicas() {
+		if r.GetNode() == n.cfg.Name {
+			s.Replicas++
+			s.Running += r.GetRunning()
+			s.Waiting += r.GetWaiting()
+			s.TokensIn += r.GetTokensIn()
+			s.TokensOut += r.GetTokensOut()
+			s.TokensCached += r.GetTokensCached()
+		}
+	}
+	if s.Draining {
+		s.Detail = drained(s, t)
+	}
+	return s, nil
+}
+
+// drained says what keeps a node from being stopped.
+func drained(s *messages.NodeStatus, t *messages.Table) string {
+	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
+		return "drained: safe to stop"
+	}
+	detail := fmt.Sprintf("draining: it still has %d replicas, and %d sessions at its gateway", s.GetReplicas(), s.GetSessions())
+	for _, r := range t.GetReplicas() {
+		for _, d := range t.GetDeployments() {
+			if r.GetNode() == s.GetMember().GetName() && d.GetSpec().GetName() == r.GetModel() && d.GetFailure() != nil {
+				detail += "; " + r.GetModel() + ": " + d.GetFailure().GetDetail()
+			}
+		}
+	}
+	return detail
+}
+
+// DrainNode implements control.Backend. A node that is away can be drained too: it stays so when it comes back.
+func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
+	i := slices.IndexFunc(n.Members(), func(m *messages.Member) bool { return m.GetName() == name })
+	if i < 0 {
+		var names []string
+		for _, m := range n.Members() {
+			names = append(names, m.GetName())
+		}
+		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
+	}
+	if err := n.store.PutNode(ctx, &messages.NodeSpec{Name: name, Draining: draining}); err != nil {
+		return nil, err
+	}
+	s := &messages.NodeStatus{Member: n.Members()[i], Draining: draining}
+	if draining {
+		s.Detail = "draining: see nodes.list for how far it is"
+	}
+	return s, nil
+}
+
+// Scale implements control.Backend. A change that others made meanwhile is taken up.
+func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messages.DeploymentSpec, uint64, error) {
+	for {
+		stored, revision, err := n.store.Get(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, 0, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		spec, err := control.Scaled(stored, replicas)
+		if err != nil {
+			return nil, 0, err
+		}
+		if revision, err = n.store.Put(ctx, spec, revision); !errors.Is(err, store.ErrConflict) {
+			n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
+			return spec, revision, err
+		}
+	}
+}
+
+// Migrate implements control.Backend.
+func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
+	all, err := n.Deployments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := control.Pair(all, req.GetFrom(), req.GetTo())
+	if err != nil {
+		return nil, err
+	}
+	source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
+	answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
+		RequestId: rand.Text(), Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replica %s: %w", from.GetName(), err)
+	}
+	if refused := answer.GetRefused(); refused != nil {
+		return nil, control.Refusal{Refused: refused}
+	}
+	return &messages.MigrateReplicaResponse{Sequences: answer.GetSequences()}, nil
+}
+
+// Explain implements control.Backend. The router that decided may be any; whoever does not answer does not know.
+func (n *Node) Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var decisions []*messages.RouteDecision
+	var asked sync.WaitGroup
+	for _, m := range n.Members() {
+		asked.Go(func() {
+			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID), &messages.GetExplanation{RequestId: requestID})
+			mu.Lock()
+			defer mu.Unlock()
+			decisions = append(decisions, e.GetDecisions()...)
+		})
+	}
+	asked.Wait()
+	if len(decisions) == 0 {
+		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no node has routed a request %q, or it is forgotten", requestID))
+	}
+	slices.SortFunc(decisions, func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
+	return &messages.ExplainResponse{RequestId: requestID, Decisions: decisions}, nil
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"troupe/cluster/control"
+)
+
+// clash checks that what was given goes together.
+func (s settings) clash() error {
+	o := s.given
+	login := o.NATSCreds != "" || o.NATSNkey != ""
+	for _, c := range []struct {
+		wrong bool
+		say   string
+	}{
+		{o.Try != "" && len(s.Deployments) == 0, "--try needs a model; list one under deployments: in the file that --config names"},
+		{o.Try != "" && (o.APIKeys != "" || o.HTTPTLSCert != ""),
+			"--try asks over plain HTTP and without a key; leave it out, or --api-keys and --http-tls-cert"},
+		{o.Join != "" && o.NATSListen != "",
+			"--join uses the NATS servers of others, so this node has none that could listen; leave out --nats-listen, or --join"},
+		{o.NATSClusterListen != "" && o.NATSRoutes == "" && o.Join == "",
+			"--nats-cluster-listen is for the NATS servers of other nodes; name them with --nats-routes"},
+		{o.Join != "" && (o.NATSRoutes != "" || o.NATSClusterListen != ""),
+			"--nats-routes and --nats-cluster-listen are for a NATS server of this node's own, and with --join it has none; leave them out, or --join"},
+		{o.Join != "" && o.NATSUsers != "",
+			"--nats-users is for a NATS server of this node's own, and with --join it has none; leave it out, or --join"},
+		{some(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "node certs" makes all three`},
+		{some(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
+		{o.NATSCreds != "" && o.NATSNkey != "", "--nats-creds and --nats-nkey both say who this node is; give one"},
+		{login && o.Join == "" && o.NATSUsers == "",
+			"--nats-creds and --nats-nkey say who this node is, and its own NATS server asks nobody; add --nats-users, or --join"},
+		{o.NATSUsers != "" && !login,
+			`--nats-users counts for this node too; give it one of the users with --nats-nkey ("node keys nkey" makes one) or --nats-creds`},
+	} {
+		if c.wrong {
+			return errors.New(c.say)
+		}
+	}
+	for _, d := range s.Deployments {
+		if _, err := control.Normalize(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// some reports whether some were given, and not all.
+func some(options ...string) bool {
+	n := 0
+	for _, o := range options {
+		if o != "" {
+			n++
+		}
+	}
+	return 0 < n && n < len(options)
+}
+
+// reach is the host on which those who are to reach this node do.
+func (s settings) reach() (string, error) {
+	o := s.given
+	if o.NATSListen != "" && beyond(o.NATSListen) {
+		host, _, _ := net.SplitHostPort(o.NATSListen)
+		return host, nil
+	}
+	if o.Advertise != "" && !loopback(o.Advertise) {
+		return "0.0.0.0", nil
+	}
+	for _, u := range append(urls(o.Join), urls(o.NATSRoutes)...) {
+		if !loopback(u.Hostname()) {
+			return facing(u)
+		}
+	}
+	return thisMachine, nil
+}
+
+// facing is the address of this machine from which another one is reached. Nothing is sent.
+func facing(u *url.URL) (string, error) {
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; name a host that this machine knows", u, err)
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	return host, err
+}
+
+// listener is an address to listen on, and the option that says so.
+type listener struct{ flag, addr string }
+
+// nodeListeners are those at which other nodes and NATS clients connect.
+func (s settings) nodeListeners() (all []listener) {
+	for _, l := range []listener{
+		{"--nats-listen", s.NATSListen}, {"--nats-cluster-listen", s.NATSClusterListen},
+		{"--cluster-listen", s.ClusterListen}, {"--data-listen", s.DataListen},
+	} {
+		if l.addr != "" {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// reached checks that other nodes can be told where this one is, and that no two listeners are at one port.
+func (s settings) reached() error {
+	used := map[string]string{}
+	for _, l := range append([]listener{{"--http", s.HTTP}}, s.nodeListeners()...) {
+		if _, port, _ := net.SplitHostPort(l.addr); used[l.addr] != "" && port != "0" {
+			return fmt.Errorf("%s and %s are both %s; give them different ports", used[l.addr], l.flag, l.addr)
+		}
+		used[l.addr] = l.flag
+	}
+	for _, l := range []listener{{"--cluster-listen", s.ClusterListen}, {"--data-listen", s.DataListen}} {
+		host, _, _ := net.SplitHostPort(l.addr)
+		switch ip := net.ParseIP(host); {
+		case s.Advertise == "" && (host == "" || ip.IsUnspecified()):
+			return fmt.Errorf("%s %s is every address of this machine; say with --advertise which one others reach: %s", l.flag, l.addr, addresses())
+		case s.Advertise != "" && loopback(host) && !loopback(s.Advertise):
+			return fmt.Errorf("--advertise %s, and %s %s is reached by this machine alone; listen on %s:0",
+				s.Advertise, l.flag, l.addr, s.Advertise)
+		}
+	}
+	return nil
+}
+
+// addresses are those of this machine.
+func addresses() string {
+	all, _ := net.InterfaceAddrs() // for the hint
+	var hosts []string
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			hosts = append(hosts, n.IP.String())
+		}
+	}
+	return strings.Join(hosts, ", ")
+}
+
+// exposed refuses to listen to other machines without knowing who they are.
+func (s settings) exposed() error {
+	if s.insecure() {
+		return nil
+	}
+	if beyond(s.HTTP) && s.APIKeys == "" {
+		return fmt.Errorf("--http %s is reached from other machines, and everybody there could use the models; "+
+			`give keys out with --api-keys ("node keys new" makes one), listen on %s, or say --insecure`, s.HTTP, defaultHTTP)
+	}
+	for _, l := range s.nodeListeners() {
+		if beyond(l.addr) && s.TLSCert == "" {
+			return fmt.Errorf("%s %s is reached from other machines, and everybody there could pass for a node; "+
+				`give certificates with --tls-cert, --tls-key and --tls-ca ("node certs" makes them), listen on %s, or say --insecure`, l.flag, l.addr, thisMachine)
+		}
+	}
+	return nil
+}
+
+// beyond reports whether an address is reached from other machines.
+func beyond(addr string) bool {
+	host, _, _ := net.SplitHostPort(addr)
+	return !loopback(host)
+}
+
+func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+
+// hosts are those under which other nodes reach this one.
+func (s settings) hosts() []string {
+	if s.Advertise != "" {
+		return []string{s.Advertise}
+	}
+	actors, _, _ := net.SplitHostPort(s.ClusterListen)
+	data, _, _ := net.SplitHostPort(s.DataListen)
+	return []string{actors, data}
+}
+
+// list are the URLs of a list that was checked, as they are.
+func list(of string) (all []string) {
+	for _, u := range urls(of) {
+		all = append(all, u.String())
+	}
+	return all
+}
+
+// urls are the NATS servers of a list that was checked.
+func urls(list string) (all []*url.URL) {
+	for one := range strings.SplitSeq(list, ",") {
+		if one != "" {
+			u, _ := parseURL(one)
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// parseURL reads nats://HOST:PORT, or HOST:PORT as people write it.
+func parseURL(s string) (*url.URL, error) {
+	if s = strings.TrimSpace(s); !strings.Contains(s, "://") {
+		s = "nats://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" {
+		return nil, fmt.Errorf("%q is not a NATS server; write it like nats://10.0.0.7:4222, several with commas", s)
+	}
+	return u, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestCombinations: what was given together and makes no sense is refused with the remedy; what makes sense is not.
+func TestCombinations(t *testing.T) {
+	dir := t.TempDir()
+	f := write(t, dir, "file", "")
+	tls := []string{"--tls-cert", f, "--tls-key", f, "--tls-ca", f}
+	for _, tc := range []struct {
+		args []string
+		want string // in the error; empty: none
+	}{
+		{nil, ""},
+		{[]string{"--join", "nats://127.0.0.1:4222"}, ""},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-listen", ":4222"}, "leave out --nats-listen, or --join"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-routes", "nats://127.0.0.1:6222"}, "leave them out, or --join"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-cluster-listen", ":6222"}, "leave them out, or --join"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-users", f, "--nats-nkey", f}, "leave it out, or --join"},
+		{[]string{"--nats-cluster-listen", ":6222"}, "name them with --nats-routes"},
+		{[]string{"--nats-routes", "localhost:6223"}, ""},
+		{[]string{"--tls-cert", f, "--tls-key", f}, "--tls-cert, --tls-key and --tls-ca go together"},
+		{[]string{"--tls-ca", f}, "--tls-cert, --tls-key and --tls-ca go together"},
+		{tls, ""},
+		{[]string{"--http-tls-key", f}, "--http-tls-cert and --http-tls-key go together"},
+		{[]string{"--nats-nkey", f}, "add --nats-users, or --join"},
+		{[]string{"--nats-nkey", f, "--join", "localhost"}, ""},
+		{[]string{"--nats-nkey", f, "--nats-creds", f, "--join", "localhost"}, "give one"},
+		{[]string{"--nats-users", f}, "give it one of the users with --nats-nkey"},
+		{[]string{"--nats-users", f, "--nats-creds", f}, ""},
+		{[]string{"--http", ":9000", "--data-listen", ":9000"}, "--http and --data-listen are both :9000"},
+		{[]string{"--cluster-listen", "127.0.0.1:7", "--data-listen", "127.0.0.1:7"}, "give them different ports"},
+
+		// Nobody is served beyond this machine unless known.
+		{[]string{"--http", ":8000"}, "--http :8000 is reached from other machines, and everybody there could use the models; give keys out with --api-keys"},
+		{[]string{"--http", "0.0.0.0:8000"}, "listen on 127.0.0.1:8000, or say --insecure"},
+		{append(tls, "--http", "[::]:0"), "give keys out with --api-keys"},
+		{[]string{"--http", ":8000", "--http-tls-cert", f, "--http-tls-key", f}, "give keys out with --api-keys"},
+		{[]string{"--http", ":8000", "--api-keys", f}, ""},
+		{[]string{"--http", ":8000", "--insecure"}, ""},
+		{[]string{"--http", ":8000", "--no-insecure"}, "give keys out with --api-keys"},
+		{[]string{"--http", "localhost:8000"}, ""},
+		{[]string{"--http", "127.0.0.2:8000"}, ""},
+		{[]string{"--http", "[::1]:8000"}, ""},
+		{[]string{"--nats-listen", "10.0.0.7:4222"}, "--nats-listen 10.0.0.7:4222 is reached from other machines, and everybody there could pass for a node; give certificates with --tls-cert"},
+		{append(tls, "--nats-listen", "10.0.0.7:4222"), ""},
+		{[]string{"--nats-listen", "10.0.0.7:4222", "--insecure"}, ""},
+		{[]string{"--nats-routes", "localhost:6223", "--nats-cluster-listen", "10.0.0.7:6222"}, "--nats-cluster-listen 10.0.0.7:6222 is reached"},
+		{[]string{"--cluster-listen", "10.0.0.7:0"}, "--cluster-listen 10.0.0.7:0 is reached"},
+		{[]string{"--data-listen", "10.0.0.7:0", "--api-keys", f}, "--data-listen 10.0.0.7:0 is reached"},
+
+		// Others must be told an address that they reach.
+		{append(tls, "--cluster-listen", ":7000"), "--cluster-listen :7000 is every address of this machine; say with --advertise"},
+		{append(tls, "--data-listen", "[::]:7000"), "--data-listen [::]:7000 is every address of this machine; say with --advertise"},
+		{append(tls, "--nats-listen", "0.0.0.0:4222"), "say with --advertise"},
+		{append(tls, "--nats-listen", "0.0.0.0:4222", "--advertise", "n1.example.com"), ""},
+		{append(tls, "--cluster-listen", "127.0.0.1:0", "--advertise", "10.0.0.7"), "is reached by this machine alone; listen on 10.0.0.7:0"},
+		{[]string{"--advertise", "10.0.0.7"}, "everybody there could pass for a node"},
+		{[]string{"--join", "nats://no-such-host.invalid"}, "name a host that this machine knows"},
+
+		{[]string{"--join", "http://a"}, `--join (or TROUPE_JOIN): "http://a" is not a NATS server; write it like nats://10.0.0.7:4222`},
+		{[]string{"--join", "nats://a,,nats://b"}, "is not a NATS server"},
+		{[]string{"--nats-routes", "nats://"}, "is not a NATS server"},
+		{[]string{"--advertise", "0.0.0.0"}, "write a name or an address, without a port"},
+		{[]string{"--advertise", "a:1"}, "write a name or an address, without a port"},
+		{[]string{"--advertise", "10.0.0"}, "write a name or an address, without a port"},
+		{[]string{"--drain-timeout", "30"}, `"30" is not a time to wait; write it like 30s`},
+		{[]string{"--drain-timeout=-1s"}, "is not a time to wait"},
+		{[]string{"--drain-timeout", "0"}, ""},
+		{[]string{"--tls-cert", f + "x"}, "--tls-cert (or TROUPE_TLS_CERT): open " + f + "x: no such file"},
+	} {
+		_, err := understood(t, settle, tc.args...)
+		switch {
+		case err == nil && tc.want != "":
+			t.Errorf("%v: no error; want %q", tc.args, tc.want)
+		case err != nil && (tc.want == "" || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%v: %v; want %q", tc.args, err, tc.want)
+		}
+	}
+}
+
+// TestReach: where nobody says where to listen, it is where those who are to reach this node do.
+func TestReach(t *testing.T) {
+	for _, tc := range []struct {
+		args                    []string
+		actors, cluster, advert string
+	}{
+		{nil, "127.0.0.1:0", "", ""},
+		{[]string{"--join", "nats://localhost:4222"}, "127.0.0.1:0", "", ""},
+		{[]string{"--nats-routes", "nats://127.0.0.1:6223"}, "127.0.0.1:0", "127.0.0.1:6222", ""},
+		{[]string{"--insecure", "--nats-listen", "10.0.0.7:4222"}, "10.0.0.7:0", "", ""},
+		{[]string{"--insecure", "--nats-listen", "10.0.0.7:4222", "--nats-routes", "10.0.0.8:6222"}, "10.0.0.7:0", "10.0.0.7:6222", ""},
+		{[]string{"--insecure", "--advertise", "n1"}, "0.0.0.0:0", "", "n1"},
+		{[]string{"--nats-listen", "127.0.0.1:5", "--cluster-listen", "127.0.0.1:6"}, "127.0.0.1:6", "", ""},
+	} {
+		s := settled(t, tc.args...)
+		if s.ClusterListen != tc.actors || s.NATSClusterListen != tc.cluster || s.Advertise != tc.advert {
+			t.Errorf("%v: %s, %s, %s", tc.args, s.ClusterListen, s.NATSClusterListen, s.Advertise)
+		}
+	}
+	own := strings.Split(addresses(), ", ")[0]
+	if ip := net.ParseIP(own); ip.To4() == nil {
+		t.Skip("this machine has no address but its own loopback: what faces another machine is not tried")
+	}
+	if s := settled(t, "--insecure", "--join", "nats://"+own); s.DataListen != own+":0" {
+		t.Errorf("%s is reached from %s", own, s.DataListen)
+	}
+	_, err := understood(t, settle, "--join", "nats://"+own)
+	if err == nil || !strings.Contains(err.Error(), "--cluster-listen "+own+":0 is reached from other machines") {
+		t.Errorf("joining another machine without certificates: %v", err)
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+const askWithin = 5 * time.Second
+
+// remote is a running cluster, as a command finds it.
+type remote struct {
+	NATS string `name:"nats" env:"TROUPE_NATS" placeholder:"URL" default:"nats://${nats}" help:"A NATS server that a node is connected to (default: ${default})."`
+	login
+}
+
+func (r remote) connect(who string) (*nats.Conn, error) {
+	as, err := r.options()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin))...)
+	if err != nil {
+		return nil, fmt.Errorf("no NATS server at %s (%w); start a node with \"node up\", or say where one is with --nats", r.NATS, err)
+	}
+	return conn, nil
+}
+
+// ask sends a request to an endpoint of the control service and reads the answer.
+func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, request, answer proto.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	body, err := protojson.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", endpoint, err)
+	}
+	reply, err := conn.RequestWithContext(ctx, "troupe.v1."+endpoint, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", r.NATS)
+	}
+	if err != nil {
+		return fmt.Errorf("node at %s: %w", r.NATS, err)
+	}
+	if refusal := reply.Header.Get(micro.ErrorHeader); refusal != "" {
+		return fmt.Errorf("node at %s refused: %s", r.NATS, refusal)
+	}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(reply.Data, answer); err != nil {
+		return fmt.Errorf("answer of the node at %s: %w", r.NATS, err)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// tries is how many ports, or folders, are tried one after the other.
+	tries = 100
+	// membersBucket is where the members of a Troupe are.
+	membersBucket = "troupe-members"
+	// introduced is how long a NATS server may take to show that it is a Troupe's: it may be starting.
+	introduced = time.Second
+)
+
+// claim takes the data folder, which the node holds until it ends. Where nobody chose name or folder, the next ones are taken
+// while others run.
+func (s *settings) claim() (lock *os.File, err error) {
+	lock, err = lockData(s.Data)
+	if s.given.Name != "" || s.given.Data != "" {
+		return lock, err
+	}
+	first := s.Name
+	for n := 2; errors.Is(err, errHeld) && n < tries; n++ {
+		s.Name = fmt.Sprintf("%s-%d", first, n)
+		if s.Data, err = defaultData(s.Name); err != nil {
+			return nil, err
+		}
+		lock, err = lockData(s.Data)
+	}
+	if err == nil && s.Name != first {
+		s.note("%s runs already, so this is %s.", first, s.Name)
+	}
+	return lock, err
+}
+
+func (s *settings) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// place settles where to listen: what was given must be free, and else the next port is taken that is. A Troupe at the usual port for NATS
+// is joined.
+func (s *settings) place(ctx context.Context, login []nats.Option) error {
+	if s.given.HTTP == "" {
+		if err := s.move(&s.HTTP, "HTTP"); err != nil {
+			return err
+		}
+	}
+	if s.NATSRoutes != "" && s.given.NATSClusterListen == "" {
+		if err := s.move(&s.NATSClusterListen, "the NATS cluster"); err != nil {
+			return err
+		}
+	}
+	if s.Join == "" && s.given.NATSListen == "" {
+		if err := s.placeNATS(ctx, login); err != nil {
+			return err
+		}
+	}
+	for _, l := range append([]listener{{"--http", s.HTTP}}, s.nodeListeners()...) {
+		if err := tryListen(l.flag, l.addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move goes on to the next free port.
+func (s *settings) move(addr *string, what string) error {
+	free, err := nextFree(*addr)
+	if err == nil && free != *addr {
+		s.note("%s is in use, so %s is on %s.", *addr, what, free)
+	}
+	*addr = free
+	return err
+}
+
+// nextFree is the address with the first port that is free.
+func nextFree(addr string) (string, error) {
+	var err error
+	for range tries {
+		if err = listens(addr); !errors.Is(err, syscall.EADDRINUSE) {
+			return addr, err
+		}
+		addr = next(addr)
+	}
+	return addr, fmt.Errorf("%d ports up to %s are in use: %w", tries, addr, err)
+}
+
+func next(addr string) string {
+	host, text, _ := net.SplitHostPort(addr)
+	port, _ := strconv.Atoi(text) // addresses are checked
+	return net.JoinHostPort(host, strconv.Itoa(port+1))
+}
+
+// placeNATS joins the Troupe that is at the usual port, or the next ones, or serves NATS on the first one that is free.
+func (s *settings) placeNATS(ctx context.Context, login []nats.Option) error {
+	usual := s.NATSListen
+	for range tries {
+		err := listens(s.NATSListen)
+		switch {
+		case err == nil && s.NATSListen != usual:
+			s.note("%s is in use, so NATS is on %s.", usual, s.NATSListen)
+			return nil
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return err
+		}
+		url := "nats://" + s.NATSListen
+		if s.NATSRoutes == "" {
+			is, err := isTroupe(ctx, url, login)
+			if is {
+				s.note("A Troupe is at %s: joined it.", url)
+				s.Join, s.NATSListen, s.NATSUsers = url, "", ""
+				return nil
+			}
+			if err != nil {
+				s.note("%s", err)
+			}
+		}
+		s.NATSListen = next(s.NATSListen)
+	}
+	return fmt.Errorf("%d ports from %s on are in use; choose one with --nats-listen, or a Troupe with --join", tries, usual)
+}
+
+// isTroupe reports whether nodes use the NATS server at a URL. The error says why a NATS server that is there did not tell.
+func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error) {
+	conn, err := nats.Connect(url, append(login, nats.Name("node up"), nats.Timeout(introduced))...)
+	if refused(err) {
+		return false, fmt.Errorf("the NATS server at %s does not let this node in (%w); where it is a Troupe's, join it with --nats-nkey, --nats-creds or --tls-cert", url, err)
+	}
+	if err != nil {
+		return false, nil // no NATS
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, introduced)
+	defer cancel()
+	for ctx.Err() == nil {
+		if _, err := js.KeyValue(ctx, membersBucket); err == nil {
+			return true, nil
+		}
+		if _, err := conn.RequestWithContext(ctx, "$SRV.PING.troupe", nil); err == nil {
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(introduced / 20):
+		}
+	}
+	return false, nil
+}
+
+// refused reports whether a NATS server answered, and wants to know who asks, or can not say who it is.
+func refused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnWanted) || err != nil && strings.Contains(err.Error(), "tls: ")
+}
+
+// instance is the random identifier of a data folder, which is made with it and stays.
+func instance(dir string) (string, error) {
+	path := filepath.Join(dir, "instance")
+	b, err := os.ReadFile(path)
+	if id := strings.TrimSpace(string(b)); id != "" {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	id := hex.EncodeToString(random[:])
+	if err := os.WriteFile(path, []byte(id+"\n"), 0o640); err != nil {
+		return "", fmt.Errorf("data folder %s: %w; choose another with --data", dir, err)
+	}
+	return id, nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// occupied is an address that something listens on.
+func occupied(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// natsAt starts a NATS server and returns its address, and a connection to it.
+func natsAt(t *testing.T, password string) (string, *nats.Conn) {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), Authorization: password,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("NATS server not ready")
+	}
+	t.Cleanup(s.Shutdown)
+	conn, err := nats.Connect("", nats.InProcessServer(s), nats.Token(password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return s.Addr().String(), conn
+}
+
+// TestPlaceNATS: what is at the usual port for NATS decides whether it is joined or left alone.
+func TestPlaceNATS(t *testing.T) {
+	for name, tc := range map[string]struct {
+		usual  func(t *testing.T) string
+		joined bool
+		note   string
+	}{
+		"free": {func(t *testing.T) string { return "127.0.0.1:0" }, false, ""},
+		"a node's service": {func(t *testing.T) string {
+			addr, conn := natsAt(t, "")
+			if _, err := micro.AddService(conn, micro.Config{Name: "troupe", Version: "0.0.0"}); err != nil {
+				t.Fatal(err)
+			}
+			return addr
+		}, true, "joined it"},
+		"a Troupe without nodes": {func(t *testing.T) string {
+			addr, conn := natsAt(t, "")
+			js, err := jetstream.New(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: membersBucket}); err != nil {
+				t.Fatal(err)
+			}
+			return addr
+		}, true, "joined it"},
+		"another's NATS": {func(t *testing.T) string {
+			addr, conn := natsAt(t, "")
+			if _, err := micro.AddService(conn, micro.Config{Name: "other", Version: "0.0.0"}); err != nil {
+				t.Fatal(err)
+			}
+			return addr
+		}, false, "is in use, so NATS is on 127.0.0.1:"},
+		"NATS that asks who it is": {func(t *testing.T) string {
+			addr, _ := natsAt(t, "secret")
+			return addr
+		}, false, "does not let this node in (nats: Authorization Violation)"},
+		"no NATS": {occupied, false, "is in use, so NATS is on 127.0.0.1:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			usual := tc.usual(t)
+			s := settings{Options: Options{HTTP: "127.0.0.1:0", NATSListen: usual}}
+			if err := s.place(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if tc.joined != (s.Join == "nats://"+usual && s.NATSListen == "") {
+				t.Errorf("joined %q, listens on %q", s.Join, s.NATSListen)
+			}
+			if notes := strings.Join(s.notes, "\n"); !strings.Contains(notes, tc.note) || tc.note == "" && notes != "" {
+				t.Errorf("it says: %q", notes)
+			}
+			if !tc.joined && tc.note != "" && s.NATSListen == usual {
+				t.Errorf("it listens on %s, which is in use", s.NATSListen)
+			}
+		})
+	}
+}
+
+// TestPlace: an address that nobody gave moves on, one that was given does not.
+func TestPlace(t *testing.T) {
+	taken := occupied(t)
+	s := settings{Options: Options{HTTP: taken, NATSListen: "127.0.0.1:0", NATSRoutes: "nats://a:1", NATSClusterListen: taken}}
+	if err := s.place(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.HTTP == taken || s.NATSClusterListen == taken || s.Join != "" || len(s.notes) != 2 {
+		t.Errorf("%+v", s)
+	}
+	for flag, o := range map[string]Options{
+		"--http": {HTTP: taken}, "--nats-listen": {NATSListen: taken}, "--nats-cluster-listen": {NATSClusterListen: taken},
+		"--cluster-listen": {ClusterListen: taken}, "--data-listen": {DataListen: taken},
+	} {
+		s := settings{Options: o.or(Options{HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}), given: o}
+		if err := s.place(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "choose another address with "+flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
+
+// TestClaim: each node of a machine has a folder and a name of its own, and keeps them.
+func TestClaim(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	var names, ids []string
+	var locks []*os.File
+	claim := func() {
+		t.Helper()
+		s := settled(t)
+		lock, err := s.claim()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := instance(s.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(s.Data) != s.Name {
+			t.Errorf("%s has %s", s.Name, s.Data)
+		}
+		names, ids, locks = append(names, s.Name), append(ids, id), append(locks, lock)
+	}
+	claim()
+	claim()
+	claim()
+	first := machineName()
+	if names[0] != first || names[1] != first+"-2" || names[2] != first+"-3" || ids[0] == ids[1] || len(ids[0]) != 16 {
+		t.Errorf("%v, %v", names, ids)
+	}
+	locks[1].Close()
+	claim()
+	if names[3] != names[1] || ids[3] != ids[1] {
+		t.Errorf("the second, back again, is %s, %s", names[3], ids[3])
+	}
+	s := settled(t, "--name", first)
+	if _, err := s.claim(); err == nil || !strings.Contains(err.Error(), "belongs to a node that is running") {
+		t.Errorf("a name that was given: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"troupe/cuda"
+)
+
+// Blocks copies the KV blocks of one lease to and from host memory, on a stream of its own, so that the lease's engine keeps
+// stepping meanwhile. It does not order itself against steps: a block that is read must not be written by one, and a
+// block that is written must belong to nobody else. It is safe for concurrent use; the copies run one by one.
+type Blocks struct {
+	holder  *Holder
+	holding *holding
+
+	mu      sync.Mutex
+	stream  cuda.Stream
+	staging cuda.HostMemory // of one block; nil once closed
+}
+
+// Blocks opens the KV blocks of a lease that is held. The lease can not be unloaded until Close.
+func (h *Holder) Blocks(lease string) (_ *Blocks, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, err := h.find(lease)
+	if err != nil {
+		return nil, err
+	}
+	b := &Blocks{holder: h, holding: l}
+	if b.stream, err = h.device.NewStream("blocks"); err != nil {
+		return nil, fmt.Errorf("blocks of lease %s: %w", lease, err)
+	}
+	if b.staging, err = h.device.AllocHost(l.arena.BlockBytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", lease, err), b.stream.Close())
+	}
+	l.users++
+	return b, nil
+}
+
+// BlockBytes is the size of a block.
+func (b *Blocks) BlockBytes() int { return int(b.holding.arena.BlockBytes) }
+
+// Layout says what a block's bytes mean. Blocks of equal layouts are interchangeable between replicas of one model.
+func (b *Blocks) Layout() string {
+	return fmt.Sprintf("%s, %d tokens a block", b.holding.Facts.KVLayout, b.holding.arena.BlockTokens)
+}
+
+// Read copies a block into host memory of BlockBytes.
+func (b *Blocks) Read(ctx context.Context, block int32, into []byte) error {
+	return b.copy(ctx, block, into, func(staging []byte, at cuda.Ptr) error {
+		if err := errors.Join(b.stream.CopyOut(staging, at), b.stream.Sync()); err != nil {
+			return err
+		}
+		copy(into, staging)
+		return nil
+	})
+}
+
+// Write copies host memory of BlockBytes into a block.
+func (b *Blocks) Write(ctx context.Context, block int32, from []byte) error {
+	return b.copy(ctx, block, from, func(staging []byte, at cuda.Ptr) error {
+		copy(staging, from)
+		return errors.Join(b.stream.CopyIn(at, staging), b.stream.Sync())
+	})
+}
+
+// copy checks what is to be copied, and has it done.
+func (b *Blocks) copy(ctx context.Context, block int32, host []byte, do func([]byte, cuda.Ptr) error) error {
+	if arena := b.holding.arena; block < 0 || int(block) >= arena.Blocks || int64(len(host)) != arena.BlockBytes {
+		return fmt.Errorf("block %d of %d, %d bytes of %d: not of lease %s", block, arena.Blocks, len(host), arena.BlockBytes, b.holding.Lease)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.staging == nil {
+		return fmt.Errorf("blocks of lease %s are closed", b.holding.Lease)
+	}
+	if err := do(b.staging.Bytes(), b.holding.arena.Base.Offset(int64(block)*b.holding.arena.BlockBytes)); err != nil {
+		return fmt.Errorf("block %d of lease %s: %w", block, b.holding.Lease, err)
+	}
+	return nil
+}
+
+// Close waits for the copy that is under way and ends all others.
+func (b *Blocks) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.staging == nil {
+		return nil
+	}
+	staging := b.staging
+	b.staging = nil
+	b.holder.mu.Lock()
+	b.holding.users--
+	b.holder.mu.Unlock()
+	return errors.Join(b.stream.Close(), staging.Free())
+}

@@ -1,0 +1,179 @@
+package llama_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"troupe/core/sample"
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/testkit"
+)
+
+const kvBlocks = 16
+
+// replica is a device of its own with the model's weights, an engine and its blocks.
+type replica struct {
+	device cuda.Device
+	holder *engine.Holder
+	engine engine.Engine
+	blocks *engine.Blocks
+}
+
+func newReplica(t testing.TB) *replica {
+	t.Helper()
+	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replica{device: device, holder: engine.NewHolder(device, llama.Format{})}
+	load := engine.LoadSpec{Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits}
+	if _, err := r.holder.Load(context.Background(), load); err != nil {
+		t.Fatal(err)
+	}
+	if r.engine, err = r.holder.Open("m"); err != nil {
+		t.Fatal(err)
+	}
+	if r.blocks, err = r.holder.Blocks("m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = r.blocks.Close(), r.engine.Close()
+		if _, err := r.holder.Unload("m"); err != nil {
+			t.Error(err)
+		}
+		if free, total := device.Memory(); free != total {
+			t.Errorf("%d bytes of device memory are left behind", total-free)
+		}
+		_ = device.Close()
+	})
+	return r
+}
+
+// step runs a generation's next step and returns what it chose, with all log-probabilities that the engine tells.
+func (r *replica) step(t testing.TB, g *generation) {
+	t.Helper()
+	s := g.next(limits.StepTokens)
+	tokens, err := r.engine.Step(t.Context(), []engine.Sequence{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.advance(s, tokens)
+}
+
+// TestBlocksGoOnElsewhere: blocks copied to another device, to other places, are as if they had been computed there, bit by bit,
+// after whatever token the sequence moves. Full blocks are copied while the source steps on.
+func TestBlocksGoOnElsewhere(t *testing.T) {
+	a, b := newReplica(t), newReplica(t)
+	if a.blocks.Layout() != b.blocks.Layout() || a.blocks.Layout() == "" {
+		t.Fatalf("layouts %q and %q", a.blocks.Layout(), b.blocks.Layout())
+	}
+	fresh := func() *generation {
+		g := &generation{want: 40, params: sample.Params{Temperature: 0.9, TopP: 0.95, Seed: 7, RepetitionPenalty: 1.2, Logprobs: true, TopLogprobs: 5}}
+		for i := range 27 {
+			g.prompt = append(g.prompt, uint32(3+i*31))
+		}
+		g.blocks = []int32{3, 9, 1, 14, 0}
+		return g
+	}
+	whole := fresh()
+	alone(t, a.engine, whole)
+	buf := make([]byte, a.blocks.BlockBytes())
+	for at := 1; at < whole.want; at++ {
+		g := fresh()
+		for len(g.output) < at {
+			a.step(t, g)
+		}
+		there := []int32{7, 2, 15, 5, 11}
+		full := g.computed / blockTokens
+		copied := make(chan error, 1)
+		go func() { copied <- move(t.Context(), a.blocks, b.blocks, g.blocks[:full], there) }()
+		a.step(t, g)
+		if err := <-copied; err != nil {
+			t.Fatal(err)
+		}
+		last := (g.computed + blockTokens - 1) / blockTokens
+		if err := move(t.Context(), a.blocks, b.blocks, g.blocks[full:last], there[full:]); err != nil {
+			t.Fatal(err)
+		}
+		for i := range buf { // what the source does next is nothing to the target
+			buf[i] = 0xff
+		}
+		for _, block := range g.blocks {
+			if err := a.blocks.Write(t.Context(), block, buf); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.blocks = there
+		for !g.done() {
+			b.step(t, g)
+		}
+		for i := range g.tokens {
+			if w := whole.tokens[i]; g.tokens[i].ID != w.ID || g.tokens[i].Logprob != w.Logprob || !slices.Equal(g.tokens[i].Top, w.Top) {
+				t.Fatalf("moved after token %d, token %d is %v and not %v", at, i, g.tokens[i], w)
+			}
+		}
+	}
+}
+
+// move copies blocks from one arena to places in another.
+func move(ctx context.Context, from, to *engine.Blocks, blocks, there []int32) error {
+	buf := make([]byte, from.BlockBytes())
+	for i, block := range blocks {
+		if err := from.Read(ctx, block, buf); err != nil {
+			return err
+		}
+		if err := to.Write(ctx, there[i], buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestBlocksRefuse(t *testing.T) {
+	r := newReplica(t)
+	good := make([]byte, r.blocks.BlockBytes())
+	for _, tc := range []struct {
+		block int32
+		bytes []byte
+	}{{-1, good}, {kvBlocks, good}, {0, good[1:]}, {0, nil}} {
+		if r.blocks.Read(t.Context(), tc.block, tc.bytes) == nil || r.blocks.Write(t.Context(), tc.block, tc.bytes) == nil {
+			t.Errorf("block %d with %d bytes was copied", tc.block, len(tc.bytes))
+		}
+	}
+	if err := r.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.holder.Unload("m"); err == nil {
+		t.Error("a lease was unloaded under its open blocks")
+	}
+	if err := r.blocks.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r.blocks.Read(t.Context(), 0, good) == nil {
+		t.Error("closed blocks were read")
+	}
+	if _, err := r.holder.Blocks("other"); err == nil {
+		t.Error("blocks of a lease that is not held were opened")
+	}
+}
+
+// BenchmarkBlocks: the copy of one block, beside which a decode step takes BenchmarkStep/decode_1.
+func BenchmarkBlocks(b *testing.B) {
+	r := newReplica(b)
+	buf := make([]byte, r.blocks.BlockBytes())
+	for name, do := range map[string]func(context.Context, int32, []byte) error{"read": r.blocks.Read, "write": r.blocks.Write} {
+		b.Run(fmt.Sprint(name, " of ", len(buf), " bytes"), func(b *testing.B) {
+			b.SetBytes(int64(len(buf)))
+			for b.Loop() {
+				if err := do(b.Context(), 1, buf); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

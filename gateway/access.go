@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"troupe/gateway/apikey"
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// open are the routes that ask for no key: probes and scrapers have none.
+var open = map[string]bool{"GET /health": true, "GET /ready": true, "GET /metrics": true}
+
+// caller is who asks over HTTP.
+type caller struct {
+	id, remote string
+	key        *apikey.Key // nil: no keys are asked for
+}
+
+type callerKey struct{}
+
+// callerOf returns who asks. Requests over NATS have no caller: what may be asked there is for NATS' permissions to say.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// secretOf returns the key that a request shows: as a bearer, or from a browser that looks at a page as the password.
+func secretOf(r *http.Request) string {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(secret)
+	}
+	if _, password, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
+		return password
+	}
+	return ""
+}
+
+// unauthorized is the answer to a request without a key that is known. A browser asks its user for one.
+func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
+	w.Header().Add("WWW-Authenticate", `Bearer realm="Troupe"`)
+	w.Header().Add("WWW-Authenticate", `Basic realm="Troupe: the password is an API key"`)
+	e := openai.Invalid("", "the API key is not known here; ask whoever runs this server for one")
+	if r.Header.Get("Authorization") == "" {
+		e.Message = "an API key is needed: send it in the header Authorization: Bearer KEY"
+	}
+	code := "invalid_api_key"
+	e.Status, e.Code = http.StatusUnauthorized, &code
+	return e
+}
+
+// may reports whether the caller may use a model.
+func (c caller) may(model string) bool { return c.key == nil || c.key.Allows(model) }
+
+// deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed.
+func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
+	c := callerOf(ctx)
+	if !c.may(model) {
+		return nil, hidden(model)
+	}
+	d, err := g.cfg.Directory.Deployment(ctx, model)
+	if known := (interface{ GetReason() messages.Reason })(nil); c.key != nil && errors.As(err, &known) && known.GetReason() == messages.Reason_REASON_NOT_FOUND {
+		return nil, hidden(model) // the directory's own words may name other models
+	}
+	return d, err
+}
+
+func hidden(model string) *openai.Error {
+	return openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
+}
+
+// asked is what a request is counted and logged under. The model is one that exists, so that the label's values are bounded.
+type asked struct {
+	caller
+	endpoint, model string
+}
+
+func askedBy(r *http.Request, endpoint string) asked {
+	return asked{caller: callerOf(r.Context()), endpoint: endpoint}
+}
+
+// answered counts and logs an answer. Whoever gave keys out wants to know who asked.
+func (g *Gateway) answered(a asked, status int) {
+	g.metrics.answered(a, status)
+	line := g.cfg.Log.Debug()
+	if a.key != nil || status == http.StatusUnauthorized {
+		line = g.cfg.Log.Info()
+	}
+	if a.key != nil {
+		line.Str("key", a.key.Name)
+	}
+	line.Str("endpoint", a.endpoint).Str("model", a.model).Int("status", status).Str("request", a.id).Str("remote", a.remote).Msg("answered")
+}

@@ -1,0 +1,158 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
+	"github.com/sashabaranov/go-openai"
+
+	"troupe/gateway"
+	"troupe/gateway/apikey"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+const (
+	anyModel = "sk-any-0123456789"
+	kjvOnly  = "sk-kjv-0123456789"
+)
+
+// locked starts a gateway that serves kjv and other, with a key for everything and one for kjv.
+func locked(t *testing.T, log *bytes.Buffer) *world {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys.yaml")
+	content := fmt.Sprintf("keys:\n- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*']}\n", anyModel, kjvOnly)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := apikey.Open(file, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
+		cfg.Keys, cfg.Log = keys, zerolog.New(log)
+		cfg.Routes = map[string]http.Handler{"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") })}
+	})
+	w.directory.add(&messages.DeploymentStatus{
+		Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
+	})
+	return w
+}
+
+// TestAccessWire compares what is answered to keys with testdata/wire.
+func TestAccessWire(t *testing.T) {
+	for name, tc := range map[string]struct{ method, path, authorization string }{
+		"key_missing":        {"POST", "/v1/completions", ""},
+		"key_unknown":        {"POST", "/v1/completions", "Bearer sk-nobody-knows-this"},
+		"key_model_hidden":   {"POST", "/v1/completions?other", "Bearer " + kjvOnly},
+		"key_model_missing":  {"POST", "/v1/completions?known", "Bearer " + kjvOnly},
+		"key_models":         {"GET", "/v1/models", "Bearer " + kjvOnly},
+		"key_models_all":     {"GET", "/v1/models", "Bearer " + anyModel},
+		"key_model_describe": {"GET", "/v1/models/other", "Bearer " + kjvOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := locked(t, &bytes.Buffer{})
+				path, model, _ := strings.Cut(tc.path, "?")
+				r := httptest.NewRequest(tc.method, path, strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)))
+				r.Header.Set("Authorization", tc.authorization)
+				rec := httptest.NewRecorder()
+				w.ServeHTTP(rec, r)
+				got := fmt.Sprintf("# %s %s %s %s\n%d %s\n", tc.method, path, model, tc.authorization, rec.Code, rec.Header().Get("Content-Type"))
+				for _, challenge := range rec.Header().Values("WWW-Authenticate") {
+					got += "WWW-Authenticate: " + challenge + "\n"
+				}
+				golden(t, filepath.Join("testdata", "wire", name+".txt"), got+"\n"+anonymous(rec.Body.String()))
+			})
+		})
+	}
+}
+
+// TestAccess goes through who may do what.
+func TestAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &bytes.Buffer{}
+		w := locked(t, log)
+		for _, tc := range []struct {
+			path, body, user, password, bearer string
+			want                               int
+		}{
+			{path: "/health", want: 200},
+			{path: "/ready", want: 200},
+			{path: "/metrics", want: 200},
+			{path: "/tree", want: 401},
+			{path: "/tree", bearer: kjvOnly, want: 200},
+			{path: "/tree", user: "anybody", password: kjvOnly, want: 200},
+			{path: "/tree", user: kjvOnly, password: "x", want: 401},
+			{path: "/v1/embeddings", body: "{}", want: 401},
+			{path: "/v1/chat/completions", body: "{}", want: 401},
+			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, bearer: kjvOnly, want: 200},
+			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, bearer: anyModel, want: 200},
+			{path: "/v1/completions", body: `{"model":"other","prompt":"a","seed":0}`, bearer: anyModel, want: 200},
+			{path: "/v1/completions", body: `{"model":"other","prompt":"a","seed":0}`, bearer: kjvOnly, want: 404},
+			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, password: kjvOnly, want: 401}, // a page elsewhere may make a browser send it
+			{path: "/v1/models/kjv", bearer: " " + kjvOnly, want: 200},
+			{path: "/nowhere", want: 404},
+		} {
+			r := httptest.NewRequest(http.MethodGet, tc.path, nil)
+			if tc.body != "" {
+				r = httptest.NewRequest(http.MethodPost, tc.path, strings.NewReader(tc.body))
+			}
+			if tc.password != "" {
+				r.SetBasicAuth(tc.user, tc.password)
+			}
+			if tc.bearer != "" {
+				r.Header.Set("Authorization", "bearer "+tc.bearer)
+			}
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, r)
+			if rec.Code != tc.want {
+				t.Errorf("%+v: %d %s", tc, rec.Code, rec.Body)
+			}
+		}
+		for _, secret := range []string{anyModel, kjvOnly} {
+			if strings.Contains(log.String(), secret) {
+				t.Errorf("a key is in the log:\n%s", log)
+			}
+		}
+		if line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`; !strings.Contains(log.String(), line) {
+			t.Errorf("no line with %s:\n%s", line, log)
+		}
+	})
+}
+
+// TestAccessClient: OpenAI's clients know what the errors mean.
+func TestAccessClient(t *testing.T) {
+	w := locked(t, &bytes.Buffer{})
+	server := httptest.NewServer(w)
+	defer server.Close()
+	ask := func(key, model string) (*openai.APIError, string) {
+		cfg := openai.DefaultConfig(key)
+		cfg.BaseURL = server.URL + "/v1"
+		seed := 0
+		res, err := openai.NewClientWithConfig(cfg).CreateCompletion(context.Background(), openai.CompletionRequest{Model: model, Prompt: "a", Seed: &seed})
+		if err != nil {
+			api, _ := err.(*openai.APIError)
+			return api, ""
+		}
+		return nil, res.Choices[0].Text
+	}
+	if e, _ := ask("sk-wrong", "kjv"); e == nil || e.HTTPStatusCode != 401 || e.Code != "invalid_api_key" {
+		t.Errorf("wrong key: %+v", e)
+	}
+	if e, _ := ask(kjvOnly, "other"); e == nil || e.HTTPStatusCode != 404 || e.Code != "model_not_found" {
+		t.Errorf("another's model: %+v", e)
+	}
+	if e, text := ask(kjvOnly, "kjv"); e != nil || text != "God did." {
+		t.Errorf("%q, %+v", text, e)
+	}
+}

@@ -1,0 +1,173 @@
+package apikey_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"troupe/gateway/apikey"
+)
+
+const (
+	alice = "alice-secret-0001"
+	bob   = "bob-secret-000002"
+)
+
+func file(t testing.TB, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys.yaml")
+	write(t, path, content)
+	return path
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	keys, err := apikey.Open(file(t, fmt.Sprintf(`
+keys:
+  - name: alice
+    key: %s
+  - name: bob
+    sha256: %x
+    models: ["kjv-*", llama]
+`, alice, sha256.Sum256([]byte(bob)))), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		secret, name, may, mayNot string
+	}{
+		{alice, "alice", "anything", ""},
+		{bob, "bob", "kjv-2m", "kjv"},
+		{bob, "bob", "llama", "llama-2"},
+		{"", "", "", "anything"},
+		{"alice", "", "", "anything"},
+		{alice + "x", "", "", "anything"},
+		{alice[:len(alice)-1], "", "", "anything"},
+	} {
+		k, ok := keys.Find(tc.secret)
+		if ok != (tc.name != "") || k.Name != tc.name {
+			t.Errorf("%q: %q, %t", tc.secret, k.Name, ok)
+		}
+		if tc.may != "" && !k.Allows(tc.may) || ok && tc.mayNot != "" && k.Allows(tc.mayNot) {
+			t.Errorf("%s: may use %q: %t; %q: %t", k.Name, tc.may, k.Allows(tc.may), tc.mayNot, k.Allows(tc.mayNot))
+		}
+	}
+}
+
+// TestChange: a key that is added is known with the next request, one that is gone is not, and a file that is wrong changes nothing.
+func TestChange(t *testing.T) {
+	log := &bytes.Buffer{}
+	path := file(t, "keys: [{name: alice, key: "+alice+"}]")
+	keys, err := apikey.Open(path, zerolog.New(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func() string {
+		_, a := keys.Find(alice)
+		_, b := keys.Find(bob)
+		return fmt.Sprint(a, b)
+	}
+	write(t, path, "keys: [{name: bob, key: "+bob+"}]")
+	if got := known(); got != "false true" {
+		t.Errorf("after the change: %s", got)
+	}
+	write(t, path, "keys: [{name: bob, kye: "+alice+"}]")
+	if got := known(); got != "false true" {
+		t.Errorf("after a wrong file: %s", got)
+	}
+	if n := strings.Count(log.String(), "changed API keys not taken"); n != 1 {
+		t.Errorf("reported %d times:\n%s", n, log)
+	}
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("a key is in the log:\n%s", log)
+	}
+}
+
+func TestWrong(t *testing.T) {
+	for content, want := range map[string]string{
+		"":             "it has no keys",
+		"keys: []":     "it has no keys",
+		"keys: [alice": "it goes wrong at line 1, column 7",
+		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                             "it goes wrong at line 2, column 19",
+		"keys: [{key: " + alice + "}]":                                                    `key 1: it has no name`,
+		"keys: [{name: a}]":                                                               "either key or sha256",
+		"keys: [{name: a, key: " + alice + ", sha256: ab}]":                               "either key or sha256",
+		"keys: [{name: a, key: secret}]":                                                  "it has 6 characters and could be guessed",
+		"keys: [{name: a, sha256: ab}]":                                                   "64 hexadecimal digits",
+		"keys: [{name: a, key: " + alice + ", models: []}]":                               "models is empty",
+		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                            "is not a pattern",
+		"keys: [{name: a, key: " + alice + "}, {name: a, key: " + bob + "}]":              "keys 1 and 2 have the same name",
+		"keys: [{name: a, key: " + alice + "}, {name: b, key: " + alice + "}]":            `keys 1 and 2 are the same`,
+		"keys: [{name: a, key: " + alice + ", model: x}]":                                 "it goes wrong at line 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]", sha256.Sum256(nil)):                  "of an empty text",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", sha256.Sum256(nil)):        "it goes wrong at line 2, column 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", sha256.Sum256(nil)):      "it goes wrong at line 2, column 1",
+		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}", sha256.Sum256([]byte{1})): "it goes wrong at line 1",
+	} {
+		_, err := apikey.Open(file(t, content), zerolog.Nop())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v, want: %s", content, err, want)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("a key is in the error: %v", err)
+		}
+	}
+}
+
+// TestGenerate: the line is one that a file takes, for the key that goes with it.
+func TestGenerate(t *testing.T) {
+	seen := map[string]bool{}
+	for _, models := range [][]string{nil, {"kjv-*"}, {"a", `b"c`}} {
+		secret, line, err := apikey.Generate("alice: \"x\"", models)
+		if err != nil || seen[secret] || strings.Contains(line, secret) {
+			t.Fatalf("%q %q %v", secret, line, err)
+		}
+		seen[secret] = true
+		keys, err := apikey.Open(file(t, "keys:\n"+line), zerolog.Nop())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, line)
+		}
+		k, ok := keys.Find(secret)
+		if !ok || k.Name != `alice: "x"` || k.Allows("kjv-2m") != (len(models) < 2) || k.Allows(`b"c`) != (len(models) != 1) {
+			t.Errorf("%+v of %s", k, line)
+		}
+	}
+	if _, _, err := apikey.Generate("", nil); err == nil {
+		t.Error("a key without a name")
+	}
+}
+
+// FuzzFile: whatever a file holds, it is refused without showing it, or its keys are found and no others.
+func FuzzFile(f *testing.F) {
+	f.Add("keys: [{name: alice, key: SECRET-0123456789}]")
+	f.Add("keys:\n  - name: bob\n    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n")
+	f.Add("keys: [{SECRET-0123456789: 1}]")
+	f.Add("keys: {SECRET-0123456789")
+	f.Add("keys: [{name: a, key: &x SECRET-0123456789}, {name: b, key: *x}]")
+	f.Fuzz(func(t *testing.T, content string) {
+		keys, err := apikey.Open(file(t, content), zerolog.Nop())
+		if err != nil {
+			if strings.Contains(err.Error(), "SECRET-0123456789") {
+				t.Errorf("the error shows a key: %v", err)
+			}
+			return
+		}
+		if k, ok := keys.Find(""); ok {
+			t.Errorf("no key at all is known as %q", k.Name)
+		}
+	})
+}

@@ -1,0 +1,9 @@
+// Package apikey knows who may use which models: the keys in a file.
+//
+//	keys:
+//	  - name: alice                                    shown in logs; the key itself never is
+//	    sha256: 1c0f…                                  of the key, in hexadecimal; or key: the key itself
+//	    models: ["kjv-*", llama]                       patterns as of path.Match; without the line, all models
+//
+// Invariants: a key is compared in constant time; a changed file is in force with the next request; one that can not be read changes nothing.
+package apikey

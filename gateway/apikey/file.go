@@ -1,0 +1,97 @@
+package apikey
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/goccy/go-yaml"
+)
+
+// shortest is the length of a key that is not easily guessed.
+const shortest = 16
+
+// entry is a key as the file has it.
+type entry struct {
+	Name   string    `yaml:"name"`
+	Key    string    `yaml:"key"`
+	SHA256 string    `yaml:"sha256"`
+	Models *[]string `yaml:"models"`
+}
+
+// parse reads a file's content. Its errors say where something is wrong and not what is there: that may be a key.
+func parse(content []byte) ([]Key, error) {
+	var f struct {
+		Keys []entry `yaml:"keys"`
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(content), yaml.Strict()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, malformed(err)
+	}
+	if len(f.Keys) == 0 {
+		return nil, errors.New(`it has no keys, so nobody could ask anything; make one with "node keys new"`)
+	}
+	keys, names, sums := make([]Key, len(f.Keys)), map[string]int{}, map[[sha256.Size]byte]int{}
+	for i, e := range f.Keys {
+		k, err := e.key()
+		if err != nil {
+			return nil, fmt.Errorf("key %d: %w", i+1, err)
+		}
+		if other, ok := names[k.Name]; ok {
+			return nil, fmt.Errorf("keys %d and %d have the same name; give each its own", other, i+1)
+		}
+		if other, ok := sums[k.sum]; ok {
+			return nil, fmt.Errorf("keys %d and %d are the same; give each its own", other, i+1)
+		}
+		names[k.Name], sums[k.sum], keys[i] = i+1, i+1, k
+	}
+	return keys, nil
+}
+
+// malformed says where the YAML is wrong.
+func malformed(err error) error {
+	at := "somewhere"
+	if known := (yaml.Error)(nil); errors.As(err, &known) && known.GetToken() != nil {
+		p := known.GetToken().Position
+		at = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
+	}
+	return fmt.Errorf("it goes wrong at %s; under keys:, a list of entries with name, key or sha256, and models is expected", at)
+}
+
+func (e entry) key() (Key, error) {
+	k := Key{Name: e.Name}
+	switch {
+	case e.Name == "":
+		return k, errors.New("it has no name; give it one, for the logs")
+	case (e.Key == "") == (e.SHA256 == ""):
+		return k, errors.New("it needs either key or sha256")
+	case e.Key != "" && len(e.Key) < shortest:
+		return k, fmt.Errorf("it has %d characters and could be guessed; use %d or more, as \"node keys new\" makes it", len(e.Key), shortest)
+	case e.Key != "":
+		k.sum = sha256.Sum256([]byte(e.Key))
+	default:
+		sum, err := hex.DecodeString(e.SHA256)
+		if err != nil || len(sum) != len(k.sum) {
+			return k, errors.New("sha256 must be 64 hexadecimal digits")
+		}
+		k.sum = [sha256.Size]byte(sum)
+	}
+	if k.sum == sha256.Sum256(nil) {
+		return k, errors.New("sha256 is of no key at all, but of an empty text")
+	}
+	if e.Models == nil {
+		return k, nil
+	}
+	if k.models = *e.Models; len(k.models) == 0 {
+		return k, errors.New("models is empty, so it may use none; list some, or leave the line out for all")
+	}
+	for i, pattern := range k.models {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return k, fmt.Errorf("entry %d of models is not a pattern; write it like kjv-*", i+1)
+		}
+	}
+	return k, nil
+}

@@ -1,0 +1,88 @@
+package apikey
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"troupe/internal/reload"
+)
+
+// Key is what one user may do.
+type Key struct {
+	Name   string
+	sum    [sha256.Size]byte
+	models []string // patterns; none: all models
+}
+
+// Keys are the keys in a file. They are safe for concurrent use.
+type Keys struct{ file *reload.Value[[]Key] }
+
+// Open reads a file of keys, and again whenever it has changed.
+func Open(file string, log zerolog.Logger) (*Keys, error) {
+	read := func() ([]Key, error) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := parse(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		log.Info().Str("file", file).Int("keys", len(keys)).Msg("API keys in use")
+		return keys, nil
+	}
+	failed := func(err error) { log.Error().Err(err).Msg("changed API keys not taken") }
+	value, err := reload.New(read, failed, file)
+	if err != nil {
+		return nil, err
+	}
+	return &Keys{value}, nil
+}
+
+// Find returns the key that a client shows. How long it takes does not tell how near the client was.
+func (k *Keys) Find(secret string) (found Key, ok bool) {
+	sum := sha256.Sum256([]byte(secret))
+	for _, key := range k.file.Get() {
+		if subtle.ConstantTimeCompare(sum[:], key.sum[:]) == 1 {
+			found, ok = key, true
+		}
+	}
+	return found, ok
+}
+
+// Allows reports whether a key may use a model.
+func (k Key) Allows(model string) bool {
+	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
+		ok, _ := path.Match(pattern, model) // patterns are checked when they are read
+		return ok
+	})
+}
+
+// Generate makes a key, and its line for the file, which does not hold the key itself.
+func Generate(name string, models []string) (secret, line string, err error) {
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	secret = "sk-" + base64.RawURLEncoding.EncodeToString(random[:])
+	line = fmt.Sprintf("  - {name: %q, sha256: %x", name, sha256.Sum256([]byte(secret)))
+	for i, m := range models {
+		lead := ", "
+		if i == 0 {
+			lead = ", models: ["
+		}
+		line += fmt.Sprintf("%s%q", lead, m)
+	}
+	if len(models) > 0 {
+		line += "]"
+	}
+	line += "}"
+	_, err = parse([]byte("keys:\n" + line + "\n"))
+	return secret, line, err
+}
