@@ -148,34 +148,3 @@ func TestPeerMustGreet(t *testing.T) {
 		t.Errorf("a call was answered with %v", err)
 	}
 }
-
-// FuzzInbound sends whatever parses on one stream, which must stay, and a request after it, which must be answered.
-func FuzzInbound(f *testing.F) {
-	a, b := start(f), start(f)
-	join(a, b)
-	b.echo(f)
-	asker := testkit.NewPeer(f, a.ActorSystem, "asker", nil)
-	_, stream := peer(f, b)
-	greet(f, stream, a.Address())
-	good := &messages.GetSequence{RequestId: "good"}
-	for _, m := range []*remote.MessageBatch{
-		mail(a.pid("asker"), good), mail(a.pid("asker"), &actor.Watch{Watcher: a.pid("asker")}), mail(nil, &actor.Stop{}),
-		mail(a.pid("x"), &actor.Terminated{Who: a.pid("x")}), mail(a.pid("x"), &actor.DeadLetterResponse{}), {},
-	} {
-		data, err := proto.Marshal(batchOf(m))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := &remote.RemoteMessage{}
-		if proto.Unmarshal(data, m) != nil || m.GetConnectRequest() != nil {
-			t.Skip()
-		}
-		before := len(testkit.Got[*messages.SequenceStatus](asker))
-		send(t, stream, m)
-		send(t, stream, batchOf(mail(a.pid("asker"), good)))
-		until(t, "answer after it", func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) > before })
-	})
-}
