@@ -21,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if cfg := os.Getenv(childConfig); cfg != "" {
+		runChild(cfg)
+		return
+	}
 	// The nats-server keeps these for the life of the process.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
