@@ -16,10 +16,11 @@ import (
 // silent.
 func (m *Members) run() {
 	defer close(m.ended)
-	turns := time.NewTicker(m.cfg.RenewEvery)
+	turns := time.NewTicker(m.contact.turn())
 	defer turns.Stop()
 	status := m.status
 	for {
+		hurried := false
 		select {
 		case <-m.life.Done():
 			return
@@ -29,18 +30,20 @@ func (m *Members) run() {
 			}
 			m.reconnected()
 		case <-m.wake:
+			hurried = true
 		case <-turns.C:
 		}
-		m.turn()
+		m.turn(hurried)
 	}
 }
 
-func (m *Members) turn() {
+func (m *Members) turn(hurried bool) {
 	m.mu.Lock()
 	stalled := m.contact.tick(time.Now())
 	dropped, _ := m.feed.Dropped() // fails where the connection is closed, and then nothing is told any more
 	m.behind = m.behind || stalled || dropped != m.dropped
 	m.dropped = dropped
+	due := hurried || m.contact.due(time.Now())
 	m.mu.Unlock()
 	if stalled {
 		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).Msg("this node stood still; others may have taken it for dead")
@@ -49,7 +52,9 @@ func (m *Members) turn() {
 		m.failed()
 		return
 	}
-	m.renew()
+	if due {
+		m.renew()
+	}
 	m.catchUp()
 	m.reap()
 }
@@ -62,10 +67,13 @@ func (m *Members) reconnected() {
 	m.behind = true
 }
 
-func (m *Members) failed() {
+// failed notes that a renewal failed, and reports whether it is the first one.
+func (m *Members) failed() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	first = !m.contact.unbroken.IsZero()
 	m.contact.failed()
+	return first
 }
 
 // within bounds one question to NATS: a renewal that takes longer counts as failed.
@@ -93,7 +101,9 @@ func (m *Members) renew() {
 		err = m.refused(ctx)
 	}
 	if err != nil {
-		m.failed()
+		if m.failed() && m.life.Err() == nil {
+			m.cfg.Log.Warn().Err(err).Msg("this node's membership could not be renewed; it goes on trying, and takes nobody for dead meanwhile")
+		}
 		m.repair(err)
 		return
 	}
@@ -189,8 +199,14 @@ func (m *Members) record(last uint64) *messages.Member {
 func (m *Members) repair(err error) {
 	ctx, cancel := m.within()
 	defer cancel()
+	m.mu.Lock()
+	lost := m.contact.bucketLost(time.Now())
+	m.mu.Unlock()
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, nats.ErrNoResponders):
+		if !lost {
+			return
+		}
 		if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, m.cfg.Log); err == nil {
 			m.mu.Lock()
 			m.behind = true
