@@ -127,10 +127,7 @@ func BenchmarkKilledServer(b *testing.B) {
 				x.third.kill()
 				until(b, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
 				took = append(took, time.Since(killed))
-				var err error
-				if x.third, err = startChild(b.Context(), x.cfg); err != nil {
-					b.Fatal(err)
-				}
+				x.restartThird(b)
 			}
 			report(b, "noticed-by-all", took)
 		})

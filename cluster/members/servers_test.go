@@ -143,6 +143,15 @@ func startTrio(t testing.TB) *trio {
 	return x
 }
 
+func (x *trio) restartThird(t testing.TB) {
+	t.Helper()
+	third, err := startChild(t.Context(), x.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.third = third
+}
+
 func (x *trio) settled(live int) func() bool {
 	return func() bool {
 		for _, n := range x.nodes {
@@ -195,10 +204,7 @@ func TestKilledServer(t *testing.T) {
 				t.Errorf("%s became %s", ids[i], n.Self().GetId())
 			}
 		}
-		var err error
-		if x.third, err = startChild(t.Context(), x.cfg); err != nil {
-			t.Fatal(err)
-		}
+		x.restartThird(t)
 	}
 	until(t, "c is back", x.settled(3))
 }
