@@ -48,7 +48,8 @@ type Members struct {
 
 type subscriber struct{ tell func(Change) }
 
-// Open opens the bucket, reads it whole and follows it. Close ends that.
+// Open opens the bucket, reads it whole and follows it. Close ends that. The connection should be made with
+// natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
 	w, err := openWire(ctx, js, cfg.Replicas, cfg.Log)

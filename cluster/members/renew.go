@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -194,29 +193,20 @@ func (m *Members) record(last uint64) *messages.Member {
 	return self
 }
 
-// repair does what it can about a renewal that failed: a bucket that is gone is made again, and a connection whose server
-// does not answer is given up.
-func (m *Members) repair(err error) {
-	ctx, cancel := m.within()
-	defer cancel()
+// repair makes a bucket again that is gone, once renewals fail for longer than an election takes.
+func (m *Members) repair(failure error) {
 	m.mu.Lock()
 	lost := m.contact.bucketLost(time.Now())
 	m.mu.Unlock()
-	switch {
-	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, nats.ErrNoResponders):
-		if !lost {
-			return
-		}
-		if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, m.cfg.Log); err == nil {
-			m.mu.Lock()
-			m.behind = true
-			m.mu.Unlock()
-		}
-	case errors.Is(err, context.DeadlineExceeded) && m.life.Err() == nil:
-		if err := m.conn.FlushWithContext(ctx); errors.Is(err, context.DeadlineExceeded) {
-			m.cfg.Log.Warn().Str("server", m.conn.ConnectedUrlRedacted()).Msg("NATS does not answer; connecting again")
-			_ = m.conn.ForceReconnect() // fails only where the connection is closed for good
-		}
+	if !lost || !errors.Is(failure, jetstream.ErrNoStreamResponse) && !errors.Is(failure, jetstream.ErrStreamNotFound) {
+		return
+	}
+	ctx, cancel := m.within()
+	defer cancel()
+	if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, m.cfg.Log); err == nil {
+		m.mu.Lock()
+		m.behind = true
+		m.mu.Unlock()
 	}
 }
 
