@@ -135,11 +135,11 @@ func (in *inbound) data(r *reader, h header) error {
 		in.refuse(h.stream, refusal{refusedMisuse, fmt.Sprintf("chunk %d of %d bytes; the transfer has %d chunks of at most %d", h.index, h.length, t.chunks, t.chunkBytes)})
 		return r.discard(h)
 	}
-	c := t.chunk()
-	c.from, c.stream, c.index, c.length = in, h.stream, h.index, int(h.length)
+	c := &chunk{from: in, stream: h.stream, index: h.index, length: int(h.length)}
 	if err := in.charge(c); err != nil {
 		return err
 	}
+	c.buf = in.plane.buffers.get(t.chunkBytes + headerBytes)
 	sum, err := r.fill(c.buf, c.length)
 	if err != nil {
 		return err

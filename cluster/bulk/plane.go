@@ -23,7 +23,7 @@ type Plane struct {
 	cancel   context.CancelCauseFunc
 	running  sync.WaitGroup
 	received received
-	frames   sync.Pool // of *frame
+	buffers  buffers
 
 	mu        sync.Mutex
 	transfers map[transferID]*transfer
@@ -107,7 +107,7 @@ func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b [
 		return nil, fmt.Errorf("a transfer with chunks of %d bytes; they can have 1 to %d", chunkBytes, limit)
 	}
 	t := &transfer{
-		chunkBytes: chunkBytes, chunks: chunks, put: put, counts: &p.received,
+		chunkBytes: chunkBytes, chunks: chunks, put: put, plane: p,
 		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(),
 	}
 	t.idle.L = &t.mu

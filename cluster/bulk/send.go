@@ -86,7 +86,7 @@ func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
 		return err
 	}
 	defer l.detach(s)
-	var frames [2]*frame // one is filled while the other is written
+	var frames [2]frame // one is filled while the other is written
 	defer func() { p.recycle(frames[:]) }()
 	for i := 0; ; i++ {
 		index, more, err := l.next(ctx, s)
@@ -94,36 +94,27 @@ func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
 			return err
 		}
 		f := &frames[i%2]
-		if *f == nil {
-			*f = p.frame(headerBytes + s.chunkBytes)
+		if f.buf == nil {
+			f.buf, f.written = p.buffers.get(headerBytes+s.chunkBytes), make(chan struct{}, 1)
 		}
-		if err := l.transmit(ctx, s, index, *f); err != nil {
+		if err := l.transmit(ctx, s, index, f); err != nil {
 			return err
 		}
 	}
 }
 
-func (p *Plane) frame(n int) *frame {
-	if f, ok := p.frames.Get().(*frame); ok && len(f.buf) >= n {
-		return f
-	}
-	return &frame{buf: make([]byte, n), written: make(chan struct{}, 1)}
-}
-
-// recycle keeps frames, but for those that a writer may still have.
-func (p *Plane) recycle(frames []*frame) {
+// recycle keeps buffers, but for those that a writer may still have.
+func (p *Plane) recycle(frames []frame) {
 	for _, f := range frames {
-		if f == nil {
-			continue
-		}
 		if f.busy {
 			select {
 			case <-f.written:
-				f.busy = false
 			default:
 				continue
 			}
 		}
-		p.frames.Put(f)
+		if f.buf != nil {
+			p.buffers.put(f.buf)
+		}
 	}
 }

@@ -35,8 +35,7 @@ type transfer struct {
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
-	free       sync.Pool // of *chunk
-	counts     *received
+	plane      *Plane
 
 	mu      sync.Mutex
 	done    []uint64 // bit i: put took chunk i
@@ -49,13 +48,6 @@ type transfer struct {
 	working bool
 }
 
-func (t *transfer) chunk() *chunk {
-	if c, ok := t.free.Get().(*chunk); ok {
-		return c
-	}
-	return &chunk{buf: make([]byte, t.chunkBytes+headerBytes)}
-}
-
 // enqueue hands a chunk over to put, unless it was damaged.
 func (t *transfer) enqueue(c *chunk, intact bool) {
 	t.mu.Lock()
@@ -66,10 +58,10 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 	}
 	t.touched = time.Now()
 	if !intact {
-		t.counts.damaged.Add(1)
+		t.plane.received.damaged.Add(1)
 		c.from.release(c)
 		c.from.answer(c.stream, c.index, damaged)
-		t.free.Put(c)
+		t.plane.buffers.put(c.buf)
 		return
 	}
 	t.queue = append(t.queue, c)
@@ -123,7 +115,7 @@ func (t *transfer) finish(c *chunk, fresh bool, err error) {
 	t.current, t.touched = nil, time.Now()
 	if err == nil {
 		t.done[c.index/64] |= 1 << (c.index % 64)
-		t.counts.taken(c, fresh)
+		t.plane.received.taken(c, fresh)
 	} else {
 		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: %v", c.index, err)})
 	}
@@ -133,7 +125,7 @@ func (t *transfer) finish(c *chunk, fresh bool, err error) {
 		c.from.release(c)
 		c.from.answer(c.stream, c.index, acked)
 	}
-	t.free.Put(c)
+	t.plane.buffers.put(c.buf)
 }
 
 // end refuses what is queued and all that comes; the chunk in put counts no longer in its connection's window. t.mu is held.
