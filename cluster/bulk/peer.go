@@ -115,7 +115,13 @@ func (p *Plane) run(l *link) error {
 		l.fail(ErrClosed)
 		return ErrClosed
 	}
-	p.running.Go(l.receive)
+	p.links++
+	p.running.Go(func() {
+		l.receive()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.links--
+	})
 	p.running.Go(l.write)
 	p.running.Go(func() { l.keep(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
 	return nil

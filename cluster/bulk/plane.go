@@ -29,6 +29,7 @@ type Plane struct {
 	transfers map[transferID]*transfer
 	inbounds  map[*inbound]struct{}
 	peers     map[string]*peer // by address
+	links     int              // open connections to peers
 }
 
 // Listen opens the data plane of a node.
