@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -16,7 +17,13 @@ import (
 	"troupe/messages"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25") // a check waits for timers, not for the processor
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // listen opens a plane that ends with the test.
 func listen(t testing.TB, cfg bulk.Config) *bulk.Plane {

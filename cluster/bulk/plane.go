@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -109,7 +110,7 @@ func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b [
 	}
 	t := &transfer{
 		chunkBytes: chunkBytes, chunks: chunks, put: put, plane: p,
-		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(),
+		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(), streams: map[streamOf]struct{}{},
 	}
 	t.idle.L = &t.mu
 	rand.Read(t.id[:])
@@ -121,7 +122,7 @@ func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b [
 	}
 	p.transfers[t.id] = t
 	return &messages.BulkTicket{
-		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: t.token[:], Bytes: uint64(chunkBytes) * uint64(chunks),
+		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: bytes.Clone(t.token[:]), Bytes: uint64(chunkBytes) * uint64(chunks),
 	}, nil
 }
 
