@@ -45,7 +45,7 @@ func (in *inbound) serve() {
 }
 
 func (in *inbound) handshake() error {
-	if err := in.conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
+	if err := in.conn.SetDeadline(time.Now().Add(in.plane.cfg.handshakeWithin())); err != nil {
 		return err
 	}
 	var b [helloBytes]byte
@@ -91,7 +91,7 @@ func (in *inbound) read() error {
 	}
 }
 
-// extend gives a sender that has opened a transfer more time; another must do so within handshakeWithin.
+// extend gives a sender that has opened a transfer more time; another must do so in time for a handshake.
 func (in *inbound) extend() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -56,7 +56,7 @@ func (p *peer) link(ctx context.Context) (*link, error) {
 }
 
 func (p *peer) dial(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+	ctx, cancel := context.WithTimeout(ctx, p.plane.cfg.handshakeWithin())
 	defer cancel()
 	dialer := net.Dialer{}
 	conn, err := dialer.DialContext(ctx, "tcp", p.address)

@@ -85,7 +85,15 @@ func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
 	if err := l.attach(s); err != nil {
 		return err
 	}
-	defer l.detach(s)
+	err := p.stream(ctx, l, s)
+	if failed := l.detach(s); failed != nil {
+		return failed // the connection may have been lost just after
+	}
+	return err
+}
+
+// stream sends chunks until all have been acknowledged.
+func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
 	var frames [2]frame // one is filled while the other is written
 	defer func() { p.recycle(frames[:]) }()
 	for i := 0; ; i++ {

@@ -72,12 +72,12 @@ func (l *link) attach(s *sending) error {
 }
 
 // detach closes the stream. On a lost connection what was in flight is to be done again; on another one it keeps its place in the
-// window until the receiver has answered.
-func (l *link) detach(s *sending) {
+// window until the receiver has answered. It returns why the stream failed, if it did.
+func (l *link) detach(s *sending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.streams[s.stream] != s {
-		return
+		return s.failed
 	}
 	if l.err != nil {
 		l.peer.retries.Add(uint64(len(s.flying)))
@@ -85,7 +85,7 @@ func (l *link) detach(s *sending) {
 			s.todo = append(s.todo, index)
 		}
 		l.remove(s)
-		return
+		return s.failed
 	}
 	l.say(header{kind: closing, stream: s.stream}, nil)
 	if s.left = true; len(s.flying) == 0 {
@@ -96,6 +96,7 @@ func (l *link) detach(s *sending) {
 	}
 	l.unqueue(s)
 	l.grant()
+	return s.failed
 }
 
 // remove ends a stream with all it had in flight. l.mu is held, as in all that follow.
