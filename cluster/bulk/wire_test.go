@@ -290,13 +290,14 @@ func TestReceiverStops(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
-				for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
-					to := p.peer(ticket.GetAddress())
-					if silentAfter > time.Minute && to.chunks.Load() > 100 || to.reconnects.Load() > 2 {
-						break
+				defer cancel()
+				to, still := p.peer(ticket.GetAddress()), 0
+				for before := uint64(0); still < 20 && to.reconnects.Load() < 3; still++ {
+					if now := to.chunks.Load(); now != before || now == 0 || silentAfter < time.Minute {
+						before, still = now, 0
 					}
+					<-time.After(time.Millisecond)
 				}
-				cancel()
 			}()
 			indices := make([]uint32, 5000)
 			for i := range indices {
