@@ -3,6 +3,7 @@ package bulk_test
 import (
 	"runtime"
 	"testing"
+	"time"
 
 	"troupe/cluster/bulk"
 )
@@ -15,6 +16,7 @@ func TestMemory(t *testing.T) {
 	before, most := heap(), uint64(0)
 	ticket := expect(t, b, chunkBytes, chunks, func(i uint32, _ []byte) error {
 		if i%(chunks/looks) == chunks/looks-1 {
+			stalls(a)
 			most = max(most, heap())
 		}
 		return nil
@@ -27,6 +29,22 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d bytes of heap in use, %d before: more than %d", most, before, limit)
 	}
 	t.Logf("%.1f MiB over what was before", float64(most-before)/(1<<20))
+}
+
+// stalls waits until a plane sends nothing more.
+func stalls(p *bulk.Plane) {
+	sent := func() (chunks uint64) {
+		for _, to := range p.Stats().Sent {
+			chunks += to.Chunks
+		}
+		return chunks
+	}
+	for before, still := sent(), 0; still < 10; still++ {
+		if now := sent(); now != before {
+			before, still = now, 0
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 // heap is what is in use, once what is not has been freed.

@@ -167,24 +167,32 @@ func TestHungSink(t *testing.T) {
 // TestDropWaits: Drop returns when put has, and put is not called again.
 func TestDropWaits(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
-	sink := newBlocked()
-	ticket := expect(t, b, 100, 50, sink.put)
+	entered, let := make(chan struct{}), make(chan struct{})
+	puts, returned := 0, false
+	ticket := expect(t, b, 100, 50, func(uint32, []byte) error {
+		if puts++; puts == 1 {
+			close(entered)
+			<-let
+			returned = true
+		}
+		return nil
+	})
 	sent, dropped := make(chan error), make(chan struct{})
 	go func() { sent <- a.Send(within(t), ticket, all(50), from(content(1, 50, 100))) }()
-	<-sink.entered
-	go func() { b.Drop(ticket); close(dropped) }()
+	<-entered
+	go func() {
+		defer close(dropped)
+		if b.Drop(ticket); !returned {
+			t.Error("Drop returned while put ran")
+		}
+	}()
 	if err := <-sent; !errors.Is(err, bulk.ErrRefused) {
 		t.Errorf("%v", err)
 	}
-	select {
-	case <-dropped:
-		t.Error("Drop returned while put ran")
-	default:
-	}
-	close(sink.let)
+	close(let)
 	<-dropped
-	if len(sink.entered) != 0 {
-		t.Error("put was called again")
+	if puts != 1 {
+		t.Errorf("put was called %d times", puts)
 	}
 }
 

@@ -61,6 +61,7 @@ func distinct(indices []uint32) []uint32 {
 
 // carry sends over one connection after the other.
 func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
+	var last error // that ctx did not cause
 	for backoff := firstBackoff; len(s.todo) > 0; backoff = min(2*backoff, lastBackoff) {
 		l, err := to.link(ctx)
 		if err == nil {
@@ -69,11 +70,14 @@ func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
 		if !errors.Is(err, errLost) {
 			return err
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		if s.moved {
 			backoff, s.moved = firstBackoff, false
 		}
 		if !sleep(ctx, backoff/2+rand.N(backoff)) {
-			return fmt.Errorf("%w; before: %w", context.Cause(ctx), err)
+			return fmt.Errorf("%w; before: %w", context.Cause(ctx), last)
 		}
 		to.reconnects.Add(1)
 	}

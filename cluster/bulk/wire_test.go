@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func dialRaw(t *testing.T, p *Plane, hi []byte) *rawPeer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	r := &rawPeer{t: t, conn: conn, reader: reader{from: conn, allowed: toSender}}
 	r.send(hi)
 	if bytes.HasPrefix(hi, magic[:]) {
@@ -55,6 +56,9 @@ func (r *rawPeer) open(ticket *messages.BulkTicket) {
 // answer returns the next frame, or kind 0 where the connection ended.
 func (r *rawPeer) answer() (header, string) {
 	h, err := r.next()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.t.Fatal("no answer, and the connection was not closed")
+	}
 	if err != nil {
 		return header{}, ""
 	}
