@@ -121,6 +121,7 @@ func (a *Announcer) Next() (Announcement, bool) {
 }
 
 func (a *Announcer) tell(b *announced) {
+	a.pending.Remove(b.at)
 	b.at, b.told = a.told.PushBack(b), true
 }
 

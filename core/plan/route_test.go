@@ -197,8 +197,6 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 	m.typical += (float64(prefill) - m.typical) / 16
 }
 
-func (m *naive) cost2(r Replica, q Request) int { return m.cost(r, q) }
-
 func serving(name string) Replica {
 	return Replica{Name: name, Node: "node-" + name[len(name)-1:], State: Serving, MaxSequences: 64, StepTokens: 512, BlockTokens: 16}
 }
