@@ -51,10 +51,16 @@ func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
 	command := &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
 	for i, e := range entries {
 		command.Sequences[i] = r.share(e)
-		r.totals.tokensIn += uint64(len(e.Tokens))
+		r.totals.tokensIn += r.ofPrompt(e)
 	}
 	r.step = &flight{entries: entries, command: command}
 	ctx.Request(r.engine, command)
+}
+
+// ofPrompt is how many of an entry's tokens are of its prompt: the rest was generated.
+func (r *replica) ofPrompt(e batch.Entry) uint64 {
+	prompt, _, _ := r.batch.Sequence(e.ID)
+	return uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
 }
 
 // share is one sequence's part of a step, as the engine wants it.
