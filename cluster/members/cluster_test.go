@@ -21,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if cfg := os.Getenv(childConfig); cfg != "" {
+		runChild(cfg)
+		return
+	}
 	// The nats-server keeps these for the life of the process.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
@@ -130,6 +134,13 @@ func (n *node) settled() bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
 	return n.contact.maySuspect(time.Now())
+}
+
+// connectedSince reports whether the node noticed that it was connected again.
+func (n *node) connectedSince(t time.Time) bool {
+	n.Members.mu.Lock()
+	defer n.Members.mu.Unlock()
+	return n.contact.lost.After(t)
 }
 
 // crash ends the node as a killed process would: nothing is written.
@@ -340,9 +351,10 @@ func TestServerRestartKillsNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			before := time.Now()
 			s.restart(wipe)
 			for _, one := range n {
-				one.until("settled again", func() bool { return one.settled() && one.knows("a", "b", "c") })
+				one.until("settled again", func() bool { return one.connectedSince(before) && one.settled() && one.knows("a", "b", "c") })
 			}
 			// Who was forgotten would be missed by now; a fourth node sees what the bucket holds.
 			d := s.join("d")
@@ -409,15 +421,18 @@ func TestAcquireWithoutContact(t *testing.T) {
 	}
 }
 
-// proxy passes bytes on until it is cut, and then keeps connections open without a word, as a lost network does.
+// proxy passes bytes on. When it is cut, the connections there are stay open without another word, as behind a lost network, and
+// new ones are let in when it is healed.
 type proxy struct {
 	listener net.Listener
 	to       string
-	mu       sync.Mutex
-	open     sync.Cond
-	silent   bool
-	conns    []net.Conn
 	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	healed sync.Cond
+	silent bool
+	cuts   int
+	conns  []net.Conn
 }
 
 func startProxy(t testing.TB, to string) *proxy {
@@ -427,11 +442,11 @@ func startProxy(t testing.TB, to string) *proxy {
 		t.Fatal(err)
 	}
 	p := &proxy{listener: l, to: to}
-	p.open.L = &p.mu
+	p.healed.L = &p.mu
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
-		p.cut(false)
 		_ = l.Close()
+		p.cut(false)
 		p.mu.Lock()
 		for _, c := range p.conns {
 			_ = c.Close()
@@ -447,8 +462,10 @@ func (p *proxy) address() string { return p.listener.Addr().String() }
 func (p *proxy) cut(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.silent = silent
-	p.open.Broadcast()
+	if p.silent = silent; silent {
+		p.cuts++
+	}
+	p.healed.Broadcast()
 }
 
 func (p *proxy) accept() {
@@ -463,26 +480,31 @@ func (p *proxy) accept() {
 			continue
 		}
 		p.mu.Lock()
+		for p.silent {
+			p.healed.Wait()
+		}
 		p.conns = append(p.conns, in, out)
+		born := p.cuts
 		p.mu.Unlock()
-		p.running.Go(func() { p.pass(in, out) })
-		p.running.Go(func() { p.pass(out, in) })
+		p.running.Go(func() { p.pass(in, out, born) })
+		p.running.Go(func() { p.pass(out, in, born) })
 	}
 }
 
-func (p *proxy) pass(from, to net.Conn) {
+// pass passes bytes on, and swallows those that come after a cut.
+func (p *proxy) pass(from, to net.Conn, born int) {
 	defer from.Close()
-	defer to.Close()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		p.mu.Lock()
-		for p.silent {
-			p.open.Wait()
-		}
-		p.mu.Unlock()
 		if err != nil {
 			return
+		}
+		p.mu.Lock()
+		alive := p.cuts == born
+		p.mu.Unlock()
+		if !alive {
+			continue
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
