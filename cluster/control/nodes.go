@@ -17,7 +17,7 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "nodes-drain", "nodes.drain", `empty a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drain),
 		serve(c, life, "nodes-undrain", "nodes.undrain", `let a node be used again: {"name": "`+c.Node+`"}`, c.undrain),
 		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.gpus),
-		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text"}, "json" or "dot"; of one node: {"node": "`+c.Node+`"}`, c.tree),
+		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
 		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
 	}

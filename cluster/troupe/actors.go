@@ -157,7 +157,7 @@ func (n *Node) controlProps() *actor.Props {
 		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log,
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
-			Description: `generate: troupe.v1.infer.<model> with a prompt as plain text, or the JSON of an OpenAI request; streamed, so use --wait-for-empty`,
+			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,
 		}},
 	})
 }
