@@ -148,3 +148,31 @@ func TestPeerMustGreet(t *testing.T) {
 		t.Errorf("a call was answered with %v", err)
 	}
 }
+
+// TestWatchForAnother: a peer may not watch in another node's name, who would be told of a death that it never asked about.
+func TestWatchForAnother(t *testing.T) {
+	a, b, c := start(t), start(t), start(t)
+	join(a, b, c)
+	told := make(chan *actor.Terminated, 1)
+	victim := c.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(*actor.Terminated); ok {
+			told <- m
+		}
+	}))
+	_, stream := peer(t, b)
+	greet(t, stream, a.Address())
+	batch := mail(a.pid("asker"), &actor.Watch{Watcher: victim}, &messages.GetSequence{})
+	batch.Targets[0] = "nobody" // of whose death a watcher is told at once
+	batch.Targets = append(batch.Targets, "echo")
+	batch.Envelopes[1].Target = 1
+	asker := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
+	_, to := b.echo(t)
+	send(t, stream, batchOf(batch))
+	until(t, "answer", func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) == 1 })
+	c.reaches(t, to) // its answer comes after whatever b told the victim
+	select {
+	case m := <-told:
+		t.Errorf("it was told of the death of %s", m.Who)
+	default:
+	}
+}

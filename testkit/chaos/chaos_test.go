@@ -54,8 +54,8 @@ func check(t *testing.T, s Step) {
 			t.Errorf("%s: from %q to %q", s, s.On, s.Other)
 		}
 	case cluster.CrashReplica:
-		if !strings.HasPrefix(s.On, cluster.ModelName+"-") {
-			t.Errorf("%s: on %q", s, s.On)
+		if s.Replica < 0 || s.Replica > 2 {
+			t.Errorf("%s: of replica %d", s, s.Replica)
 		}
 	case cluster.Kill, cluster.Restart:
 		if !slices.Contains(nodes, s.On) {

@@ -191,6 +191,13 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 	if err := running.Flowing(ctx); err != nil {
 		return fmt.Errorf("before %s: %w", s, err)
 	}
+	if s.Kind == cluster.CrashReplica || s.Kind == cluster.Migrate {
+		names, err := r.Replicas(ctx)
+		if err != nil {
+			return err
+		}
+		s.On = names[s.Replica%len(names)]
+	}
 	running.Mark()
 	r.Note("%s", s)
 	mend, err := r.Inject(ctx, s.Fault)

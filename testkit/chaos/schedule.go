@@ -11,7 +11,8 @@ import (
 // Step is a fault and how long it lasts.
 type Step struct {
 	cluster.Fault
-	Hold time.Duration
+	Replica int // of a fault of a replica: which of those there are then, in the order of their names
+	Hold    time.Duration
 }
 
 func (s Step) String() string {
@@ -50,11 +51,11 @@ func (s *schedule) next() Step {
 	step := Step{Fault: cluster.Fault{Kind: s.deck[0]}}
 	s.deck = s.deck[1:]
 	two := s.random.Perm(len(s.nodes)) // drawn always, so that a step depends on no other's kind
-	replica := fmt.Sprintf("%s-%d", cluster.ModelName, s.random.IntN(s.replicas))
+	replica := s.random.IntN(s.replicas)
 	hold := (shortest + time.Duration(s.random.Int64N(int64(longest-shortest)))).Round(10 * time.Millisecond)
 	switch step.Kind {
 	case cluster.CrashReplica, cluster.Migrate:
-		step.On = replica
+		step.Replica = replica
 		return step
 	case cluster.Restart:
 		step.On = s.nodes[two[0]]

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -77,6 +79,18 @@ func (c *Cluster) Model(ctx context.Context, name string) (*messages.DeploymentS
 	res := &messages.GetModelResponse{}
 	err := c.Ask(ctx, "models.get", &messages.GetModelRequest{Name: name}, res)
 	return res.GetModel(), err
+}
+
+// Replicas are the names of those there are, in order; never none.
+func (c *Cluster) Replicas(ctx context.Context) (names []string, err error) {
+	err = Until(ctx, func() error {
+		all, err := c.replicas(ctx)
+		if names = slices.Sorted(maps.Keys(all)); err == nil && len(names) == 0 {
+			err = errors.New("there are no replicas")
+		}
+		return err
+	})
+	return names, err
 }
 
 // RestartReplica has a replica restarted as after a crash.

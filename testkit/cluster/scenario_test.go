@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/messages"
 	"troupe/testkit/cluster"
 )
 
@@ -67,12 +68,24 @@ func (s *scenario) survive(f cluster.Fault) {
 	if err := s.running.Over(cluster.Within(s.t, 30*time.Second)); err != nil {
 		s.t.Fatalf("during %s: %v", f, err)
 	}
+	if f.Kind == cluster.Kill || f.Kind == cluster.Stop || f.Kind == cluster.Isolate {
+		until(s.t, "a cluster without "+f.On, func() bool { return s.member(f.On) == nil })
+	}
 	if err := mend(cluster.Within(s.t, 30*time.Second)); err != nil {
 		s.t.Fatalf("mend %s: %v", f, err)
 	}
 	if err := s.Recovered(cluster.Within(s.t, 30*time.Second)); err != nil {
 		s.t.Fatalf("after %s: %v", f, err)
 	}
+}
+
+// member is a node as the cluster knows it, or nil.
+func (s *scenario) member(name string) *messages.Member {
+	members, err := s.Members(s.t.Context())
+	if err != nil {
+		return &messages.Member{} // who can tell
+	}
+	return members[name].GetMember()
 }
 
 // end lets the load end: exactly as in an undisturbed run, and without a trace.
@@ -96,7 +109,11 @@ func TestNodeFaults(t *testing.T) {
 			s := play(t, cluster.Config{})
 			s.flow(s.Nodes[0])
 			_, node := victim(t, s.Cluster, "n1")
+			was := s.member(node).GetIncarnation()
 			s.survive(cluster.Fault{Kind: kind, On: node})
+			if is := s.member(node).GetIncarnation(); is <= was {
+				t.Errorf("%s was given up as incarnation %d and is back as %d", node, was, is)
+			}
 			s.end()
 		})
 	}
