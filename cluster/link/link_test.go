@@ -231,6 +231,26 @@ func TestAnswersAreCut(t *testing.T) {
 	a.reaches(t, to)
 }
 
+// TestAnswerIsLost: the answer goes into a connection that has ended for the asker, and not yet for who answers. It is asked
+// after the asker has noticed; its own connection is sound all the time.
+func TestAnswerIsLost(t *testing.T) {
+	a, wires := behind(t)
+	b := start(t)
+	join(a, b)
+	_, to := b.echo(t)
+	a.reaches(t, to)
+	noticed := make(chan struct{}, 8)
+	a.EventStream.Subscribe(func(event any) {
+		if e, ok := event.(*remote.EndpointTerminatedEvent); ok && e.Address == b.Address() {
+			noticed <- struct{}{}
+		}
+	})
+	wires.orphan()
+	<-noticed
+	dead(t, a.ask(to, "x"))
+	a.reaches(t, to)
+}
+
 // TestPeerIsSilent: nothing passes any more, and no membership says so.
 func TestPeerIsSilent(t *testing.T) {
 	a := start(t)
