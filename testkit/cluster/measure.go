@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,22 +45,16 @@ func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection
 	if err := run.Flowing(ctx); err != nil {
 		return 0, report, err
 	}
-	gone, err := c.gone(ctx, fault.On)
-	if err != nil {
-		return 0, report, err
-	}
 	run.Mark()
 	began := time.Now()
 	mend, err := c.Inject(ctx, fault)
 	if err != nil {
 		return 0, report, err
 	}
-	select {
-	case at := <-gone:
-		detection = at.Sub(began)
-	case <-ctx.Done():
-		return 0, report, fmt.Errorf("%s is still a member: %w", fault.On, ctx.Err())
+	if err := c.gone(ctx, fault.On); err != nil {
+		return 0, report, err
 	}
+	detection = time.Since(began)
 	for _, step := range []func(context.Context) error{run.Over, mend, c.Recovered} {
 		if err := step(ctx); err != nil {
 			return 0, report, err
@@ -84,13 +79,7 @@ func (c *Cluster) occupy(ctx context.Context, node string) error {
 	if err := c.Ask(ctx, "models.delete", &messages.DeleteModelRequest{Name: ModelName}, &messages.DeleteModelResponse{}); err != nil {
 		return err
 	}
-	if err := Until(ctx, func() error {
-		all, err := c.replicas(ctx)
-		if err == nil && len(all) > 0 {
-			err = fmt.Errorf("%d replicas of a deleted model", len(all))
-		}
-		return err
-	}); err != nil {
+	if err := Until(ctx, func() error { return c.unleased(ctx) }); err != nil {
 		return err
 	}
 	if err := c.Deploy(ctx, d.GetSpec()); err != nil {
@@ -102,6 +91,20 @@ func (c *Cluster) occupy(ctx context.Context, node string) error {
 	return err
 }
 
+// unleased says which GPU is still held. A deleted model is not listed any more while its replicas finish.
+func (c *Cluster) unleased(ctx context.Context) error {
+	res := &messages.ListGpusResponse{}
+	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, res); err != nil {
+		return err
+	}
+	for _, g := range res.GetGpus() {
+		if n := len(g.GetLeases()); n > 0 {
+			return fmt.Errorf("%s/%s has %d leases", g.GetNode(), g.GetName(), n)
+		}
+	}
+	return nil
+}
+
 func has(d *messages.DeploymentStatus, node string) bool {
 	return slices.ContainsFunc(d.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetNode() == node })
 }
@@ -109,38 +112,33 @@ func has(d *messages.DeploymentStatus, node string) bool {
 // membersBucket has a key members.<name> for every member.
 const membersBucket = "troupe-members"
 
-// gone tells when a node is no member any more.
-func (c *Cluster) gone(ctx context.Context, name string) (<-chan time.Time, error) {
+// lookWithin is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
+const lookWithin = 50 * time.Millisecond
+
+// gone waits until a node is no member any more.
+func (c *Cluster) gone(ctx context.Context, name string) error {
 	conn, err := c.NATS()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kv, err := js.KeyValue(ctx, membersBucket)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", membersBucket, err)
+		return fmt.Errorf("bucket %s: %w", membersBucket, err)
 	}
-	watch, err := kv.Watch(ctx, "members."+name, jetstream.UpdatesOnly())
-	if err != nil {
-		return nil, fmt.Errorf("watch bucket %s: %w", membersBucket, err)
-	}
-	at := make(chan time.Time, 1)
-	go func() {
-		defer func() { _ = watch.Stop() }() // it has done its duty
-		for {
-			select {
-			case entry := <-watch.Updates():
-				if entry != nil && entry.Operation() != jetstream.KeyValuePut {
-					at <- time.Now()
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
+	return Until(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, lookWithin)
+		defer cancel()
+		_, err := kv.Get(ctx, "members."+name)
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound):
+			return nil
+		case err == nil:
+			return fmt.Errorf("%s is still a member", name)
 		}
-	}()
-	return at, nil
+		return err
+	})
 }
