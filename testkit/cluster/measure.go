@@ -45,13 +45,17 @@ func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection
 	if err := run.Flowing(ctx); err != nil {
 		return 0, report, err
 	}
+	kv, err := c.bucket(ctx)
+	if err != nil {
+		return 0, report, err
+	}
 	run.Mark()
 	began := time.Now()
 	mend, err := c.Inject(ctx, fault)
 	if err != nil {
 		return 0, report, err
 	}
-	if err := c.gone(ctx, fault.On); err != nil {
+	if err := gone(ctx, kv, fault.On); err != nil {
 		return 0, report, err
 	}
 	detection = time.Since(began)
@@ -85,10 +89,13 @@ func (c *Cluster) occupy(ctx context.Context, node string) error {
 	if err := c.Deploy(ctx, d.GetSpec()); err != nil {
 		return err
 	}
-	if d, err = c.Model(ctx, ModelName); err == nil && !has(d, node) {
-		err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
-	}
-	return err
+	return Until(ctx, func() error { // another node answers each time, and knows what it has been told so far
+		d, err := c.Model(ctx, ModelName)
+		if err == nil && !has(d, node) {
+			err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
+		}
+		return err
+	})
 }
 
 // unleased says which GPU is still held. A deleted model is not listed any more while its replicas finish.
@@ -115,20 +122,25 @@ const membersBucket = "troupe-members"
 // lookWithin is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
 const lookWithin = 50 * time.Millisecond
 
-// gone waits until a node is no member any more.
-func (c *Cluster) gone(ctx context.Context, name string) error {
+// bucket opens the bucket of members.
+func (c *Cluster) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	conn, err := c.NATS()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kv, err := js.KeyValue(ctx, membersBucket)
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", membersBucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", membersBucket, err)
 	}
+	return kv, nil
+}
+
+// gone waits until a node is no member any more.
+func gone(ctx context.Context, kv jetstream.KeyValue, name string) error {
 	return Until(ctx, func() error {
 		ctx, cancel := context.WithTimeout(ctx, lookWithin)
 		defer cancel()
