@@ -11,6 +11,16 @@
 //   - pinned: a referenced block is never given to anybody else
 //   - lru: of the cached blocks the one released longest ago is evicted first
 //
+// A Tier keeps account of a place below: DRAM, NVMe. Its blocks are Absent, Arriving, Resident or Leaving; which leave is decided by a
+// Policy, a watermark and idle steps, and RestoreQuestion decides whether it pays to bring blocks back. Invariants of a Tier, checked
+// by the property test under every policy:
+//
+//   - read: a copy out of a slot begins only where its block is Resident
+//   - reuse: a slot is given out again only when its block is Absent and every copy out of it has ended
+//   - lost: a block goes from Resident only by a decision that is returned: dropped, or left
+//   - pinned: a pinned block neither leaves nor is dropped to make room
+//   - conservation: every slot is free, arriving, resident, leaving or still being copied, and exactly one of them
+//
 // An Announcer tells routers which blocks a pool holds, by the first 8 bytes of each hash. Two blocks that share them are one
 // to a router, which at worst guesses wrong.
 package kv

@@ -1,0 +1,87 @@
+package kv
+
+import (
+	"fmt"
+	"time"
+)
+
+// Path is the way up from a tier.
+type Path struct {
+	Name   string // of the tier: "dram"
+	Rate   Rate   // bytes a second
+	Queued int64  // bytes that are to be copied before
+}
+
+// RestoreQuestion asks whether blocks are restored from lower tiers, or computed again.
+type RestoreQuestion struct {
+	Sources     []int // for each block that is not in HBM and that a lower tier has, in order: the index of its tier in Paths
+	Paths       []Path
+	BlockBytes  int64
+	BlockTokens int
+	Tokens      int  // to prefill if nothing is restored, those of the blocks included
+	Prefill     Rate // tokens a second
+	Layers      int  // in which restore and prefill are pipelined: one layer is prefilled while the next is restored; 1: not at all
+}
+
+// RestoreChoice is the answer.
+type RestoreChoice struct {
+	Blocks    int           // of Sources, from the first, are restored; 0: none
+	Takes     time.Duration // until the prompt is computed
+	Recompute time.Duration // what it would take without restoring anything
+	Why       string
+}
+
+// Choose takes the number of blocks that has the prompt computed first; of equals, the fewest. A path that was never measured is tried with one
+// block, since nothing is known of it otherwise; so is everything while no prefill was measured.
+func (q RestoreQuestion) Choose() RestoreChoice {
+	recompute, known := q.Prefill.Time(float64(q.Tokens))
+	if len(q.Sources) == 0 {
+		return RestoreChoice{Takes: seconds(recompute), Recompute: seconds(recompute), Why: "no lower tier has the next block"}
+	}
+	if !known {
+		return RestoreChoice{Blocks: len(q.Sources), Why: "no prefill was measured yet"}
+	}
+	best := RestoreChoice{Takes: seconds(recompute), Recompute: seconds(recompute)}
+	bytes := make([]int64, len(q.Paths)) // to restore by path
+	for n, source := range q.Sources {
+		if bytes[source] == 0 {
+			bytes[source] = q.Paths[source].Queued
+		}
+		bytes[source] += q.BlockBytes
+		copying, measured := q.copying(bytes)
+		if !measured {
+			best.Blocks, best.Why = n+1, "the path from "+q.Paths[source].Name+" was not measured yet"
+			return best
+		}
+		rest, _ := q.Prefill.Time(float64(q.Tokens - (n+1)*q.BlockTokens))
+		if takes := seconds(pipelined(copying, rest, max(q.Layers, 1))); takes < best.Takes {
+			best.Blocks, best.Takes = n+1, takes
+		}
+	}
+	best.Why = fmt.Sprintf("restoring %d of %d blocks takes %v, recomputing all %d tokens %v",
+		best.Blocks, len(q.Sources), best.Takes.Round(time.Microsecond), q.Tokens, best.Recompute.Round(time.Microsecond))
+	return best
+}
+
+// copying is how long the slowest path takes; the paths work side by side.
+func (q RestoreQuestion) copying(bytes []int64) (slowest float64, measured bool) {
+	for i, b := range bytes {
+		if b == 0 {
+			continue
+		}
+		t, ok := q.Paths[i].Rate.Time(float64(b))
+		if !ok {
+			return 0, false
+		}
+		slowest = max(slowest, t)
+	}
+	return slowest, true
+}
+
+// pipelined is how long two passes over some layers take, where the second follows the first by one layer.
+func pipelined(first, second float64, layers int) float64 {
+	n := float64(layers)
+	return first/n + second/n + (n-1)*max(first, second)/n
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

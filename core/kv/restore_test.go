@@ -1,0 +1,105 @@
+package kv
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func measured(units float64, took time.Duration) (r Rate) {
+	r.Add(units, took)
+	return r
+}
+
+// TestRestoreIsNeverSlower: of all numbers of blocks the choice takes the least time, by a naive simulation of the two pipelines.
+func TestRestoreIsNeverSlower(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := RestoreQuestion{BlockBytes: 1000, BlockTokens: 16, Layers: rapid.IntRange(1, 8).Draw(t, "layers"),
+			Prefill: measured(rapid.Float64Range(100, 100_000).Draw(t, "prefill"), time.Second)}
+		for range rapid.IntRange(1, 3).Draw(t, "paths") {
+			q.Paths = append(q.Paths, Path{Rate: measured(rapid.Float64Range(1000, 10_000_000).Draw(t, "rate"), time.Second),
+				Queued: rapid.Int64Range(0, 50_000).Draw(t, "queued")})
+		}
+		q.Sources = rapid.SliceOfN(rapid.IntRange(0, len(q.Paths)-1), 1, 20).Draw(t, "sources")
+		q.Tokens = 16*len(q.Sources) + rapid.IntRange(1, 100).Draw(t, "rest")
+		got := q.Choose()
+		for n := range len(q.Sources) + 1 {
+			if took := naiveRestore(q, n); took < got.Takes-time.Microsecond {
+				t.Fatalf("%d blocks take %v; %d were chosen, which take %v", n, took, got.Blocks, got.Takes)
+			}
+		}
+		if took := naiveRestore(q, got.Blocks); (took - got.Takes).Abs() > time.Microsecond {
+			t.Fatalf("%d blocks take %v, not %v", got.Blocks, took, got.Takes)
+		}
+	})
+}
+
+// naiveRestore runs both pipelines layer by layer.
+func naiveRestore(q RestoreQuestion, n int) time.Duration {
+	var slowest float64
+	for p := range q.Paths {
+		bytes := 0.0
+		for _, s := range q.Sources[:n] {
+			if s == p {
+				bytes += float64(q.BlockBytes)
+			}
+		}
+		if bytes > 0 {
+			slowest = max(slowest, (bytes+float64(q.Paths[p].Queued))/q.Paths[p].Rate.PerSecond())
+		}
+	}
+	rest := float64(q.Tokens-n*q.BlockTokens) / q.Prefill.PerSecond()
+	var restored, prefilled float64
+	for range q.Layers {
+		restored += slowest / float64(q.Layers)
+		prefilled = max(prefilled, restored) + rest/float64(q.Layers)
+	}
+	return time.Duration(prefilled * float64(time.Second))
+}
+
+func TestRestoreChoices(t *testing.T) {
+	fast, slow := Path{Name: "dram", Rate: measured(1e6, time.Second)}, Path{Name: "nvme", Rate: measured(10, time.Second)}
+	prefill := measured(160, time.Second) // a block in 0.1 s
+	for name, tc := range map[string]struct {
+		q    RestoreQuestion
+		want int
+		why  string
+	}{
+		"nothing below":             {RestoreQuestion{Paths: []Path{fast}, Prefill: prefill, Tokens: 100}, 0, "no lower tier"},
+		"fast":                      {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{fast}, Prefill: prefill, Tokens: 33}, 2, "restoring 2 of 2 blocks"},
+		"too slow":                  {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{slow}, Prefill: prefill, Tokens: 33}, 0, "restoring 0 of 2 blocks"},
+		"up to where it gets slow":  {RestoreQuestion{Sources: []int{0, 1}, Paths: []Path{fast, slow}, Prefill: prefill, Tokens: 33}, 1, "restoring 1 of 2 blocks"},
+		"a long queue":              {RestoreQuestion{Sources: []int{0}, Paths: []Path{{Rate: fast.Rate, Queued: 1e6}}, Prefill: prefill, Tokens: 17}, 0, "recomputing all 17 tokens"},
+		"a path that nobody tried":  {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{{Name: "dram"}}, Prefill: prefill, Tokens: 33}, 1, "not measured"},
+		"no prefill measured":       {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{fast}, Tokens: 33}, 2, "no prefill"},
+		"fast, then one never seen": {RestoreQuestion{Sources: []int{0, 1}, Paths: []Path{fast, {Name: "remote"}}, Prefill: prefill, Tokens: 33}, 2, "remote"},
+	} {
+		tc.q.BlockBytes, tc.q.BlockTokens = 100, 16
+		if got := tc.q.Choose(); got.Blocks != tc.want || !strings.Contains(got.Why, tc.why) {
+			t.Errorf("%s: %+v, want %d blocks, %q", name, got, tc.want, tc.why)
+		}
+	}
+}
+
+func TestRateFollowsChanges(t *testing.T) {
+	var r Rate
+	if _, ok := r.Time(1); ok || r.PerSecond() != 0 {
+		t.Error("a rate without measurements knows something")
+	}
+	r.Add(0, time.Second)
+	r.Add(100, 0)
+	for range 100 {
+		r.Add(100, time.Second)
+	}
+	if got := r.PerSecond(); got < 99.9 || got > 100.1 {
+		t.Errorf("%f a second", got)
+	}
+	for range 50 {
+		r.Add(100, 10*time.Second)
+	}
+	if got := r.PerSecond(); got < 10 || got > 12 {
+		t.Errorf("%f a second after it became ten times slower", got)
+	}
+}

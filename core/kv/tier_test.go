@@ -1,0 +1,303 @@
+package kv
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// copied is a copy out of a slot that is under way: a restore, or a departure.
+type copied struct {
+	slot   int32
+	hash   Hash
+	leaves bool
+}
+
+// tierModel is the obvious tier: the state of each block, what the bytes of each slot are, and which copies run.
+type tierModel struct {
+	state   map[Hash]State
+	content []Hash // of each slot
+	slot    map[Hash]int32
+	copies  []copied
+	pins    map[Hash]int
+	dropped map[Hash]bool // by decision, since the block last was resident
+}
+
+func (m *tierModel) busy(slot int32) bool {
+	return slices.ContainsFunc(m.copies, func(c copied) bool { return c.slot == slot })
+}
+
+// gone says that a block left without anybody having decided so, if it did.
+func (m *tierModel) drop(t *rapid.T, h Hash) {
+	if m.pins[h] > 0 {
+		t.Fatalf("pinned: block %x was dropped", h[:2])
+	}
+	m.dropped[h] = true
+	m.state[h] = Absent
+}
+
+// TestTierAgainstModel drives a tier with random calls, under every policy.
+func TestTierAgainstModel(t *testing.T) {
+	for _, name := range PolicyNames() {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { driveTier(t, name) }) })
+	}
+}
+
+func driveTier(t *rapid.T, name string) {
+	slots := rapid.IntRange(1, 6).Draw(t, "slots")
+	policy, err := NewPolicy(name, slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tier := NewTier(TierLimits{Slots: slots, Watermark: 0.7, IdleSteps: 3, Burst: 2}, policy)
+	m := &tierModel{state: map[Hash]State{}, content: make([]Hash, slots), slot: map[Hash]int32{}, pins: map[Hash]int{}, dropped: map[Hash]bool{}}
+	block := func(t *rapid.T) Hash { return testHash(rapid.IntRange(1, 8).Draw(t, "block")) }
+	in := func(state State) (all []Hash) {
+		for n := 1; n <= 8; n++ {
+			if h := testHash(n); m.state[h] == state {
+				all = append(all, h)
+			}
+		}
+		return all
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"reserve": func(t *rapid.T) {
+			h := block(t)
+			if m.state[h] != Absent {
+				return
+			}
+			slot, dropped, ok := tier.Reserve(h)
+			if dropped != nil {
+				if m.state[dropped.Hash] != Resident || m.slot[dropped.Hash] != dropped.Slot || dropped.Why == "" {
+					t.Fatalf("dropped %+v, which was %v", dropped, m.state[dropped.Hash])
+				}
+				m.drop(t, dropped.Hash)
+			}
+			if !ok {
+				for _, r := range in(Resident) {
+					if m.pins[r] == 0 && !m.busy(m.slot[r]) {
+						t.Fatalf("reserve: refused, and %x could go", r[:2])
+					}
+				}
+				return
+			}
+			for other, s := range m.slot {
+				if s == slot && m.state[other] != Absent {
+					t.Fatalf("reuse: slot %d was given out while it is %v", slot, m.state[other])
+				}
+			}
+			if m.busy(slot) {
+				t.Fatalf("reuse: slot %d was given out before a copy out of it ended", slot)
+			}
+			m.state[h], m.slot[h], m.content[slot] = Arriving, slot, Hash{} // being written: nobody may read it
+		},
+		"commit": func(t *rapid.T) {
+			for _, h := range in(Arriving) {
+				tier.Commit(m.slot[h])
+				m.state[h], m.content[m.slot[h]], m.dropped[h] = Resident, h, false
+				return
+			}
+		},
+		"abort": func(t *rapid.T) {
+			if all := in(Arriving); len(all) > 0 {
+				h := rapid.SampledFrom(all).Draw(t, "arriving")
+				tier.Abort(m.slot[h])
+				m.state[h] = Absent
+			}
+		},
+		"read": func(t *rapid.T) {
+			h := block(t)
+			slot, ok := tier.Read(h)
+			if ok != (m.state[h] == Resident) || ok && m.content[slot] != h {
+				t.Fatalf("read: %v of a block that is %v", ok, m.state[h])
+			}
+			if ok {
+				m.copies = append(m.copies, copied{slot: slot, hash: h})
+			}
+		},
+		"end": func(t *rapid.T) {
+			if len(m.copies) == 0 {
+				return
+			}
+			i := rapid.IntRange(0, len(m.copies)-1).Draw(t, "copy")
+			c := m.copies[i]
+			if m.content[c.slot] != c.hash {
+				t.Fatalf("reuse: slot %d was written before the copy out of it ended", c.slot)
+			}
+			m.copies = slices.Delete(m.copies, i, i+1)
+			if !c.leaves {
+				tier.Done(c.slot)
+				return
+			}
+			gone := rapid.Bool().Draw(t, "gone")
+			tier.Left(c.slot, gone)
+			if m.state[c.hash] == Leaving && m.slot[c.hash] == c.slot {
+				if m.state[c.hash] = Resident; gone {
+					m.state[c.hash], m.dropped[c.hash] = Absent, true
+				}
+			}
+		},
+		"want": func(t *rapid.T) {
+			h := block(t)
+			want := 0
+			if s := m.state[h]; s == Resident || s == Leaving {
+				want, m.state[h] = 1, Resident
+			}
+			if got := tier.Want([]Hash{h}); got != want {
+				t.Fatalf("want: %d of a block that is %v", got, m.state[h])
+			}
+		},
+		"drop": func(t *rapid.T) {
+			h := block(t)
+			s := m.state[h]
+			if got := tier.Drop(h); got != (s == Resident || s == Leaving) {
+				t.Fatalf("drop: %v of a block that is %v", got, s)
+			} else if got {
+				m.state[h], m.dropped[h] = Absent, true
+			}
+		},
+		"pin": func(t *rapid.T) {
+			h := block(t)
+			tier.Pin(h)
+			m.pins[h]++
+			if m.state[h] == Leaving {
+				m.state[h] = Resident
+			}
+		},
+		"unpin": func(t *rapid.T) {
+			h := block(t)
+			if got := tier.Unpin(h); got != (m.pins[h] > 0) {
+				t.Fatalf("unpin: %v of %d pins", got, m.pins[h])
+			} else if got {
+				m.pins[h]--
+			}
+		},
+		"tick": func(*rapid.T) { tier.Tick() },
+		"depart": func(t *rapid.T) {
+			for _, d := range tier.Depart() {
+				if m.state[d.Hash] != Resident || m.slot[d.Hash] != d.Slot || m.pins[d.Hash] > 0 || m.busy(d.Slot) || d.Why == "" {
+					t.Fatalf("depart: %+v, which is %v with %d pins", d, m.state[d.Hash], m.pins[d.Hash])
+				}
+				m.state[d.Hash] = Leaving
+				m.copies = append(m.copies, copied{d.Slot, d.Hash, true})
+			}
+		},
+		"": func(t *rapid.T) {
+			for n := 1; n <= 8; n++ {
+				if h := testHash(n); tier.State(h) != m.state[h] {
+					t.Fatalf("lost: block %d is %v, not %v; dropped by decision: %v", n, tier.State(h), m.state[h], m.dropped[h])
+				}
+			}
+			s, busy := tier.Stats(), 0
+			for slot := range int32(slots) {
+				if m.busy(slot) {
+					busy++
+				}
+			}
+			for _, h := range slices.Concat(in(Arriving), in(Resident)) {
+				if !m.busy(m.slot[h]) {
+					busy++
+				}
+			}
+			if s.Free != slots-busy || s.Arriving != len(in(Arriving)) || s.Resident != len(in(Resident)) || s.Leaving != len(in(Leaving)) {
+				t.Fatalf("conservation: %+v, with %d of %d slots busy", s, busy, slots)
+			}
+		},
+	})
+}
+
+// fill makes blocks resident, in the order of their numbers.
+func fill(t *Tier, from, to int) {
+	for n := from; n <= to; n++ {
+		slot, _, ok := t.Reserve(testHash(n))
+		if !ok {
+			panic("no slot")
+		}
+		t.Commit(slot)
+	}
+}
+
+func numbers(departures []Departure) (all []int) {
+	for _, d := range departures {
+		for n := range 100 {
+			if testHash(n) == d.Hash {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// TestDepartures: who leaves, when, and in which order.
+func TestDepartures(t *testing.T) {
+	for name, tc := range map[string]struct {
+		limits TierLimits
+		then   func(*Tier)
+		want   string
+	}{
+		"below the watermark none":       {TierLimits{Slots: 10, Watermark: 0.9}, func(t *Tier) { fill(t, 1, 9) }, "[]"},
+		"above it the oldest":            {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
+		"as many as may leave at once":   {TierLimits{Slots: 10, Watermark: 0.5, Burst: 2}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
+		"what was wanted stays":          {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Want([]Hash{testHash(1)}) }, "[2 3]"},
+		"the end of a prompt before it":  {TierLimits{Slots: 4, Watermark: 0.5, Burst: 9}, func(t *Tier) { fill(t, 1, 4); t.Want([]Hash{testHash(1), testHash(2), testHash(3), testHash(4)}) }, "[4 3]"},
+		"what is pinned stays":           {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Pin(testHash(2)) }, "[1 3]"},
+		"what is being read stays":       {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Read(testHash(1)) }, "[2 3]"},
+		"what is leaving counts as gone": {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Depart() }, "[]"},
+		"idle": {TierLimits{Slots: 10, IdleSteps: 100, Burst: 9}, func(t *Tier) {
+			fill(t, 1, 3)
+			for step := range 100 {
+				if t.Tick(); step == 50 {
+					t.Want([]Hash{testHash(2)})
+				}
+			}
+		}, "[1 3]"},
+		"not idle for long enough": {TierLimits{Slots: 10, IdleSteps: 100, Burst: 9}, func(t *Tier) {
+			fill(t, 1, 3)
+			for range 99 {
+				t.Tick()
+			}
+		}, "[]"},
+	} {
+		tier := NewTier(tc.limits, newSegmented(tc.limits.Slots, 0))
+		tc.then(tier)
+		if got := fmt.Sprint(numbers(tier.Depart())); got != tc.want {
+			t.Errorf("%s: %s left, not %s", name, got, tc.want)
+		}
+	}
+}
+
+// TestWantedWhileItLeaves: a block that is wanted while it leaves stays, and its slot is not free when the copy ends.
+func TestWantedWhileItLeaves(t *testing.T) {
+	tier := NewTier(TierLimits{Slots: 2, Watermark: 0.5}, newSegmented(2, 0))
+	fill(tier, 1, 2)
+	d := tier.Depart()[0]
+	if _, ok := tier.Read(d.Hash); ok || tier.State(d.Hash) != Leaving {
+		t.Errorf("a leaving block can be read; it is %v", tier.State(d.Hash))
+	}
+	if tier.Want([]Hash{d.Hash}) != 1 || tier.State(d.Hash) != Resident {
+		t.Errorf("it is %v", tier.State(d.Hash))
+	}
+	tier.Left(d.Slot, true)
+	if s := tier.Stats(); tier.State(d.Hash) != Resident || s.Free != 0 || s.Kept != 1 || s.Departures != 0 {
+		t.Errorf("it is %v; %+v", tier.State(d.Hash), s)
+	}
+}
+
+// TestRestoredSlots: what an earlier life left is taken once.
+func TestRestoredSlots(t *testing.T) {
+	tier := NewTier(TierLimits{Slots: 3}, newSegmented(3, 0))
+	for _, tc := range []struct {
+		slot int32
+		hash int
+		want bool
+	}{{1, 7, true}, {1, 8, false}, {2, 7, false}, {3, 9, false}, {-1, 9, false}, {2, 9, true}} {
+		if got := tier.Restore(tc.slot, testHash(tc.hash)); got != tc.want {
+			t.Errorf("slot %d, block %d: %v", tc.slot, tc.hash, got)
+		}
+	}
+	if n := tier.Match([]Hash{testHash(7), testHash(9), testHash(8)}); n != 2 {
+		t.Errorf("%d blocks match", n)
+	}
+}
