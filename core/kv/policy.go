@@ -25,6 +25,9 @@ var policies = map[string]func(slots int) Policy{
 	"w-tinylfu": func(slots int) Policy { return newTinyLFU(slots) },
 }
 
+// DefaultPolicy is the one that comes nearest to the optimum in docs/benchmarks-kv.md.
+const DefaultPolicy = "s3-fifo"
+
 // PolicyNames are those that NewPolicy knows.
 func PolicyNames() []string { return []string{"lru", "lru-reuse", "s3-fifo", "w-tinylfu"} }
 

@@ -2,7 +2,8 @@ package kv
 
 // s3fifo keeps new blocks in a small queue, from which only those that were wanted again move to the main one (Yang et al., "FIFO queues
 // are all you need for cache eviction", SOSP 2023). A block that left the small queue and comes back while it is
-// remembered goes to the main one at once.
+// remembered goes to the main one at once. Unlike there, being wanted once is enough: the prompts of a conversation's next turn are
+// the only ones that want its blocks, and docs/benchmarks-kv.md is the better for it.
 type s3fifo struct {
 	least              int            // blocks in small from which on it is the one to shrink
 	remembered         int            // blocks in ghost, at most
@@ -57,11 +58,11 @@ func (s *s3fifo) Victim(may func(Hash) bool) (Hash, bool) {
 	return s.fromSmall(may)
 }
 
-// fromSmall moves what was wanted more than once on to main until it finds one that was not.
+// fromSmall moves what was wanted again on to main until it finds one that was not.
 func (s *s3fifo) fromSmall(may func(Hash) bool) (Hash, bool) {
 	for {
 		h, ok := s.small.oldest(may)
-		if !ok || s.uses[h] <= 1 {
+		if !ok || s.uses[h] == 0 {
 			return h, ok
 		}
 		s.uses[h] = 0

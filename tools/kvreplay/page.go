@@ -1,0 +1,118 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"troupe/core/kv"
+)
+
+// curve is a policy's hit rate at each capacity.
+type curve struct {
+	name  string
+	rates []float64
+}
+
+// result is what was replayed.
+type result struct {
+	prompts, blocks, distinct int
+	bound                     float64 // hit rate with room for everything
+	slots                     []int
+	curves                    []curve // the optimum first
+}
+
+// share is the mean over all capacities of what a policy reaches of the optimum.
+func (r result) share(c curve) float64 {
+	var sum float64
+	for i, rate := range c.rates {
+		sum += rate / r.curves[0].rates[i]
+	}
+	return sum / float64(len(c.rates))
+}
+
+// best is the policy that is nearest to the optimum over all capacities.
+func (r result) best() curve {
+	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(r.share(a), r.share(b)) })
+}
+
+// ahead is the policy with the most hits at a capacity.
+func (r result) ahead(i int) string {
+	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(a.rates[i], b.rates[i]) }).name
+}
+
+func (r result) page() string {
+	var b strings.Builder
+	best := r.best()
+	fmt.Fprintf(&b, `# KV tiers: which blocks to keep
+
+Written by `+"`make bench-kv`"+`; do not edit. A replay of the prompts of a chat service in half an hour (Mooncake's conversation trace) through the
+tiers and policies of core/kv: %d prompts, %d blocks of 512 tokens, %d of them distinct. A hit is a leading block of a prompt that the tier
+holds when the prompt comes. With room for everything %.1f %% of the blocks are hits; the optimum is Belady's, which knows the future.
+
+![hit rate by capacity](benchmarks-kv.svg)
+
+| slots | share of distinct |`, r.prompts, r.blocks, r.distinct, 100*r.bound)
+	for _, c := range r.curves {
+		fmt.Fprintf(&b, " %s |", c.name)
+	}
+	b.WriteString(" ahead |\n| ---: | ---: |" + strings.Repeat(" ---: |", len(r.curves)) + " --- |\n")
+	for i, slots := range r.slots {
+		fmt.Fprintf(&b, "| %d | %.1f %% |", slots, 100*float64(slots)/float64(r.distinct))
+		for _, c := range r.curves {
+			fmt.Fprintf(&b, " %.2f %% |", 100*c.rates[i])
+		}
+		fmt.Fprintf(&b, " %s |\n", r.ahead(i))
+	}
+	b.WriteString("\nOf the optimum, on average over these capacities:\n\n| policy | reaches |\n| --- | ---: |\n")
+	for _, c := range r.curves[1:] {
+		fmt.Fprintf(&b, "| %s | %.1f %% |\n", c.name, 100*r.share(c))
+	}
+	fmt.Fprintf(&b, `
+Nearest to the optimum is **%s**; the default of the tiers, %s, is **%s**. What matters most is where room is scarce: there the
+blocks that one prompt brings and nobody wants again must not push out those of conversations that go on. Where most of it fits, plain LRU is slightly better.
+`, best.name, "`kv.DefaultPolicy`", kv.DefaultPolicy)
+	return b.String()
+}
+
+// draw writes the plot, as SVG.
+func (r result) draw(path string) error {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = "Leading blocks found, by capacity", "slots", "hit rate"
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks(r.slots))
+	p.Y.Min, p.Legend.Top, p.Legend.Left = 0, true, true
+	p.Add(plotter.NewGrid())
+	for i, c := range r.curves {
+		points := make(plotter.XYs, len(c.rates))
+		for j, rate := range c.rates {
+			points[j] = plotter.XY{X: float64(r.slots[j]), Y: rate}
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return fmt.Errorf("plot of %s: %w", c.name, err)
+		}
+		line.Color, line.Dashes, line.Width = plotutil.Color(i), plotutil.Dashes(i), vg.Points(1.5)
+		p.Add(line)
+		p.Legend.Add(c.name, line)
+	}
+	p.Y.Max = math.Min(1, 1.1*r.bound)
+	if err := p.Save(18*vg.Centimeter, 11*vg.Centimeter, path); err != nil {
+		return fmt.Errorf("plot: %w", err)
+	}
+	return nil
+}
+
+func ticks(slots []int) []plot.Tick {
+	all := make([]plot.Tick, len(slots))
+	for i, s := range slots {
+		all[i] = plot.Tick{Value: float64(s), Label: fmt.Sprint(s)}
+	}
+	return all
+}

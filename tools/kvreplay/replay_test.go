@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/kv"
+	"troupe/testkit"
+)
+
+// tree draws prompts as the trace has them: whoever wants a block wants all before it.
+func tree(t *rapid.T) (prompts [][]kv.Hash) {
+	for range rapid.IntRange(1, 7).Draw(t, "prompts") {
+		var blocks []kv.Hash
+		path := "p"
+		for range rapid.IntRange(1, 3).Draw(t, "blocks") {
+			path += strconv.Itoa(rapid.IntRange(0, 1).Draw(t, "branch"))
+			blocks = append(blocks, kv.Root("tree", path))
+		}
+		prompts = append(prompts, blocks)
+	}
+	return prompts
+}
+
+// exhaustive tries every set of blocks that can be kept after each prompt.
+func exhaustive(prompts [][]kv.Hash, held []kv.Hash, slots int) int {
+	if len(prompts) == 0 {
+		return 0
+	}
+	hits := 0
+	has := func(h kv.Hash) bool {
+		for _, x := range held {
+			if x == h {
+				return true
+			}
+		}
+		return false
+	}
+	for hits < len(prompts[0]) && has(prompts[0][hits]) {
+		hits++
+	}
+	all := append([]kv.Hash(nil), held...)
+	for _, h := range prompts[0] {
+		if !has(h) {
+			all = append(all, h)
+		}
+	}
+	best := 0
+	for set := range 1 << len(all) {
+		var keep []kv.Hash
+		for i, h := range all {
+			if set>>i&1 == 1 {
+				keep = append(keep, h)
+			}
+		}
+		if len(keep) <= slots && (len(keep) == slots || len(keep) == len(all)) { // keeping less is never better
+			best = max(best, exhaustive(prompts[1:], keep, slots))
+		}
+	}
+	return hits + best
+}
+
+func TestOptimumIsOptimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prompts, slots := tree(t), rapid.IntRange(1, 3).Draw(t, "slots")
+		want := exhaustive(prompts, nil, slots)
+		if got := optimum(prompts, slots); got != want {
+			t.Fatalf("%d hits, not %d", got, want)
+		}
+		for _, name := range kv.PolicyNames() {
+			if got, err := replay(prompts, name, slots); err != nil || got > want {
+				t.Fatalf("%s: %d hits of %d, %v", name, got, want, err)
+			}
+		}
+	})
+}
+
+// TestTraceIsReplayed: no policy beats the optimum, and the optimum not a tier that has room for everything.
+func TestTraceIsReplayed(t *testing.T) {
+	prompts, err := readTrace(testkit.Shared(t, "data/traces/mooncake/conversation_first30min.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := measure(prompts[:800], []int{1000, 4000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.curves) != 1+len(kv.PolicyNames()) || r.bound <= 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, c := range r.curves[1:] {
+		for i, rate := range c.rates {
+			if rate <= 0 || rate > r.curves[0].rates[i] || r.curves[0].rates[i] > r.bound {
+				t.Errorf("%s with %d slots: %f, the optimum %f, with room for everything %f", c.name, r.slots[i], rate, r.curves[0].rates[i], r.bound)
+			}
+		}
+	}
+}
