@@ -1,0 +1,86 @@
+package tier
+
+import (
+	"context"
+	"fmt"
+
+	"troupe/core/kv"
+	"troupe/cuda"
+)
+
+// Arena stores blocks in host memory. Its content ends with the process.
+type Arena struct {
+	memory    cuda.HostMemory
+	slotBytes int
+	labels    []label
+}
+
+// label says what a slot holds.
+type label struct {
+	hash  kv.Hash
+	bytes int // 0: nothing
+	sum   uint64
+}
+
+var _ Store = (*Arena)(nil)
+
+// NewArena returns an empty arena of as many slots as the memory holds. It frees the memory on Close.
+func NewArena(memory cuda.HostMemory, slotBytes int) *Arena {
+	return &Arena{memory: memory, slotBytes: slotBytes, labels: make([]label, len(memory.Bytes())/slotBytes)}
+}
+
+// Slots is how many blocks fit.
+func (a *Arena) Slots() int { return len(a.labels) }
+
+// SlotBytes is the size of the largest block.
+func (a *Arena) SlotBytes() int { return a.slotBytes }
+
+// Write copies a block in.
+func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
+	if err := a.check(ctx, slot, block); err != nil {
+		return err
+	}
+	copy(a.slot(slot), block)
+	a.labels[slot] = label{h, len(block), sum(h, block)}
+	return nil
+}
+
+// Read copies a block out.
+func (a *Arena) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
+	if err := a.check(ctx, slot, block); err != nil {
+		return err
+	}
+	l := a.labels[slot]
+	if l.hash != h || l.bytes != len(block) {
+		return fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
+	}
+	copy(block, a.slot(slot))
+	if sum(h, block) != l.sum {
+		return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
+	}
+	return nil
+}
+
+// Erase forgets what a slot holds.
+func (a *Arena) Erase(ctx context.Context, slot int32) error {
+	if err := a.check(ctx, slot, nil); err != nil {
+		return err
+	}
+	a.labels[slot] = label{}
+	return nil
+}
+
+// Close frees the memory.
+func (a *Arena) Close() error { return a.memory.Free() }
+
+func (a *Arena) check(ctx context.Context, slot int32, block []byte) error {
+	if slot < 0 || int(slot) >= len(a.labels) || len(block) > a.slotBytes {
+		return fmt.Errorf("slot %d of %d, %d bytes of %d: not in the arena", slot, len(a.labels), len(block), a.slotBytes)
+	}
+	return ctx.Err()
+}
+
+func (a *Arena) slot(i int32) []byte {
+	at := int(i) * a.slotBytes
+	return a.memory.Bytes()[at : at+a.slotBytes]
+}

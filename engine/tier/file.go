@@ -1,0 +1,152 @@
+package tier
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"troupe/core/kv"
+)
+
+// FileConfig describes a File.
+type FileConfig struct {
+	Path      string // of the file; made where it is absent
+	Slots     int    // the disk space of all is taken at once
+	SlotBytes int    // size of the largest block; a file with slots of another size is emptied
+	Depth     int    // reads and writes at once; default 8
+
+	noDirect bool // as on a file system without O_DIRECT
+}
+
+// File stores blocks in a file, past the page cache where the file system can do that. It keeps them over restarts.
+type File struct {
+	cfg      FileConfig
+	disk     disk
+	direct   bool
+	sequence atomic.Uint64 // of the last write
+	turns    chan []byte   // a buffer for each read or write at once
+}
+
+// disk is what a File does to its file.
+type disk interface {
+	ReadAt(b []byte, at int64) (int, error)
+	WriteAt(b []byte, at int64) (int, error)
+	Close() error
+}
+
+var _ Store = (*File)(nil)
+
+// Slots is how many blocks fit.
+func (f *File) Slots() int { return f.cfg.Slots }
+
+// SlotBytes is the size of the largest block.
+func (f *File) SlotBytes() int { return f.cfg.SlotBytes }
+
+// Direct reports whether the page cache is passed by.
+func (f *File) Direct() bool { return f.direct }
+
+// stride is the distance of two slots.
+func (c FileConfig) stride() int { return sector + sectors(c.SlotBytes) }
+
+// at is where a slot begins.
+func (c FileConfig) at(slot int32) int64 { return sector + int64(slot)*int64(c.stride()) }
+
+// Write puts header and block into a slot with one write. The context ends the wait for a turn, not the write.
+func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
+	buffer, err := f.turn(ctx, slot, block)
+	if err != nil {
+		return err
+	}
+	defer func() { f.turns <- buffer }()
+	header{f.sequence.Add(1), h, len(block), sum(h, block)}.put(buffer)
+	clear(buffer[sector+copy(buffer[sector:], block) : sector+sectors(len(block))])
+	return f.write(slot, buffer[:sector+sectors(len(block))])
+}
+
+// Erase overwrites a slot's header.
+func (f *File) Erase(ctx context.Context, slot int32) error {
+	buffer, err := f.turn(ctx, slot, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { f.turns <- buffer }()
+	clear(buffer[:sector])
+	return f.write(slot, buffer[:sector])
+}
+
+func (f *File) write(slot int32, b []byte) error {
+	if _, err := f.disk.WriteAt(b, f.cfg.at(slot)); err != nil {
+		return fmt.Errorf("write slot %d of %s: %w", slot, f.cfg.Path, err)
+	}
+	return nil
+}
+
+// Read fills block from a slot. At the end of the context it returns, and block is not written to any more; the disk may take longer.
+func (f *File) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
+	buffer, err := f.turn(ctx, slot, block)
+	if err != nil {
+		return err
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := f.disk.ReadAt(buffer[:sector+sectors(len(block))], f.cfg.at(slot))
+		read <- err
+	}()
+	select {
+	case err = <-read:
+		if err == nil {
+			err = take(buffer, h, block)
+		}
+		f.turns <- buffer
+	case <-ctx.Done():
+		go func() { <-read; f.turns <- buffer }()
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("read slot %d of %s: %w", slot, f.cfg.Path, err)
+	}
+	return nil
+}
+
+// take copies a block out of what was read, once it is sure that it is the one.
+func take(read []byte, h kv.Hash, block []byte) error {
+	head, ok := parseHeader(read)
+	switch {
+	case !ok:
+		return fmt.Errorf("no header: %w", ErrDamaged)
+	case head.hash != h || head.length != len(block):
+		return fmt.Errorf("another block: %w", ErrDamaged)
+	case sum(h, read[sector:sector+len(block)]) != head.sum:
+		return fmt.Errorf("checksum: %w", ErrDamaged)
+	}
+	copy(block, read[sector:])
+	return nil
+}
+
+// turn waits for one of the buffers.
+func (f *File) turn(ctx context.Context, slot int32, block []byte) ([]byte, error) {
+	if slot < 0 || int(slot) >= f.cfg.Slots || len(block) > f.cfg.SlotBytes {
+		return nil, fmt.Errorf("slot %d of %d, %d bytes of %d: not in %s", slot, f.cfg.Slots, len(block), f.cfg.SlotBytes, f.cfg.Path)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case buffer, ok := <-f.turns:
+		if !ok {
+			return nil, fmt.Errorf("%s is closed", f.cfg.Path)
+		}
+		return buffer, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the disk of %s is busy: %w", f.cfg.Path, ctx.Err())
+	}
+}
+
+// Close waits for the reads and writes under way, and gives the file up. No other method may be called meanwhile or afterwards.
+func (f *File) Close() error {
+	for range cap(f.turns) {
+		<-f.turns
+	}
+	close(f.turns)
+	return f.disk.Close()
+}

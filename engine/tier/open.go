@@ -1,0 +1,132 @@
+package tier
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"troupe/core/kv"
+)
+
+const defaultDepth = 8
+
+// OpenFile opens a File, takes its disk space, and returns what it holds: the blocks with a good header, each once. The blocks themselves are checked when
+// they are read.
+func OpenFile(cfg FileConfig) (*File, []Held, error) {
+	if cfg.Depth == 0 {
+		cfg.Depth = defaultDepth
+	}
+	if cfg.Slots < 1 || cfg.SlotBytes < 1 {
+		return nil, nil, fmt.Errorf("tier file %s: %d slots of %d bytes; it needs at least one of each", cfg.Path, cfg.Slots, cfg.SlotBytes)
+	}
+	file, direct, err := openPastCache(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("tier file: %w", err)
+	}
+	f := &File{cfg: cfg, disk: file, direct: direct, turns: make(chan []byte, cfg.Depth)}
+	if err := f.prepare(file); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+	}
+	for range cfg.Depth {
+		f.turns <- aligned(cfg.stride())
+	}
+	held, err := f.scan()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+	}
+	return f, held, nil
+}
+
+// openPastCache opens a file with O_DIRECT where its file system takes that.
+func openPastCache(cfg FileConfig) (*os.File, bool, error) {
+	const flags = os.O_RDWR | os.O_CREATE
+	if !cfg.noDirect {
+		if f, err := os.OpenFile(cfg.Path, flags|unix.O_DIRECT, 0o600); err == nil {
+			return f, true, nil
+		}
+	}
+	f, err := os.OpenFile(cfg.Path, flags, 0o600)
+	return f, false, err
+}
+
+// prepare makes sure that the file is ours and has all its space.
+func (f *File) prepare(file *os.File) error {
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("another process has it; give each node a file of its own: %w", err)
+	}
+	name := aligned(sector)
+	n, err := file.ReadAt(name, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	slotBytes, ok := parseName(name[:n])
+	if !ok {
+		return errors.New("it holds something else; remove it, or name another")
+	}
+	if slotBytes != f.cfg.SlotBytes {
+		if err := file.Truncate(0); err != nil {
+			return err
+		}
+		putName(name, f.cfg.SlotBytes)
+		if _, err := file.WriteAt(name, 0); err != nil {
+			return err
+		}
+	}
+	return allocate(file, f.cfg.at(int32(f.cfg.Slots)))
+}
+
+// allocate makes the file of that size, and takes its space on the disk. On a file system that can not do that, writes may fail later.
+func allocate(file *os.File, bytes int64) error {
+	before, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(file.Fd()), 0, 0, bytes)
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		err = fmt.Errorf("no room for its %d bytes; free disk space, or make the tier smaller: %w", bytes, err)
+		return errors.Join(err, file.Truncate(before.Size()))
+	}
+	return file.Truncate(bytes)
+}
+
+// scan reads all headers. Of two slots that hold one block the one that was written later counts.
+func (f *File) scan() ([]Held, error) {
+	heads := make([]header, f.cfg.Slots) // length 0: none
+	errs := make([]error, f.cfg.Depth)
+	var readers sync.WaitGroup
+	for r := range f.cfg.Depth {
+		readers.Go(func() {
+			b := aligned(sector)
+			for slot := r; slot < f.cfg.Slots && errs[r] == nil; slot += f.cfg.Depth {
+				_, errs[r] = f.disk.ReadAt(b, f.cfg.at(int32(slot)))
+				if h, ok := parseHeader(b); ok && h.length <= f.cfg.SlotBytes {
+					heads[slot] = h
+				}
+			}
+		})
+	}
+	readers.Wait()
+	newest := make(map[kv.Hash]int)
+	for slot, h := range heads {
+		f.sequence.Store(max(f.sequence.Load(), h.sequence))
+		if other, ok := newest[h.hash]; h.length > 0 && (!ok || heads[other].sequence < h.sequence) {
+			newest[h.hash] = slot
+		}
+	}
+	var held []Held
+	for h, slot := range newest {
+		held = append(held, Held{int32(slot), h})
+	}
+	slices.SortFunc(held, func(a, b Held) int { // oldest first, as a policy is to learn of them
+		if heads[a.Slot].sequence < heads[b.Slot].sequence {
+			return -1
+		}
+		return 1
+	})
+	return held, errors.Join(errs...)
+}
