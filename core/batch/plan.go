@@ -2,8 +2,6 @@ package batch
 
 import (
 	"slices"
-
-	"troupe/core/kv"
 )
 
 // planning is a step in the making.
@@ -87,11 +85,7 @@ func (p *planning) admit(seq *sequence) bool {
 		return false // no place, and nobody to take one from
 	}
 	size := p.pool.BlockTokens()
-	// The last token is always computed: its logits choose the next.
-	hashes := make([]kv.Hash, 0, (len(seq.tokens)-1)/size)
-	for i := range cap(hashes) {
-		hashes = append(hashes, seq.hash(i, size))
-	}
+	hashes := seq.reusable(size)
 	blocks := (len(seq.tokens) + size) / size // of one token more, rounded up
 	fits := func() bool {
 		return len(p.running) < p.places() && blocks-p.pool.Match(hashes) <= p.pool.FreeWithout(hashes)

@@ -24,6 +24,11 @@ func (h Hash) Next(tokens []uint32) Hash {
 	return cut(sha256.Sum256(buf))
 }
 
+// Within is the name of a block in a store that outlives what its hash leaves out: the weights, and how its bytes are laid out.
+func (h Hash) Within(space Hash) Hash {
+	return cut(sha256.Sum256(append(space[:len(space):len(space)], h[:]...)))
+}
+
 // Hashes are those of the full blocks of a sequence, in order.
 func Hashes(root Hash, tokens []uint32, blockTokens int) []Hash {
 	hashes := make([]Hash, 0, len(tokens)/blockTokens)

@@ -21,6 +21,19 @@ func (l *list) push(blocks []block, index int32) {
 	l.len++
 }
 
+// pushFirst makes a block the oldest.
+func (l *list) pushFirst(blocks []block, index int32) {
+	b := &blocks[index]
+	b.prev, b.next = none, l.first
+	if l.first == none {
+		l.last = index
+	} else {
+		blocks[l.first].prev = index
+	}
+	l.first = index
+	l.len++
+}
+
 func (l *list) remove(blocks []block, index int32) {
 	b := &blocks[index]
 	if b.prev == none {

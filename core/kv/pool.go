@@ -11,12 +11,17 @@ type Pool struct {
 	stats     Stats
 	evicted   []int32 // since the last Changes
 	committed []Committed
+
+	leaving, spare int // blocks being copied down; cached blocks that are below too
 }
 
 type block struct {
 	refs       int
 	hash       Hash
 	committed  bool
+	leaving    bool  // being copied down a tier: in no list, and not given to anybody until that has ended
+	wanted     bool  // since it is leaving
+	below      bool  // committed, and a lower tier has it too
 	prev, next int32 // neighbours in the cached list, while it is in it
 }
 
@@ -62,7 +67,7 @@ func (p *Pool) Restore(index int32, h Hash) bool {
 			p.empty = append(p.empty[:i], p.empty[i+1:]...)
 			p.blocks[index].hash, p.blocks[index].committed = h, true
 			p.byHash[h] = index
-			p.cached.push(p.blocks, index)
+			p.cache(index)
 			return true
 		}
 	}
@@ -106,9 +111,10 @@ func (p *Pool) Retain(table []int32) {
 
 func (p *Pool) reference(index int32) {
 	b := &p.blocks[index]
-	if b.refs == 0 {
-		p.cached.remove(p.blocks, index)
+	if b.refs == 0 && !b.leaving {
+		p.uncache(index)
 	}
+	b.wanted = true
 	b.refs++
 }
 
@@ -122,7 +128,7 @@ func (p *Pool) Allocate() (int32, bool) {
 		p.empty = p.empty[:len(p.empty)-1]
 	case p.cached.first != none:
 		index = p.cached.first
-		p.cached.remove(p.blocks, index)
+		p.uncache(index)
 		p.forget(index)
 	default:
 		return 0, false
@@ -135,7 +141,7 @@ func (p *Pool) Allocate() (int32, bool) {
 func (p *Pool) forget(index int32) {
 	b := &p.blocks[index]
 	delete(p.byHash, b.hash)
-	b.committed = false
+	b.committed, b.below = false, false
 	p.stats.Evictions++
 	p.evicted = append(p.evicted, index)
 }
@@ -163,11 +169,11 @@ func (p *Pool) Release(table []int32) {
 		if b.refs == 0 {
 			panic("kv: release of an unreferenced block")
 		}
-		if b.refs--; b.refs > 0 {
+		if b.refs--; b.refs > 0 || b.leaving {
 			continue
 		}
 		if b.committed {
-			p.cached.push(p.blocks, table[i])
+			p.cache(table[i])
 		} else {
 			p.empty = append(p.empty, table[i])
 		}
@@ -182,7 +188,7 @@ func (p *Pool) Free() int { return len(p.empty) + p.cached.len }
 func (p *Pool) FreeWithout(hashes []Hash) int {
 	free := p.Free()
 	for _, h := range hashes[:p.Match(hashes)] {
-		if p.blocks[p.byHash[h]].refs == 0 {
+		if b := &p.blocks[p.byHash[h]]; b.refs == 0 && !b.leaving {
 			free--
 		}
 	}

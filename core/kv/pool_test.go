@@ -2,6 +2,7 @@ package kv
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"testing"
 
@@ -13,6 +14,8 @@ type model struct {
 	refs   []int
 	hash   map[int32]Hash
 	cached []int32
+	leaves map[int32]bool // block -> wanted since
+	below  map[int32]bool
 }
 
 func (m *model) holder(h Hash) (int32, bool) {
@@ -34,19 +37,19 @@ func testHash(n int) Hash {
 func TestPoolAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6).Draw(t, "blocks")
-		p, m := NewPool(size, 16), &model{refs: make([]int, size), hash: map[int32]Hash{}}
+		p, m := NewPool(size, 16), &model{refs: make([]int, size), hash: map[int32]Hash{}, leaves: map[int32]bool{}, below: map[int32]bool{}}
 		known := map[int32]Hash{} // as told by Changes
 		var tables [][]int32
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				b, ok := p.Allocate()
-				if full := !slices.Contains(m.refs, 0); ok == full {
+				if full := len(m.cached)+countEmpty(m) == 0; ok == full {
 					t.Fatalf("allocate: %v, all referenced: %v", ok, full)
 				}
 				if !ok {
 					return
 				}
-				if m.refs[b] != 0 {
+				if _, leaves := m.leaves[b]; m.refs[b] != 0 || leaves {
 					t.Fatalf("pinned: block %d is given out while it is read", b)
 				}
 				if _, held := m.hash[b]; held {
@@ -55,6 +58,7 @@ func TestPoolAgainstModel(t *testing.T) {
 					}
 					m.cached = m.cached[1:]
 					delete(m.hash, b)
+					delete(m.below, b)
 				}
 				m.refs[b] = 1
 				tables = append(tables, []int32{b})
@@ -90,6 +94,9 @@ func TestPoolAgainstModel(t *testing.T) {
 					t.Fatalf("acquired %v, want %v", got, want)
 				}
 				for _, b := range got {
+					if _, leaves := m.leaves[b]; leaves {
+						m.leaves[b] = true
+					}
 					m.refs[b]++
 					m.cached = slices.DeleteFunc(m.cached, func(c int32) bool { return c == b })
 				}
@@ -108,17 +115,69 @@ func TestPoolAgainstModel(t *testing.T) {
 				p.Release(tables[i])
 				for _, b := range slices.Backward(tables[i]) {
 					if m.refs[b]--; m.refs[b] == 0 {
-						if _, ok := m.hash[b]; ok {
+						if _, leaves := m.leaves[b]; m.hash[b] != (Hash{}) && !leaves {
 							m.cached = append(m.cached, b)
 						}
 					}
 				}
 				tables = slices.Delete(tables, i, i+1)
 			},
+			"depart": func(t *rapid.T) {
+				watermark, burst := rapid.SampledFrom([]float64{0, 0.5, 0.9}).Draw(t, "watermark"), rapid.IntRange(1, 4).Draw(t, "burst")
+				spare := 0
+				for b := range int32(size) {
+					if _, leaves := m.leaves[b]; m.below[b] && !leaves {
+						spare++
+					}
+				}
+				most := min(size-countEmpty(m)-spare-len(m.leaves)-int(watermark*float64(size)), burst-len(m.leaves))
+				var want []int32
+				for _, b := range m.cached {
+					if !m.below[b] {
+						want = append(want, b)
+					}
+				}
+				for b, refs := range m.refs {
+					if _, leaves := m.leaves[int32(b)]; refs > 0 && m.hash[int32(b)] != (Hash{}) && !m.below[int32(b)] && !leaves {
+						want = append(want, int32(b))
+					}
+				}
+				want = want[:min(len(want), max(most, 0))]
+				var got []int32
+				for _, c := range p.Depart(watermark, burst) {
+					if got = append(got, c.Block); c.Hash != m.hash[c.Block] {
+						t.Fatalf("depart: %v, which holds %v", c, m.hash[c.Block])
+					}
+					m.leaves[c.Block] = false
+					m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return b == c.Block })
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("depart: %v, want %v", got, want)
+				}
+			},
+			"left": func(t *rapid.T) {
+				for _, b := range slices.Sorted(maps.Keys(m.leaves)) {
+					wanted := m.leaves[b]
+					below := rapid.Bool().Draw(t, "below")
+					p.Left(b, below)
+					delete(m.leaves, b)
+					if below {
+						m.below[b] = true
+					}
+					switch {
+					case m.refs[b] > 0:
+					case below && !wanted:
+						m.cached = slices.Insert(m.cached, 0, b)
+					default:
+						m.cached = append(m.cached, b)
+					}
+					return
+				}
+			},
 			"": func(t *rapid.T) {
 				referenced := 0
-				for _, n := range m.refs {
-					if n > 0 {
+				for b, n := range m.refs {
+					if _, leaves := m.leaves[int32(b)]; n > 0 || leaves {
 						referenced++
 					}
 				}
