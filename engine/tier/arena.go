@@ -3,6 +3,8 @@ package tier
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
@@ -15,15 +17,15 @@ type Arena struct {
 	memory    cuda.HostMemory
 	slotBytes int
 	labels    []label
+	sequence  atomic.Uint64 // of the last write
 }
 
 const piece = 32 << 10 // bytes
 
-// label says what a slot holds.
+// label says what a slot holds. Its lock is for askers that outlived an earlier life of the slots' owner.
 type label struct {
-	hash  kv.Hash
-	bytes int // 0: nothing
-	sum   uint64
+	mu sync.RWMutex
+	header
 }
 
 var _ Store = (*Arena)(nil)
@@ -44,7 +46,10 @@ func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) 
 	if err := a.check(ctx, slot, block); err != nil {
 		return err
 	}
-	a.labels[slot] = label{h, len(block), copySum(a.slot(slot), block, h)}
+	l := &a.labels[slot]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = header{a.sequence.Add(1), h, len(block), copySum(a.slot(slot), block, h)}
 	return nil
 }
 
@@ -53,8 +58,10 @@ func (a *Arena) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) e
 	if err := a.check(ctx, slot, block); err != nil {
 		return err
 	}
-	l := a.labels[slot]
-	if l.hash != h || l.bytes != len(block) {
+	l := &a.labels[slot]
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.hash != h || l.length != len(block) {
 		return fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
 	}
 	if copySum(block, a.slot(slot)[:len(block)], h) != l.sum {
@@ -68,8 +75,23 @@ func (a *Arena) Erase(ctx context.Context, slot int32) error {
 	if err := a.check(ctx, slot, nil); err != nil {
 		return err
 	}
-	a.labels[slot] = label{}
+	l := &a.labels[slot]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = header{}
 	return nil
+}
+
+// Held is what the slots hold.
+func (a *Arena) Held() []Held {
+	heads := make([]header, len(a.labels))
+	for i := range a.labels {
+		l := &a.labels[i]
+		l.mu.RLock()
+		heads[i] = l.header
+		l.mu.RUnlock()
+	}
+	return heldBy(heads)
 }
 
 // Close frees the memory.

@@ -37,12 +37,12 @@ func TestMain(m *testing.M) {
 
 // writeForever writes block n to slot n modulo the slots, and says so before and after.
 func writeForever(path string) {
-	f, held, err := OpenFile(FileConfig{Path: path, Slots: killSlots, SlotBytes: killBytes})
+	f, err := OpenFile(FileConfig{Path: path, Slots: killSlots, SlotBytes: killBytes})
 	if err != nil {
 		panic(err)
 	}
 	first := 0
-	for _, h := range held { // go on where the last one was killed
+	for _, h := range f.Held() { // go on where the last one was killed
 		for n := range 1 << 16 {
 			if testHash(n) == h.Hash {
 				first = max(first, n+1)
@@ -173,11 +173,12 @@ func TestDamagedFile(t *testing.T) {
 		if err := os.WriteFile(cfg.Path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, held, err := OpenFile(cfg)
+		f, err := OpenFile(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
+		held := f.Held()
 		at := map[kv.Hash]int32{}
 		for _, h := range held {
 			at[h.Hash] = h.Slot
@@ -216,7 +217,7 @@ func TestLaterWriteCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, held := open(t, cfg)
-		if len(held) != 1 || held[0] != (Held{slot, testHash(1)}) {
+		if len(held) != 1 || held[0] != (Held{slot, testHash(1), testBytes}) {
 			t.Errorf("held %v, not in slot %d", held, slot)
 		}
 		if err := f.Close(); err != nil {
@@ -230,7 +231,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	cfg := FileConfig{Path: filepath.Join(dir, "tier"), Slots: 2, SlotBytes: testBytes}
 	f, _ := open(t, cfg)
-	if _, _, err := OpenFile(cfg); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := OpenFile(cfg); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("a file that is open: %v", err)
 	}
 	if err := errors.Join(f.Write(t.Context(), 1, testHash(1), content(1, testBytes)), f.Close()); err != nil {
@@ -240,7 +241,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte("a letter"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := OpenFile(FileConfig{Path: foreign, Slots: 2, SlotBytes: testBytes}); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := OpenFile(FileConfig{Path: foreign, Slots: 2, SlotBytes: testBytes}); err == nil || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("a letter: %v", err)
 	}
 	if b, err := os.ReadFile(foreign); err != nil || string(b) != "a letter" {
@@ -249,7 +250,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	large := cfg
 	large.Slots = 1 << 30
 	large.SlotBytes = testBytes
-	if _, _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "free disk space") {
+	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "free disk space") {
 		t.Errorf("a petabyte: %v", err)
 	}
 	f, held := open(t, cfg)
@@ -265,7 +266,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if len(held) != 0 {
 		t.Errorf("held %v in slots of another size", held)
 	}
-	if _, _, err := OpenFile(FileConfig{Path: foreign}); err == nil {
+	if _, err := OpenFile(FileConfig{Path: foreign}); err == nil {
 		t.Error("a file of no slots")
 	}
 }

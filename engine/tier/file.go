@@ -3,7 +3,8 @@ package tier
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"sync"
 
 	"troupe/core/kv"
 )
@@ -20,11 +21,14 @@ type FileConfig struct {
 
 // File stores blocks in a file, past the page cache where the file system can do that. It keeps them over restarts.
 type File struct {
-	cfg      FileConfig
-	disk     disk
-	direct   bool
-	sequence atomic.Uint64 // of the last write
-	turns    chan []byte   // a buffer for each read or write at once
+	cfg    FileConfig
+	disk   disk
+	direct bool
+	turns  chan []byte // a buffer for each read or write at once
+
+	mu       sync.Mutex
+	heads    []header // of each slot, as far as they are known to be on the disk
+	sequence uint64   // of the last write
 }
 
 // disk is what a File does to its file.
@@ -58,9 +62,19 @@ func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) e
 		return err
 	}
 	defer func() { f.turns <- buffer }()
-	header{f.sequence.Add(1), h, len(block), sum(h, block)}.put(buffer)
+	head := header{f.begin(slot), h, len(block), sum(h, block)}
+	head.put(buffer)
 	clear(buffer[sector+copy(buffer[sector:], block) : sector+sectors(len(block))])
-	return f.write(slot, buffer[:sector+sectors(len(block))])
+	return f.write(slot, buffer[:sector+sectors(len(block))], head)
+}
+
+// begin forgets what a slot holds, and numbers the next write.
+func (f *File) begin(slot int32) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heads[slot] = header{}
+	f.sequence++
+	return f.sequence
 }
 
 // Erase overwrites a slot's header.
@@ -70,14 +84,26 @@ func (f *File) Erase(ctx context.Context, slot int32) error {
 		return err
 	}
 	defer func() { f.turns <- buffer }()
+	f.begin(slot)
 	clear(buffer[:sector])
-	return f.write(slot, buffer[:sector])
+	return f.write(slot, buffer[:sector], header{})
 }
 
-func (f *File) write(slot int32, b []byte) error {
+// Held is what the slots hold.
+func (f *File) Held() []Held {
+	f.mu.Lock()
+	heads := slices.Clone(f.heads)
+	f.mu.Unlock()
+	return heldBy(heads)
+}
+
+func (f *File) write(slot int32, b []byte, head header) error {
 	if _, err := f.disk.WriteAt(b, f.cfg.at(slot)); err != nil {
 		return fmt.Errorf("write slot %d of %s: %w", slot, f.cfg.Path, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heads[slot] = head
 	return nil
 }
 

@@ -21,14 +21,6 @@ const (
 	headerSums = 48 // bytes that a header's own sum is over
 )
 
-// header says what a slot holds.
-type header struct {
-	sequence uint64 // of the write; a later one counts more
-	hash     kv.Hash
-	length   int
-	sum      uint64
-}
-
 func (h header) put(b []byte) {
 	clear(b[:sector])
 	copy(b, slotMagic)

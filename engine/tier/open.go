@@ -5,41 +5,38 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"troupe/core/kv"
 )
 
 const defaultDepth = 8
 
-// OpenFile opens a File, takes its disk space, and returns what it holds: the blocks with a good header, each once. The blocks themselves are checked when
-// they are read.
-func OpenFile(cfg FileConfig) (*File, []Held, error) {
+// OpenFile opens a File, takes its disk space, and learns from its headers what it holds. The blocks themselves are checked when they
+// are read.
+func OpenFile(cfg FileConfig) (*File, error) {
 	if cfg.Depth == 0 {
 		cfg.Depth = defaultDepth
 	}
 	if cfg.Slots < 1 || cfg.SlotBytes < 1 {
-		return nil, nil, fmt.Errorf("tier file %s: %d slots of %d bytes; it needs at least one of each", cfg.Path, cfg.Slots, cfg.SlotBytes)
+		return nil, fmt.Errorf("tier file %s: %d slots of %d bytes; it needs at least one of each", cfg.Path, cfg.Slots, cfg.SlotBytes)
 	}
 	file, direct, err := openPastCache(cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("tier file: %w", err)
+		return nil, fmt.Errorf("tier file: %w", err)
 	}
 	f := &File{cfg: cfg, disk: file, direct: direct, turns: make(chan []byte, cfg.Depth)}
 	if err := f.prepare(file); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
+	f.heads = make([]header, cfg.Slots)
 	for range cfg.Depth {
 		f.turns <- aligned(cfg.stride())
 	}
-	held, err := f.scan()
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+	if err := f.scan(); err != nil {
+		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
-	return f, held, nil
+	return f, nil
 }
 
 // openPastCache opens a file with O_DIRECT where its file system takes that.
@@ -94,9 +91,8 @@ func allocate(file *os.File, bytes int64) error {
 	return file.Truncate(bytes)
 }
 
-// scan reads all headers. Of two slots that hold one block the one that was written later counts.
-func (f *File) scan() ([]Held, error) {
-	heads := make([]header, f.cfg.Slots) // length 0: none
+// scan reads all headers.
+func (f *File) scan() error {
 	errs := make([]error, f.cfg.Depth)
 	var readers sync.WaitGroup
 	for r := range f.cfg.Depth {
@@ -105,28 +101,14 @@ func (f *File) scan() ([]Held, error) {
 			for slot := r; slot < f.cfg.Slots && errs[r] == nil; slot += f.cfg.Depth {
 				_, errs[r] = f.disk.ReadAt(b, f.cfg.at(int32(slot)))
 				if h, ok := parseHeader(b); ok && h.length <= f.cfg.SlotBytes {
-					heads[slot] = h
+					f.heads[slot] = h
 				}
 			}
 		})
 	}
 	readers.Wait()
-	newest := make(map[kv.Hash]int)
-	for slot, h := range heads {
-		f.sequence.Store(max(f.sequence.Load(), h.sequence))
-		if other, ok := newest[h.hash]; h.length > 0 && (!ok || heads[other].sequence < h.sequence) {
-			newest[h.hash] = slot
-		}
+	for _, h := range f.heads {
+		f.sequence = max(f.sequence, h.sequence)
 	}
-	var held []Held
-	for h, slot := range newest {
-		held = append(held, Held{int32(slot), h})
-	}
-	slices.SortFunc(held, func(a, b Held) int { // oldest first, as a policy is to learn of them
-		if heads[a.Slot].sequence < heads[b.Slot].sequence {
-			return -1
-		}
-		return 1
-	})
-	return held, errors.Join(errs...)
+	return errors.Join(errs...)
 }

@@ -1,8 +1,10 @@
 package tier
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -15,6 +17,8 @@ type Store interface {
 	Slots() int
 	// SlotBytes is the size of the largest block.
 	SlotBytes() int
+	// Held is what the slots hold, each block once, oldest first; of what an earlier life wrote as well.
+	Held() []Held
 	// Write puts a block into a slot. Where it fails, the slot is to be taken for empty.
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
@@ -27,10 +31,35 @@ type Store interface {
 // ErrDamaged: a slot does not hold the block that it should. The block has to be computed again.
 var ErrDamaged = errors.New("slot does not hold the block")
 
-// Held is a block that an earlier life of a store left in a slot.
+// Held is a block in a slot.
 type Held struct {
-	Slot int32
-	Hash kv.Hash
+	Slot  int32
+	Hash  kv.Hash
+	Bytes int
+}
+
+// header says what a slot holds.
+type header struct {
+	sequence uint64 // of the write; a later one counts more
+	hash     kv.Hash
+	length   int // of the block; 0: the slot is empty
+	sum      uint64
+}
+
+// heldBy lists what slots with these headers hold. Of two that hold one block, the one that was written later counts.
+func heldBy(heads []header) []Held {
+	newest := make(map[kv.Hash]int)
+	for slot, h := range heads {
+		if other, ok := newest[h.hash]; h.length > 0 && (!ok || heads[other].sequence < h.sequence) {
+			newest[h.hash] = slot
+		}
+	}
+	held := make([]Held, 0, len(newest))
+	for h, slot := range newest {
+		held = append(held, Held{int32(slot), h, heads[slot].length})
+	}
+	slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(heads[a.Slot].sequence, heads[b.Slot].sequence) })
+	return held
 }
 
 // sum is the checksum of a block's bytes. It depends on which block they are of, so that the bytes of one are never right for another.

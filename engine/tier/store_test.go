@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"troupe/core/kv"
@@ -25,11 +26,11 @@ func content(n, size int) []byte {
 
 func open(t testing.TB, cfg FileConfig) (*File, []Held) {
 	t.Helper()
-	f, held, err := OpenFile(cfg)
+	f, err := OpenFile(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, held
+	return f, f.Held()
 }
 
 func stores(t *testing.T) map[string]Store {
@@ -55,6 +56,12 @@ func TestStores(t *testing.T) {
 				t.Fatalf("%d slots of %d bytes", s.Slots(), s.SlotBytes())
 			}
 			got := make([]byte, testBytes)
+			defer func() { // what is left in the end
+				want := []Held{{0, testHash(0), testBytes}, {3, testHash(3), testBytes - 3}, {2, testHash(7), 10}}
+				if held := s.Held(); !slices.Equal(held, want) {
+					t.Errorf("held %v, not %v", held, want)
+				}
+			}()
 			for slot := range int32(4) {
 				if err := s.Read(ctx, slot, testHash(1), got); !errors.Is(err, ErrDamaged) {
 					t.Errorf("an empty slot: %v", err)
