@@ -5,8 +5,8 @@
 // source: messages/tier.proto
 
 // Spoken by the KV tiers below HBM (dram, nvme) and those who copy blocks to and from their slots: replicas, and the tier above. Only
-// who may use which slot is said here; the bytes are copied by the one who asked, and never through a mailbox. What a tier granted before
-// it crashed is void: messages that carry an earlier incarnation are not heeded.
+// who may use which slot is said here; the bytes are copied by the one who asked, and never through a mailbox. An asker that
+// hears no answer ends its request all the same; a tier that crashed meanwhile has forgotten it.
 
 package messages
 
@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ReserveSlots (command) asks for slots to write blocks to. It is for the asker to commit or abort all of them.
+// ReserveSlots (command) asks for slots to write blocks to. It ends with CommitBlocks.
 type ReserveSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -179,9 +179,8 @@ func (*ReserveSlotsResult_Refused) isReserveSlotsResult_Outcome() {}
 // SlotsReserved: blocks that are in neither list got no slot.
 type SlotsReserved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Slots         []*Block               `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"` // to be written
-	Held          [][]byte               `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`   // are here already, or arriving
+	Slots         []*Block               `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"` // to be written; index is the slot
+	Held          [][]byte               `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`   // are here already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,13 +215,6 @@ func (*SlotsReserved) Descriptor() ([]byte, []int) {
 	return file_messages_tier_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *SlotsReserved) GetIncarnation() uint64 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
-}
-
 func (x *SlotsReserved) GetSlots() []*Block {
 	if x != nil {
 		return x.Slots
@@ -237,12 +229,11 @@ func (x *SlotsReserved) GetHeld() [][]byte {
 	return nil
 }
 
-// CommitBlocks (event): the copies into these slots have ended.
+// CommitBlocks (event) ends a ReserveSlots: these blocks were written, the others were not and nothing writes to their slots any more.
 type CommitBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Written       []uint32               `protobuf:"varint,2,rep,packed,name=written,proto3" json:"written,omitempty"` // slots
-	Failed        []uint32               `protobuf:"varint,3,rep,packed,name=failed,proto3" json:"failed,omitempty"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Written       [][]byte               `protobuf:"bytes,2,rep,name=written,proto3" json:"written,omitempty"` // hashes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -277,29 +268,22 @@ func (*CommitBlocks) Descriptor() ([]byte, []int) {
 	return file_messages_tier_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *CommitBlocks) GetIncarnation() uint64 {
+func (x *CommitBlocks) GetRequestId() string {
 	if x != nil {
-		return x.Incarnation
+		return x.RequestId
 	}
-	return 0
+	return ""
 }
 
-func (x *CommitBlocks) GetWritten() []uint32 {
+func (x *CommitBlocks) GetWritten() [][]byte {
 	if x != nil {
 		return x.Written
 	}
 	return nil
 }
 
-func (x *CommitBlocks) GetFailed() []uint32 {
-	if x != nil {
-		return x.Failed
-	}
-	return nil
-}
-
-// LockBlocks (command) asks to read the blocks of a prompt, and says that they are wanted. Those that are locked stay where they are
-// until UnlockBlocks.
+// LockBlocks (command) asks to read blocks of a prompt, and says that they are wanted. Those that are locked stay where they are until
+// UnlockBlocks.
 type LockBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -355,8 +339,7 @@ func (x *LockBlocks) GetHashes() [][]byte {
 type LockBlocksResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Locked        []*Block               `protobuf:"bytes,3,rep,name=locked,proto3" json:"locked,omitempty"` // index is the slot
+	Locked        []*Block               `protobuf:"bytes,2,rep,name=locked,proto3" json:"locked,omitempty"` // index is the slot
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,13 +381,6 @@ func (x *LockBlocksResult) GetRequestId() string {
 	return ""
 }
 
-func (x *LockBlocksResult) GetIncarnation() uint64 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
-}
-
 func (x *LockBlocksResult) GetLocked() []*Block {
 	if x != nil {
 		return x.Locked
@@ -412,12 +388,11 @@ func (x *LockBlocksResult) GetLocked() []*Block {
 	return nil
 }
 
-// UnlockBlocks (event): the copies out of these slots have ended.
+// UnlockBlocks (event) ends a LockBlocks: nothing reads the slots any more.
 type UnlockBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Slots         []uint32               `protobuf:"varint,2,rep,packed,name=slots,proto3" json:"slots,omitempty"`
-	Damaged       [][]byte               `protobuf:"bytes,3,rep,name=damaged,proto3" json:"damaged,omitempty"` // hashes of blocks that were not what they should be
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Damaged       [][]byte               `protobuf:"bytes,2,rep,name=damaged,proto3" json:"damaged,omitempty"` // hashes of blocks that were not what they should be
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -452,18 +427,11 @@ func (*UnlockBlocks) Descriptor() ([]byte, []int) {
 	return file_messages_tier_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *UnlockBlocks) GetIncarnation() uint64 {
+func (x *UnlockBlocks) GetRequestId() string {
 	if x != nil {
-		return x.Incarnation
+		return x.RequestId
 	}
-	return 0
-}
-
-func (x *UnlockBlocks) GetSlots() []uint32 {
-	if x != nil {
-		return x.Slots
-	}
-	return nil
+	return ""
 }
 
 func (x *UnlockBlocks) GetDamaged() [][]byte {
@@ -712,29 +680,27 @@ const file_messages_tier_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x126\n" +
 	"\breserved\x18\x02 \x01(\v2\x18.troupe.v1.SlotsReservedH\x00R\breserved\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"m\n" +
-	"\rSlotsReserved\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12&\n" +
-	"\x05slots\x18\x02 \x03(\v2\x10.troupe.v1.BlockR\x05slots\x12\x12\n" +
-	"\x04held\x18\x03 \x03(\fR\x04held\"b\n" +
-	"\fCommitBlocks\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x18\n" +
-	"\awritten\x18\x02 \x03(\rR\awritten\x12\x16\n" +
-	"\x06failed\x18\x03 \x03(\rR\x06failed\"C\n" +
+	"\aoutcome\"K\n" +
+	"\rSlotsReserved\x12&\n" +
+	"\x05slots\x18\x01 \x03(\v2\x10.troupe.v1.BlockR\x05slots\x12\x12\n" +
+	"\x04held\x18\x02 \x03(\fR\x04held\"G\n" +
+	"\fCommitBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
+	"\awritten\x18\x02 \x03(\fR\awritten\"C\n" +
 	"\n" +
 	"LockBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
-	"\x06hashes\x18\x02 \x03(\fR\x06hashes\"}\n" +
+	"\x06hashes\x18\x02 \x03(\fR\x06hashes\"[\n" +
 	"\x10LockBlocksResult\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12(\n" +
-	"\x06locked\x18\x03 \x03(\v2\x10.troupe.v1.BlockR\x06locked\"`\n" +
-	"\fUnlockBlocks\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
-	"\x05slots\x18\x02 \x03(\rR\x05slots\x12\x18\n" +
-	"\adamaged\x18\x03 \x03(\fR\adamaged\"!\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12(\n" +
+	"\x06locked\x18\x02 \x03(\v2\x10.troupe.v1.BlockR\x06locked\"G\n" +
+	"\fUnlockBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
+	"\adamaged\x18\x02 \x03(\fR\adamaged\"!\n" +
 	"\tStepsDone\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +

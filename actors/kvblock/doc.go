@@ -1,5 +1,7 @@
-// Package kvblock holds the actors of the KV tiers. Today there is one: HBM, the
-// blocks in the memory of one GPU.
+// Package kvblock holds the actors of the KV tiers: HBM, the blocks in the memory of one GPU; and those below it, in host memory and on
+// disk.
+//
+// # HBM
 //
 // Parent: the gpu actor. Children: none.
 // Accepts: AdoptBlocks, BlocksChanged, BlocksReleased, GetTier.
@@ -11,4 +13,17 @@
 //
 // What a crash of this actor loses is that memory, and nothing else: the replica goes on, and tells it of
 // every later change. What it then holds is less than the truth, never other than the truth.
+//
+// # A tier below
+//
+// Parent: the tiers group. Children: none.
+// Accepts: ReserveSlots, CommitBlocks, LockBlocks, UnlockBlocks, StepsDone, GetSlots.
+// Answers: ReserveSlotsResult, LockBlocksResult, SlotsStatus.
+//
+// It owns a kv.Tier, which says who may use which slot of its store; the bytes are copied by whoever asked. Blocks that leave it are copied
+// by its own job to the tier below it, by the same messages.
+//
+// What a crash loses are the requests under way. The store sits above it: the successor finds in it what was written. Copies that
+// an earlier life granted may still run then, into slots that are given out again; the store writes one after the other, and a slot
+// whose block is not the one that was granted is found out when it is read.
 package kvblock

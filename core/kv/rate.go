@@ -18,6 +18,9 @@ func (r *Rate) Add(units float64, took time.Duration) {
 	r.units, r.seconds = forget*r.units+units, forget*r.seconds+took.Seconds()
 }
 
+// Merge takes the measurements of another rate, as newer ones.
+func (r *Rate) Merge(newer Rate) { r.Add(newer.units, seconds(newer.seconds)) }
+
 // PerSecond is the speed; 0 while nothing was measured.
 func (r *Rate) PerSecond() float64 {
 	if r.seconds == 0 {

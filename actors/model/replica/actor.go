@@ -21,6 +21,7 @@ type Config struct {
 	Deployment *actor.PID // told of every change
 	Router     *actor.PID // told likewise, and of the blocks; nil: nobody is
 	Bulk       Bulk       // nil: no sequence is moved
+	Tiers      Tiers      // where blocks go that are not needed now
 	// Blocks opens the KV blocks of a lease, to move them.
 	Blocks func(lease string) (Blocks, error)
 	// Engine is the recipe of the child that runs steps over a lease.
@@ -80,6 +81,8 @@ type replica struct {
 	departures map[string]*departure // request id -> on its way to another replica
 	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
 	offers     []offered             // to be answered at the end of the step in flight
+
+	lower *lower // nil: there is no tier below HBM
 }
 
 // call is one sequence and the session that it belongs to.
@@ -96,6 +99,7 @@ type flight struct {
 	entries []batch.Entry
 	command *messages.RunStep
 	crashes int
+	began   time.Time
 }
 
 type totals struct {
@@ -143,7 +147,9 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *beat:
 		r.onBeat(ctx, msg)
 	default:
-		r.receiveMigration(ctx)
+		if !r.receiveTiers(ctx) {
+			r.receiveMigration(ctx)
+		}
 	}
 }
 
@@ -162,6 +168,7 @@ func (r *replica) onStarted(ctx actor.Context) {
 func (r *replica) onEnding(ctx actor.Context) {
 	r.ending, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
 	r.endMigrations(ctx)
+	r.closeTiers()
 	for id := range r.calls {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
 	}
@@ -238,6 +245,7 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 		}
 		r.blocks = open
 	}
+	r.openTiers()
 	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
 	if err != nil {
 		panic(err)

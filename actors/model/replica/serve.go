@@ -42,6 +42,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	}
 	r.calls[id] = &call{session: ctx.Sender(), sequence: seq, base: len(msg.GetOutput())}
 	ctx.Respond(r.accept(id, ahead))
+	r.want(id)
 	r.advance(ctx)
 }
 
@@ -101,6 +102,9 @@ func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 func (r *replica) drop(ctx actor.Context, id, why string) {
 	r.batch.Drop(id)
 	delete(r.calls, id)
+	if r.lower != nil {
+		delete(r.lower.wanting, id)
+	}
 	r.keep(ctx, id, why)
 }
 

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/batch"
@@ -23,6 +25,7 @@ func (r *replica) advance(ctx actor.Context) {
 		r.step.crashes = crashesTogether
 		return
 	}
+	r.tend(ctx)
 	plan, ok := r.batch.Plan()
 	if !ok {
 		r.onIdle(ctx)
@@ -32,6 +35,7 @@ func (r *replica) advance(ctx actor.Context) {
 		r.totals.preemptions++
 		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
 		r.keep(ctx, p.ID, "it was preempted: "+p.Why)
+		r.want(p.ID)
 	}
 	r.run(ctx, plan.Entries)
 }
@@ -54,7 +58,7 @@ func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
 		command.Sequences[i] = r.share(e)
 		r.totals.tokensIn += r.ofPrompt(e)
 	}
-	r.step = &flight{entries: entries, command: command}
+	r.step = &flight{entries: entries, command: command, began: time.Now()}
 	ctx.Request(r.engine, command)
 }
 
@@ -143,6 +147,7 @@ func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
 		return
 	}
 	entries, tokens := r.step.entries, msg.GetDone().GetTokens()
+	r.measure(r.step)
 	r.step = nil
 	sampled := make([]uint32, len(tokens))
 	for i, t := range tokens {

@@ -1,0 +1,273 @@
+package kvblock
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	"troupe/core/kv"
+	"troupe/engine/tier"
+	"troupe/messages"
+)
+
+// TierConfig describes a tier below HBM. It is fixed for the life of the actor and shared by its restarts.
+type TierConfig struct {
+	Name   string // "dram"
+	Store  tier.Store
+	Limits kv.TierLimits // Slots is the store's
+	Policy string        // how it evicts; default kv.DefaultPolicy
+	Below  *Lower        // nil: the blocks that leave are dropped
+	Log    zerolog.Logger
+}
+
+// Lower is the tier below another.
+type Lower struct {
+	Tier  *actor.PID
+	Store tier.Store
+}
+
+// TierProps returns the recipe for a tier below HBM.
+func TierProps(cfg TierConfig) *actor.Props {
+	var incarnation uint64
+	if cfg.Limits.Slots = cfg.Store.Slots(); cfg.Policy == "" {
+		cfg.Policy = kv.DefaultPolicy
+	}
+	return actor.PropsFromProducer(func() actor.Actor {
+		incarnation++
+		return &slots{TierConfig: cfg, incarnation: incarnation}
+	})
+}
+
+type slots struct {
+	TierConfig
+	incarnation uint64
+	life        context.Context // cancelled when this incarnation ends
+	end         context.CancelFunc
+
+	tier     *kv.Tier
+	blocks   []block                                 // by slot
+	reserved map[string]*messages.ReserveSlotsResult // request id -> what it may write to
+	locked   map[string]*messages.LockBlocksResult   // request id -> what it may read
+	moving   bool                                    // blocks are being copied down
+	descents uint64
+	damaged  uint64
+}
+
+// block is what a slot was given out for.
+type block struct {
+	hash  kv.Hash
+	bytes int
+}
+
+func (s *slots) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		s.onStarted()
+	case *actor.Restarting, *actor.Stopping:
+		s.end()
+	case *messages.ReserveSlots:
+		s.onReserve(ctx, msg)
+	case *messages.CommitBlocks:
+		s.onCommit(ctx, msg)
+	case *messages.LockBlocks:
+		s.onLock(ctx, msg)
+	case *messages.UnlockBlocks:
+		s.onUnlock(msg)
+	case *messages.StepsDone:
+		s.onSteps(ctx, msg)
+	case *departed:
+		s.onDeparted(ctx, msg)
+	case *rested:
+		s.onRested(ctx, msg)
+	case *messages.GetSlots:
+		ctx.Respond(s.status())
+	}
+}
+
+// onStarted takes over what the store holds.
+func (s *slots) onStarted() {
+	s.life, s.end = context.WithCancel(context.Background())
+	policy, err := kv.NewPolicy(s.Policy, s.Limits.Slots)
+	if err != nil {
+		panic(err)
+	}
+	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
+	s.tier, s.blocks = kv.NewTier(s.Limits, policy), make([]block, s.Limits.Slots)
+	held := s.Store.Held()
+	for _, h := range held {
+		if s.tier.Restore(h.Slot, h.Hash) {
+			s.blocks[h.Slot] = block{h.Hash, h.Bytes}
+		}
+	}
+	s.Log.Info().Str("tier", s.Name).Int("slots", s.Limits.Slots).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
+}
+
+func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
+	id := msg.GetRequestId()
+	if again, ok := s.reserved[id]; ok {
+		ctx.Respond(again)
+		return
+	}
+	if msg.GetBlockBytes() == 0 || msg.GetBlockBytes() > uint64(s.Store.SlotBytes()) {
+		ctx.Respond(&messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Refused{Refused: &messages.Refused{
+			Reason: messages.Reason_REASON_TOO_LONG,
+			Detail: fmt.Sprintf("blocks of %d bytes do not fit the slots of %s, which have %d; make these larger", msg.GetBlockBytes(), s.Name, s.Store.SlotBytes()),
+		}}})
+		return
+	}
+	reserved := &messages.SlotsReserved{}
+	for _, raw := range msg.GetHashes() {
+		switch h := kv.Hash(raw); s.tier.State(h) {
+		case kv.Absent:
+			if slot, ok := s.reserve(h); ok {
+				s.blocks[slot] = block{h, int(msg.GetBlockBytes())}
+				reserved.Slots = append(reserved.Slots, &messages.Block{Index: uint32(slot), Hash: raw})
+			}
+		case kv.Resident, kv.Leaving:
+			s.tier.Want([]kv.Hash{h}) // whoever relies on it needs it to stay
+			reserved.Held = append(reserved.Held, raw)
+		}
+	}
+	result := &messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
+	if len(reserved.GetSlots()) > 0 {
+		s.reserved[id] = result
+	}
+	ctx.Respond(result)
+}
+
+func (s *slots) reserve(h kv.Hash) (int32, bool) {
+	slot, dropped, ok := s.tier.Reserve(h)
+	if dropped != nil {
+		s.Log.Debug().Str("tier", s.Name).Str("why", dropped.Why).Msg("block dropped")
+	}
+	return slot, ok
+}
+
+func (s *slots) onCommit(ctx actor.Context, msg *messages.CommitBlocks) {
+	r, ok := s.reserved[msg.GetRequestId()]
+	if !ok {
+		return
+	}
+	delete(s.reserved, msg.GetRequestId())
+	for _, b := range r.GetReserved().GetSlots() {
+		if slices.ContainsFunc(msg.GetWritten(), func(h []byte) bool { return bytes.Equal(h, b.GetHash()) }) {
+			s.tier.Commit(int32(b.GetIndex()))
+		} else {
+			s.tier.Abort(int32(b.GetIndex()))
+		}
+	}
+	s.depart(ctx)
+}
+
+func (s *slots) onLock(ctx actor.Context, msg *messages.LockBlocks) {
+	id := msg.GetRequestId()
+	if again, ok := s.locked[id]; ok {
+		ctx.Respond(again)
+		return
+	}
+	result := &messages.LockBlocksResult{RequestId: id}
+	for i := len(msg.GetHashes()) - 1; i >= 0; i-- { // as a policy is to be told: the end first
+		h := kv.Hash(msg.GetHashes()[i])
+		s.tier.Want([]kv.Hash{h})
+		if slot, ok := s.tier.Read(h); ok {
+			result.Locked = append(result.Locked, &messages.Block{Index: uint32(slot), Hash: msg.GetHashes()[i]})
+		}
+	}
+	if len(result.GetLocked()) > 0 {
+		s.locked[id] = result
+	}
+	ctx.Respond(result)
+}
+
+func (s *slots) onUnlock(msg *messages.UnlockBlocks) {
+	r, ok := s.locked[msg.GetRequestId()]
+	if !ok {
+		return
+	}
+	delete(s.locked, msg.GetRequestId())
+	for _, raw := range msg.GetDamaged() {
+		s.drop(kv.Hash(raw))
+	}
+	for _, b := range r.GetLocked() {
+		s.tier.Done(int32(b.GetIndex()))
+	}
+}
+
+// drop gives up a block that is not what it should be.
+func (s *slots) drop(h kv.Hash) {
+	if s.tier.Drop(h) {
+		s.damaged++
+		s.Log.Warn().Str("tier", s.Name).Msg("damaged block dropped")
+	}
+}
+
+func (s *slots) onSteps(ctx actor.Context, msg *messages.StepsDone) {
+	for range min(msg.GetSteps(), maxTicks) {
+		s.tier.Tick()
+	}
+	s.depart(ctx)
+}
+
+// maxTicks bounds what one message can cost.
+const maxTicks = 10_000
+
+// depart has the blocks copied down that are to leave.
+func (s *slots) depart(ctx actor.Context) {
+	if s.Below == nil || s.moving {
+		return
+	}
+	all := s.tier.Depart()
+	if len(all) == 0 {
+		return
+	}
+	s.moving = true
+	s.descents++
+	d := descent{name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: make([]leaving, len(all))}
+	for i, l := range all {
+		d.blocks[i] = leaving{slot: l.Slot, block: s.blocks[l.Slot]}
+	}
+	incarnation := s.incarnation
+	supervise.Job(ctx, s.life, d.run, func(left []left, err error) any { return &departed{incarnation, d.blocks, left, err} })
+}
+
+func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
+	if msg.incarnation != s.incarnation {
+		return
+	}
+	if s.moving = msg.err != nil; s.moving {
+		supervise.After(ctx, restFor, &rested{s.incarnation})
+		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("blocks not copied down")
+	}
+	for i, b := range msg.blocks {
+		how := stays
+		if i < len(msg.left) {
+			how = msg.left[i]
+		}
+		if how == broken {
+			s.drop(b.hash)
+		}
+		s.tier.Left(b.slot, how == below)
+	}
+	s.depart(ctx)
+}
+
+// onRested: the tier below could not be copied to for a while. Try again.
+func (s *slots) onRested(ctx actor.Context, msg *rested) {
+	if msg.incarnation == s.incarnation {
+		s.moving = false
+		s.depart(ctx)
+	}
+}
+
+func (s *slots) status() *messages.SlotsStatus {
+	st := s.tier.Stats()
+	return &messages.SlotsStatus{
+		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
+		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
+	}
+}

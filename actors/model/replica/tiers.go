@@ -1,0 +1,287 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/batch"
+	"troupe/core/kv"
+	"troupe/engine/tier"
+	"troupe/messages"
+)
+
+// Tiers are the places for KV blocks below HBM.
+type Tiers struct {
+	Lower []Tier // the fastest first; none: nothing is offloaded
+	// Space names what a block's hash leaves out: the weights, as they are in files now. Blocks of another space are other blocks.
+	Space     string
+	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default 0.9
+}
+
+// Tier is one of them.
+type Tier struct {
+	Name  string // "dram"
+	Actor *actor.PID
+	Store tier.Store
+}
+
+const (
+	defaultWatermark = 0.9
+	burstShare       = 16                    // of the HBM blocks, one part leaves at once
+	maxLooks         = 8                     // sequences whose blocks are looked for, or restored, at once
+	tierWithin       = 2 * time.Second       // a tier may take to answer
+	tierRest         = time.Second           // after blocks could not be offloaded
+	restoreLeast     = 20 * time.Millisecond // a restore may take, however fast recomputing is
+	stepsTold        = 32                    // steps between two StepsDone
+)
+
+// lower is what a replica knows of the tiers below HBM.
+type lower struct {
+	Tiers
+	down, up Blocks  // a stream of its own for each direction
+	space    kv.Hash // of Tiers.Space and the layout of the blocks
+
+	offloading bool
+	wanting    map[string]bool // waiting sequences whose blocks were not looked for since they began to wait
+	looks      map[string]bool // sequences that are held until their blocks are restored
+	located    []*located      // to be acted on between two steps
+	requests   uint64
+	told       uint64 // the step of the last StepsDone
+
+	prefill kv.Rate   // tokens
+	paths   []kv.Rate // bytes, by tier
+	totals  tierTotals
+}
+
+// tierTotals count blocks.
+type tierTotals struct{ offloaded, restored, recomputed uint64 }
+
+// openTiers makes ready to copy blocks of the lease.
+func (r *replica) openTiers() {
+	if len(r.Tiers.Lower) == 0 {
+		return
+	}
+	l := &lower{Tiers: r.Tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(r.Tiers.Lower))}
+	if l.Watermark == 0 {
+		l.Watermark = defaultWatermark
+	}
+	for _, open := range []*Blocks{&l.down, &l.up} {
+		blocks, err := r.Blocks(r.model.GetLease())
+		if err != nil {
+			panic(err)
+		}
+		*open = blocks
+	}
+	l.space = kv.Root(l.down.Layout(), l.Space)
+	r.lower = l
+}
+
+// closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
+func (r *replica) closeTiers() {
+	if r.lower != nil {
+		_, _ = r.lower.down.Close(), r.lower.up.Close() // what is in the blocks is kept by lease
+		r.lower = nil
+	}
+}
+
+func (r *replica) receiveTiers(ctx actor.Context) bool {
+	switch msg := ctx.Message().(type) {
+	case *offloaded:
+		r.onOffloaded(ctx, msg)
+	case *located:
+		r.onLocated(ctx, msg)
+	case *restored:
+		r.onRestored(ctx, msg)
+	case *tiersRested:
+		if r.lower != nil && msg.incarnation == r.incarnation {
+			r.lower.offloading = false
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// want says that a sequence waits, and that what it needs may lie below.
+func (r *replica) want(id string) {
+	if r.lower != nil {
+		r.lower.wanting[id] = true
+	}
+}
+
+// tend does what tiers need between two steps.
+func (r *replica) tend(ctx actor.Context) {
+	l := r.lower
+	if l == nil {
+		return
+	}
+	all := l.located
+	l.located = nil
+	for _, found := range all {
+		r.restore(ctx, found)
+	}
+	r.look(ctx)
+	r.offload(ctx)
+	if r.steps-l.told >= stepsTold {
+		for _, t := range l.Lower {
+			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.told)})
+		}
+		l.told = r.steps
+	}
+}
+
+// measure learns from a step that prefilled how fast that is.
+func (r *replica) measure(step *flight) {
+	if r.lower == nil {
+		return
+	}
+	tokens, prefills := 0, false
+	for _, e := range step.entries {
+		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
+	}
+	if prefills {
+		r.lower.prefill.Add(float64(tokens), time.Since(step.began))
+	}
+}
+
+// offload has blocks copied down that are above the watermark.
+func (r *replica) offload(ctx actor.Context) {
+	l := r.lower
+	if l.offloading {
+		return
+	}
+	blocks := r.pool.Depart(l.Watermark, max(1, int(r.model.GetKvBlocks())/burstShare))
+	if len(blocks) == 0 {
+		return
+	}
+	l.offloading = true
+	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, space: l.space}
+	incarnation := r.incarnation
+	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any { return &offloaded{incarnation, blocks, below, err} })
+}
+
+func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
+	if r.lower == nil || msg.incarnation != r.incarnation {
+		return
+	}
+	if r.lower.offloading = msg.err != nil; r.lower.offloading {
+		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
+		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
+	}
+	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
+		below := i < len(msg.below) && msg.below[i]
+		if r.pool.Left(msg.blocks[i].Block, below); below {
+			r.lower.totals.offloaded++
+		}
+	}
+	r.advance(ctx)
+}
+
+// look has the blocks of those looked for that are admitted next; they are held meanwhile.
+func (r *replica) look(ctx actor.Context) {
+	l := r.lower
+	for len(l.looks) < maxLooks {
+		id, hashes, ok := r.batch.First()
+		if !ok || !l.wanting[id] {
+			return
+		}
+		delete(l.wanting, id)
+		have := r.pool.Match(hashes)
+		if have == len(hashes) {
+			continue
+		}
+		r.batch.Hold(id)
+		l.looks[id] = true
+		s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: l.Lower, hashes: hashes[have:], space: l.space}
+		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
+		supervise.Job(ctx, context.Background(), s.run, func(places []place, err error) any {
+			note.places = places
+			return note
+		})
+	}
+}
+
+func (r *replica) onLocated(ctx actor.Context, msg *located) {
+	if r.lower == nil || msg.incarnation != r.incarnation {
+		msg.search.unlock(nil)
+		return
+	}
+	r.lower.located = append(r.lower.located, msg)
+	r.advance(ctx)
+}
+
+// goOn lets a sequence be admitted that was held until its blocks are restored.
+func (r *replica) goOn(id string) {
+	delete(r.lower.looks, id)
+	if r.departures[id] == nil { // else it is on its way to another replica
+		r.batch.Resume(id)
+	}
+}
+
+// restore decides between restoring and recomputing, and has blocks restored to free ones.
+func (r *replica) restore(ctx actor.Context, found *located) {
+	l := r.lower
+	state, known := r.batch.State(found.id)
+	choice := r.choose(found)
+	if !known || state == batch.Running || choice.Blocks == 0 {
+		found.search.unlock(nil)
+		l.totals.recomputed += uint64(len(found.places))
+		r.goOn(found.id)
+		return
+	}
+	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
+	c := climb{search: found.search, to: l.up, places: found.places, within: max(choice.Recompute, restoreLeast), rates: make([]kv.Rate, len(l.Lower))}
+	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
+		b, ok := r.pool.Allocate()
+		if !ok {
+			break
+		}
+		c.blocks = append(c.blocks, b)
+	}
+	r.announce(ctx) // before what was evicted for them is overwritten
+	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
+	note := &restored{incarnation: r.incarnation, id: found.id, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:]}
+	supervise.Job(ctx, r.life, c.run, func(climbed climbed, err error) any {
+		note.climbed, note.err = climbed, err
+		return note
+	})
+}
+
+func (r *replica) choose(found *located) kv.RestoreChoice {
+	l := r.lower
+	prompt, output, _ := r.batch.Sequence(found.id)
+	q := kv.RestoreQuestion{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill,
+		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
+	for i, t := range l.Lower {
+		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i]})
+	}
+	for _, p := range found.places {
+		q.Sources = append(q.Sources, p.tier)
+	}
+	return q.Choose()
+}
+
+func (r *replica) onRestored(ctx actor.Context, msg *restored) {
+	l := r.lower
+	if l == nil || msg.incarnation != r.incarnation {
+		return
+	}
+	if msg.err != nil {
+		r.Log.Warn().Err(msg.err).Str("request", msg.id).Msg("not all blocks were restored")
+	}
+	for i, b := range msg.blocks[:msg.climbed.blocks] {
+		r.pool.Commit(b, msg.hashes[i])
+		r.pool.Below(b)
+	}
+	l.totals.restored += uint64(msg.climbed.blocks)
+	l.totals.recomputed += uint64(len(msg.blocks) - msg.climbed.blocks)
+	r.pool.Release(append(msg.begin, msg.blocks...))
+	for i, rate := range msg.climbed.rates {
+		l.paths[i].Merge(rate)
+	}
+	r.goOn(msg.id)
+	r.advance(ctx)
+}
