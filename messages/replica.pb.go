@@ -1136,6 +1136,9 @@ type ReplicaStatus struct {
 	BlockTokens    uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	MigratedIn     uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
 	MigratedOut    uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
+	KvOffloaded    uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
+	KvRestored     uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
+	KvRecomputed   uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
 	MaxSequences   uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
 	StepTokens     uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
 	unknownFields  protoimpl.UnknownFields
@@ -1322,6 +1325,27 @@ func (x *ReplicaStatus) GetMigratedIn() uint64 {
 func (x *ReplicaStatus) GetMigratedOut() uint64 {
 	if x != nil {
 		return x.MigratedOut
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvOffloaded() uint64 {
+	if x != nil {
+		return x.KvOffloaded
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvRestored() uint64 {
+	if x != nil {
+		return x.KvRestored
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvRecomputed() uint64 {
+	if x != nil {
+		return x.KvRecomputed
 	}
 	return 0
 }
@@ -1821,7 +1845,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x86\x06\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xef\x06\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1847,7 +1871,11 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\fblock_tokens\x18\x14 \x01(\rR\vblockTokens\x12\x1f\n" +
 	"\vmigrated_in\x18\x15 \x01(\x04R\n" +
 	"migratedIn\x12!\n" +
-	"\fmigrated_out\x18\x16 \x01(\x04R\vmigratedOut\x12#\n" +
+	"\fmigrated_out\x18\x16 \x01(\x04R\vmigratedOut\x12!\n" +
+	"\fkv_offloaded\x18\x19 \x01(\x04R\vkvOffloaded\x12\x1f\n" +
+	"\vkv_restored\x18\x1a \x01(\x04R\n" +
+	"kvRestored\x12#\n" +
+	"\rkv_recomputed\x18\x1b \x01(\x04R\fkvRecomputed\x12#\n" +
 	"\rmax_sequences\x18\x17 \x01(\rR\fmaxSequences\x12\x1f\n" +
 	"\vstep_tokens\x18\x18 \x01(\rR\n" +
 	"stepTokens\"/\n" +

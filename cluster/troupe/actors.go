@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -53,6 +54,9 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
+	if len(n.tiers) > 0 {
+		children = slices.Insert(children, 1, supervise.Child{Name: "tiers", Props: n.as("group", n.tiersProps())})
+	}
 	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
 }
 
@@ -80,6 +84,7 @@ func (n *Node) replicasProps() *actor.Props {
 				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
 				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
+				Tiers: n.lower(spec),
 			}))
 		}})
 }

@@ -24,6 +24,7 @@ type Config struct {
 	HTTPTLS  *tls.Config  // nil: plain HTTP
 	Keys     *apikey.Keys // nil: everybody is served
 	Devices  []host.Config
+	Tiers    TiersConfig
 	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.
 	DrainTimeout time.Duration
 

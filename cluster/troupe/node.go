@@ -51,6 +51,7 @@ type Node struct {
 
 	devices []cuda.Device
 	holders []*engine.Holder
+	tiers   []lowerTier   // the fastest first
 	nats    *natsd.Server // nil where the node uses those of others
 	conn    *nats.Conn
 	events  *control.Events
@@ -88,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.awaitControl, n.applyDeployments,
+		n.openDevices, n.openTiers, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.awaitControl, n.applyDeployments,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err

@@ -157,6 +157,9 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 	}
+	if r.lower != nil {
+		s.KvOffloaded, s.KvRestored, s.KvRecomputed = r.lower.totals.offloaded, r.lower.totals.restored, r.lower.totals.recomputed
+	}
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())
