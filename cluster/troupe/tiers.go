@@ -24,6 +24,8 @@ type TiersConfig struct {
 	NVMeBytes int64   // of a file on a local disk; it keeps its blocks over restarts
 	NVMePath  string  // of that file
 	Watermark float64 // share of a tier above which blocks leave it ahead of need; default 0.9
+	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
+	RestoreAlways bool
 }
 
 const (
@@ -79,7 +81,7 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower(spec *messages.ReplicaSpec) replica.Tiers {
-	t := replica.Tiers{Space: weightsNow(spec.GetPath()), Watermark: n.cfg.Tiers.Watermark}
+	t := replica.Tiers{Space: weightsNow(spec.GetPath()), Watermark: n.cfg.Tiers.Watermark, Always: n.cfg.Tiers.RestoreAlways}
 	for _, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.pid(tiersID + "/" + l.name), Store: l.store})
 	}

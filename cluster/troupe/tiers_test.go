@@ -24,7 +24,7 @@ import (
 func tiered(path string, more ...func(*troupe.Config)) func(*troupe.Config) {
 	return func(c *troupe.Config) {
 		small(8, 400, 70)(c)
-		c.Tiers = troupe.TiersConfig{SlotBytes: 64 << 10, DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5}
+		c.Tiers = troupe.TiersConfig{SlotBytes: 64 << 10, DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5, RestoreAlways: true}
 		for _, change := range more {
 			change(c)
 		}
@@ -111,7 +111,7 @@ func settled(t *testing.T, n *troupe.Node) (dram, nvme *messages.SlotsStatus) {
 // TestTierFaultsChangeNoToken: whoever crashes while blocks travel, and whatever happens to the file, every prompt gets the tokens of a run without tiers,
 // and no slot is lost.
 func TestTierFaultsChangeNoToken(t *testing.T) {
-	const many = 16
+	const many = 24
 	want := conversations(t, start(t, small(8, 400, 0)), many)
 	for _, tc := range []struct {
 		kind  string
@@ -123,8 +123,8 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*kvblock.departed", After: 3, Times: 2}},
 		{"replica", &testkit.Crash{On: "*replica.offloaded", After: 2, Times: 1}},
-		{"replica", &testkit.Crash{On: "*replica.located", After: 5, Times: 1}},
-		{"replica", &testkit.Crash{On: "*replica.restored", After: 5, Times: 1}},
+		{"replica", &testkit.Crash{On: "*replica.located", After: 2, Times: 1}},
+		{"replica", &testkit.Crash{On: "*replica.restored", After: 0, Times: 1}},
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 20, Times: 1}},
 		{"file", &testkit.Crash{}},
 	} {
@@ -151,6 +151,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
 			}
 			dram, nvme := settled(t, n)
+			t.Logf("restored %d; %v; %v", replica(t, n, "kjv").GetKvRestored(), dram, nvme)
 			for _, s := range []*messages.SlotsStatus{dram, nvme} {
 				if s.GetFree()+s.GetResident() != s.GetSlots() {
 					t.Errorf("slots are lost: %v", s)
@@ -175,7 +176,7 @@ func damage(t *testing.T, path string) (stop func()) {
 		defer f.Close()
 		b := make([]byte, 4096)
 		for i := int64(0); ctx.Err() == nil; i++ {
-			at := 4096 * (1 + 5*i%1000)
+			at := 4096 * (1 + 3*i%1000)
 			if _, err := f.ReadAt(b, at); err != nil {
 				t.Error(err)
 				return

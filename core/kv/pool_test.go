@@ -156,22 +156,22 @@ func TestPoolAgainstModel(t *testing.T) {
 				}
 			},
 			"left": func(t *rapid.T) {
-				for _, b := range slices.Sorted(maps.Keys(m.leaves)) {
-					wanted := m.leaves[b]
-					below := rapid.Bool().Draw(t, "below")
-					p.Left(b, below)
-					delete(m.leaves, b)
-					if below {
-						m.below[b] = true
-					}
-					switch {
-					case m.refs[b] > 0:
-					case below && !wanted:
-						m.cached = slices.Insert(m.cached, 0, b)
-					default:
-						m.cached = append(m.cached, b)
-					}
+				if len(m.leaves) == 0 {
 					return
+				}
+				b, below := slices.Min(slices.Collect(maps.Keys(m.leaves))), rapid.Bool().Draw(t, "below")
+				wanted := m.leaves[b]
+				p.Left(b, below)
+				delete(m.leaves, b)
+				if below {
+					m.below[b] = true
+				}
+				switch {
+				case m.refs[b] > 0:
+				case below && !wanted:
+					m.cached = slices.Insert(m.cached, 0, b)
+				default:
+					m.cached = append(m.cached, b)
 				}
 			},
 			"": func(t *rapid.T) {

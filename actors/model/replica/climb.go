@@ -122,7 +122,7 @@ func (s search) run(context.Context) ([]place, error) {
 	}
 	asked := make([]actor.Future, len(s.tiers))
 	for i, t := range s.tiers {
-		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, tierWithin)
+		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, lookWithin)
 	}
 	found := make(map[kv.Hash]place)
 	for i := len(asked) - 1; i >= 0; i-- { // the fastest last, so that it counts

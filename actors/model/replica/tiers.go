@@ -19,6 +19,8 @@ type Tiers struct {
 	// Space names what a block's hash leaves out: the weights, as they are in files now. Blocks of another space are other blocks.
 	Space     string
 	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default 0.9
+	// Always restores what lies below, also where recomputing would be faster. For tests and measurements.
+	Always bool
 }
 
 // Tier is one of them.
@@ -30,12 +32,13 @@ type Tier struct {
 
 const (
 	defaultWatermark = 0.9
-	burstShare       = 16                    // of the HBM blocks, one part leaves at once
-	maxLooks         = 8                     // sequences whose blocks are looked for, or restored, at once
-	tierWithin       = 2 * time.Second       // a tier may take to answer
-	tierRest         = time.Second           // after blocks could not be offloaded
-	restoreLeast     = 20 * time.Millisecond // a restore may take, however fast recomputing is
-	stepsTold        = 32                    // steps between two StepsDone
+	burstShare       = 16                     // of the HBM blocks, one part leaves at once
+	maxLooks         = 8                      // sequences whose blocks are looked for, or restored, at once
+	tierWithin       = 2 * time.Second        // a tier may take to answer
+	lookWithin       = 100 * time.Millisecond // likewise, while a sequence is held for it
+	tierRest         = time.Second            // after blocks could not be offloaded
+	restoreLeast     = 20 * time.Millisecond  // a restore may take, however fast recomputing is
+	stepsTold        = 32                     // steps between two StepsDone
 )
 
 // lower is what a replica knows of the tiers below HBM.
@@ -260,6 +263,9 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 	}
 	for _, p := range found.places {
 		q.Sources = append(q.Sources, p.tier)
+	}
+	if l.Always {
+		return kv.RestoreChoice{Blocks: len(q.Sources), Recompute: tierWithin, Why: "all that lies below is to be restored"}
 	}
 	return q.Choose()
 }
