@@ -56,7 +56,7 @@ func (p *peer) link(ctx context.Context) (*link, error) {
 }
 
 func (p *peer) dial(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+	ctx, cancel := context.WithTimeout(ctx, p.plane.cfg.handshakeWithin())
 	defer cancel()
 	dialer := net.Dialer{}
 	conn, err := dialer.DialContext(ctx, "tcp", p.address)
@@ -115,7 +115,13 @@ func (p *Plane) run(l *link) error {
 		l.fail(ErrClosed)
 		return ErrClosed
 	}
-	p.running.Go(l.receive)
+	p.links++
+	p.running.Go(func() {
+		l.receive()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.links--
+	})
 	p.running.Go(l.write)
 	p.running.Go(func() { l.keep(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
 	return nil

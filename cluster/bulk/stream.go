@@ -72,12 +72,12 @@ func (l *link) attach(s *sending) error {
 }
 
 // detach closes the stream. On a lost connection what was in flight is to be done again; on another one it keeps its place in the
-// window until the receiver has answered.
-func (l *link) detach(s *sending) {
+// window until the receiver has answered. It returns why the stream failed, if it did.
+func (l *link) detach(s *sending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.streams[s.stream] != s {
-		return
+		return s.failed
 	}
 	if l.err != nil {
 		l.peer.retries.Add(uint64(len(s.flying)))
@@ -85,7 +85,7 @@ func (l *link) detach(s *sending) {
 			s.todo = append(s.todo, index)
 		}
 		l.remove(s)
-		return
+		return s.failed
 	}
 	l.say(header{kind: closing, stream: s.stream}, nil)
 	if s.left = true; len(s.flying) == 0 {
@@ -96,6 +96,7 @@ func (l *link) detach(s *sending) {
 	}
 	l.unqueue(s)
 	l.grant()
+	return s.failed
 }
 
 // remove ends a stream with all it had in flight. l.mu is held, as in all that follow.
@@ -119,12 +120,16 @@ func (l *link) unqueue(s *sending) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *sending) bool { return w == s })
 }
 
-// grant gives places in the window to those who wait, in turn. None may have more in flight than it leaves free: with a slow
-// sink it thus waits for itself. One that has nothing in flight and finds no place keeps the others behind it waiting.
+// share is the part of the free window that a stream may have in flight, as a divisor.
+const share = 8
+
+// grant gives places in the window to those who wait, in turn. None may have more in flight than a share of what it leaves free: a
+// stream with a slow sink thus waits for itself. Each may have one chunk, and where that finds no place, those behind it wait.
 func (l *link) grant() {
 	kept, full := l.waiting[:0], false
 	for _, s := range l.waiting {
-		if full || s.inflight+s.cost() > l.window-l.inflight {
+		free := l.window - l.inflight
+		if full || s.cost() > free || s.inflight > 0 && s.inflight+s.cost() > free/share {
 			full = full || s.inflight == 0
 			kept = append(kept, s)
 			continue
@@ -157,7 +162,7 @@ func (l *link) next(ctx context.Context, s *sending) (index uint32, more bool, e
 func (l *link) step(s *sending) (index uint32, more, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(s.todo) > 0 && s.chunkBytes > 0 && !s.asking && !s.granted {
+	if s.failed == nil && len(s.todo) > 0 && s.chunkBytes > 0 && !s.asking && !s.granted {
 		s.asking = true
 		l.waiting = append(l.waiting, s)
 		l.grant()

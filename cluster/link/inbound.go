@@ -39,13 +39,11 @@ func (l *Link) accept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInf
 	}
 	in := &inbound{ServerStream: stream, link: l, expelled: make(chan struct{})}
 	done := make(chan error, 1)
-	l.readers.Add(1)
-	go func() {
-		defer l.readers.Done()
+	l.running.Go(func() {
 		err := handler(srv, in)
 		in.part()
 		done <- err
-	}()
+	})
 	select {
 	case err := <-done:
 		return err

@@ -49,8 +49,8 @@ type Link struct {
 
 	mu       sync.Mutex
 	outbound map[*outbound]struct{}
-	idle     chan struct{} // closed while outbound is empty
-	readers  sync.WaitGroup
+	idle     chan struct{}  // closed while outbound is empty
+	running  sync.WaitGroup // goroutines of streams
 }
 
 // stopWithin is how long Stop lets peers read what was sent to them.
@@ -150,7 +150,7 @@ func (l *Link) disconnect(ctx context.Context) {
 	for _, name := range []string{"EndpointSupervisor", "activator"} {
 		_ = l.cfg.System.Root.StopFuture(l.cfg.System.NewLocalPID(name)).Wait()
 	}
-	l.readers.Wait()
+	l.running.Wait()
 }
 
 func (l *Link) drain(ctx context.Context) {

@@ -87,8 +87,9 @@ func (n *node) echo(t testing.TB) (*testkit.Peer, *actor.PID) {
 
 func (n *node) pid(id string) *actor.PID { return actor.NewPID(n.Address(), id) }
 
+// ask sends to a PID of its own: one that was used remembers the actor system that used it.
 func (n *node) ask(to *actor.PID, id string) actor.Future {
-	return n.Root.RequestFuture(to, &messages.GetSequence{RequestId: id}, within)
+	return n.Root.RequestFuture(actor.NewPID(to.Address, to.Id), &messages.GetSequence{RequestId: id}, within)
 }
 
 // reaches fails the test unless an echo answers, sooner or later.

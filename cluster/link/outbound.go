@@ -42,6 +42,8 @@ type outbound struct {
 	ctx               context.Context
 	cancel            context.CancelCauseFunc
 
+	outbox    outbox
+	written   chan struct{} // closed when the outbox is empty for good
 	err       error         // why there is no stream; set before the first RecvMsg returns
 	greeted   bool          // the first RecvMsg has returned
 	announced chan struct{} // closed when remote has heard that the endpoint is connected: one lost before would stay
@@ -56,16 +58,18 @@ type outbound struct {
 
 // open is a client interceptor. It dials a connection of its own in the place of remote's.
 func (l *Link) open(_ context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	s := &outbound{link: l, address: cc.Target(), announced: make(chan struct{}), ended: make(chan struct{})}
+	s := &outbound{link: l, address: cc.Target(), announced: make(chan struct{}), ended: make(chan struct{}), written: make(chan struct{})}
+	s.outbox.wake = make(chan struct{}, 1)
 	s.announce = sync.OnceFunc(func() { close(s.announced) })
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	l.opened(s)
 	if s.err = s.connect(desc, method); s.err != nil {
 		s.fail(s.err)
+		close(s.written)
 		return s, nil
 	}
-	l.readers.Add(1)
-	go s.ask()
+	l.running.Go(s.ask)
+	l.running.Go(s.write)
 	return s, nil
 }
 
@@ -121,7 +125,6 @@ func (s *outbound) abort() {
 
 // ask notices a peer that is silent: stopped, or cut off. Every answer will do; nodes refuse this call.
 func (s *outbound) ask() {
-	defer s.link.readers.Done()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
@@ -142,18 +145,39 @@ func (s *outbound) ask() {
 
 // SendMsg never fails: see outbound.
 func (s *outbound) SendMsg(m any) error {
-	if s.err == nil && s.ClientStream.SendMsg(m) == nil {
-		return nil
-	}
 	batch := m.(*remote.RemoteMessage).GetMessageBatch()
-	for _, e := range batch.GetEnvelopes() {
+	switch {
+	case batch != nil && s.err == nil:
+		s.outbox.put(batch)
+	case batch != nil:
+		s.undeliverable(batch)
+	case s.err == nil:
+		_ = s.ClientStream.SendMsg(m) // that it failed is seen by who waits for the greeting
+	}
+	return nil
+}
+
+// write sends what is in the outbox until remote has closed it.
+func (s *outbound) write() {
+	defer close(s.written)
+	for open := true; open; {
+		_, open = <-s.outbox.wake
+		for batch := s.outbox.take(); batch != nil; batch = s.outbox.take() {
+			if s.ClientStream.SendMsg(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}) != nil {
+				s.undeliverable(batch)
+			}
+		}
+	}
+}
+
+func (s *outbound) undeliverable(batch *remote.MessageBatch) {
+	for _, e := range batch.Envelopes {
 		if e.Sender == 0 {
 			continue
 		}
 		sender := batch.Senders[e.Sender-1]
 		s.link.undeliverable(&actor.PID{Address: sender.Address, Id: sender.Id, RequestId: e.SenderRequestId}, actor.NewPID(s.address, batch.Targets[e.Target]))
 	}
-	return nil
 }
 
 // RecvMsg reads the peer's greeting first. After that nothing comes but the end.
@@ -196,6 +220,8 @@ func (s *outbound) greeting(m *remote.RemoteMessage) error {
 // CloseSend is called when remote's writer has stopped. It waits until the peer has read everything, or is given up.
 func (s *outbound) CloseSend() error {
 	s.quiet.Store(true)
+	close(s.outbox.wake)
+	<-s.written
 	if s.err == nil && s.ClientStream.CloseSend() == nil {
 		select {
 		case <-s.ended:

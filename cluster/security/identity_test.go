@@ -46,8 +46,8 @@ func load(t *testing.T, dir, name string) *security.Identity {
 	return i
 }
 
-// meet connects two configurations, and returns what each side says of it, and the client's view of the server's certificate.
-func meet(t *testing.T, server, client *tls.Config, host string) (clientErr, serverErr error, seen *x509.Certificate) {
+// meet connects two configurations, and returns the server's certificate as the client sees it, and what each side says.
+func meet(t *testing.T, server, client *tls.Config, host string) (seen *x509.Certificate, clientErr, serverErr error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +79,7 @@ func meet(t *testing.T, server, client *tls.Config, host string) (clientErr, ser
 	if _, clientErr = conn.Read(make([]byte, 5)); clientErr == nil { // with TLS 1.3 a client hears with the first byte that it is refused
 		seen = conn.ConnectionState().PeerCertificates[0]
 	}
-	return clientErr, <-done, seen
+	return seen, clientErr, <-done
 }
 
 // TestMutual: two nodes of one CA meet; whoever has no certificate, one of another CA, or is not the host that was dialled, does not.
@@ -101,7 +101,7 @@ func TestMutual(t *testing.T) {
 		"TLS 1.2":             {a.Server(), &tls.Config{MaxVersion: tls.VersionTLS12, RootCAs: b.Client().RootCAs}, "a", "protocol version", "unsupported versions"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server, _ := meet(t, tc.server, tc.client, tc.host)
+			_, client, server := meet(t, tc.server, tc.client, tc.host)
 			for side, pair := range map[string]struct {
 				err  error
 				want string
@@ -125,7 +125,7 @@ func TestRotation(t *testing.T) {
 	server, client := a.Server(), load(t, dir, "b").Client()
 	serial := func() string {
 		t.Helper()
-		clientErr, serverErr, seen := meet(t, server, client, "a")
+		seen, clientErr, serverErr := meet(t, server, client, "a")
 		if clientErr != nil || serverErr != nil {
 			t.Fatalf("%v, %v", clientErr, serverErr)
 		}
@@ -228,7 +228,7 @@ func TestHTTPS(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &tls.Config{RootCAs: load(t, dir, "a").Client().RootCAs, NextProtos: []string{"h2"}}
-	if c, s, seen := meet(t, server, client, "localhost"); c != nil || s != nil || seen.Subject.CommonName != "a" {
+	if seen, c, s := meet(t, server, client, "localhost"); c != nil || s != nil || seen.Subject.CommonName != "a" {
 		t.Errorf("%v, %v", c, s)
 	}
 }

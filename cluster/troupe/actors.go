@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,6 +12,7 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
+	"troupe/actors/planner"
 	"troupe/actors/supervise"
 	"troupe/cluster/control"
 	"troupe/engine"
@@ -46,6 +48,7 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "replicas", Props: n.as("replicas", n.replicasProps())},
 		{Name: "router", Props: n.as("router", n.routerProps())},
 		{Name: "deployments", Props: n.as("deployments", n.deploymentsProps())},
+		{Name: "planner", Props: n.as("planner", n.plannerProps())},
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
@@ -131,6 +134,15 @@ func (n *Node) deploymentsProps() *actor.Props {
 		}})
 }
 
+func (n *Node) plannerProps() *actor.Props {
+	lease := leases{n.members}
+	return planner.Props(planner.Config{
+		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAt, Log: n.cfg.Log,
+		Reigns:  func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
+		Acquire: func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
+	})
+}
+
 func (n *Node) gatewayProps() *actor.Props {
 	return gateway.Props(gateway.ActorConfig{Calls: n.calls, Strategy: n.strategy(), Log: n.cfg.Log,
 		Session: func(call *gateway.Call) *actor.Props {
@@ -145,7 +157,7 @@ func (n *Node) controlProps() *actor.Props {
 		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log,
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
-			Description: `generate: troupe.v1.infer.<model> with a prompt as plain text, or the JSON of an OpenAI request; streamed, so use --wait-for-empty`,
+			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,
 		}},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -262,11 +263,13 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// handOver waits until nothing of other nodes runs here, as long as others could take it.
+// handOver waits until others serve what this node did, as long as there are others that could.
 func (n *Node) handOver(ctx context.Context) {
-	for len(n.members.Live()) > 1 && ctx.Err() == nil {
+	began := time.Now()
+	for n.others() && ctx.Err() == nil {
 		s, err := n.NodeStatus(ctx)
-		if err != nil || s.GetReplicas() == 0 {
+		idle := s.GetRunning()+s.GetWaiting() == 0
+		if err != nil || s.GetReplicas() == 0 || idle && time.Since(began) > roomWithin {
 			return
 		}
 		select {
@@ -274,6 +277,13 @@ func (n *Node) handOver(ctx context.Context) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// others reports whether there is another node that stays.
+func (n *Node) others() bool {
+	return slices.ContainsFunc(n.members.Live(), func(m *messages.Member) bool {
+		return m.GetName() != n.cfg.Name && m.GetState() == messages.MemberState_MEMBER_STATE_UP
+	})
 }
 
 func (n *Node) takeApart() {

@@ -107,6 +107,24 @@ func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messag
 	}
 }
 
+// scaleAt stores how many replicas a deployment is to have, unless it has changed since a revision.
+func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
+	stored, at, err := n.store.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if at != revision {
+		return fmt.Errorf("deployment %s: %w", name, store.ErrConflict)
+	}
+	before := stored.GetReplicas()
+	stored.Replicas = replicas
+	if _, err := n.store.Put(ctx, stored, revision); err != nil {
+		return err
+	}
+	n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas: %s", before, replicas, why))
+	return nil
+}
+
 // Migrate implements control.Backend.
 func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
 	all, err := n.Deployments(ctx)

@@ -105,6 +105,18 @@ func TestPlaceNATS(t *testing.T) {
 	}
 }
 
+// TestPlaceRoutes: a node that is to be in a NATS cluster joins nobody, but serves NATS beside whoever does.
+func TestPlaceRoutes(t *testing.T) {
+	usual, conn := natsAt(t, "")
+	if _, err := micro.AddService(conn, micro.Config{Name: "troupe", Version: "0.0.0"}); err != nil {
+		t.Fatal(err)
+	}
+	s := settings{Options: Options{HTTP: "127.0.0.1:0", NATSListen: usual, NATSRoutes: "nats://127.0.0.1:1", NATSClusterListen: "127.0.0.1:0"}}
+	if err := s.place(t.Context(), nil); err != nil || s.Join != "" || s.NATSListen == usual {
+		t.Errorf("joined %q, listens on %q, %v", s.Join, s.NATSListen, err)
+	}
+}
+
 // TestPlace: an address that nobody gave moves on, one that was given does not.
 func TestPlace(t *testing.T) {
 	taken := occupied(t)
@@ -145,6 +157,7 @@ func TestClaim(t *testing.T) {
 		if filepath.Base(s.Data) != s.Name {
 			t.Errorf("%s has %s", s.Name, s.Data)
 		}
+		t.Cleanup(func() { lock.Close() }) // and is held until then: a file that nobody knows any more is closed
 		names, ids, locks = append(names, s.Name), append(ids, id), append(locks, lock)
 	}
 	claim()

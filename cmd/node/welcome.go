@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"net"
 	"os"
 
 	"troupe/cluster/troupe"
@@ -10,9 +12,9 @@ import (
 
 // welcome says where the node is and what to try.
 func welcome(w io.Writer, s settings, node *troupe.Node) {
-	url, nats := "http://"+node.HTTPAddr(), s.Join
+	url, nats := "http://"+s.dialled(node.HTTPAddr()), s.Join
 	if s.HTTPTLSCert != "" {
-		url = "https://" + node.HTTPAddr()
+		url = "https://" + s.dialled(node.HTTPAddr())
 	}
 	if nats == "" {
 		nats = node.NATSURL()
@@ -42,6 +44,15 @@ func welcome(w io.Writer, s settings, node *troupe.Node) {
 `, url, s.curlFlags(), model, client, model)
 	}
 	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s%s\n\n", client, os.Args[0], nats, s.loginFlags())
+}
+
+// dialled is an address as one dials it, which 0.0.0.0 is not.
+func (s settings) dialled(addr string) string {
+	host, port, _ := net.SplitHostPort(addr)
+	if net.ParseIP(host).IsUnspecified() {
+		host = cmp.Or(s.Advertise, thisMachine)
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // natsFlags let the nats command line in as this node is, and loginFlags our own commands.

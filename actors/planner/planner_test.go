@@ -1,0 +1,120 @@
+package planner_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/planner"
+	"troupe/actors/supervise"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// stage is a planner with a router that says how loaded a model is, and a store.
+type stage struct {
+	mu       sync.Mutex
+	reigns   bool
+	running  uint32
+	replicas uint32
+	revision uint64
+	scaled   []string
+	crash    *testkit.Crash
+}
+
+func (s *stage) set(change func()) { s.mu.Lock(); change(); s.mu.Unlock() }
+
+func (s *stage) table(proto.Message) proto.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := &messages.DeploymentStatus{
+		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: s.replicas, MinReplicas: 1, MaxReplicas: 3},
+		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
+	}
+	for range s.replicas {
+		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{
+			State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: s.running / s.replicas, MaxSequences: 10,
+		})
+	}
+	fixed := proto.CloneOf(d)
+	fixed.Spec.Name, fixed.Spec.MaxReplicas = "fixed", 1
+	return &messages.Table{Deployments: []*messages.DeploymentStatus{fixed, d}}
+}
+
+func (s *stage) scale(_ context.Context, name string, revision uint64, replicas uint32, why string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if revision != s.revision {
+		return fmt.Errorf("revision %d is %d now", revision, s.revision)
+	}
+	s.revision++
+	s.replicas = replicas
+	s.scaled = append(s.scaled, fmt.Sprintf("%s to %d", name, replicas))
+	if why == "" {
+		return fmt.Errorf("no reason")
+	}
+	return nil
+}
+
+func (s *stage) play(t *testing.T) {
+	sys := testkit.System(t)
+	router := testkit.NewPeer(t, sys, "router", s.table)
+	s.crash = &testkit.Crash{On: "*messages.Table", After: 20, Times: 1}
+	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
+		Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
+		Reigns:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.reigns },
+		Acquire: func(context.Context) error { s.set(func() { s.reigns = true }); return nil },
+	}), s.crash.Middleware)
+}
+
+func (s *stage) after(t *testing.T, d time.Duration, want ...string) {
+	t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.scaled, want) {
+		t.Errorf("after %v: %q, want %q", d, s.scaled, want)
+	}
+}
+
+// TestFollowsTheLoad: up while it is too much, down when it is little, through a crash, and never outside of the bounds.
+func TestFollowsTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 1, running: 10, revision: 1}
+		s.play(t)
+		s.after(t, 10*time.Second, "m to 2")
+		s.set(func() { s.running = 30 })
+		s.after(t, 5*time.Minute, "m to 2", "m to 3")
+		s.set(func() { s.running = 0 })
+		s.after(t, 10*time.Minute, "m to 2", "m to 3", "m to 2", "m to 1")
+		if s.crash.Crashed() == 0 {
+			t.Error("it did not crash")
+		}
+	})
+}
+
+// TestSomebodyElseReigns: a planner without the lease decides nothing, and one that is late is refused by the store.
+func TestSomebodyElseReigns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 1, running: 10, revision: 1}
+		sys := testkit.System(t)
+		router := testkit.NewPeer(t, sys, "router", s.table)
+		asked := 0
+		testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
+			Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(), Reigns: func() bool { return false },
+			Acquire: func(context.Context) error { asked++; return fmt.Errorf("b holds it") },
+		}))
+		s.after(t, time.Minute)
+		if len(testkit.Got[*messages.GetTable](router)) > 0 || asked < 10 {
+			t.Errorf("it asked %d times for the lease", asked)
+		}
+	})
+}
