@@ -68,6 +68,9 @@ func (s *scenario) survive(f cluster.Fault) {
 	if err := s.running.Over(cluster.Within(s.t, 30*time.Second)); err != nil {
 		s.t.Fatalf("during %s: %v", f, err)
 	}
+	if f.Kind != cluster.Stop && f.Kind != cluster.Restart { // a stopped node is to wake under load: what it says then is stale
+		s.running.Finish()
+	}
 	if f.Kind == cluster.Kill || f.Kind == cluster.Stop || f.Kind == cluster.Isolate {
 		until(s.t, "a cluster without "+f.On, func() bool { return s.member(f.On) == nil })
 	}
