@@ -26,7 +26,7 @@ func victim(t *testing.T, c *cluster.Cluster, gateway string) (replica, node str
 	return replica, node
 }
 
-// scenario is a cluster of two nodes with a replica each, and 64 streams through the gateway of the first.
+// scenario is a cluster of two nodes with a replica each, and cluster.Streams through the gateway of the first.
 type scenario struct {
 	*cluster.Cluster
 	t       *testing.T
