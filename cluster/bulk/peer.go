@@ -73,7 +73,7 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, frames: make(chan *frame), kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		peer: p, conn: conn, window: window, turns: make(chan *turn), kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		streams: map[uint32]*sending{}, since: time.Now(),
 	}
 	l.heard.Store(time.Now().UnixNano())
