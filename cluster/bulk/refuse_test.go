@@ -89,13 +89,14 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent.
+// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent. A turn
+// is one chunk.
 func TestReadFails(t *testing.T) {
-	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 200_000})
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 3 << 20})
 	broken := errors.New("no such block")
 	for range 30 {
 		sink := newBlocked()
-		ticket := expect(t, b, 10_000, 9, sink.put)
+		ticket := expect(t, b, 150_000, 9, sink.put)
 		err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) {
 			if i == 0 {
 				return 1, nil
@@ -107,7 +108,7 @@ func TestReadFails(t *testing.T) {
 			t.Fatalf("%v, not the error of read", err)
 		}
 		close(sink.let)
-		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 10_001, nil }); err == nil {
+		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 150_001, nil }); err == nil {
 			t.Error("read may return more than there is room for")
 		}
 	}
