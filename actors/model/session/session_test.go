@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"testing"
@@ -49,6 +50,7 @@ type stage struct {
 	replica *testkit.Peer
 	emitted uint32 // by the replica
 	silent  bool   // the replica says nothing when asked
+	next    string // replica that the router names; empty: m-0
 	session *actor.PID
 }
 
@@ -72,7 +74,7 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		}
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: "m-0", Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
+			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
 		}}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
@@ -251,25 +253,28 @@ func TestRouterDown(t *testing.T) {
 	})
 }
 
-// TestSilentReplica: one that does not even answer is given up and avoided.
+// TestSilentReplica: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
+// sequence again, which it has.
 func TestSilentReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := play(t, always)
-		s.emit(0, 10)
-		s.silent = true
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		routes := testkit.Got[*messages.RouteSequence](s.router)
-		if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
-			t.Errorf("routes: %v", routes)
-		}
-		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
-			t.Errorf("%d submissions, the last with %v", n, output)
-		}
-		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 {
-			t.Error("should it wake up, it goes on for nobody")
-		}
-	})
+	for _, other := range []string{"m-0", "m-1"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := play(t, always)
+			s.emit(0, 10)
+			s.silent, s.next = true, other
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			routes := testkit.Got[*messages.RouteSequence](s.router)
+			if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
+				t.Errorf("routes: %v", routes)
+			}
+			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
+				t.Errorf("%d submissions, the last with %v", n, output)
+			}
+			if cancelled := len(testkit.Got[*messages.CancelSequence](s.replica)) == 1; cancelled != (other == "m-1") {
+				t.Errorf("given to %s: cancelled is %v", other, cancelled)
+			}
+		})
+	}
 }
 
 // TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.
