@@ -77,7 +77,11 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	return n
 }
 
-func (w *world) losing(f func(to string, m proto.Message) bool) { w.mu.Lock(); w.lose = f; w.mu.Unlock() }
+func (w *world) losing(f func(to string, m proto.Message) bool) {
+	w.mu.Lock()
+	w.lose = f
+	w.mu.Unlock()
+}
 
 // live says who is in the cluster now. An address is the id of the member's router.
 func (w *world) live(nodes ...*node) {

@@ -48,6 +48,7 @@ type stage struct {
 	t       *testing.T
 	router  *testkit.Peer
 	replica *testkit.Peer
+	told    sync.Mutex
 	emitted uint32 // by the replica
 	silent  bool   // the replica says nothing when asked
 	next    string // replica that the router names; empty: m-0
@@ -62,6 +63,8 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if m, ok := m.(*messages.SubmitSequence); ok {
 			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
 		}
+		s.told.Lock()
+		defer s.told.Unlock()
 		if _, ok := m.(*messages.GetSequence); ok && !s.silent {
 			return &messages.SequenceStatus{Known: true, OutputTokens: s.emitted}
 		}
@@ -73,6 +76,8 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if refused := route(routes); refused != nil {
 			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		}
+		s.told.Lock()
+		defer s.told.Unlock()
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
 			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
 		}}}
@@ -93,7 +98,9 @@ func (s *stage) emit(first uint32, tokens ...uint32) {
 }
 
 func (s *stage) end(finish messages.FinishReason, first uint32, tokens ...uint32) {
+	s.told.Lock()
 	s.emitted = max(s.emitted, first+uint32(len(tokens)))
+	s.told.Unlock()
 	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
 	synctest.Wait()
 }
@@ -260,7 +267,9 @@ func TestSilentReplica(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := play(t, always)
 			s.emit(0, 10)
+			s.told.Lock()
 			s.silent, s.next = true, other
+			s.told.Unlock()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
