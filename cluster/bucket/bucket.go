@@ -120,7 +120,7 @@ func Passing(err error) bool {
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, jetstream.ErrStreamNotFound)
+		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 func codeOf(err error) jetstream.ErrorCode {
