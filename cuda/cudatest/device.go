@@ -12,10 +12,22 @@ import (
 
 // Run runs the suite. Each test opens a device of its own with at least 64 MiB of memory.
 func Run(t *testing.T, open func(t *testing.T) cuda.Device) {
-	for name, test := range map[string]func(*testing.T, cuda.Device){
+	all(t, open, map[string]func(*testing.T, cuda.Device){
 		"memory": memory, "copies": copies, "events": events, "two streams in turn": inTurn, "faults": faults, "bad arguments": badArguments,
+	})
+	Kernels(t, open)
+}
+
+// Kernels runs the part of the suite that is about what kernels compute.
+func Kernels(t *testing.T, open func(t *testing.T) cuda.Device) {
+	all(t, open, map[string]func(*testing.T, cuda.Device){
 		"kernels": kernelsAgainstFloat64, "NaN is passed on": passesNaN, "rows do not depend on their batch": rowsAlone,
-	} {
+		"bad indices": badIndices,
+	})
+}
+
+func all(t *testing.T, open func(t *testing.T) cuda.Device, tests map[string]func(*testing.T, cuda.Device)) {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := open(t)
 			test(t, d)
