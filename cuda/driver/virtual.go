@@ -52,7 +52,11 @@ func (d *device) Granularity() int64 {
 	return int64(*bytes)
 }
 
+// virtual says why the device has no virtual memory, if it has none.
 func (d *device) virtual() error {
+	if err := d.usable(); err != nil {
+		return err
+	}
 	if d.lib.Create.at == 0 {
 		return unsupported(d.lib.Create)
 	}

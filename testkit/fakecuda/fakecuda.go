@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,10 +24,10 @@ var flags = []string{"-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"
 var ErrNoCompiler = errors.New("no gcc to build testkit/fakecuda with: install it to run what needs a fake libcuda.so.1")
 
 // Path returns the path of the fake libcuda.so.1, and skips the test where it cannot be built for want of a compiler. Its folder
-// can be put into LD_LIBRARY_PATH.
-func Path(t testing.TB) string {
+// can be put into LD_LIBRARY_PATH. It leaves out what Build does.
+func Path(t testing.TB, without ...string) string {
 	t.Helper()
-	path, err := Build()
+	path, err := Build(without...)
 	if errors.Is(err, ErrNoCompiler) {
 		t.Skip(err)
 	}
@@ -36,13 +37,14 @@ func Path(t testing.TB) string {
 	return path
 }
 
-// Build compiles the fake, unless one of the same source is there, and returns its path.
-func Build() (string, error) {
+// Build compiles the fake, unless one of the same source is there, and returns its path. It can leave parts out, as an older driver
+// does: "green" is src/green.c.
+func Build(without ...string) (string, error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return "", ErrNoCompiler
 	}
-	sum, err := digest()
+	sum, err := digest(without)
 	if err != nil {
 		return "", err
 	}
@@ -51,15 +53,15 @@ func Build() (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := compile(gcc, folder, path); err != nil {
+	if err := compile(gcc, folder, path, without); err != nil {
 		return "", fmt.Errorf("build testkit/fakecuda: %w", err)
 	}
 	return path, nil
 }
 
-func digest() ([]byte, error) {
+func digest(without []string) ([]byte, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, flags)
+	fmt.Fprintln(sum, flags, without)
 	err := fs.WalkDir(source, "src", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -72,7 +74,7 @@ func digest() ([]byte, error) {
 }
 
 // compile works in a folder of its own and moves the result into place, since other processes may build at the same time.
-func compile(gcc, folder, path string) error {
+func compile(gcc, folder, path string, without []string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
@@ -88,6 +90,9 @@ func compile(gcc, folder, path string) error {
 	if err != nil {
 		return err
 	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		return slices.Contains(without, strings.TrimSuffix(filepath.Base(file), ".c"))
+	})
 	built := filepath.Join(work, "libcuda.so.1")
 	out, err := exec.Command(gcc, slices.Concat(flags, []string{"-o", built}, files, []string{"-ldl", "-lpthread"})...).CombinedOutput()
 	if err != nil {

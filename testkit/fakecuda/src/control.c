@@ -65,6 +65,8 @@ static struct fault *fire(const char *what) {
 }
 
 static void read_environment(void) {
+  const char *kernels = getenv("FAKECUDA_KERNELS");
+  if (kernels && *kernels) fake_host_kernels(kernels);
   const char *specs = getenv("FAKECUDA_FAULTS");
   if (specs && !arm_all(specs)) fprintf(stderr, "fakecuda: FAKECUDA_FAULTS=%s: want symbol@n=code[!],...\n", specs);
 }
@@ -87,17 +89,15 @@ CUresult fake_enter(struct site *site) {
   return code;
 }
 
-// fake_execution_fault is asked before work runs. The lock is held.
-CUresult fake_execution_fault(const char *what, const char *kernel, bool *sticky) {
+// fake_execution_fault is asked before work runs: a copy, or a kernel by its name. The lock is held.
+CUresult fake_execution_fault(const char *what, const char *kernel) {
   struct fault *f = fire(what);
   if (kernel && !f) {
     char name[80];
     snprintf(name, sizeof name, "exec:%s", kernel);
     f = fire(name);
   }
-  if (!f) return SUCCESS;
-  *sticky = f->sticky;
-  return f->code;
+  return f ? f->code : SUCCESS;
 }
 
 static long calls_of(const char *name) {
@@ -112,6 +112,7 @@ static void revive(void) {
 
 static long obey(const char *command) {
   if (!strncmp(command, "fault ", 6)) return arm_all(command + 6) ? 0 : -1;
+  if (!strncmp(command, "kernels ", 8)) return fake_host_kernels(command + 8) ? 0 : -1;
   if (!strncmp(command, "calls ", 6)) return calls_of(command + 6);
   if (!strcmp(command, "clear")) return disarm(), 0;
   if (!strcmp(command, "revive")) return revive(), 0;
@@ -132,3 +133,10 @@ API long fakecuda_control(const char *command) {
 
 // fakecuda_nothing is the cheapest call there is, for measuring what a call costs the caller.
 API CUresult fakecuda_nothing(void) { return SUCCESS; }
+
+// fakecuda_weigh checks how it was called: that the stack is aligned, and, by what it writes, that each argument is in its place.
+API CUresult fakecuda_weigh(uint64_t *sum, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h,
+                            uint64_t i, uint64_t j, uint64_t k) {
+  *sum = a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k;
+  return (uintptr_t)__builtin_frame_address(0) % 16 ? INVALID_VALUE : SUCCESS;
+}

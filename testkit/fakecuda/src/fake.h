@@ -161,7 +161,7 @@ extern __thread struct context *fake_current;
 
 // control.c
 CUresult fake_enter(struct site *site);
-CUresult fake_execution_fault(const char *what, const char *kernel, bool *sticky);
+CUresult fake_execution_fault(const char *what, const char *kernel);
 
 // device.c
 CUresult fake_context_status(void);
@@ -174,6 +174,12 @@ struct extent *fake_extent_add(uint64_t start, uint64_t bytes, enum extent_kind 
 struct extent *fake_extent_at(uint64_t start, enum extent_kind kind);
 void fake_extent_remove(struct extent *extent);
 bool fake_covered(uint64_t start, uint64_t bytes);
+
+// kernel.c
+bool fake_host_kernels(const char *path);
+
+// graph.c
+void fake_graph_free(struct graph *graph);
 
 // stream.c
 CUresult fake_submit(struct stream *stream, struct task task);

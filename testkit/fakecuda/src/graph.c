@@ -3,7 +3,7 @@
 
 #include "fake.h"
 
-static void destroy(struct graph *g) {
+void fake_graph_free(struct graph *g) {
   while (g->first) {
     struct task *next = g->first->next;
     fake_task_free(g->first);
@@ -35,7 +35,7 @@ API CUresult cuStreamEndCapture(struct stream *s, struct graph **out) {
   s->capture = NULL;
   *out = NULL;
   if (s->invalidated) {
-    destroy(g);
+    fake_graph_free(g);
     count(-1);
     return CAPTURE_INVALIDATED;
   }
@@ -64,14 +64,14 @@ API CUresult cuGraphLaunch(const struct graph *g, struct stream *s) {
 
 API CUresult cuGraphDestroy(struct graph *g) {
   ENTER("cuGraphDestroy");
-  destroy(g);
+  fake_graph_free(g);
   count(-1);
   return SUCCESS;
 }
 
 API CUresult cuGraphExecDestroy(struct graph *g) {
   ENTER("cuGraphExecDestroy");
-  destroy(g);
+  fake_graph_free(g);
   count(-1);
   return SUCCESS;
 }

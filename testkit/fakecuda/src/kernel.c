@@ -1,5 +1,5 @@
 // Kernels. PTX says which entry points there are and how large their parameter is; what they do is in a shared object of the same
-// kernels, built for the host, which FAKECUDA_KERNELS names.
+// kernels, built for the host.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dlfcn.h>
@@ -13,11 +13,14 @@ struct library {
   struct kernel *kernels;
 };
 
-static void *host_build(void) {
-  static void *handle;
-  const char *path = getenv("FAKECUDA_KERNELS");
-  if (!handle && path && *path && !(handle = dlopen(path, RTLD_NOW | RTLD_LOCAL))) fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
-  return handle;
+static void *host_build;
+
+// fake_host_kernels opens a host build for the libraries that are loaded from now on. The lock is held.
+bool fake_host_kernels(const char *path) {
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fprintf(stderr, "fakecuda: host build of the kernels: %s\n", dlerror());
+  if (handle) host_build = handle;
+  return handle != NULL;
 }
 
 // parameter_bytes reads the size of the one parameter: ".param .align 8 .b8 name_param_0[48]".
@@ -37,8 +40,7 @@ static bool read_entries(struct library *l, const char *ptx) {
     struct kernel *k = calloc(1, sizeof *k);
     k->name = strndup(at, length);
     k->parameter_bytes = parameter_bytes(open, close);
-    void *host = host_build();
-    if (host) *(void **)&k->host = dlsym(host, k->name);
+    if (host_build) *(void **)&k->host = dlsym(host_build, k->name);
     k->next = l->kernels;
     l->kernels = k;
     at = close;

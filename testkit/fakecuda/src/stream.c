@@ -37,20 +37,19 @@ static CUresult run(const struct task *t) {
   return result;
 }
 
-// work does a copy or a launch, with what injected faults say. The lock is held, but not while it runs. What fails on its own,
-// or as a kernel, is sticky.
+// work does a copy or a launch, unless an injected fault says that it fails. The lock is held, but not while it runs. What fails here is
+// sticky: nobody is there to be told, so everybody is.
 static void work(struct stream *s, const struct task *t) {
   struct device *d = s->context->device;
   while (fake.held) pthread_cond_wait(&fake.changed, &fake.lock);
   if (d->sticky) return;
-  bool sticky = true;
-  CUresult result = fake_execution_fault(t->kind == COPY ? "exec:copy" : "exec:kernel", t->kind == LAUNCH ? t->kernel->name : NULL, &sticky);
+  CUresult result = fake_execution_fault(t->kind == COPY ? "exec:copy" : "exec:kernel", t->kind == LAUNCH ? t->kernel->name : NULL);
   if (!result) {
     pthread_mutex_unlock(&fake.lock);
     result = run(t);
     pthread_mutex_lock(&fake.lock);
   }
-  if (result && sticky) __atomic_store_n(&d->sticky, result, __ATOMIC_RELEASE);
+  if (result) __atomic_store_n(&d->sticky, result, __ATOMIC_RELEASE);
 }
 
 static void perform(struct stream *s, struct task *t) {
@@ -133,8 +132,9 @@ API CUresult cuStreamDestroy_v2(struct stream *s) {
   pthread_mutex_unlock(&fake.lock);
   pthread_join(s->worker, NULL);
   pthread_mutex_lock(&fake.lock);
-  fake_set_live(-1);
+  fake_set_live(s->capture ? -2 : -1);
   pthread_mutex_unlock(&fake.lock);
+  if (s->capture) fake_graph_free(s->capture);
   pthread_cond_destroy(&s->more);
   free(s);
   return SUCCESS;
@@ -150,6 +150,14 @@ API CUresult cuStreamQuery(struct stream *s) {
   }
   pthread_mutex_unlock(&fake.lock);
   return result;
+}
+
+API CUresult cuStreamSynchronize(struct stream *s) {
+  ENTER_CONTEXT("cuStreamSynchronize");
+  pthread_mutex_lock(&fake.lock);
+  while (s->first || s->busy) pthread_cond_wait(&fake.changed, &fake.lock);
+  pthread_mutex_unlock(&fake.lock);
+  return fake_context_status();
 }
 
 static CUresult submit_copy(struct stream *s, uint64_t to, bool to_device, uint64_t from, bool from_device, size_t bytes) {
