@@ -39,6 +39,8 @@ func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
 		return nil, err
 	}
 	context := out[uintptr]()
+	// An error means that somebody uses the device already, who then says how waits are.
+	_ = l.call("say how waits are", l.ContextFlags, handle, blockingWaits)
 	if err := l.call("open the device", l.ContextRetain, address(context), handle); err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", index, err)
 	}
@@ -48,6 +50,9 @@ func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
 	}
 	return d, nil
 }
+
+// blockingWaits makes those who wait sleep and not spin: CU_CTX_SCHED_BLOCKING_SYNC.
+const blockingWaits = 4
 
 func (d *device) Info() cuda.Info { return d.info }
 

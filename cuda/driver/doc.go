@@ -6,7 +6,7 @@
 //     the context of whoever was there before.
 //   - Work is queued as commands and crosses as a list; a crossing stops at the first command that fails.
 //   - The library gets addresses of its own memory or of heap objects that are kept until the call returns, never of a stack.
-//   - Waiting asks again and again instead of blocking in the library, which would hold a thread that nobody can get back.
+//   - Waiting asks for some microseconds and then blocks in the library, which holds a thread for as long as the device works.
 //   - Copies are checked against what was allocated, because a GPU checks pages, not allocations.
 //   - A device that has failed for good takes nothing any more: everything returns the fault, which is cuda.ErrDeviceLost.
 package driver

@@ -18,8 +18,8 @@ type events struct {
 	all  []uintptr
 }
 
-// noTiming makes an event cheaper.
-const noTiming = 2
+// eventFlags: who waits sleeps (1) and does not spin, and an event has no time, which makes it cheaper (2).
+const eventFlags = 1 | 2
 
 func (e *events) take(d *device) (uintptr, error) {
 	e.mu.Lock()
@@ -30,7 +30,7 @@ func (e *events) take(d *device) (uintptr, error) {
 		return handle, nil
 	}
 	handle := out[uintptr]()
-	if err := d.call("create an event", d.lib.EventCreate, address(handle), noTiming); err != nil {
+	if err := d.call("create an event", d.lib.EventCreate, address(handle), eventFlags); err != nil {
 		return 0, err
 	}
 	e.all = append(e.all, *handle)
@@ -60,9 +60,11 @@ type event struct {
 	stream  *stream
 	cleanup runtime.Cleanup
 
-	mu     sync.Mutex
-	handle uintptr // 0 once it is done
-	err    error   // the fault that was found instead
+	mu      sync.Mutex
+	handle  uintptr // 0 once it has gone back
+	waiting int     // calls of Sync that use it
+	done    bool
+	err     error // the fault that was found instead
 }
 
 // Record implements cuda.Stream.
@@ -104,7 +106,7 @@ func (s *stream) Wait(of cuda.Event) error {
 	if s.capturing {
 		return errCapturing
 	}
-	if e.handle == 0 {
+	if e.done {
 		return e.err
 	}
 	if err := s.queue("wait", s.dev.lib.StreamWait, s.handle, e.handle, 0); err != nil {
@@ -116,36 +118,41 @@ func (s *stream) Wait(of cuda.Event) error {
 func (e *event) Done() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.handle == 0 {
-		return true
+	if !e.done {
+		_, result := cross(e.stream.crossing(e.stream.dev.lib.EventQuery, e.handle))
+		e.finish(result)
 	}
-	_, result := cross(e.query())
-	return e.finish(result)
+	return e.done
 }
 
 func (e *event) Sync() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.handle != 0 {
-		e.finish(e.stream.dev.poll(e.query()))
+	if e.done {
+		return e.err
 	}
+	e.waiting++
+	e.mu.Unlock() // others may ask meanwhile
+	lib := &e.stream.dev.lib.symbols
+	result := await(e.stream.crossing(lib.EventQuery, e.handle), e.stream.crossing(lib.EventSync, e.handle))
+	e.mu.Lock()
+	e.waiting--
+	e.finish(result)
 	return e.err
 }
 
-func (e *event) query() []command {
-	return []command{e.stream.commands[0], {fn: e.stream.dev.lib.EventQuery.at, args: [maxArgs]uintptr{e.handle}}}
-}
-
-// finish takes the result of a query, and reports whether it is final.
-func (e *event) finish(result int) bool {
+// finish takes the result of a query. The handle goes back once nobody uses it.
+func (e *event) finish(result int) {
 	if result == notReady {
-		return false
+		return
 	}
-	if result != success {
+	if !e.done && result != success {
 		e.err = e.stream.dev.failed("stream "+e.stream.name, result)
 	}
-	e.cleanup.Stop()
-	e.stream.dev.events.put(e.handle)
-	e.handle = 0
-	return true
+	e.done = true
+	if e.waiting == 0 && e.handle != 0 {
+		e.cleanup.Stop()
+		e.stream.dev.events.put(e.handle)
+		e.handle = 0
+	}
 }

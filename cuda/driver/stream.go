@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"syscall"
+	"time"
 
 	"troupe/cuda"
 )
@@ -137,36 +137,30 @@ func (s *stream) Sync() error {
 
 // settle waits for what has been handed over.
 func (s *stream) settle() error {
-	query := [2]command{s.commands[0], {fn: s.dev.lib.StreamQuery.at, args: [maxArgs]uintptr{s.handle}}}
-	if result := s.dev.poll(query[:]); result != success {
+	query, wait := s.crossing(s.dev.lib.StreamQuery, s.handle), s.crossing(s.dev.lib.StreamSync, s.handle)
+	if result := await(query, wait); result != success {
 		s.fault = s.dev.failed("stream "+s.name, result)
 	}
 	return s.fault
 }
 
-// poll runs a query until it is no longer "not ready", or until the device is lost.
-func (d *device) poll(query []command) (result int) {
-	for i := 0; ; i++ {
+// crossing is a call of fn in the stream's context.
+func (s *stream) crossing(fn symbol, handle uintptr) []command {
+	return []command{s.commands[0], {fn: fn.at, args: [maxArgs]uintptr{handle}}}
+}
+
+// patience is how long a wait asks again and again: longer than short copies take, and shorter than anybody notices.
+const patience = 10 * time.Microsecond
+
+// await waits for what query asks about: by asking for a while, and then by a call that blocks.
+func await(query, wait []command) (result int) {
+	for start := time.Now(); time.Since(start) < patience; runtime.Gosched() {
 		if _, result = cross(query); result != notReady {
 			return result
 		}
-		if fault := d.lost.Load(); fault != nil {
-			return fault.Code
-		}
-		pause(i)
 	}
-}
-
-// pause waits a little, the longer the more often it was called: some microseconds, then up to a third of a millisecond. A
-// timer of the runtime would take a whole one.
-func pause(i int) {
-	const yields = 100
-	if i < yields {
-		runtime.Gosched()
-		return
-	}
-	nap := syscall.Timespec{Nsec: 20_000 << min((i-yields)/10, 4)}
-	_ = syscall.Nanosleep(&nap, nil)
+	_, result = cross(wait)
+	return result
 }
 
 // Close implements cuda.Stream. It waits for the work that was given.

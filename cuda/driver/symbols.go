@@ -32,6 +32,7 @@ type symbols struct {
 	DeviceMemory   symbol `cu:"cuDeviceTotalMem_v2"`
 	DeviceFact     symbol `cu:"cuDeviceGetAttribute"`
 	ContextRetain  symbol `cu:"cuDevicePrimaryCtxRetain"`
+	ContextFlags   symbol `cu:"cuDevicePrimaryCtxSetFlags_v2"`
 	ContextRelease symbol `cu:"cuDevicePrimaryCtxRelease_v2"`
 	SetContext     symbol `cu:"cuCtxSetCurrent"`
 
@@ -44,11 +45,13 @@ type symbols struct {
 	StreamCreate  symbol `cu:"cuStreamCreateWithPriority"`
 	StreamDestroy symbol `cu:"cuStreamDestroy_v2"`
 	StreamQuery   symbol `cu:"cuStreamQuery"`
+	StreamSync    symbol `cu:"cuStreamSynchronize"`
 	StreamWait    symbol `cu:"cuStreamWaitEvent"`
 	EventCreate   symbol `cu:"cuEventCreate"`
 	EventDestroy  symbol `cu:"cuEventDestroy_v2"`
 	EventRecord   symbol `cu:"cuEventRecord"`
 	EventQuery    symbol `cu:"cuEventQuery"`
+	EventSync     symbol `cu:"cuEventSynchronize"`
 	CopyIn        symbol `cu:"cuMemcpyHtoDAsync_v2"`
 	CopyOut       symbol `cu:"cuMemcpyDtoHAsync_v2"`
 	Copy          symbol `cu:"cuMemcpyDtoDAsync_v2"`

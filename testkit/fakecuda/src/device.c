@@ -137,6 +137,11 @@ API CUresult cuDevicePrimaryCtxRetain(struct context **context, CUdevice i) {
   return SUCCESS;
 }
 
+API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice i, unsigned flags) {
+  ENTER_DEVICE("cuDevicePrimaryCtxSetFlags_v2", i);
+  return flags < 8 ? SUCCESS : INVALID_VALUE;
+}
+
 // The context itself stays: threads may still have it as their current one, which is an error that must be seen, not a crash.
 API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice i) {
   ENTER_DEVICE("cuDevicePrimaryCtxRelease_v2", i);

@@ -63,3 +63,12 @@ API CUresult cuEventQuery(struct event *e) {
   pthread_mutex_unlock(&fake.lock);
   return result;
 }
+
+API CUresult cuEventSynchronize(struct event *e) {
+  ENTER_CONTEXT("cuEventSynchronize");
+  pthread_mutex_lock(&fake.lock);
+  uint64_t generation = e->recorded;
+  while (e->done < generation) pthread_cond_wait(&fake.changed, &fake.lock);
+  pthread_mutex_unlock(&fake.lock);
+  return fake_context_status();
+}
