@@ -88,3 +88,17 @@ func TestCrossStopsAtAFailure(t *testing.T) {
 		t.Errorf("of nothing %d done, then %d", done, result)
 	}
 }
+
+// TestOut: what the library writes to stays where it is when the stack moves.
+func TestOut(t *testing.T) {
+	done := make(chan bool)
+	go func() { // a small stack
+		p := out[uint64]()
+		before := address(p)
+		deep(10_000, func() {})
+		done <- address(p) == before
+	}()
+	if !<-done {
+		t.Error("out returned memory of a stack")
+	}
+}

@@ -44,7 +44,7 @@ func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
 	if err := l.call("open the device", l.ContextRetain, address(context), handle); err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", index, err)
 	}
-	d := &device{lib: l, info: info, handle: handle, context: *context, streams: map[*stream]struct{}{}}
+	d := &device{lib: l, info: info, handle: handle, context: *context, events: events{context: *context}, streams: map[*stream]struct{}{}}
 	if err := d.load(m); err != nil {
 		return nil, errors.Join(fmt.Errorf("GPU %d: %w", index, err), d.Close())
 	}

@@ -55,6 +55,17 @@ func TestConformanceOnGPU(t *testing.T) {
 	}
 }
 
+// TestSystemLibrary: a library that the system finds by its name is the one that is used.
+func TestSystemLibrary(t *testing.T) {
+	path := fakecuda.Path(t)
+	child := exec.Command(os.Args[0], "-test.run=^TestConformanceOnGPU$/^(memory|copies|peers)$", "-test.v")
+	child.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(path), "FAKECUDA_DEVICES=3", "TROUPE_TEST_GPU=1")
+	out, err := child.CombinedOutput()
+	if err != nil || strings.Count(string(out), "--- PASS") != 4 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func load(t testing.TB, path string) *driver.Library {
 	t.Helper()
 	l, err := driver.Load(path)

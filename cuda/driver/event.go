@@ -11,11 +11,12 @@ import (
 	"troupe/cuda"
 )
 
-// events are the driver's events of a device. They are made once and used again.
+// events are the driver's events of a context, which are for its streams to record. They are made once and used again.
 type events struct {
-	mu   sync.Mutex
-	idle []uintptr
-	all  []uintptr
+	context uintptr
+	mu      sync.Mutex
+	idle    []uintptr
+	all     []uintptr
 }
 
 // eventFlags: who waits sleeps (1) and does not spin, and an event has no time, which makes it cheaper (2).
@@ -30,7 +31,7 @@ func (e *events) take(d *device) (uintptr, error) {
 		return handle, nil
 	}
 	handle := out[uintptr]()
-	if err := d.call("create an event", d.lib.EventCreate, address(handle), eventFlags); err != nil {
+	if err := d.callIn(e.context, "create an event", d.lib.EventCreate, address(handle), eventFlags); err != nil {
 		return 0, err
 	}
 	e.all = append(e.all, *handle)
@@ -77,16 +78,16 @@ func (s *stream) Record() (cuda.Event, error) {
 	if s.capturing {
 		return nil, errCapturing
 	}
-	handle, err := s.dev.events.take(s.dev)
+	handle, err := s.events.take(s.dev)
 	if err != nil {
 		return nil, err
 	}
 	if err := errors.Join(s.queue("record", s.dev.lib.EventRecord, handle, s.handle), s.flush()); err != nil {
-		s.dev.events.put(handle)
+		s.events.put(handle)
 		return nil, s.fault
 	}
 	e := &event{stream: s, handle: handle}
-	e.cleanup = runtime.AddCleanup(e, s.dev.events.put, handle)
+	e.cleanup = runtime.AddCleanup(e, s.events.put, handle)
 	return e, nil
 }
 
@@ -152,7 +153,7 @@ func (e *event) finish(result int) {
 	e.done = true
 	if e.waiting == 0 && e.handle != 0 {
 		e.cleanup.Stop()
-		e.stream.dev.events.put(e.handle)
+		e.stream.events.put(e.handle)
 		e.handle = 0
 	}
 }

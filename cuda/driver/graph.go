@@ -50,7 +50,7 @@ func (s *stream) setCapture(on bool, fn symbol, args ...uintptr) error {
 	if err != nil && on {
 		return err
 	}
-	crossed := s.dev.callIn(s.context, "capture stream "+s.name, fn, args...)
+	crossed := s.dev.callIn(s.events.context, "capture stream "+s.name, fn, args...)
 	s.capturing = on && crossed == nil
 	return errors.Join(err, crossed)
 }

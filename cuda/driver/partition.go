@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"troupe/cuda"
@@ -52,6 +53,7 @@ func (d *device) split(from *resource, share int) (p *partition, rest *resource,
 		return nil, nil, errors.New("cuda: there are not so many left")
 	}
 	one, groups, rest := out[resource](), out[uint32](), out[resource]()
+	defer func() { runtime.KeepAlive(from); runtime.KeepAlive(groups) }()
 	*groups = 1
 	if err := d.call("split multiprocessors", d.lib.Split, address(one), address(groups), address(from), address(rest), 0, uintptr(share)); err != nil {
 		return nil, nil, err
@@ -68,15 +70,16 @@ func (d *device) split(from *resource, share int) (p *partition, rest *resource,
 	if err := d.call("enter a partition", d.lib.FromGreen, address(context), *green); err != nil {
 		return nil, nil, errors.Join(err, p.Close())
 	}
-	p.context = *context
+	p.events.context = *context
 	return p, rest, nil
 }
 
 // partition is a green context. A stream of it crosses with the partition's context.
 type partition struct {
-	dev             *device
-	handle, context uintptr
-	count           int
+	dev    *device
+	handle uintptr
+	count  int
+	events events
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
@@ -90,7 +93,7 @@ func (p *partition) NewStream(name string) (cuda.Stream, error) {
 	if !p.dev.owns(p) {
 		return nil, fmt.Errorf("cuda: stream %s: its partition is closed", name)
 	}
-	s, err := p.dev.newStream(name, p.context, func(handle uintptr) error {
+	s, err := p.dev.newStream(name, &p.events, func(handle uintptr) error {
 		return p.dev.call("create stream "+name, p.dev.lib.GreenStream, handle, p.handle, nonBlocking, 0)
 	})
 	if err != nil {
@@ -109,5 +112,5 @@ func (p *partition) free() error {
 	for s := range p.streams {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(append(errs, p.dev.giveBack("free a partition", p.dev.lib.GreenFree, p.handle))...)
+	return errors.Join(append(errs, p.events.destroy(p.dev), p.dev.giveBack("free a partition", p.dev.lib.GreenFree, p.handle))...)
 }

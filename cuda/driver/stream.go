@@ -24,10 +24,10 @@ var errClosed = errors.New("cuda: stream is closed")
 
 // stream queues work on its side until a list is full or somebody waits.
 type stream struct {
-	dev     *device
-	name    string
-	context uintptr // the device's, or a partition's
-	handle  uintptr
+	dev    *device
+	name   string
+	events *events // of its context: the device's, or a partition's
+	handle uintptr
 
 	mu        sync.Mutex
 	list      list
@@ -44,12 +44,12 @@ const nonBlocking = 1
 
 // NewStream implements cuda.Device.
 func (d *device) NewStream(name string) (cuda.Stream, error) {
-	return d.newStream(name, d.context, func(handle uintptr) error {
+	return d.newStream(name, &d.events, func(handle uintptr) error {
 		return d.call("create stream "+name, d.lib.StreamCreate, handle, nonBlocking, 0)
 	})
 }
 
-func (d *device) newStream(name string, context uintptr, create func(handle uintptr) error) (*stream, error) {
+func (d *device) newStream(name string, e *events, create func(handle uintptr) error) (*stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -59,21 +59,14 @@ func (d *device) newStream(name string, context uintptr, create func(handle uint
 	if err := create(address(handle)); err != nil {
 		return nil, err
 	}
-	s := &stream{dev: d, name: name, context: context, handle: *handle, arguments: make([]byte, 0, argumentBytes)}
-	s.commands[0] = command{fn: d.lib.SetContext.at, args: [maxArgs]uintptr{context}}
+	s := &stream{dev: d, name: name, events: e, handle: *handle, arguments: make([]byte, 0, argumentBytes)}
+	s.commands[0] = command{fn: d.lib.SetContext.at, args: [maxArgs]uintptr{e.context}}
 	s.list = list{commands: &s.commands[0], n: 1}
 	d.streams[s] = struct{}{}
 	return s, nil
 }
 
-// give queues one command.
-func (s *stream) give(op string, fn symbol, args ...uintptr) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.queue(op, fn, args...)
-}
-
-// queue is give with the lock held.
+// queue takes one command. The lock is held.
 func (s *stream) queue(op string, fn symbol, args ...uintptr) error {
 	if err := s.ready(); err != nil {
 		return err

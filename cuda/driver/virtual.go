@@ -18,11 +18,10 @@ type location struct {
 
 // allocation is CUmemAllocationProp: what memory is asked for.
 type allocation struct {
-	kind    int32 // 1 is page-locked
-	handles int32
-	where   location
-	windows uintptr
-	flags   [8]byte
+	kind  int32 // 1 is page-locked
+	_     int32 // handles for other processes: none
+	where location
+	_     [16]byte // of other systems, and compression
 }
 
 // access is CUmemAccessDesc: who may do what.
@@ -46,7 +45,9 @@ func (d *device) wanted() *allocation {
 // Granularity implements cuda.VirtualMemory.
 func (d *device) Granularity() int64 {
 	bytes, want := out[uint64](), d.wanted()
-	if err := d.call("ask for the granularity", d.lib.Granularity, address(bytes), address(want), 0); err != nil {
+	err := d.call("ask for the granularity", d.lib.Granularity, address(bytes), address(want), 0)
+	runtime.KeepAlive(want)
+	if err != nil {
 		return 2 << 20
 	}
 	return int64(*bytes)
@@ -140,7 +141,9 @@ func (d *device) Map(at cuda.Ptr, memory cuda.Physical) error {
 	who := out[access]()
 	*who = access{location{onDevice, int32(d.info.Index)}, readWrite}
 	unmap := func() error { return d.giveBack("unmap memory", d.lib.Unmap, uintptr(at), uintptr(m.bytes)) }
-	if err := d.call("give access to memory", d.lib.SetAccess, uintptr(at), uintptr(m.bytes), address(who), 1); err != nil {
+	err := d.call("give access to memory", d.lib.SetAccess, uintptr(at), uintptr(m.bytes), address(who), 1)
+	runtime.KeepAlive(who)
+	if err != nil {
 		return errors.Join(err, unmap())
 	}
 	d.memory.add(span{start: at, end: at.Offset(m.bytes), free: unmap, kind: mapping})

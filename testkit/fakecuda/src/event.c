@@ -11,7 +11,7 @@ API CUresult cuEventCreate(struct event **out, unsigned flags) {
   ENTER_CONTEXT("cuEventCreate");
   if (flags > 7) return INVALID_VALUE;
   *out = calloc(1, sizeof **out);
-  (*out)->references = 1;
+  **out = (struct event){.context = fake_current, .references = 1};
   pthread_mutex_lock(&fake.lock);
   fake_set_live(1);
   pthread_mutex_unlock(&fake.lock);
@@ -40,6 +40,7 @@ static CUresult mark(struct stream *s, struct event *e, enum task_kind kind, uin
 
 API CUresult cuEventRecord(struct event *e, struct stream *s) {
   ENTER_CONTEXT("cuEventRecord");
+  if (e->context != s->context) return INVALID_HANDLE;
   pthread_mutex_lock(&fake.lock);
   CUresult result = mark(s, e, RECORD, e->recorded + 1);
   if (!result) e->recorded++;

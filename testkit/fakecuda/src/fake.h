@@ -107,6 +107,7 @@ struct extent {
 };
 
 struct event {
+  struct context *context;
   uint64_t recorded, done;  // generations
   int references;
 };
