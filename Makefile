@@ -8,7 +8,7 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto fuzz bench nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto fuzz bench chaos nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -47,6 +47,11 @@ FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)
 	@go list ./... | while read p; do \
 	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+MINUTES ?= 5
+SEED ?= 0
+chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED (the time)
+	go run ./tools/chaos --minutes $(MINUTES) --seed $(SEED)
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md

@@ -109,7 +109,7 @@ func strangers(deps imports) (found []string) {
 			case dep == pkg:
 			case below(pkg, module+"/actors") && below(dep, module+"/actors") && dep != module+"/actors/supervise":
 				found = append(found, fmt.Sprintf("%s depends on %s: an actor gets the Props of another in its Config", pkg, dep))
-			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit"):
+			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
 				found = append(found, fmt.Sprintf("%s depends on %s: what tests share is in no node", pkg, dep))
 			case below(dep, module+"/cmd"):
 				found = append(found, fmt.Sprintf("%s depends on %s: nothing imports a command", pkg, dep))

@@ -85,6 +85,12 @@ func (p *Peer) receive(ctx actor.Context) {
 // Send sends a message as the peer.
 func (p *Peer) Send(to *actor.PID, m proto.Message) { p.sys.Root.RequestWithCustomSender(to, m, p.PID) }
 
+// System is the actor system that the peer is in.
+func (p *Peer) System() *actor.ActorSystem { return p.sys }
+
+// Stop ends the peer: whoever watches it is told.
+func (p *Peer) Stop() { _ = p.sys.Root.StopFuture(p.PID).Wait() }
+
 // Sender is who sent the last message.
 func (p *Peer) Sender() *actor.PID {
 	p.mu.Lock()

@@ -30,6 +30,7 @@ type Config struct {
 }
 
 const (
+	askFor     = 2 * time.Second
 	retryEvery = 100 * time.Millisecond
 	retryFor   = 30 * time.Second // servers that form a cluster know each other after a few seconds
 
@@ -55,7 +56,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.St
 		if err == nil {
 			return stream, nil
 		}
-		if !passing(err) {
+		if !Passing(err) {
 			return nil, fmt.Errorf("KV bucket %s: %w", cfg.Name, err)
 		}
 		select {
@@ -67,7 +68,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.St
 }
 
 func open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	stream, err := js.Stream(ctx, Stream(cfg.Name))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -111,8 +112,9 @@ func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 	return stream, err
 }
 
-// passing reports whether an error is that of a NATS cluster that forms, or elects a leader.
-func passing(err error) bool {
+// Passing reports whether an error is that of a NATS cluster that forms, or elects a leader: the same question may be answered
+// a moment later. Such servers often do not answer at all, so ask with short times.
+func Passing(err error) bool {
 	switch codeOf(err) {
 	case noSuitablePeers, notReadyYet, insufficientSpace:
 		return true

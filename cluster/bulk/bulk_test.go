@@ -3,16 +3,27 @@ package bulk_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"troupe/cluster/bulk"
+	"troupe/messages"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25") // a check waits for timers, not for the processor
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // listen opens a plane that ends with the test.
 func listen(t testing.TB, cfg bulk.Config) *bulk.Plane {
@@ -25,6 +36,16 @@ func listen(t testing.TB, cfg bulk.Config) *bulk.Plane {
 	return p
 }
 
+// expect opens a transfer.
+func expect(t testing.TB, p *bulk.Plane, chunkBytes int, chunks uint32, put func(uint32, []byte) error) *messages.BulkTicket {
+	t.Helper()
+	ticket, err := p.Expect(chunkBytes, chunks, put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ticket
+}
+
 // within is a context that ends with the test, or after a time that no test needs.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -32,49 +53,26 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
+// until waits for a condition.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 30 s until %s", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
 // content is what a test sends: chunks of random bytes, of random lengths.
 func content(seed uint64, chunks, longest int) [][]byte {
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.NewChaCha8([32]byte{byte(seed)})
 	all := make([][]byte, chunks)
 	for i := range all {
-		all[i] = make([]byte, r.IntN(longest+1))
-		for j := range all[i] {
-			all[i][j] = byte(r.Uint32())
-		}
+		all[i] = make([]byte, r.Uint64()%uint64(longest+1))
+		_, _ = r.Read(all[i])
 	}
 	return all
-}
-
-// arena is where a test puts chunks; it fails on one that comes twice.
-type arena struct {
-	t    testing.TB
-	got  map[uint32][]byte
-	busy bool
-}
-
-func (a *arena) put(index uint32, b []byte) error {
-	if a.busy {
-		a.t.Error("put runs twice at once")
-	}
-	a.busy = true
-	if _, twice := a.got[index]; twice {
-		a.t.Errorf("chunk %d was put twice", index)
-	}
-	a.got[index] = bytes.Clone(b)
-	a.busy = false
-	return nil
-}
-
-func (a *arena) compare(want [][]byte) {
-	a.t.Helper()
-	if len(a.got) != len(want) {
-		a.t.Errorf("%d chunks came, not %d", len(a.got), len(want))
-	}
-	for i, b := range want {
-		if !bytes.Equal(a.got[uint32(i)], b) {
-			a.t.Errorf("chunk %d is not what was sent", i)
-		}
-	}
 }
 
 func from(chunks [][]byte) func(uint32, []byte) (int, error) {
@@ -89,20 +87,82 @@ func all(n int) []uint32 {
 	return indices
 }
 
+// arena is where a test puts chunks. It refuses one that comes twice, or while it takes another.
+type arena struct {
+	busy atomic.Bool
+	got  map[uint32][]byte
+}
+
+func newArena() *arena { return &arena{got: map[uint32][]byte{}} }
+
+func (a *arena) put(index uint32, b []byte) error {
+	if !a.busy.CompareAndSwap(false, true) {
+		return errors.New("put runs twice at once")
+	}
+	defer a.busy.Store(false)
+	if _, twice := a.got[index]; twice {
+		return fmt.Errorf("chunk %d was put twice", index)
+	}
+	a.got[index] = bytes.Clone(b)
+	return nil
+}
+
+func (a *arena) compare(want [][]byte) error {
+	if len(a.got) != len(want) {
+		return fmt.Errorf("%d chunks came, not %d", len(a.got), len(want))
+	}
+	for i, b := range want {
+		if !bytes.Equal(a.got[uint32(i)], b) {
+			return fmt.Errorf("chunk %d is not what was sent", i)
+		}
+	}
+	return nil
+}
+
+// TestSend sends a transfer in several parts, with repeats, over one connection.
 func TestSend(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
-	want := content(1, 100, 100_000)
-	got := &arena{t: t, got: map[uint32][]byte{}}
-	ticket, err := b.Expect(100_000, 100, got.put)
-	if err != nil {
-		t.Fatal(err)
+	want, got := content(1, 100, 100_000), newArena()
+	ticket := expect(t, b, 100_000, 100, got.put)
+	if ticket.GetBytes() != 10_000_000 {
+		t.Errorf("the ticket is for %d bytes", ticket.GetBytes())
 	}
-	for _, part := range [][]uint32{all(100)[:60], all(100)[60:]} {
+	for _, part := range [][]uint32{{5, 5, 99}, all(100)[:60], all(100)[50:], nil} {
 		if err := a.Send(within(t), ticket, part, from(want)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.Drop(ticket)
-	got.compare(want)
-	t.Log(a.Stats(), b.Stats())
+	if err := got.compare(want); err != nil {
+		t.Error(err)
+	}
+	sent, received := a.Stats().Sent[b.Address()], b.Stats().Received
+	if sent.Chunks != 2+60+50 || sent.Retries != 0 || sent.Reconnects != 0 {
+		t.Errorf("sent: %+v", sent)
+	}
+	if received.Chunks != 100 || received.Repeated != 12 || received.Damaged != 0 {
+		t.Errorf("received: %+v", received)
+	}
+	if open := b.Stats(); open.Inbound != 1 || open.Transfers != 0 || a.Stats().Outbound != 1 {
+		t.Errorf("one connection should be open, and no transfer: %+v", open)
+	}
+}
+
+// TestIdle closes a connection that nobody needs, also after a cancelled Send, and makes another one when somebody does.
+func TestIdle(t *testing.T) {
+	a, b := listen(t, bulk.Config{IdleAfter: 20 * time.Millisecond}), listen(t, bulk.Config{})
+	for range 2 {
+		sink := newBlocked()
+		ticket := expect(t, b, 10, 2, sink.put)
+		ctx, cancel := context.WithCancel(within(t))
+		sent := make(chan error)
+		go func() { sent <- a.Send(ctx, ticket, all(2), from(content(1, 2, 10))) }()
+		<-sink.entered
+		cancel()
+		if err := <-sent; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		close(sink.let)
+		until(t, "the connection is closed", func() bool { return a.Stats().Outbound == 0 && b.Stats().Inbound == 0 })
+	}
 }

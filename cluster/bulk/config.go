@@ -13,9 +13,8 @@ import (
 const MaxChunkBytes = 16 << 20
 
 const (
-	handshakeWithin = 5 * time.Second // also until a new connection must have opened a transfer
-	maxConnections  = 1024            // from other nodes
-	maxStreams      = 4096            // open on one connection
+	maxConnections = 1024 // from other nodes
+	maxStreams     = 4096 // open on one connection
 )
 
 // Errors of Send that callers branch on.
@@ -71,3 +70,6 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// handshakeWithin is how long a new connection may take until it has opened a transfer.
+func (c *Config) handshakeWithin() time.Duration { return min(5*time.Second, c.SilentAfter) }

@@ -45,7 +45,7 @@ func (in *inbound) serve() {
 }
 
 func (in *inbound) handshake() error {
-	if err := in.conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
+	if err := in.conn.SetDeadline(time.Now().Add(in.plane.cfg.handshakeWithin())); err != nil {
 		return err
 	}
 	var b [helloBytes]byte
@@ -84,16 +84,14 @@ func (in *inbound) read() error {
 				return err
 			}
 		case closing:
-			in.mu.Lock()
-			delete(in.streams, h.stream)
-			in.mu.Unlock()
+			in.closed(h.stream)
 		case ping:
 			in.send(header{kind: pong}, nil)
 		}
 	}
 }
 
-// extend gives a sender that has opened a transfer more time; another must do so within handshakeWithin.
+// extend gives a sender that has opened a transfer more time; another must do so in time for a handshake.
 func (in *inbound) extend() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -118,9 +116,24 @@ func (in *inbound) open(stream uint32, id transferID, token []byte) error {
 	}
 	in.streams[stream], in.trusted = t, true
 	in.mu.Unlock()
+	if why := t.open(streamOf{in, stream}); why != nil {
+		in.refuse(stream, *why)
+		return nil
+	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(t.chunkBytes))
 	in.send(header{kind: opened, stream: stream}, binary.BigEndian.AppendUint32(b, t.chunks))
 	return nil
+}
+
+// closed forgets a stream that the sender has closed.
+func (in *inbound) closed(stream uint32) {
+	in.mu.Lock()
+	t := in.streams[stream]
+	delete(in.streams, stream)
+	in.mu.Unlock()
+	if t != nil {
+		t.close(streamOf{in, stream})
+	}
 }
 
 // data takes a chunk. What belongs to no open stream is passed over: it was on its way when the stream was refused.
@@ -132,14 +145,15 @@ func (in *inbound) data(r *reader, h header) error {
 		return r.discard(h)
 	}
 	if int(h.length) > t.chunkBytes || h.index >= t.chunks {
+		t.close(streamOf{in, h.stream})
 		in.refuse(h.stream, refusal{refusedMisuse, fmt.Sprintf("chunk %d of %d bytes; the transfer has %d chunks of at most %d", h.index, h.length, t.chunks, t.chunkBytes)})
 		return r.discard(h)
 	}
-	c := t.chunk()
-	c.from, c.stream, c.index, c.length = in, h.stream, h.index, int(h.length)
+	c := &chunk{streamOf: streamOf{in, h.stream}, index: h.index, length: int(h.length)}
 	if err := in.charge(c); err != nil {
 		return err
 	}
+	c.buf = in.plane.buffers.get(t.chunkBytes + headerBytes)
 	sum, err := r.fill(c.buf, c.length)
 	if err != nil {
 		return err

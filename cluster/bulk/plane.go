@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -23,12 +24,13 @@ type Plane struct {
 	cancel   context.CancelCauseFunc
 	running  sync.WaitGroup
 	received received
-	frames   sync.Pool // of *frame
+	buffers  buffers
 
 	mu        sync.Mutex
 	transfers map[transferID]*transfer
 	inbounds  map[*inbound]struct{}
 	peers     map[string]*peer // by address
+	links     int              // open connections to peers
 }
 
 // Listen opens the data plane of a node.
@@ -107,8 +109,8 @@ func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b [
 		return nil, fmt.Errorf("a transfer with chunks of %d bytes; they can have 1 to %d", chunkBytes, limit)
 	}
 	t := &transfer{
-		chunkBytes: chunkBytes, chunks: chunks, put: put, counts: &p.received,
-		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(),
+		chunkBytes: chunkBytes, chunks: chunks, put: put, plane: p,
+		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(), streams: map[streamOf]struct{}{},
 	}
 	t.idle.L = &t.mu
 	rand.Read(t.id[:])
@@ -120,7 +122,7 @@ func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b [
 	}
 	p.transfers[t.id] = t
 	return &messages.BulkTicket{
-		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: t.token[:], Bytes: uint64(chunkBytes) * uint64(chunks),
+		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: bytes.Clone(t.token[:]), Bytes: uint64(chunkBytes) * uint64(chunks),
 	}, nil
 }
 

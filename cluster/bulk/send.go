@@ -61,6 +61,7 @@ func distinct(indices []uint32) []uint32 {
 
 // carry sends over one connection after the other.
 func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
+	var last error // that ctx did not cause
 	for backoff := firstBackoff; len(s.todo) > 0; backoff = min(2*backoff, lastBackoff) {
 		l, err := to.link(ctx)
 		if err == nil {
@@ -69,11 +70,14 @@ func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
 		if !errors.Is(err, errLost) {
 			return err
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		if s.moved {
 			backoff, s.moved = firstBackoff, false
 		}
 		if !sleep(ctx, backoff/2+rand.N(backoff)) {
-			return fmt.Errorf("%w; before: %w", context.Cause(ctx), err)
+			return fmt.Errorf("%w; before: %w", context.Cause(ctx), last)
 		}
 		to.reconnects.Add(1)
 	}
@@ -85,45 +89,28 @@ func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
 	if err := l.attach(s); err != nil {
 		return err
 	}
-	defer l.detach(s)
-	var frames [2]*frame // one is filled while the other is written
-	defer func() { p.recycle(frames[:]) }()
+	err := p.stream(ctx, l, s)
+	if failed := l.detach(s); failed != nil {
+		return failed // the connection may have been lost just after
+	}
+	return err
+}
+
+// stream sends chunks until all have been acknowledged.
+func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
+	var turns [2]turn // one is filled while the other is written
+	defer func() { p.recycle(turns[:]) }()
 	for i := 0; ; i++ {
-		index, more, err := l.next(ctx, s)
-		if err != nil || !more {
+		indices, err := l.next(ctx, s)
+		if err != nil || len(indices) == 0 {
 			return err
 		}
-		f := &frames[i%2]
-		if *f == nil {
-			*f = p.frame(headerBytes + s.chunkBytes)
+		t := &turns[i%2]
+		if t.buf == nil {
+			t.buf, t.written = p.buffers.get(s.atOnce*(headerBytes+s.chunkBytes)), make(chan struct{}, 1)
 		}
-		if err := l.transmit(ctx, s, index, *f); err != nil {
+		if err := l.send(ctx, s, t, indices); err != nil {
 			return err
 		}
-	}
-}
-
-func (p *Plane) frame(n int) *frame {
-	if f, ok := p.frames.Get().(*frame); ok && len(f.buf) >= n {
-		return f
-	}
-	return &frame{buf: make([]byte, n), written: make(chan struct{}, 1)}
-}
-
-// recycle keeps frames, but for those that a writer may still have.
-func (p *Plane) recycle(frames []*frame) {
-	for _, f := range frames {
-		if f == nil {
-			continue
-		}
-		if f.busy {
-			select {
-			case <-f.written:
-				f.busy = false
-			default:
-				continue
-			}
-		}
-		p.frames.Put(f)
 	}
 }

@@ -2,10 +2,13 @@ package bulk
 
 import "sync/atomic"
 
-// Stats are totals since the plane was opened.
+// Stats are totals since the plane was opened, and what is open now.
 type Stats struct {
-	Sent     map[string]Sent // by address of the receiver
-	Received Received
+	Sent      map[string]Sent // by address of the receiver
+	Received  Received
+	Transfers int // that are expected now
+	Inbound   int // connections from other nodes, now
+	Outbound  int // connections to other nodes, now
 }
 
 // Sent counts what went to one peer. What was sent again counts in all.
@@ -24,9 +27,9 @@ type Received struct {
 
 // Stats reads the counters.
 func (p *Plane) Stats() Stats {
-	s := Stats{Sent: map[string]Sent{}, Received: p.received.read()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s := Stats{Sent: map[string]Sent{}, Received: p.received.read(), Transfers: len(p.transfers), Inbound: len(p.inbounds), Outbound: p.links}
 	for address, to := range p.peers {
 		s.Sent[address] = Sent{to.bytes.Load(), to.chunks.Load(), to.retries.Load(), to.reconnects.Load()}
 	}

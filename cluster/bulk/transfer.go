@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -19,13 +20,19 @@ type refusal struct {
 	text string
 }
 
+// streamOf is a stream of a connection.
+type streamOf struct {
+	from   *inbound
+	number uint32
+}
+
 // chunk is one that has come, and waits for put or is in it.
 type chunk struct {
-	from          *inbound
-	stream, index uint32
-	cost          int // of its connection's window; 0 once given back. Guarded by from.mu
-	length        int
-	buf           []byte // room for the longest chunk and the next header
+	streamOf
+	index  uint32
+	cost   int // of its connection's window; 0 once given back. Guarded by from.mu
+	length int
+	buf    []byte // room for the longest chunk and the next header
 }
 
 // transfer is one that this node expects. A goroutine runs put for as long as chunks are queued, and only then.
@@ -35,25 +42,34 @@ type transfer struct {
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
-	free       sync.Pool // of *chunk
-	counts     *received
+	plane      *Plane
 
 	mu      sync.Mutex
-	done    []uint64 // bit i: put took chunk i
+	streams map[streamOf]struct{} // open
+	done    []uint64              // bit i: put took chunk i
 	queue   []*chunk
 	current *chunk // in put
 	since   time.Time
 	touched time.Time // when a chunk came or was put
 	ended   *refusal
-	idle    sync.Cond // current is nil and the queue is empty, or the transfer has ended
-	working bool
+	working bool      // a goroutine puts chunks
+	idle    sync.Cond // it has ended
 }
 
-func (t *transfer) chunk() *chunk {
-	if c, ok := t.free.Get().(*chunk); ok {
-		return c
+// open adds a stream, unless the transfer has ended.
+func (t *transfer) open(s streamOf) *refusal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.streams[s], t.touched = struct{}{}, time.Now()
 	}
-	return &chunk{buf: make([]byte, t.chunkBytes+headerBytes)}
+	return t.ended
+}
+
+func (t *transfer) close(s streamOf) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.streams, s)
 }
 
 // enqueue hands a chunk over to put, unless it was damaged.
@@ -61,15 +77,15 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended != nil {
-		t.reject(c)
+		c.from.release(c)
 		return
 	}
 	t.touched = time.Now()
 	if !intact {
-		t.counts.damaged.Add(1)
+		t.plane.received.damaged.Add(1)
 		c.from.release(c)
-		c.from.answer(c.stream, c.index, damaged)
-		t.free.Put(c)
+		c.from.answer(c.number, c.index, damaged)
+		t.plane.buffers.put(c.buf)
 		return
 	}
 	t.queue = append(t.queue, c)
@@ -77,12 +93,6 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 		t.working = true
 		go t.work()
 	}
-}
-
-// reject refuses the stream of a chunk and gives back its place in the window. t.mu is held.
-func (t *transfer) reject(c *chunk) {
-	c.from.release(c)
-	c.from.refuse(c.stream, *t.ended)
 }
 
 // work puts chunks until there are none.
@@ -123,32 +133,36 @@ func (t *transfer) finish(c *chunk, fresh bool, err error) {
 	t.current, t.touched = nil, time.Now()
 	if err == nil {
 		t.done[c.index/64] |= 1 << (c.index % 64)
-		t.counts.taken(c, fresh)
+		t.plane.received.taken(c, fresh)
 	} else {
 		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: %v", c.index, err)})
 	}
-	if t.ended != nil {
-		t.reject(c)
-	} else {
-		c.from.release(c)
-		c.from.answer(c.stream, c.index, acked)
+	c.from.release(c)
+	if t.ended == nil {
+		c.from.answer(c.number, c.index, acked)
 	}
-	t.free.Put(c)
+	t.plane.buffers.put(c.buf)
 }
 
-// end refuses what is queued and all that comes; the chunk in put counts no longer in its connection's window. t.mu is held.
+// end refuses all streams, and lets go of what is queued. The chunk in put counts no longer in its connection's window. t.mu is
+// held.
 func (t *transfer) end(why refusal) {
 	if t.ended != nil {
 		return
 	}
 	t.ended = &why
 	if t.current != nil {
-		t.reject(t.current)
+		t.current.from.release(t.current)
 	}
 	for _, c := range t.queue {
-		t.reject(c)
+		c.from.release(c)
+		t.plane.buffers.put(c.buf)
 	}
 	t.queue = nil
+	for s := range t.streams {
+		s.from.refuse(s.number, why)
+	}
+	clear(t.streams)
 }
 
 // stop ends the transfer and waits for put.
@@ -173,6 +187,7 @@ func (t *transfer) forget(from *inbound) {
 	}
 	clear(t.queue[len(kept):])
 	t.queue = kept
+	maps.DeleteFunc(t.streams, func(s streamOf, _ struct{}) bool { return s.from == from })
 }
 
 // check ends the transfer where its put hangs or it has expired, and reports the latter.

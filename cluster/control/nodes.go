@@ -17,7 +17,7 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "nodes-drain", "nodes.drain", `empty a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drain),
 		serve(c, life, "nodes-undrain", "nodes.undrain", `let a node be used again: {"name": "`+c.Node+`"}`, c.undrain),
 		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.gpus),
-		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text"}, "json" or "dot"; of one node: {"node": "`+c.Node+`"}`, c.tree),
+		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
 		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
 	}
@@ -28,19 +28,29 @@ func (c *control) nodes(ctx context.Context, _ *messages.ListNodesRequest) (*mes
 }
 
 func (c *control) drain(ctx context.Context, req *messages.DrainNodeRequest) (*messages.DrainNodeResponse, error) {
-	if err := named(req); err != nil {
-		return nil, err
-	}
-	node, err := c.Backend.DrainNode(ctx, req.GetName(), true)
+	node, err := c.setDraining(ctx, req, true)
 	return &messages.DrainNodeResponse{Node: node}, err
 }
 
 func (c *control) undrain(ctx context.Context, req *messages.UndrainNodeRequest) (*messages.UndrainNodeResponse, error) {
+	node, err := c.setDraining(ctx, req, false)
+	return &messages.UndrainNodeResponse{Node: node}, err
+}
+
+// setDraining returns the node as it says it is, but for what was just decided: word of that may not have reached it.
+func (c *control) setDraining(ctx context.Context, req interface{ GetName() string }, draining bool) (*messages.NodeStatus, error) {
 	if err := named(req); err != nil {
 		return nil, err
 	}
-	node, err := c.Backend.DrainNode(ctx, req.GetName(), false)
-	return &messages.UndrainNodeResponse{Node: node}, err
+	told, err := c.Backend.DrainNode(ctx, req.GetName(), draining)
+	if err != nil {
+		return nil, err
+	}
+	node := c.view.one(ctx, told.GetMember())
+	if node.GetDraining() != draining {
+		node.Draining, node.Detail = draining, told.GetDetail()
+	}
+	return node, nil
 }
 
 func (c *control) gpus(ctx context.Context, _ *messages.ListGpusRequest) (*messages.ListGpusResponse, error) {

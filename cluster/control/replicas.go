@@ -19,8 +19,8 @@ func (c *control) replicaEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "replicas-list", "replicas.list", `all replicas, or of one model: {"model": "kjv"}`, c.replicas),
 		serve(c, life, "replicas-restart", "replicas.restart", `restart a replica, no stream lost: {"name": "kjv-0"}`, c.restart),
 		serve(c, life, migrateEndpoint, "replicas.migrate",
-			`move running sequences, no stream lost: {"from": "kjv-0"}; {"to": "kjv-1", "request_ids": ["…"]} says more`, c.migrate),
-		serve(c, life, "explain", "explain.>", "why a request went where it went: troupe.v1.explain.<request_id>, as its answer or session is named", c.explain),
+			`move running sequences: {"from": "kjv-0"}, also "to", "request_ids"`, c.migrate),
+		serve(c, life, "explain", "explain.>", "why a request went where it went: troupe.v1.explain.<request_id>", c.explain),
 	}
 }
 

@@ -36,6 +36,11 @@ func (v *View) Nodes(ctx context.Context) []*messages.NodeStatus {
 	return each(ctx, v.members(), v.nodeStatus)
 }
 
+// one returns one member and what runs there.
+func (v *View) one(ctx context.Context, m *messages.Member) *messages.NodeStatus {
+	return each(ctx, []*messages.Member{m}, v.nodeStatus)[0]
+}
+
 // Gpus returns every GPU, in the order of nodes.
 func (v *View) Gpus(ctx context.Context) (all []*messages.GpuStatus) {
 	for _, n := range v.Nodes(ctx) {

@@ -36,6 +36,10 @@ func (n node) NodeStatus(context.Context) (*messages.NodeStatus, error) {
 	return &messages.NodeStatus{Member: &messages.Member{Name: n.name}, Gpus: []*messages.GpuStatus{{Name: "gpu-0", Node: n.name}}}, nil
 }
 
+func (n node) DrainNode(_ context.Context, name string, _ bool) (*messages.NodeStatus, error) {
+	return &messages.NodeStatus{Member: &messages.Member{Name: name}, Detail: "told"}, nil
+}
+
 func (n node) Tree() []*messages.ActorNode {
 	gateway := &messages.ActorNode{Name: "gateway", Id: "node/gateway"}
 	for range n.sessions {
@@ -110,6 +114,26 @@ func TestUnreachable(t *testing.T) {
 	}
 	if s := strings.Join(got, " "); s != "a/gpu-0: b/gpu-0: d/gpu-0:not connected to NATS d/gpu-1:not connected to NATS" {
 		t.Error(s)
+	}
+}
+
+// TestDrain answers with what the node says of itself, and what was just decided.
+func TestDrain(t *testing.T) {
+	conn := cluster(t)
+	var drained messages.DrainNodeResponse
+	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"b"}`, &drained)
+	if n := drained.GetNode(); !n.GetDraining() || n.GetDetail() != "told" || len(n.GetGpus()) != 1 {
+		t.Errorf("%v", n)
+	}
+	var away messages.DrainNodeResponse
+	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"d"}`, &away)
+	if n := away.GetNode(); !n.GetDraining() || n.GetUnreachable() != "not connected to NATS" {
+		t.Errorf("%v", n)
+	}
+	var back messages.UndrainNodeResponse
+	ask(t, conn, "troupe.v1.nodes.undrain", `{"name":"b"}`, &back)
+	if n := back.GetNode(); n.GetDraining() || n.GetDetail() != "" {
+		t.Errorf("%v", n)
 	}
 }
 

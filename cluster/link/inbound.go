@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,11 +24,6 @@ type inbound struct {
 	expelled chan struct{}
 }
 
-// refuseCall is a server interceptor. Remote panics on its own unary calls; peers use one to see whether we live.
-func refuseCall(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
-	return nil, status.Error(codes.Unimplemented, "nodes talk by streams")
-}
-
 // accept is a server interceptor.
 func (l *Link) accept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	select {
@@ -39,13 +33,11 @@ func (l *Link) accept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInf
 	}
 	in := &inbound{ServerStream: stream, link: l, expelled: make(chan struct{})}
 	done := make(chan error, 1)
-	l.readers.Add(1)
-	go func() {
-		defer l.readers.Done()
+	l.running.Go(func() {
 		err := handler(srv, in)
 		in.part()
 		done <- err
-	}()
+	})
 	select {
 	case err := <-done:
 		return err

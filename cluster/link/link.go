@@ -43,14 +43,15 @@ type Link struct {
 	guard   *guard
 	roster  roster
 	pending *pending
+	losses  losses
 	refused zerolog.Logger // limited in rate
 	ready   chan struct{}  // closed when streams of peers may be read
 	stop    sync.Once
 
 	mu       sync.Mutex
 	outbound map[*outbound]struct{}
-	idle     chan struct{} // closed while outbound is empty
-	readers  sync.WaitGroup
+	idle     chan struct{}  // closed while outbound is empty
+	running  sync.WaitGroup // goroutines of streams
 }
 
 // stopWithin is how long Stop lets peers read what was sent to them.
@@ -63,7 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{
-		cfg: cfg, pending: newPending(cfg.System), outbound: map[*outbound]struct{}{},
+		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), outbound: map[*outbound]struct{}{},
 		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		ready:   make(chan struct{}), idle: make(chan struct{}),
 	}
@@ -150,7 +151,7 @@ func (l *Link) disconnect(ctx context.Context) {
 	for _, name := range []string{"EndpointSupervisor", "activator"} {
 		_ = l.cfg.System.Root.StopFuture(l.cfg.System.NewLocalPID(name)).Wait()
 	}
-	l.readers.Wait()
+	l.running.Wait()
 }
 
 func (l *Link) drain(ctx context.Context) {

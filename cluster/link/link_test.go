@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"troupe/cluster/link"
@@ -91,6 +92,12 @@ func TestAddressTellsThePort(t *testing.T) {
 func TestNoMemberLivesThere(t *testing.T) {
 	a, b := start(t), start(t)
 	_, to := b.echo(t)
+	tried := atomic.Int64{} // connections that remote believes in
+	a.EventStream.Subscribe(func(event any) {
+		if _, ok := event.(*remote.EndpointConnectedEvent); ok {
+			tried.Add(1)
+		}
+	})
 	dead(t, a.ask(to, "x")) // it is there, but nobody has said so
 	if why := terminated(t, a.watch(t, to)); why != actor.TerminatedReason_AddressTerminated {
 		t.Errorf("the watcher was told %s", why)
@@ -98,6 +105,9 @@ func TestNoMemberLivesThere(t *testing.T) {
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	p.Send(to, &messages.GetSequence{})
 	until(t, "dead letter for an actor", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == 1 })
+	if tried.Load() != 0 {
+		t.Errorf("%d connections were tried", tried.Load())
+	}
 }
 
 // TestAnswerBeforeTheNews: a node that has just joined asks one that has not heard of it yet.
@@ -113,9 +123,9 @@ func TestAnswerBeforeTheNews(t *testing.T) {
 func TestMemberLeavesAndComesBack(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
-	_, silent := b.echo(t)
+	_, to := b.echo(t)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
-	a.reaches(t, silent)
+	a.reaches(t, to)
 	watch := a.watch(t, b.pid("sink"))
 	waiting := a.ask(b.pid("sink"), "never answered")
 	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
@@ -125,12 +135,10 @@ func TestMemberLeavesAndComesBack(t *testing.T) {
 	if why := terminated(t, watch); why != actor.TerminatedReason_AddressTerminated {
 		t.Errorf("the watcher was told %s", why)
 	}
-	if again := a.ask(silent, "x"); again != nil {
-		dead(t, again)
-	}
+	dead(t, a.ask(to, "x"))
 
 	join(a, b)
-	a.reaches(t, silent)
+	a.reaches(t, to)
 	watch = a.watch(t, b.pid("sink"))
 	_ = b.Root.StopFuture(b.pid("sink")).Wait()
 	if why := terminated(t, watch); why != actor.TerminatedReason_Stopped {
@@ -166,6 +174,12 @@ func TestNobodyListens(t *testing.T) {
 	a := start(t)
 	a.link.SetMembers([]string{a.Address(), address})
 	to := actor.NewPID(address, "echo")
+	connected := atomic.Int64{} // as remote believes: it sleeps for two seconds after a failure
+	a.EventStream.Subscribe(func(event any) {
+		if _, ok := event.(*remote.EndpointConnectedEvent); ok {
+			connected.Add(1)
+		}
+	})
 	watch := a.watch(t, to)
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	const n = 500
@@ -175,6 +189,9 @@ func TestNobodyListens(t *testing.T) {
 	terminated(t, watch)
 	until(t, "dead letter for each message", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == n })
 	dead(t, a.ask(to, "x"))
+	if connected.Load() == 0 {
+		t.Error("remote knows that it failed")
+	}
 
 	b := start(t, func(c *link.Config) { c.Listen = address })
 	b.echo(t)
@@ -214,6 +231,26 @@ func TestAnswersAreCut(t *testing.T) {
 	a.reaches(t, to)
 }
 
+// TestAnswerIsLost: the answer goes into a connection that has ended for the asker, and not yet for who answers. It is asked
+// after the asker has noticed; its own connection is sound all the time.
+func TestAnswerIsLost(t *testing.T) {
+	a, wires := behind(t)
+	b := start(t)
+	join(a, b)
+	_, to := b.echo(t)
+	a.reaches(t, to)
+	noticed := make(chan struct{}, 8)
+	a.EventStream.Subscribe(func(event any) {
+		if e, ok := event.(*remote.EndpointTerminatedEvent); ok && e.Address == b.Address() {
+			noticed <- struct{}{}
+		}
+	})
+	wires.orphan()
+	<-noticed
+	dead(t, a.ask(to, "x"))
+	a.reaches(t, to)
+}
+
 // TestPeerIsSilent: nothing passes any more, and no membership says so.
 func TestPeerIsSilent(t *testing.T) {
 	a := start(t)
@@ -239,12 +276,14 @@ func TestSilentPeerLeaves(t *testing.T) {
 	a.reaches(t, to)
 	wires.stall()
 	big := &messages.TokensEmitted{Tokens: make([]uint32, 1<<20)}
-	for range 16 {
-		a.Root.Send(to, big)
+	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
+	for range 64 { // more than all buffers on the way take
+		p.Send(to, big)
 	}
 	waiting := a.ask(to, "x")
 	a.link.SetMembers([]string{a.Address()})
 	dead(t, waiting)
+	until(t, "dead letter for what was not sent", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) > 0 })
 }
 
 // TestPeerOfAnswersIsSilent: only the peer has a connection here, and it goes quiet.
@@ -296,8 +335,6 @@ func TestOnlyProtobufTravels(t *testing.T) {
 	a.reaches(t, to)
 }
 
-var _ proto.Message = unmarshalable{}
-
 func TestStopLeavesNothing(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("nodes", func(t *testing.T) {
@@ -320,6 +357,11 @@ func TestStopLeavesNothing(t *testing.T) {
 		dead(t, waiting)
 		dead(t, a.ask(b.pid("echo"), "x"))
 		dead(t, b.ask(a.pid("echo"), "x"))
+		for _, id := range []string{"EndpointSupervisor", "activator"} {
+			if _, ok := a.ProcessRegistry.GetLocal(id); ok {
+				t.Errorf("%s was left behind", id)
+			}
+		}
 	})
 }
 

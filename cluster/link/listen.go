@@ -88,7 +88,7 @@ func choosePort(ctx context.Context, listen, advertise string) (host string, por
 
 func (l *Link) remoteConfig(host string, port int, advertise string) *remote.Config {
 	server := []grpc.ServerOption{
-		grpc.StreamInterceptor(l.accept), grpc.UnaryInterceptor(refuseCall), grpc.WaitForHandlers(true),
+		grpc.StreamInterceptor(l.accept), grpc.UnaryInterceptor(l.refuseCall), grpc.WaitForHandlers(true),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.ConnectionTimeout(handshakeWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: serverKeepalive, Timeout: serverKeepalive}),
 	}
@@ -98,7 +98,7 @@ func (l *Link) remoteConfig(host string, port int, advertise string) *remote.Con
 	cfg := remote.Configure(host, port, remote.WithAdvertisedHost(advertise), remote.WithServerOptions(server...),
 		// Remote's own connection is never used: open dials one that it can cut.
 		remote.WithDialOptions(grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStreamInterceptor(l.open)),
-		// A batch that ends with the word to stop is dropped by remote, whatever else is in it.
+		// A batch that ends with the word to stop is dropped by remote, whatever else is in it: the outbox merges.
 		remote.WithEndpointWriterBatchSize(1),
 		remote.WithEndpointWriterQueueSize(64)) // to begin with; it grows
 	cfg.MaxRetryCount = 1

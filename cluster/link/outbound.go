@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -42,11 +43,14 @@ type outbound struct {
 	ctx               context.Context
 	cancel            context.CancelCauseFunc
 
+	outbox    outbox
+	written   chan struct{} // closed when the outbox is empty for good
 	err       error         // why there is no stream; set before the first RecvMsg returns
 	greeted   bool          // the first RecvMsg has returned
 	announced chan struct{} // closed when remote has heard that the endpoint is connected: one lost before would stay
 	announce  func()
 	ended     chan struct{} // closed when no more comes from the peer
+	clean     bool          // it ended because the peer had read everything; set before ended is closed
 	quiet     atomic.Bool   // remote need not be told that it ended
 	released  atomic.Bool   // remote has dropped the endpoint
 
@@ -56,16 +60,18 @@ type outbound struct {
 
 // open is a client interceptor. It dials a connection of its own in the place of remote's.
 func (l *Link) open(_ context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	s := &outbound{link: l, address: cc.Target(), announced: make(chan struct{}), ended: make(chan struct{})}
+	s := &outbound{link: l, address: cc.Target(), announced: make(chan struct{}), ended: make(chan struct{}), written: make(chan struct{})}
+	s.outbox.wake = make(chan struct{}, 1)
 	s.announce = sync.OnceFunc(func() { close(s.announced) })
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	l.opened(s)
 	if s.err = s.connect(desc, method); s.err != nil {
 		s.fail(s.err)
+		close(s.written)
 		return s, nil
 	}
-	l.readers.Add(1)
-	go s.ask()
+	l.running.Go(s.ask)
+	l.running.Go(s.write)
 	return s, nil
 }
 
@@ -103,8 +109,13 @@ func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
 	return wire, nil
 }
 
-// fail cuts the connection.
+// fail cuts the connection. What the peer has not read is lost.
 func (s *outbound) fail(err error) {
+	s.link.losses.add(s.address)
+	s.cut(err)
+}
+
+func (s *outbound) cut(err error) {
 	s.cancel(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +132,6 @@ func (s *outbound) abort() {
 
 // ask notices a peer that is silent: stopped, or cut off. Every answer will do; nodes refuse this call.
 func (s *outbound) ask() {
-	defer s.link.readers.Done()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
@@ -130,30 +140,57 @@ func (s *outbound) ask() {
 		case <-s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, answerWithin)
-		err := s.conn.Invoke(ctx, remote.Remoting_ListProcesses_FullMethodName, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{})
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(s.ctx, nodeKey, s.link.cfg.System.Address()), answerWithin)
+		var answer metadata.MD
+		err := s.conn.Invoke(ctx, remote.Remoting_ListProcesses_FullMethodName, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{}, grpc.Trailer(&answer))
 		cancel()
-		if status.Code(err) != codes.Unimplemented {
+		switch {
+		case s.ctx.Err() != nil:
+			return
+		case status.Code(err) != codes.Unimplemented:
 			s.fail(fmt.Errorf("%s does not answer: %w", s.address, err))
 			return
+		case s.link.losses.told(s.address, answer):
+			s.link.terminate(s.address)
 		}
 	}
 }
 
 // SendMsg never fails: see outbound.
 func (s *outbound) SendMsg(m any) error {
-	if s.err == nil && s.ClientStream.SendMsg(m) == nil {
-		return nil
-	}
 	batch := m.(*remote.RemoteMessage).GetMessageBatch()
-	for _, e := range batch.GetEnvelopes() {
+	switch {
+	case batch != nil && s.err == nil:
+		s.outbox.put(batch)
+	case batch != nil:
+		s.undeliverable(batch)
+	case s.err == nil:
+		_ = s.ClientStream.SendMsg(m) // that it failed is seen by who waits for the greeting
+	}
+	return nil
+}
+
+// write sends what is in the outbox until remote has closed it.
+func (s *outbound) write() {
+	defer close(s.written)
+	for open := true; open; {
+		_, open = <-s.outbox.wake
+		for batch := s.outbox.take(); batch != nil; batch = s.outbox.take() {
+			if s.ClientStream.SendMsg(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}) != nil {
+				s.undeliverable(batch)
+			}
+		}
+	}
+}
+
+func (s *outbound) undeliverable(batch *remote.MessageBatch) {
+	for _, e := range batch.Envelopes {
 		if e.Sender == 0 {
 			continue
 		}
 		sender := batch.Senders[e.Sender-1]
 		s.link.undeliverable(&actor.PID{Address: sender.Address, Id: sender.Id, RequestId: e.SenderRequestId}, actor.NewPID(s.address, batch.Targets[e.Target]))
 	}
-	return nil
 }
 
 // RecvMsg reads the peer's greeting first. After that nothing comes but the end.
@@ -168,14 +205,15 @@ func (s *outbound) RecvMsg(m any) error {
 			return nil
 		}
 	}
+	s.clean = s.err == nil && errors.Is(err, io.EOF)
 	close(s.ended)
 	<-s.announced
-	switch cause := context.Cause(s.ctx); {
-	case s.quiet.Load():
+	if s.quiet.Load() { // by the end of the stream remote understands that we have ended it
 		return io.EOF
-	case cause != nil:
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
 		err = cause
-	case errors.Is(err, io.EOF): // by which remote understands that we have ended it
+	} else if s.clean {
 		err = errEnded
 	}
 	s.link.cfg.Log.Warn().Err(err).Str("node", s.address).Msg("connection lost")
@@ -193,16 +231,16 @@ func (s *outbound) greeting(m *remote.RemoteMessage) error {
 	return nil
 }
 
-// CloseSend is called when remote's writer has stopped. It waits until the peer has read everything, or is given up.
+// CloseSend is called when remote's writer has stopped.
 func (s *outbound) CloseSend() error {
 	s.quiet.Store(true)
-	if s.err == nil && s.ClientStream.CloseSend() == nil {
-		select {
-		case <-s.ended:
-		case <-s.ctx.Done():
-		}
+	close(s.outbox.wake)
+	<-s.written
+	if s.finish() {
+		s.cut(errEnded)
+	} else {
+		s.fail(errEnded)
 	}
-	s.fail(errEnded)
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
@@ -211,4 +249,17 @@ func (s *outbound) CloseSend() error {
 		s.link.terminate(s.address)
 	}
 	return nil
+}
+
+// finish waits until the peer has read everything, or is given up. It reports which.
+func (s *outbound) finish() bool {
+	if s.err != nil || s.ClientStream.CloseSend() != nil {
+		return false
+	}
+	select {
+	case <-s.ended:
+		return s.clean
+	case <-s.ctx.Done():
+		return false
+	}
 }

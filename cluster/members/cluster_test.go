@@ -1,179 +1,13 @@
 package members
 
 import (
-	"context"
 	"errors"
-	"net"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
-
-	"troupe/cluster/natsd"
 	"troupe/messages"
 )
-
-func TestMain(m *testing.M) {
-	// The nats-server keeps these for the life of the process.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.expirePerSecond"))
-}
-
-// site is a nats-server that can be stopped, wiped and started again at the same address.
-type site struct {
-	t      testing.TB
-	dir    string
-	listen string
-	server *natsd.Server
-}
-
-func startSite(t testing.TB) *site {
-	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
-	s.start()
-	s.listen = strings.TrimPrefix(s.server.URL(), "nats://")
-	t.Cleanup(func() { s.server.Stop() })
-	return s
-}
-
-func (s *site) start() {
-	s.t.Helper()
-	var err error
-	s.server, err = natsd.Start(context.Background(), natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *site) restart(wipe bool) {
-	s.t.Helper()
-	s.server.Stop()
-	if wipe {
-		if err := os.RemoveAll(s.dir); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	s.start()
-}
-
-// node is one member of a test, and what it was told.
-type node struct {
-	*Members
-	t    testing.TB
-	conn *nats.Conn
-
-	mu      sync.Mutex
-	changes []Change
-	closed  bool
-}
-
-// open opens a node that has not joined.
-func (s *site) open(name string, change func(*Config)) *node {
-	s.t.Helper()
-	conn, err := nats.Connect("nats://"+s.listen, natsd.ClientOptions(name, zerolog.Nop())...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := Config{Name: name, Instance: "instance of " + name, Log: zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger()}
-	if change != nil {
-		change(&cfg)
-	}
-	m, err := Open(s.t.Context(), js, cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	n := &node{Members: m, t: s.t, conn: conn}
-	m.Subscribe(func(c Change) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.changes = append(n.changes, c)
-	})
-	s.t.Cleanup(n.crash)
-	return n
-}
-
-func (s *site) join(name string) *node {
-	s.t.Helper()
-	n := s.open(name, nil)
-	if err := n.Join(s.t.Context(), name+":1"); err != nil {
-		s.t.Fatal(err)
-	}
-	return n
-}
-
-// joinAll returns nodes that know each other, and may suspect each other.
-func (s *site) joinAll(names ...string) []*node {
-	s.t.Helper()
-	var all []*node
-	for _, name := range names {
-		all = append(all, s.join(name))
-	}
-	for _, n := range all {
-		n.until("all are known and settled", func() bool { return n.knows(names...) && n.settled() })
-	}
-	return all
-}
-
-func (n *node) settled() bool {
-	n.Members.mu.Lock()
-	defer n.Members.mu.Unlock()
-	return n.contact.maySuspect(time.Now())
-}
-
-// crash ends the node as a killed process would: nothing is written.
-func (n *node) crash() {
-	if !n.closed {
-		n.closed = true
-		n.Close()
-		n.conn.Close()
-	}
-}
-
-func (n *node) knows(names ...string) bool {
-	var live []string
-	for _, m := range n.Live() {
-		live = append(live, m.GetName())
-	}
-	return slices.Equal(live, names)
-}
-
-func (n *node) told(what func(Change) bool) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.ContainsFunc(n.changes, what)
-}
-
-func (n *node) until(what string, ok func() bool) {
-	n.t.Helper()
-	until(n.t, n.cfg.Name+": "+what, ok)
-}
-
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
-
-func left(name string) func(Change) bool {
-	return func(c Change) bool {
-		return slices.ContainsFunc(c.Left, func(m *messages.Member) bool { return m.GetName() == name })
-	}
-}
 
 func TestJoin(t *testing.T) {
 	s := startSite(t)
@@ -340,9 +174,10 @@ func TestServerRestartKillsNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			before := time.Now()
 			s.restart(wipe)
 			for _, one := range n {
-				one.until("settled again", func() bool { return one.settled() && one.knows("a", "b", "c") })
+				one.until("settled again", func() bool { return one.connectedSince(before) && one.settled() && one.knows("a", "b", "c") })
 			}
 			// Who was forgotten would be missed by now; a fourth node sees what the bucket holds.
 			d := s.join("d")
@@ -406,86 +241,5 @@ func TestAcquireWithoutContact(t *testing.T) {
 	}
 	if a.Self() == nil || !a.knows("a") {
 		t.Error("a lost server must not end a membership")
-	}
-}
-
-// proxy passes bytes on until it is cut, and then keeps connections open without a word, as a lost network does.
-type proxy struct {
-	listener net.Listener
-	to       string
-	mu       sync.Mutex
-	open     sync.Cond
-	silent   bool
-	conns    []net.Conn
-	running  sync.WaitGroup
-}
-
-func startProxy(t testing.TB, to string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: l, to: to}
-	p.open.L = &p.mu
-	p.running.Go(p.accept)
-	t.Cleanup(func() {
-		p.cut(false)
-		_ = l.Close()
-		p.mu.Lock()
-		for _, c := range p.conns {
-			_ = c.Close()
-		}
-		p.mu.Unlock()
-		p.running.Wait()
-	})
-	return p
-}
-
-func (p *proxy) address() string { return p.listener.Addr().String() }
-
-func (p *proxy) cut(silent bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.silent = silent
-	p.open.Broadcast()
-}
-
-func (p *proxy) accept() {
-	for {
-		in, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		out, err := net.Dial("tcp", p.to)
-		if err != nil {
-			_ = in.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.conns = append(p.conns, in, out)
-		p.mu.Unlock()
-		p.running.Go(func() { p.pass(in, out) })
-		p.running.Go(func() { p.pass(out, in) })
-	}
-}
-
-func (p *proxy) pass(from, to net.Conn) {
-	defer from.Close()
-	defer to.Close()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		p.mu.Lock()
-		for p.silent {
-			p.open.Wait()
-		}
-		p.mu.Unlock()
-		if err != nil {
-			return
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
 	}
 }

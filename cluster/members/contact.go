@@ -38,11 +38,26 @@ func (c *contact) succeeded(begun, now time.Time) {
 // failed is called when a renewal was not answered, or not by a leader.
 func (c *contact) failed() { c.unbroken = time.Time{} }
 
-// maySuspect reports whether a silence that this node sees is another's, not its own. After a time without a leader all nodes
-// can write again at once, and SilentFor is enough; after a lost connection each comes back in its own time.
-func (c *contact) maySuspect(now time.Time) bool {
-	return !c.unbroken.IsZero() && now.Sub(c.unbroken) >= c.SilentFor && now.Sub(c.lost) >= c.Grace && c.certain(now)
+// due reports whether it is time for a renewal: after one that failed, at once.
+func (c *contact) due(now time.Time) bool {
+	return c.unbroken.IsZero() || now.Sub(c.renewed) >= c.RenewEvery-c.turn()/2
 }
+
+// turn is how often the clock should tick.
+func (c *contact) turn() time.Duration { return c.RenewEvery / 3 }
+
+// steadyFor is how long renewals must have succeeded after one failed: without a leader nobody could write, and as soon as there is
+// one, everybody does. It is a renewal under way that was lost with the old leader, and its repetition.
+func (c *contact) steadyFor() time.Duration { return c.SilentFor * 3 / 4 }
+
+// maySuspect reports whether a silence that this node sees is another's, not its own. After a lost connection each comes back in
+// its own time, hence the grace.
+func (c *contact) maySuspect(now time.Time) bool {
+	return !c.unbroken.IsZero() && now.Sub(c.unbroken) >= c.steadyFor() && now.Sub(c.lost) >= c.Grace && c.certain(now)
+}
+
+// bucketLost reports whether renewals fail for longer than an election takes: then the bucket itself may be gone.
+func (c *contact) bucketLost(now time.Time) bool { return now.Sub(c.renewed) >= 2*c.SilentFor }
 
 // certain reports whether nobody can have deleted this member yet: others count from when they saw its renewal.
 func (c *contact) certain(now time.Time) bool {

@@ -39,10 +39,16 @@ func TestMaySuspect(t *testing.T) {
 	want("joined, after its grace", 2401, true)
 	c.failed()
 	want("a renewal failed", 2700, false)
+	if !c.due(at(2710)) {
+		t.Error("what failed is not tried again at once")
+	}
 	renew(3000, 3900)
-	want("renewed for less than a silence", 4199, false)
+	want("renewed, and not steady yet", 3900, false)
+	want("steady", 3901, true)
+	if c.due(at(4100)) || !c.due(at(4200)) {
+		t.Error("a renewal is due after 300 ms")
+	}
 	renew(4200, 4200)
-	want("renewed for a silence", 4201, true)
 	want("not renewed for a silence", 5500, false)
 	if !c.tick(at(5500)) {
 		t.Error("a clock that stood still was not seen")

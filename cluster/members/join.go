@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
@@ -42,24 +43,23 @@ func (m *Members) Join(ctx context.Context, address string) error {
 // takeName writes the node's first record, once the name is free.
 func (m *Members) takeName(ctx context.Context) error {
 	since := time.Now()
-	first, err := m.wire.get(ctx, memberKey(m.cfg.Name))
-	for e := first; ; e, err = m.wire.get(ctx, memberKey(m.cfg.Name)) {
-		if err != nil {
+	var first entry
+	for looked := false; ; looked = true {
+		var e entry
+		if err := m.patiently(ctx, func(ctx context.Context) (err error) {
+			e, err = m.wire.get(ctx, memberKey(m.cfg.Name))
 			return err
+		}); err != nil {
+			return err
+		}
+		if !looked {
+			first = e
 		}
 		switch admit(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
 		case refuse:
 			return fmt.Errorf("%w by the node at %s, which lives; give this one another with --name", ErrNameTaken, e.member.GetAddress())
 		case take:
-			begun := time.Now()
-			err := m.writeOver(ctx, m.record(e.member.GetIncarnation()), e.revision)
-			if err == nil {
-				m.mu.Lock()
-				m.contact.succeeded(begun, time.Now())
-				m.mu.Unlock()
-				return nil
-			}
-			if !errors.Is(err, errRefused) {
+			if err := m.writeFirst(ctx, e); !errors.Is(err, errRefused) && !bucket.Passing(err) {
 				return err
 			}
 		}
@@ -69,6 +69,19 @@ func (m *Members) takeName(ctx context.Context) error {
 		case <-time.After(m.cfg.RenewEvery / 4):
 		}
 	}
+}
+
+func (m *Members) writeFirst(ctx context.Context, over entry) error {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
+	defer cancel()
+	if err := m.writeOver(ctx, m.record(over.member.GetIncarnation()), over.revision); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.contact.succeeded(begun, time.Now())
+	m.mu.Unlock()
+	return nil
 }
 
 // SetLeaving says in the node's record that nothing new should go there.

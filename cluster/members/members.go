@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
@@ -47,7 +48,8 @@ type Members struct {
 
 type subscriber struct{ tell func(Change) }
 
-// Open opens the bucket, reads it whole and follows it. Close ends that.
+// Open opens the bucket, reads it whole and follows it. Close ends that. The connection should be made with
+// natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
 	w, err := openWire(ctx, js, cfg.Replicas, cfg.Log)
@@ -62,13 +64,29 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 	if m.feed, err = m.conn.Subscribe(changes+".>", m.onChange); err != nil {
 		return nil, fmt.Errorf("changes of KV bucket %s: %w", Bucket, err)
 	}
-	if err := m.readAll(ctx); err != nil {
+	if err := m.patiently(ctx, m.readAll); err != nil {
 		_ = m.feed.Unsubscribe()
 		return nil, err
 	}
 	m.status = m.conn.StatusChanged(nats.CONNECTED)
 	go m.run()
 	return m, nil
+}
+
+// patiently asks again while NATS has no leader that could answer, until ctx ends.
+func (m *Members) patiently(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		within, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
+		err := ask(within)
+		cancel()
+		if err == nil || ctx.Err() != nil || !bucket.Passing(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(m.cfg.RenewEvery / 4):
+		}
+	}
 }
 
 // Close ends everything and writes nothing: to others the node falls silent. Leave says good-bye before.

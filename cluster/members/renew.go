@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -16,10 +15,11 @@ import (
 // silent.
 func (m *Members) run() {
 	defer close(m.ended)
-	turns := time.NewTicker(m.cfg.RenewEvery)
+	turns := time.NewTicker(m.contact.turn())
 	defer turns.Stop()
 	status := m.status
 	for {
+		hurried := false
 		select {
 		case <-m.life.Done():
 			return
@@ -29,18 +29,20 @@ func (m *Members) run() {
 			}
 			m.reconnected()
 		case <-m.wake:
+			hurried = true
 		case <-turns.C:
 		}
-		m.turn()
+		m.turn(hurried)
 	}
 }
 
-func (m *Members) turn() {
+func (m *Members) turn(hurried bool) {
 	m.mu.Lock()
 	stalled := m.contact.tick(time.Now())
 	dropped, _ := m.feed.Dropped() // fails where the connection is closed, and then nothing is told any more
 	m.behind = m.behind || stalled || dropped != m.dropped
 	m.dropped = dropped
+	due := hurried || m.contact.due(time.Now())
 	m.mu.Unlock()
 	if stalled {
 		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).Msg("this node stood still; others may have taken it for dead")
@@ -49,7 +51,9 @@ func (m *Members) turn() {
 		m.failed()
 		return
 	}
-	m.renew()
+	if due {
+		m.renew()
+	}
 	m.catchUp()
 	m.reap()
 }
@@ -62,10 +66,13 @@ func (m *Members) reconnected() {
 	m.behind = true
 }
 
-func (m *Members) failed() {
+// failed notes that a renewal failed, and reports whether it is the first one.
+func (m *Members) failed() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	first = !m.contact.unbroken.IsZero()
 	m.contact.failed()
+	return first
 }
 
 // within bounds one question to NATS: a renewal that takes longer counts as failed.
@@ -93,7 +100,9 @@ func (m *Members) renew() {
 		err = m.refused(ctx)
 	}
 	if err != nil {
-		m.failed()
+		if m.failed() && m.life.Err() == nil {
+			m.cfg.Log.Warn().Err(err).Msg("this node's membership could not be renewed; it goes on trying, and takes nobody for dead meanwhile")
+		}
 		m.repair(err)
 		return
 	}
@@ -184,23 +193,20 @@ func (m *Members) record(last uint64) *messages.Member {
 	return self
 }
 
-// repair does what it can about a renewal that failed: a bucket that is gone is made again, and a connection whose server
-// does not answer is given up.
-func (m *Members) repair(err error) {
+// repair makes a bucket again that is gone, once renewals fail for longer than an election takes.
+func (m *Members) repair(failure error) {
+	m.mu.Lock()
+	lost := m.contact.bucketLost(time.Now())
+	m.mu.Unlock()
+	if !lost || !errors.Is(failure, jetstream.ErrNoStreamResponse) && !errors.Is(failure, jetstream.ErrStreamNotFound) {
+		return
+	}
 	ctx, cancel := m.within()
 	defer cancel()
-	switch {
-	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, nats.ErrNoResponders):
-		if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, m.cfg.Log); err == nil {
-			m.mu.Lock()
-			m.behind = true
-			m.mu.Unlock()
-		}
-	case errors.Is(err, context.DeadlineExceeded) && m.life.Err() == nil:
-		if err := m.conn.FlushWithContext(ctx); errors.Is(err, context.DeadlineExceeded) {
-			m.cfg.Log.Warn().Str("server", m.conn.ConnectedUrlRedacted()).Msg("NATS does not answer; connecting again")
-			_ = m.conn.ForceReconnect() // fails only where the connection is closed for good
-		}
+	if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, m.cfg.Log); err == nil {
+		m.mu.Lock()
+		m.behind = true
+		m.mu.Unlock()
 	}
 }
 

@@ -23,5 +23,5 @@ var hbInterval time.Duration
 
 // quickElections must be called before the first server of the process that is in a cluster.
 var quickElections = sync.OnceFunc(func() {
-	minElectionTimeout, maxElectionTimeout, hbInterval = 800*time.Millisecond, 1600*time.Millisecond, 150*time.Millisecond
+	minElectionTimeout, maxElectionTimeout, hbInterval = 600*time.Millisecond, 1200*time.Millisecond, 120*time.Millisecond
 })

@@ -42,7 +42,13 @@ type Server struct {
 	cluster formation
 }
 
-const startWithin = 10 * time.Second
+const (
+	startWithin = 10 * time.Second
+	// A client or another server that stands still is given up after the third ping: until then, its queue groups are sent
+	// requests that nobody answers.
+	pingEvery = time.Second
+	pingsOut  = 2
+)
 
 // Start starts a server and waits until it takes connections and, in a cluster, until JetStream has a leader.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
@@ -59,6 +65,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
 	opts.JetStream, opts.StoreDir = true, cfg.StoreDir
+	opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
 	opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
 	opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 	cluster, err := cfg.cluster(opts)

@@ -3,7 +3,6 @@ package top
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
-	"charm.land/lipgloss/v2/table"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -39,7 +37,7 @@ func (m Model) View() tea.View {
 }
 
 // Print returns everything there is to see, as wide as it is.
-func (m Model) Print() string { return m.body() }
+func (m Model) Print() string { return fit(strings.Split(m.body(), "\n"), math.MaxInt) }
 
 // screen is a frame of exactly the terminal's height.
 func (m Model) screen() string {
@@ -51,8 +49,17 @@ func (m Model) screen() string {
 		lines = append(lines, "")
 	}
 	lines = append(lines[:max(0, m.height-1)], m.footer())
+	return fit(lines, m.width)
+}
+
+// fit joins lines, without the blanks at their ends, each cut where it is too wide.
+func fit(lines []string, width int) string {
 	for i, l := range lines {
-		lines[i] = ansi.Truncate(l, m.width, "…")
+		if full := lipgloss.Width(strings.TrimRight(ansi.Strip(l), " ")); full <= width {
+			lines[i] = ansi.Truncate(l, full, "")
+		} else {
+			lines[i] = ansi.Truncate(l, width, "…")
+		}
 	}
 	return strings.Join(lines, "\n")
 }
@@ -80,109 +87,6 @@ func (m Model) arranged() ([]section, [][]row) {
 	return tables, rows
 }
 
-// room says whether there are blank lines between sections, and how many lines each one's rows get.
-func (m Model) room(rows [][]row) (spaced bool, room []int) {
-	want := make([]int, len(rows))
-	for i, r := range rows {
-		want[i] = len(r)
-	}
-	if m.height == 0 {
-		return true, want
-	}
-	left := m.height - frame - len(rows)
-	if spaced = left >= 3*len(rows); spaced {
-		left -= len(rows)
-	}
-	return spaced, share(left, want, m.focus)
-}
-
-// share deals lines out one by one, two at a time to the focus, until all is shown or nothing is left.
-func share(left int, want []int, focus int) []int {
-	got := make([]int, len(want))
-	for left > 0 && !slices.Equal(got, want) {
-		for i := range want {
-			turns := 1
-			if i == focus {
-				turns = 2
-			}
-			for ; turns > 0 && left > 0 && got[i] < want[i]; turns-- {
-				got[i]++
-				left--
-			}
-		}
-	}
-	return got
-}
-
-// furthest is by how many rows the focused section can be scrolled.
-func (m Model) furthest() int {
-	_, rows := m.arranged()
-	_, room := m.room(rows)
-	if here := room[m.focus]; here < len(rows[m.focus]) {
-		return len(rows[m.focus]) - max(0, here-1)
-	}
-	return 0
-}
-
-// table is the header and as many rows as fit into room lines; the last of them says how many are not shown.
-func (m Model) table(t section, i int, rows []row, room int) []string {
-	shown, more := rows, 0
-	if room < len(rows) {
-		from := 0
-		if i == m.focus {
-			from = min(m.offset, len(rows)-max(0, room-1))
-		}
-		shown = rows[from:min(len(rows), from+max(0, room-1))]
-		more = len(rows) - len(shown)
-	}
-	lines := strings.Split(m.drawn(t, i, shown), "\n")
-	if more > 0 && room > 0 {
-		lines = append(lines, faint.Render(fmt.Sprintf("… %d more", more)))
-	}
-	return lines
-}
-
-func (m Model) drawn(t section, i int, rows []row) string {
-	headers := make([]string, len(t.columns))
-	for c, column := range t.columns {
-		headers[c] = column.name
-		if by := m.orders[i]; by.column == c && by != (order{}) {
-			headers[c] += map[bool]string{false: "▾", true: "▴"}[by.reverse]
-		}
-	}
-	cells := make([][]string, len(rows))
-	for r, row := range rows {
-		for c, cell := range row.cells {
-			text := cell.text
-			if t.columns[c].bar {
-				text = bar(cell.share) + " " + text
-			}
-			cells[r] = append(cells[r], text)
-		}
-	}
-	style := func(r, c int) lipgloss.Style {
-		s := bold
-		switch {
-		case r != table.HeaderRow:
-			s = moods[rows[r].mood]
-		case i == m.focus && m.height > 0:
-			s = accent
-		}
-		s = s.PaddingRight(len(gap))
-		if t.columns[c].numeric && !t.columns[c].bar {
-			s = s.Align(lipgloss.Right)
-		}
-		return s
-	}
-	return table.New().Headers(headers...).Rows(cells...).StyleFunc(style).Wrap(false).
-		Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).String()
-}
-
-func bar(share float64) string {
-	full := int(math.Round(barWidth * min(1, share)))
-	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
-}
-
 func (m Model) title() string {
 	if m.now.Time.IsZero() {
 		if m.lost != nil {
@@ -201,17 +105,18 @@ func (m Model) title() string {
 		total.In += r.nodes[n.GetMember().GetName()].In
 		total.Out += r.nodes[n.GetMember().GetName()].Out
 	}
-	parts := []string{bold.Render("troupe " + m.now.Time.Format(time.TimeOnly)), count(len(m.now.Nodes), "node")}
-	if gone > 0 {
-		parts = append(parts, moods[bad].Render(fmt.Sprintf("%d unreachable", gone)))
-	}
-	parts = append(parts, count(gpus, "GPU"), count(sessions, "session"),
-		fmt.Sprintf("tokens/s %s in %s out", short(total.In), short(total.Out)))
+	parts := []string{bold.Render("troupe " + m.now.Time.Format(time.TimeOnly))}
 	for _, err := range []error{m.now.Err, m.lost} {
 		if err != nil {
 			parts = append(parts, moods[bad].Render(strings.ReplaceAll(err.Error(), "\n", "; ")))
 		}
 	}
+	parts = append(parts, count(len(m.now.Nodes), "node"))
+	if gone > 0 {
+		parts = append(parts, moods[bad].Render(fmt.Sprintf("%d unreachable", gone)))
+	}
+	parts = append(parts, count(gpus, "GPU"), count(sessions, "session"),
+		fmt.Sprintf("tokens/s %s in %s out", short(total.In), short(total.Out)))
 	return strings.Join(parts, gap)
 }
 
@@ -234,13 +139,13 @@ func (m Model) footer() string {
 
 func (m Model) helpPage() string {
 	all := []key.Binding{keys.next, keys.previous, keys.up, keys.down, keys.sort, keys.reverse, keys.filter, keys.clear, keys.help, keys.quit}
-	return bold.Render("Keys") + "\n\n" + help.New().FullHelpView([][]key.Binding{all}) + `
+	return fit(strings.Split(bold.Render("Keys")+"\n\n"+help.New().FullHelpView([][]key.Binding{all})+`
 
-The header of the section that keys act on is coloured. Yellow is not as it
-should be, red does not work at all.
+The header of the section that keys act on is coloured. A yellow line is not as
+it should be, a red one does not work at all.
 
-RUN, WAIT  sequences in the batch, and queued    SESS  open calls at the gateway
-KV         KV blocks in use                      LIFE  1 until the first crash
-HITS       prompt tokens found in KV blocks      ON    where the deployment lives
-IN/s       prompt tokens computed per second     OUT/s tokens generated`
+SESS  open calls at the gateway       KV    blocks in use
+RUN   sequences in the batch          HITS  prompt tokens found in KV blocks
+WAIT  sequences queued                IN/s  prompt tokens computed per second
+LIFE  1 until the first crash         ON    where the deployment lives`, "\n"), m.width)
 }

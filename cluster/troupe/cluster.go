@@ -19,6 +19,7 @@ import (
 const (
 	watchAgain  = time.Second // before the store is watched again
 	leaveWithin = 2 * time.Second
+	roomWithin  = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
 )
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.

@@ -72,7 +72,6 @@ func (a *Announcer) Changes(evicted []int32, committed []Committed) {
 		a.evict(b)
 	}
 	for _, c := range committed {
-		a.evict(c.Block)
 		a.commits++
 		b := &announced{short: c.Hash.Short(), number: a.commits}
 		b.at = a.pending.PushBack(b)

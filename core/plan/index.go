@@ -2,89 +2,122 @@ package plan
 
 import "math/bits"
 
-// index knows which replicas hold which block. Replicas are numbered slots; the holders of a block are a row of bits. Blocks
+// index knows which replicas hold which block. Replicas are numbered slots; the holders of a block are a bit each. Blocks
 // are known by 8 bytes of their hash: two that share them are taken for one, which at worst costs a wrong guess.
 //
-// Invariant: a row in use has a bit set; one that is not has none.
+// It is a hash table with linear probing, in one piece of memory, so that a block costs one cache miss and not three: a
+// decision looks up a hundred of them.
+//
+// Invariant: a place in use has a bit set; one that is not is all zero. At most half are in use.
 type index struct {
-	rows  map[uint64]int // block -> its row
-	block []uint64       // row -> its block
-	held  []uint64       // row -> width words: bit s is set while slot s holds the block
-	spare []int          // rows not in use
-	width int            // words of a row
+	table []uint64 // places of 1 + width words each: a block, and a bit for each slot
+	width int
+	mask  int // places less one; they are a power of two
+	used  int
 }
 
-func newIndex() index { return index{rows: make(map[uint64]int), width: 1} }
+const firstPlaces = 64
 
-func (x *index) row(r int) []uint64 { return x.held[r*x.width : (r+1)*x.width] }
+func newIndex() index {
+	return index{table: make([]uint64, firstPlaces*2), width: 1, mask: firstPlaces - 1}
+}
+
+// place is the block at a place and its holders.
+func (x *index) place(at int) []uint64 {
+	size := 1 + x.width
+	return x.table[at*size : (at+1)*size : (at+1)*size]
+}
+
+// empty reports whether nobody is among the holders.
+func empty(holders []uint64) bool {
+	for _, word := range holders {
+		if word != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the place of a block: where it is, or else the empty one where it would be.
+func (x *index) find(block uint64) (at int, p []uint64) {
+	for at = int(block) & x.mask; ; at = (at + 1) & x.mask { // a hash is as random as any hash of it
+		if p = x.place(at); p[0] == block || empty(p[1:]) {
+			return at, p
+		}
+	}
+}
+
+// resize makes a table of so many places for so many words of slots.
+func (x *index) resize(places, width int) {
+	old := *x
+	x.table, x.width, x.mask = make([]uint64, places*(1+width)), width, places-1
+	for at := range old.mask + 1 {
+		if p := old.place(at); !empty(p[1:]) {
+			_, to := x.find(p[0])
+			copy(to, p)
+		}
+	}
+}
 
 // widen makes room for so many slots.
 func (x *index) widen(slots int) {
-	width := (slots + 63) / 64
-	if width <= x.width {
-		return
+	if width := (slots + 63) / 64; width > x.width {
+		x.resize(x.mask+1, width)
 	}
-	held := make([]uint64, len(x.block)*width)
-	for r := range x.block {
-		copy(held[r*width:], x.row(r))
-	}
-	x.held, x.width = held, width
 }
 
 func (x *index) commit(slot int, block uint64) {
-	r, ok := x.rows[block]
-	if !ok {
-		r = x.unused()
-		x.rows[block], x.block[r] = r, block
+	_, p := x.find(block)
+	if empty(p[1:]) {
+		if 2*x.used > x.mask {
+			x.resize(2*(x.mask+1), x.width)
+			_, p = x.find(block)
+		}
+		x.used++
+		p[0] = block
 	}
-	x.row(r)[slot/64] |= 1 << (slot % 64)
-}
-
-func (x *index) unused() int {
-	if n := len(x.spare); n > 0 {
-		r := x.spare[n-1]
-		x.spare = x.spare[:n-1]
-		return r
-	}
-	x.block = append(x.block, 0)
-	for range x.width {
-		x.held = append(x.held, 0)
-	}
-	return len(x.block) - 1
+	p[1+slot/64] |= 1 << (slot % 64)
 }
 
 func (x *index) evict(slot int, block uint64) {
-	if r, ok := x.rows[block]; ok {
-		x.clear(r, slot)
+	if at, p := x.find(block); holds(p, slot) {
+		x.clear(at, slot)
 	}
 }
 
-func (x *index) clear(r, slot int) {
-	row := x.row(r)
-	row[slot/64] &^= 1 << (slot % 64)
-	for _, word := range row {
-		if word != 0 {
-			return
+func holds(p []uint64, slot int) bool { return p[1+slot/64]&(1<<(slot%64)) != 0 }
+
+// clear takes the block at a place away from a slot. Where nobody else holds it, those behind it move up, so that they are
+// found without it.
+func (x *index) clear(at, slot int) {
+	p := x.place(at)
+	if p[1+slot/64] &^= 1 << (slot % 64); !empty(p[1:]) {
+		return
+	}
+	x.used--
+	for next := (at + 1) & x.mask; !empty(x.place(next)[1:]); next = (next + 1) & x.mask {
+		if home := int(x.place(next)[0]) & x.mask; (next-home)&x.mask >= (next-at)&x.mask {
+			copy(x.place(at), x.place(next))
+			at = next
 		}
 	}
-	delete(x.rows, x.block[r])
-	x.spare = append(x.spare, r)
+	clear(x.place(at))
 }
 
-// drop takes all blocks of a slot away. It looks at every row.
+// drop takes all blocks of a slot away. It looks at every place, and again where another block moved up to it.
 func (x *index) drop(slot int) {
-	for r := range x.block {
-		if x.row(r)[slot/64]&(1<<(slot%64)) != 0 {
-			x.clear(r, slot)
+	for at := range x.mask + 1 {
+		for holds(x.place(at), slot) {
+			x.clear(at, slot)
 		}
 	}
 }
 
-// of returns the blocks that a slot holds, in no order. It looks at every row.
+// of returns the blocks that a slot holds, in no order. It looks at every place.
 func (x *index) of(slot int) (blocks []uint64) {
-	for r, block := range x.block {
-		if x.row(r)[slot/64]&(1<<(slot%64)) != 0 {
-			blocks = append(blocks, block)
+	for at := range x.mask + 1 {
+		if p := x.place(at); holds(p, slot) {
+			blocks = append(blocks, p[0])
 		}
 	}
 	return blocks
@@ -94,13 +127,9 @@ func (x *index) of(slot int) (blocks []uint64) {
 // blocks once for all slots, until none is left, and uses live up.
 func (x *index) match(blocks, live []uint64, depth []int) {
 	for i, block := range blocks {
+		_, p := x.find(block)
 		var left uint64
-		r, known := x.rows[block]
-		for w := range live {
-			var held uint64
-			if known {
-				held = x.held[r*x.width+w]
-			}
+		for w, held := range p[1:] {
 			settle(live[w]&^held, depth[w*64:], i)
 			live[w] &= held
 			left |= live[w]

@@ -59,7 +59,9 @@ type slot struct {
 
 // NewRoutes returns an empty table.
 func NewRoutes() *Routes {
-	return &Routes{byName: make(map[string]int), index: newIndex(), typical: typicalTokens}
+	return &Routes{
+		byName: make(map[string]int), index: newIndex(), typical: typicalTokens, live: make([]uint64, 1), depth: make([]int, 64),
+	}
 }
 
 // Update takes a replica's report. What was routed there since the last one is in it, as far as is known, and no longer

@@ -83,12 +83,14 @@ func TestRoutesAgainstNaive(t *testing.T) {
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("m-%d", rapid.IntRange(0, 5).Draw(t, "n")) })
 		blocks := rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 12)
 		requests := 0
-		for i := range 70 * rapid.IntRange(0, 1).Draw(t, "crowd") { // replicas that are there, and draining
-			r := Replica{Name: fmt.Sprintf("crowd-%d", i), State: Draining}
-			routes.Update(r)
-			m.replicas[r.Name] = r
-		}
 		t.Repeat(map[string]func(*rapid.T){
+			"crowd": func(t *rapid.T) { // which is there, and draining
+				for i := range 70 {
+					r := Replica{Name: fmt.Sprintf("crowd-%d", i), State: Draining}
+					routes.Update(r)
+					m.replicas[r.Name] = r
+				}
+			},
 			"update": func(t *rapid.T) {
 				r := drawReplica(t, name.Draw(t, "name"))
 				routes.Update(r)
@@ -168,6 +170,9 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 		if c.Cost != m.cost(r, q) && r.State == Serving {
 			t.Fatalf("counted: %s costs %d, not %d", c.Name, c.Cost, m.cost(r, q))
 		}
+		if r.State != Serving && c.Cached != 0 {
+			t.Fatalf("serving: the blocks of %s were looked at: %+v", c.Name, c)
+		}
 		if _, ok := choices[c.Name]; ok != (c.Excluded == Eligible || c.Excluded == Avoided && d.Candidates[0].Excluded == Avoided) {
 			t.Fatalf("%s: %q; may be chosen: %v", c.Name, c.Excluded, ok)
 		}
@@ -191,8 +196,6 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 	m.routed[d.Name] = append(m.routed[d.Name], prefill)
 	m.typical += (float64(prefill) - m.typical) / 16
 }
-
-func (m *naive) cost2(r Replica, q Request) int { return m.cost(r, q) }
 
 func serving(name string) Replica {
 	return Replica{Name: name, Node: "node-" + name[len(name)-1:], State: Serving, MaxSequences: 64, StepTokens: 512, BlockTokens: 16}
@@ -322,6 +325,20 @@ func TestHotPrefixSpreads(t *testing.T) {
 	}
 	if hot := running["m-2"]; hot < 30 || hot > 48 { // 1.5 · 25 + 8, and one
 		t.Errorf("the replica that holds the prefix got %d of 100: %v", hot, running)
+	}
+}
+
+// TestBlocksOfOneThatDrains: they are no longer looked at, also where they were before.
+func TestBlocksOfOneThatDrains(t *testing.T) {
+	routes, prompt := NewRoutes(), Request{ID: "r", Hashes: chain(1, 4), Tokens: 65}
+	routes.Update(serving("m-0"))
+	routes.Blocks("m-0", nil, chain(1, 4))
+	before := routes.Route(prompt)
+	r := serving("m-0")
+	r.State = Draining
+	routes.Update(r)
+	if after := routes.Route(prompt); before.Candidates[0].Cached != 64 || after.OK || after.Candidates[0].Cached != 0 {
+		t.Errorf("%+v, then %+v", before, after)
 	}
 }
 

@@ -73,7 +73,7 @@ type group struct {
 
 	stored map[string]*stored
 	synced bool            // the store has been read once
-	seen   map[string]bool // names in the watch's first pass; nil after it
+	seen   map[string]bool // names told since the last pass over the store ended; the store is passed over again after an outage
 	reigns map[string]*reign
 	ending bool // its children end because it does
 }
@@ -175,14 +175,12 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 				g.remove(ctx, name)
 			}
 		}
-		g.seen, g.synced = nil, true
+		g.seen, g.synced = make(map[string]bool), true
 		ctx.Send(g.Router, g.names())
 	case c.Spec == nil:
 		g.remove(ctx, c.Name)
 	default:
-		if g.seen != nil {
-			g.seen[c.Name] = true
-		}
+		g.seen[c.Name] = true
 		g.apply(ctx, c)
 	}
 	g.settle(ctx)

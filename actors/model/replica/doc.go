@@ -5,7 +5,9 @@
 //
 // Parent: the replicas group. Child: engine.
 // Speaks with: the gpu actor (LoadModel), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), sessions.
-// Accepts: SubmitSequence, CancelSequence, GetSequence, DrainReplica, GetReplica, EngineReady, RunStepResult.
+// Speaks also with: its node's router (ReplicaAnnounced), other replicas of the model (protocol Migrate).
+// Accepts: SubmitSequence, CancelSequence, GetSequence, DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences,
+// OfferSequence, ResumeSequence, AbandonSequence.
 //
 // Which sequences enter a step, and which blocks they get, is decided by core/batch over core/kv. The replica carries
 // that out: one step is in flight at a time, and every token goes to its session the moment the step ends.
@@ -14,6 +16,14 @@
 // Started, so a successor does not load anything again. The queue and the running sequences are in flight: a crash
 // interrupts them, which each session is told, and they come back with prompt and output. Their KV blocks are still
 // there, so that little is computed twice.
+//
+// # Migration
+//
+// A sequence that leaves (source.go) is the source's until ResumeSequenceResult: until then it goes on here whatever fails, and it keeps
+// decoding while its full blocks are sent. It is paused between two steps, and only for the last blocks. One that comes
+// (target.go) has room reserved between two steps, its blocks are written by the data plane through an inlet that is
+// shut before the room is given to anybody else, and the room is freed when nothing is heard of it or its source is gone. A
+// crash of either side loses the move, not the sequence: its session submits it again.
 //
 // # Engine
 //

@@ -3,6 +3,7 @@ package replica_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,6 +247,66 @@ func TestOthersGoOn(t *testing.T) {
 		}
 		if n := len(moves.Output()) - mine; n < steps-2*2-2 {
 			t.Errorf("%d of its own tokens in %d steps, of which it was paused for two chunks", n, steps)
+		}
+	})
+}
+
+// TestRouterKnowsTheBlocks: what the router was told by increments is what a snapshot says, through evictions and a crash.
+func TestRouterKnowsTheBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crash := &testkit.Crash{On: "*messages.RunStepResult", After: 70, Times: 1}
+		c := newCluster(t, size{20, 6}, roomy, crash.Middleware)
+		for i := range uint32(6) { // 48 blocks, of which 20 fit
+			w := c.call(greedy(i, 40, 24))
+			c.until(w.id+" ends", w.done)
+		}
+		time.Sleep(time.Second)
+		c.router.Send(c.a.PID, &messages.GetReplica{})
+		synctest.Wait()
+		known, lives := map[uint64]bool{}, map[uint64]bool{}
+		var told []*messages.ReplicaAnnounced
+		for _, m := range testkit.Got[*messages.ReplicaAnnounced](c.router) {
+			if m.GetStatus().GetName() == c.a.name {
+				told = append(told, m)
+				lives[m.GetStatus().GetIncarnation()] = true
+			}
+		}
+		last := told[len(told)-1]
+		evictions := 0
+		for _, m := range told[:len(told)-1] {
+			if m.GetSnapshot() {
+				clear(known)
+			}
+			for _, h := range m.GetEvicted() {
+				delete(known, h)
+				evictions++
+			}
+			for _, h := range m.GetCommitted() {
+				known[h] = true
+			}
+		}
+		snapshot := map[uint64]bool{}
+		for _, h := range last.GetCommitted() {
+			snapshot[h] = true
+		}
+		if !last.GetSnapshot() || len(snapshot) < 15 || !maps.Equal(known, snapshot) || evictions == 0 || len(lives) != 2 {
+			t.Errorf("increments tell of %d blocks, the snapshot of %d; %d evictions, %d lives", len(known), len(snapshot), evictions, len(lives))
+		}
+		if told[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
+			t.Errorf("%v", last.GetStatus())
+		}
+	})
+}
+
+// TestIdleReplicaAnnounces: silence is at most 300 ms long.
+func TestIdleReplicaAnnounces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, roomy, roomy)
+		before := len(testkit.Got[*messages.ReplicaAnnounced](c.router))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := len(testkit.Got[*messages.ReplicaAnnounced](c.router)) - before; n < 2*9 || n > 2*11 {
+			t.Errorf("%d announcements of two replicas in 3 s", n)
 		}
 	})
 }

@@ -69,6 +69,7 @@ func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Tok
 // stage is a replica with everything around it played by the test.
 type stage struct {
 	t       *testing.T
+	root    *actor.RootContext
 	engine  *counter
 	gpu     *testkit.Peer
 	hbm     *testkit.Peer
@@ -80,7 +81,7 @@ type stage struct {
 
 func play(t *testing.T, c *counter, load func(int) *messages.LoadModelResult, mw ...actor.ReceiverMiddleware) *stage {
 	sys := testkit.System(t)
-	s := &stage{t: t, engine: c, blocks: map[uint32][]byte{}}
+	s := &stage{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
 	loads := 0
 	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message { loads++; return answer(load(loads)) })
 	s.hbm = testkit.NewPeer(t, sys, "hbm", s.tier)
@@ -204,6 +205,10 @@ func TestServes(t *testing.T) {
 		}
 		if got := s.states(); !slices.Equal(got, []messages.ReplicaState{loading, serving}) {
 			t.Errorf("states %v", got)
+		}
+		answer, err := s.root.RequestFuture(s.replica, &messages.GetReplica{}, time.Second).Result()
+		if r, ok := answer.(*messages.ReplicaStatus); !ok || r.GetTokensIn()+r.GetTokensCached() != 3+4+5+6 || r.GetTokensOut() != 40 {
+			t.Errorf("counted: %v, %v", answer, err)
 		}
 	})
 }

@@ -38,6 +38,7 @@ func (r *replica) advance(ctx actor.Context) {
 
 // onIdle: no sequence is left. Whoever waits for the drain learns it.
 func (r *replica) onIdle(ctx actor.Context) {
+	r.announce(ctx)
 	if r.drained != nil && len(r.calls) == 0 {
 		ctx.Send(r.drained, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
 		r.drained = nil
@@ -51,10 +52,16 @@ func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
 	command := &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
 	for i, e := range entries {
 		command.Sequences[i] = r.share(e)
-		r.totals.tokensIn += uint64(len(e.Tokens))
+		r.totals.tokensIn += r.ofPrompt(e)
 	}
 	r.step = &flight{entries: entries, command: command}
 	ctx.Request(r.engine, command)
+}
+
+// ofPrompt is how many of an entry's tokens are of its prompt: the rest was generated.
+func (r *replica) ofPrompt(e batch.Entry) uint64 {
+	prompt, _, _ := r.batch.Sequence(e.ID)
+	return uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
 }
 
 // share is one sequence's part of a step, as the engine wants it.
@@ -83,7 +90,7 @@ func (r *replica) announce(ctx actor.Context) {
 	if len(evicted) == 0 && len(committed) == 0 {
 		return
 	}
-	r.news.changed(evicted, committed)
+	r.news.Changes(evicted, committed)
 	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
 	for _, b := range evicted {
 		msg.Evicted = append(msg.Evicted, uint32(b))

@@ -1,0 +1,287 @@
+package router_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/router"
+	"troupe/actors/supervise"
+	"troupe/core/kv"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// node is one node's router, with the test in the place of all that it speaks with.
+type node struct {
+	*actor.PID
+	name string
+}
+
+// world is a cluster of routers in one actor system.
+type world struct {
+	t        *testing.T
+	sys      *actor.ActorSystem
+	client   *testkit.Peer // sessions, replicas, deployments
+	group    *testkit.Peer // of replicas, on every node
+	store    *testkit.Peer // the deployments group, on every node
+	replicas map[string]*testkit.Peer
+	mu       sync.Mutex
+	members  []*messages.Member
+	lose     func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
+}
+
+func play(t *testing.T) *world {
+	w := &world{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
+	w.client = testkit.NewPeer(t, w.sys, "client", nil)
+	w.group = testkit.NewPeer(t, w.sys, "replicas", func(m proto.Message) proto.Message {
+		return &messages.ListReplicasResult{}
+	})
+	w.store = testkit.NewPeer(t, w.sys, "store", nil)
+	return w
+}
+
+func (w *world) now() *messages.MembersChanged {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &messages.MembersChanged{Members: slices.Clone(w.members)}
+}
+
+func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
+	w.t.Helper()
+	n := &node{name: name}
+	lossy := func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+			if m, ok := env.Message.(proto.Message); ok && w.lose != nil && w.lose(name, m) {
+				return
+			}
+			next(ctx, env)
+		}
+	}
+	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+	}), append(mw, lossy)...)
+	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
+	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
+	synctest.Wait()
+	return n
+}
+
+// live says who is in the cluster now. An address is the id of the member's router.
+func (w *world) live(nodes ...*node) {
+	w.mu.Lock()
+	w.members = nil
+	for _, n := range nodes {
+		w.members = append(w.members, &messages.Member{Id: n.name + ".1", Name: n.name, Address: n.GetId()})
+	}
+	w.mu.Unlock()
+	for _, n := range nodes {
+		w.sys.Root.Send(n.PID, w.now())
+	}
+	w.pass(time.Second)
+}
+
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// announce is a replica's word to the router of its node.
+func (w *world) announce(n *node, name string, change func(*messages.ReplicaAnnounced)) {
+	if w.replicas[name] == nil {
+		w.replicas[name] = testkit.NewPeer(w.t, w.sys, name, nil)
+	}
+	a := &messages.ReplicaAnnounced{Status: &messages.ReplicaStatus{
+		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 8, StepTokens: 64,
+		Actor: &messages.ActorRef{Address: w.sys.Address(), Id: name}, Incarnation: 2,
+	}}
+	if change != nil {
+		change(a)
+	}
+	w.client.Send(n.PID, a)
+	w.pass(time.Second)
+}
+
+func (w *world) route(n *node, id string, change func(*messages.RouteSequence)) *messages.RouteSequenceResult {
+	q := &messages.RouteSequence{RequestId: id, Model: "m", Prompt: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}}
+	if change != nil {
+		change(q)
+	}
+	w.client.Send(n.PID, q)
+	synctest.Wait()
+	all := testkit.Got[*messages.RouteSequenceResult](w.client)
+	return all[len(all)-1]
+}
+
+func (w *world) routed(n *node, want string) {
+	w.t.Helper()
+	if r := w.route(n, "r", nil); r.GetRouted().GetReplica() != want {
+		w.t.Errorf("%s routes to %v, want %q", n.name, r, want)
+	}
+}
+
+func state(s messages.ReplicaState) func(*messages.ReplicaAnnounced) {
+	return func(a *messages.ReplicaAnnounced) { a.Status.State = s }
+}
+
+// TestEveryRouterKnowsEveryReplica: what a replica tells its own router, all routers know soon, also one that starts later; and a
+// node that leaves takes its replicas along at once.
+func TestEveryRouterKnowsEveryReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(b, "m-0", nil)
+		w.routed(a, "m-0")
+		r := w.route(a, "r2", nil).GetRouted()
+		if r.GetNode() != "b" || r.GetActor().GetId() != "m-0" || r.GetIncarnation() != 2 {
+			t.Errorf("%v", r)
+		}
+		c := w.start("c")
+		w.live(a, b, c)
+		w.routed(c, "m-0")
+		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
+		w.routed(c, "")
+		w.announce(b, "m-0", nil)
+		w.routed(c, "m-0")
+		w.announce(c, "m-1", nil)
+		w.live(a, c)
+		w.routed(a, "m-1")
+		w.replicas["m-1"].Stop()
+		w.pass(time.Second)
+		w.routed(a, "")
+		w.routed(c, "")
+	})
+}
+
+// TestPrefixGoesWhereItIs: blocks that a replica announced draw a request, on every node, until they are evicted.
+func TestPrefixGoesWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", nil)
+		w.announce(b, "m-1", nil)
+		short := kv.Shorts(kv.Hashes(kv.Root("m", ""), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
+		for _, to := range []struct {
+			node *node
+			name string
+		}{{b, "m-1"}, {a, "m-0"}} {
+			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Committed = short })
+			for _, n := range []*node{a, b} {
+				w.routed(n, to.name)
+				w.announce(a, "m-0", nil) // reports: what was routed is forgotten
+				w.announce(b, "m-1", nil)
+			}
+			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Evicted = short })
+		}
+	})
+}
+
+// TestLostAnnouncement: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
+func TestLostAnnouncement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(b, "m-0", nil)
+		lost := false
+		w.lose = func(to string, m proto.Message) bool {
+			n, ok := m.(*messages.RoutesAnnounced)
+			if !ok || to != "a" || len(n.GetReplicas()) == 0 || n.GetSnapshot() || lost {
+				return false
+			}
+			lost = true
+			return true
+		}
+		w.announce(b, "m-1", nil)
+		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
+		if !lost {
+			t.Fatal("nothing was lost")
+		}
+		w.routed(a, "m-1")
+	})
+}
+
+// TestCrash: the next life of a router knows what the others tell it, and they what it tells them.
+func TestCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
+		a, b := w.start("a", crash.Middleware), w.start("b")
+		w.live(a, b)
+		w.announce(b, "m-0", nil)
+		w.announce(a, "m-1", nil)
+		w.client.Send(a.PID, &messages.GetTable{})
+		w.pass(time.Second)
+		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}}) // what GetDesired is answered with
+		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
+		w.pass(time.Second)
+		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 || len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
+			t.Error("it did not crash, or did not ask what there is")
+		}
+		w.routed(a, "m-0")
+		w.announce(a, "m-1", nil)
+		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_FAILED))
+		w.routed(b, "m-1")
+	})
+}
+
+// TestRefusals: why nobody serves is said with a reason that the session can act on.
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a := w.start("a")
+		w.live(a)
+		model := func(name string) func(*messages.RouteSequence) {
+			return func(q *messages.RouteSequence) { q.Model = name }
+		}
+		refused := func(name string, want messages.Reason) {
+			t.Helper()
+			if r := w.route(a, "r", model(name)).GetRefused(); r.GetReason() != want || r.GetDetail() == "" {
+				t.Errorf("%s: %v", name, r)
+			}
+		}
+		refused("none", messages.Reason_REASON_NOT_FOUND)
+		refused("m", messages.Reason_REASON_NOT_READY)
+		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{
+			Spec: &messages.DeploymentSpec{Name: "m"}, Node: "a", State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
+			Failure: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU"},
+		}})
+		refused("m", messages.Reason_REASON_NO_MEMORY)
+		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "m"}}, Withdrawn: true})
+		refused("m", messages.Reason_REASON_NOT_READY)
+		w.store.Send(a.PID, &messages.RemoveDeployment{Name: "m"})
+		refused("m", messages.Reason_REASON_NOT_FOUND)
+	})
+}
+
+// TestExplains: decisions are kept, by request, and put into words.
+func TestExplains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a := w.start("a")
+		w.live(a)
+		w.route(a, "first", nil)
+		w.announce(a, "m-0", nil)
+		w.route(a, "first", nil)
+		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "first"})
+		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "never"})
+		synctest.Wait()
+		all := testkit.Got[*messages.Explanation](w.client)
+		if len(all) != 2 || len(all[1].GetDecisions()) != 0 {
+			t.Fatalf("%v", all)
+		}
+		d := all[0].GetDecisions()
+		if len(d) != 2 || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
+			t.Errorf("%v", d)
+		}
+	})
+}

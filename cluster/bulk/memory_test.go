@@ -1,0 +1,57 @@
+package bulk_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"troupe/cluster/bulk"
+)
+
+// TestMemory sends 1 GiB and looks at the live heap on the way: it holds no more than the window, however far the transfer is. The
+// sink falls behind at each look, so that all that may be in flight is.
+func TestMemory(t *testing.T) {
+	const window, chunkBytes, chunks, looks = 16 << 20, 1 << 20, 1 << 10, 8
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: window})
+	before, most := heap(), uint64(0)
+	ticket := expect(t, b, chunkBytes, chunks, func(i uint32, _ []byte) error {
+		if i%(chunks/looks) == chunks/looks-1 {
+			stalls(a)
+			most = max(most, heap())
+		}
+		return nil
+	})
+	if err := a.Send(within(t), ticket, all(chunks), func(_ uint32, into []byte) (int, error) { return len(into), nil }); err != nil {
+		t.Fatal(err)
+	}
+	b.Drop(ticket)
+	if limit := before + window/2; most > limit {
+		t.Errorf("%d bytes of heap in use, %d before: more than %d", most, before, limit)
+	}
+	t.Logf("%.1f MiB over what was before", float64(most-before)/(1<<20))
+}
+
+// stalls waits until a plane sends nothing more.
+func stalls(p *bulk.Plane) {
+	sent := func() (chunks uint64) {
+		for _, to := range p.Stats().Sent {
+			chunks += to.Chunks
+		}
+		return chunks
+	}
+	for before, still := sent(), 0; still < 10; still++ {
+		if now := sent(); now != before {
+			before, still = now, 0
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// heap is what is in use, once what is not has been freed.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // pools keep what was freed for one collection more
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,189 @@
+package bulk_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/cluster/bulk"
+)
+
+// fault is what happens to one direction of one connection, once so many bytes have passed.
+type fault struct {
+	kind  string // cut, flip, delay or stall
+	after int
+	back  bool // of what the receiver says
+}
+
+// proxy stands between two planes and damages its first connections, one fault each.
+type proxy struct {
+	listener net.Listener
+	target   string
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	faults []fault
+	conns  []net.Conn
+}
+
+func newProxy(t *rapid.T, faults []fault) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &proxy{listener: l, faults: faults}
+}
+
+// start passes on to a target what comes.
+func (p *proxy) start(target string) {
+	p.target = target
+	p.running.Go(func() {
+		for {
+			conn, err := p.listener.Accept()
+			if err != nil {
+				return
+			}
+			p.pass(conn)
+		}
+	})
+}
+
+// pass carries a connection to the target, and the next fault with it.
+func (p *proxy) pass(from net.Conn) {
+	to, err := net.Dial("tcp", p.target)
+	if err != nil {
+		from.Close()
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = append(p.conns, from, to)
+	var f fault
+	if len(p.faults) > 0 {
+		f, p.faults = p.faults[0], p.faults[1:]
+	}
+	there, back := f, f
+	if f.back {
+		there = fault{}
+	} else {
+		back = fault{}
+	}
+	p.running.Go(func() { there.carry(from, to) })
+	p.running.Go(func() { back.carry(to, from) })
+}
+
+// carry copies until an end closes. A stalled direction passes nothing more.
+func (f fault) carry(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	b := make([]byte, 4096)
+	for seen := 0; ; {
+		n, err := from.Read(b)
+		if at := f.after - seen; f.kind != "" && at >= 0 && at < n {
+			switch f.kind {
+			case "cut":
+				_, _ = to.Write(b[:at])
+				return
+			case "flip":
+				b[at] ^= 1 << (f.after % 8)
+			case "delay":
+				<-time.After(20 * time.Millisecond)
+			case "stall":
+				_, _ = io.Copy(io.Discard, from)
+				return
+			}
+		}
+		seen += n
+		if _, failed := to.Write(b[:n]); err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) close() {
+	p.listener.Close()
+	p.mu.Lock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// silence is after what a test takes a stalled connection for lost.
+const silence = 150 * time.Millisecond
+
+// TestFaults sends transfers at once through a network that does its worst. What comes is what was sent, each chunk once.
+func TestFaults(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 100, 5000, 40_000}), 1, 3).Draw(t, "chunk bytes")
+		chunks := rapid.IntRange(1, 40).Draw(t, "chunks")
+		faults := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fault {
+			return fault{
+				kind:  rapid.SampledFrom([]string{"cut", "cut", "flip", "flip", "flip", "delay", "stall"}).Draw(t, "kind"),
+				after: rapid.IntRange(0, 1<<rapid.IntRange(4, 20).Draw(t, "range")).Draw(t, "after"),
+				back:  rapid.Bool().Draw(t, "back"),
+			}
+		}), 0, 4).Draw(t, "faults")
+		between := newProxy(t, faults)
+		defer between.close()
+		a, b := plane(t, bulk.Config{SilentAfter: silence}), plane(t, bulk.Config{
+			Advertise: between.listener.Addr().String(), Window: 100_000, SilentAfter: silence,
+		})
+		between.start(b.ListensOn())
+		defer a.Close()
+		defer b.Close()
+
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var running sync.WaitGroup
+		for i, size := range sizes {
+			running.Go(func() {
+				if err := once(ctx, a, b, content(uint64(i), chunks, size), size); err != nil {
+					t.Errorf("transfer %d: %v; %+v", i, err, a.Stats())
+				}
+			})
+		}
+		running.Wait()
+		if left := b.Stats().Transfers; left != 0 {
+			t.Errorf("%d transfers are left", left)
+		}
+	})
+}
+
+// once sends a transfer in two parts at once, drops it and compares.
+func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int) error {
+	got := newArena()
+	ticket, err := b.Expect(size, uint32(len(want)), got.put)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, 2)
+	half := len(want) / 2
+	for _, part := range [][]uint32{all(len(want))[:half], all(len(want))[half:]} {
+		go func() { errs <- a.Send(ctx, ticket, part, from(want)) }()
+	}
+	for range 2 {
+		if failed := <-errs; failed != nil {
+			err = failed
+		}
+	}
+	b.Drop(ticket)
+	if err != nil {
+		return err
+	}
+	return got.compare(want)
+}
+
+func plane(t *rapid.T, cfg bulk.Config) *bulk.Plane {
+	p, err := bulk.Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

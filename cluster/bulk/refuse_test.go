@@ -1,0 +1,266 @@
+package bulk_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/bulk"
+	"troupe/messages"
+)
+
+// unasked is the put of a transfer that nothing may reach.
+func unasked(t *testing.T) func(uint32, []byte) error {
+	return func(i uint32, _ []byte) error {
+		t.Errorf("chunk %d was put", i)
+		return nil
+	}
+}
+
+func TestRefused(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{ExpireAfter: 50 * time.Millisecond})
+	other := expect(t, listen(t, bulk.Config{}), 10, 4, unasked(t))
+	keep := func(*messages.BulkTicket) {}
+	for name, spoil := range map[string]func(*messages.BulkTicket){
+		"wrong token":           func(ticket *messages.BulkTicket) { ticket.Token[31] ^= 1 },
+		"foreign transfer":      func(ticket *messages.BulkTicket) { ticket.Transfer = other.GetTransfer() },
+		"foreign token":         func(ticket *messages.BulkTicket) { ticket.Token = other.GetToken() },
+		"token cut short":       func(ticket *messages.BulkTicket) { ticket.Token = ticket.Token[:16] },
+		"no transfer":           func(ticket *messages.BulkTicket) { ticket.Transfer = "x" },
+		"dropped":               func(ticket *messages.BulkTicket) { b.Drop(ticket) },
+		"expired":               func(*messages.BulkTicket) { until(t, "it expires", func() bool { return b.Stats().Transfers == 0 }) },
+		"chunk past the end":    keep,
+		"ticket of this moment": keep,
+	} {
+		t.Run(name, func(t *testing.T) {
+			put, indices, want := unasked(t), []uint32{0}, bulk.ErrRefused
+			switch name {
+			case "chunk past the end":
+				indices = []uint32{0, 4}
+			case "ticket of this moment":
+				put, want = func(uint32, []byte) error { return nil }, nil
+			}
+			ticket := expect(t, b, 10, 4, put)
+			defer b.Drop(proto.CloneOf(ticket))
+			spoil(ticket)
+			if err := a.Send(within(t), ticket, indices, from(content(1, 5, 10))); !errors.Is(err, want) {
+				t.Errorf("%v, not %v", err, want)
+			}
+		})
+	}
+}
+
+func TestExpect(t *testing.T) {
+	p := listen(t, bulk.Config{Window: 1 << 20})
+	for _, chunkBytes := range []int{-1, 0, 1 << 20, bulk.MaxChunkBytes + 1} {
+		if _, err := p.Expect(chunkBytes, 1, unasked(t)); err == nil {
+			t.Errorf("a transfer with chunks of %d bytes was taken", chunkBytes)
+		}
+	}
+	p.Close()
+	if _, err := p.Expect(1, 1, unasked(t)); !errors.Is(err, bulk.ErrClosed) {
+		t.Errorf("on a closed plane: %v", err)
+	}
+}
+
+func TestSinkFails(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
+	puts := 0
+	ticket := expect(t, b, 1000, 100, func(i uint32, _ []byte) error {
+		if puts++; i == 3 {
+			return errors.New("no block 7")
+		}
+		return nil
+	})
+	for range 2 { // the second Send hears it too
+		err := a.Send(within(t), ticket, all(100), from(content(1, 100, 1000)))
+		if !errors.Is(err, bulk.ErrSink) || !strings.Contains(err.Error(), "chunk 3: no block 7") {
+			t.Errorf("%v", err)
+		}
+	}
+	b.Drop(ticket)
+	if puts != 4 {
+		t.Errorf("put was called %d times; it failed at the 4th", puts)
+	}
+}
+
+// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent. A turn
+// is one chunk.
+func TestReadFails(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 3 << 20})
+	broken := errors.New("no such block")
+	for range 30 {
+		sink := newBlocked()
+		ticket := expect(t, b, 150_000, 9, sink.put)
+		err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) {
+			if i == 0 {
+				return 1, nil
+			}
+			<-sink.entered
+			return 0, broken
+		})
+		if !errors.Is(err, broken) {
+			t.Fatalf("%v, not the error of read", err)
+		}
+		close(sink.let)
+		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 150_001, nil }); err == nil {
+			t.Error("read may return more than there is room for")
+		}
+	}
+}
+
+// blocked is a put that waits until it is let go.
+type blocked struct {
+	entered chan uint32
+	let     chan struct{}
+}
+
+func newBlocked() *blocked { return &blocked{make(chan uint32, 1000), make(chan struct{})} }
+
+func (b *blocked) put(i uint32, _ []byte) error {
+	b.entered <- i
+	<-b.let
+	return nil
+}
+
+// TestSlowSinks blocks sinks that could each fill the window. Another one is served all the same.
+func TestSlowSinks(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 1 << 20})
+	slow := newBlocked()
+	var running sync.WaitGroup
+	for range 24 {
+		ticket := expect(t, b, 10_000, 100, slow.put)
+		running.Go(func() {
+			if err := a.Send(within(t), ticket, all(100), from(content(1, 100, 10_000))); err != nil {
+				t.Error(err)
+			}
+		})
+		<-slow.entered
+	}
+	got, want := newArena(), content(2, 100, 10_000)
+	ticket := expect(t, b, 10_000, 100, got.put)
+	if err := a.Send(within(t), ticket, all(100), from(want)); err != nil {
+		t.Error(err)
+	}
+	if err := got.compare(want); err != nil {
+		t.Error(err)
+	}
+	go func() {
+		for range slow.entered {
+		}
+	}()
+	close(slow.let)
+	running.Wait()
+	close(slow.entered)
+}
+
+// TestHungSink fails the transfer of a put that does not return, and gives its room in the window to others.
+func TestHungSink(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 64 << 10, SinkTimeout: 20 * time.Millisecond})
+	hung := newBlocked()
+	defer close(hung.let)
+	for range 10 {
+		ticket := expect(t, b, 10_000, 20, hung.put)
+		if err := a.Send(within(t), ticket, all(20), from(content(1, 20, 10_000))); !errors.Is(err, bulk.ErrSink) {
+			t.Fatalf("%v", err)
+		}
+	}
+}
+
+// TestDropWaits: Drop returns when put has, and put is not called again.
+func TestDropWaits(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
+	entered, let := make(chan struct{}), make(chan struct{})
+	puts, returned := 0, false
+	ticket := expect(t, b, 100, 50, func(uint32, []byte) error {
+		if puts++; puts == 1 {
+			close(entered)
+			<-let
+			returned = true
+		}
+		return nil
+	})
+	sent, dropped := make(chan error), make(chan struct{})
+	go func() { sent <- a.Send(within(t), ticket, all(50), from(content(1, 50, 100))) }()
+	<-entered
+	go func() {
+		defer close(dropped)
+		if b.Drop(ticket); !returned {
+			t.Error("Drop returned while put ran")
+		}
+	}()
+	if err := <-sent; !errors.Is(err, bulk.ErrRefused) {
+		t.Errorf("%v", err)
+	}
+	close(let)
+	<-dropped
+	if puts != 1 {
+		t.Errorf("put was called %d times", puts)
+	}
+}
+
+// TestCancel cancels sends that fill the window, again and again; the connection serves the next all the same.
+func TestCancel(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 100_000})
+	for range 20 {
+		sink := newBlocked()
+		ticket := expect(t, b, 5_000, 50, sink.put)
+		ctx, cancel := context.WithCancel(within(t))
+		sent := make(chan error)
+		go func() { sent <- a.Send(ctx, ticket, all(50), from(content(1, 50, 5_000))) }()
+		<-sink.entered
+		cancel()
+		if err := <-sent; !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v", err)
+		}
+		close(sink.let)
+	}
+	if s := a.Stats().Sent[b.Address()]; s.Reconnects != 0 || a.Stats().Outbound != 1 {
+		t.Errorf("the connection was not to be lost: %+v", s)
+	}
+}
+
+// TestReceiverCloses closes the receiver in the middle: the sender hears of it.
+func TestReceiverCloses(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
+	var once sync.Once
+	closed := make(chan struct{})
+	ticket := expect(t, b, 1000, 10_000, func(uint32, []byte) error {
+		once.Do(func() { go func() { b.Close(); close(closed) }() })
+		return nil
+	})
+	want := content(1, 10_000, 1000)
+	if err := a.Send(within(t), ticket, all(10_000), from(want)); !errors.Is(err, bulk.ErrRefused) {
+		t.Errorf("%v", err)
+	}
+	<-closed
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := a.Send(ctx, ticket, all(1), from(want)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("to a node that is gone: %v", err)
+	}
+}
+
+// TestSenderCloses closes the sender in the middle.
+func TestSenderCloses(t *testing.T) {
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
+	sink := newBlocked()
+	ticket := expect(t, b, 1000, 10, sink.put)
+	sent := make(chan error)
+	go func() { sent <- a.Send(within(t), ticket, all(10), from(content(1, 10, 1000))) }()
+	<-sink.entered
+	a.Close()
+	if err := <-sent; !errors.Is(err, bulk.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+	if err := a.Send(within(t), ticket, all(10), from(content(1, 10, 1000))); !errors.Is(err, bulk.ErrClosed) {
+		t.Errorf("afterwards: %v", err)
+	}
+	close(sink.let)
+	until(t, "the receiver sees the end", func() bool { return b.Stats().Inbound == 0 })
+}

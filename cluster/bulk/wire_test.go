@@ -1,0 +1,365 @@
+package bulk
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/messages"
+)
+
+// rawPeer speaks to a plane frame by frame.
+type rawPeer struct {
+	t    *testing.T
+	conn net.Conn
+	reader
+}
+
+func dialRaw(t *testing.T, p *Plane, hi []byte) *rawPeer {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	r := &rawPeer{t: t, conn: conn, reader: reader{from: conn, allowed: toSender}}
+	r.send(hi)
+	if bytes.HasPrefix(hi, magic[:]) {
+		var b [helloBytes]byte
+		if _, err := io.ReadFull(conn, b[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *rawPeer) send(b []byte) { _, _ = r.conn.Write(b) }
+
+// open opens stream 1.
+func (r *rawPeer) open(ticket *messages.BulkTicket) {
+	r.t.Helper()
+	id, _ := hex.DecodeString(ticket.GetTransfer())
+	r.send(appendFrame(nil, header{kind: open, stream: 1}, append(id, ticket.GetToken()...)))
+	if h, _ := r.answer(); h.kind != opened {
+		r.t.Fatalf("answer of kind %d, not opened", h.kind)
+	}
+}
+
+// answer returns the next frame, or kind 0 where the connection ended.
+func (r *rawPeer) answer() (header, string) {
+	h, err := r.next()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.t.Fatal("no answer, and the connection was not closed")
+	}
+	if err != nil {
+		return header{}, ""
+	}
+	b, err := r.checked(h, make([]byte, maxAckBytes))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return h, string(b)
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s until %s", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func listenRaw(t *testing.T, cfg Config) *Plane {
+	t.Helper()
+	p, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func rawHeader(kind, reserved byte, length uint32) []byte {
+	b := make([]byte, headerBytes)
+	header{kind: 0, stream: 1, length: length}.put(b)
+	b[0], b[3] = kind, reserved
+	sum := checksum(b[:20])
+	b[20], b[21], b[22], b[23] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+	return b
+}
+
+// TestHostile says what no sender of this package says. Nothing is put, and the connection ends.
+func TestHostile(t *testing.T) {
+	p := listenRaw(t, Config{Window: 64 << 10, SilentAfter: 100 * time.Millisecond})
+	hi := hello(0)
+	block := make(chan struct{})
+	defer close(block)
+	for name, say := range map[string]func(*rawPeer, *messages.BulkTicket){
+		"another protocol":  nil,
+		"another version":   nil,
+		"damaged hello":     nil,
+		"nothing":           nil,
+		"hello and nothing": func(*rawPeer, *messages.BulkTicket) {},
+		"unknown kind":      func(r *rawPeer, _ *messages.BulkTicket) { r.send(rawHeader(77, 0, 0)) },
+		"an answer's kind":  func(r *rawPeer, _ *messages.BulkTicket) { r.send(rawHeader(byte(acked), 0, 8)) },
+		"reserved bits":     func(r *rawPeer, _ *messages.BulkTicket) { r.send(rawHeader(byte(ping), 1, 0)) },
+		"absurd length":     func(r *rawPeer, _ *messages.BulkTicket) { r.send(rawHeader(byte(data), 0, 1<<32-1)) },
+		"long open":         func(r *rawPeer, _ *messages.BulkTicket) { r.send(rawHeader(byte(open), 0, openBytes+1)) },
+		"damaged header": func(r *rawPeer, _ *messages.BulkTicket) {
+			b := rawHeader(byte(ping), 0, 0)
+			b[5] ^= 4
+			r.send(b)
+		},
+		"damaged open": func(r *rawPeer, _ *messages.BulkTicket) {
+			b := appendFrame(nil, header{kind: open, stream: 1}, make([]byte, openBytes))
+			b[40] ^= 1
+			r.send(b)
+		},
+		"a stream twice": func(r *rawPeer, ticket *messages.BulkTicket) {
+			r.open(ticket)
+			id, _ := hex.DecodeString(ticket.GetTransfer())
+			r.send(appendFrame(nil, header{kind: open, stream: 1}, append(id, ticket.GetToken()...)))
+		},
+		"more than the window": func(r *rawPeer, ticket *messages.BulkTicket) {
+			r.open(ticket)
+			for i := range uint32(10) {
+				r.send(appendFrame(nil, header{kind: data, stream: 1, index: i}, make([]byte, 20_000)))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ticket, err := p.Expect(20_000, 10, func(uint32, []byte) error { <-block; return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := hi
+			switch name {
+			case "another protocol":
+				first = []byte("GET / HTTP/1.1\r\n\r\n")
+			case "another version":
+				first = hello(0)
+				first[5]++
+				sum := checksum(first[:12])
+				first[12], first[13], first[14], first[15] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+			case "damaged hello":
+				first = hello(0)
+				first[9] ^= 1
+			case "nothing":
+				first = nil
+			}
+			r := dialRaw(t, p, first)
+			if say != nil {
+				say(r, ticket)
+			}
+			for h, _ := r.answer(); h.kind != 0; h, _ = r.answer() {
+				if h.kind == acked {
+					t.Error("a chunk was acknowledged")
+				}
+			}
+		})
+	}
+	until(t, "no connection is left", func() bool { return p.Stats().Inbound == 0 })
+}
+
+// TestMisuse sends what the transfer has no room for: its stream is refused, the connection goes on.
+func TestMisuse(t *testing.T) {
+	p := listenRaw(t, Config{})
+	var got []uint32
+	put := func(i uint32, _ []byte) error { got = append(got, i); return nil }
+	for _, chunk := range []struct {
+		index  uint32
+		length int
+	}{{0, 101}, {4, 100}} {
+		ticket, err := p.Expect(100, 4, put)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := dialRaw(t, p, hello(0))
+		r.open(ticket)
+		r.send(appendFrame(nil, header{kind: data, stream: 1, index: chunk.index}, make([]byte, chunk.length)))
+		if h, text := r.answer(); h.kind != refused || h.index != refusedMisuse {
+			t.Errorf("%+v: %+v %s", chunk, h, text)
+		}
+		r.send(appendFrame(nil, header{kind: data, stream: 1, index: 0}, make([]byte, 10))) // it was on its way
+		r.send(appendFrame(nil, header{kind: ping}, nil))
+		if h, _ := r.answer(); h.kind != pong {
+			t.Errorf("kind %d, not pong", h.kind)
+		}
+		p.Drop(ticket)
+	}
+	if len(got) != 0 {
+		t.Errorf("chunks %d were put", got)
+	}
+}
+
+// TestDamagedChunk refuses one chunk; the others of its stream are taken.
+func TestDamagedChunk(t *testing.T) {
+	p := listenRaw(t, Config{})
+	ticket, err := p.Expect(100, 4, func(i uint32, b []byte) error {
+		if string(b) != "fine" {
+			return errors.New(string(b))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := dialRaw(t, p, hello(0))
+	r.open(ticket)
+	b := appendFrame(nil, header{kind: data, stream: 1, index: 2}, []byte("fine"))
+	b[headerBytes+1] ^= 1
+	r.send(b)
+	if h, text := r.answer(); h.kind != damaged || text != "\x00\x00\x00\x01\x00\x00\x00\x02" {
+		t.Errorf("%+v %q", h, text)
+	}
+	r.send(appendFrame(nil, header{kind: data, stream: 1, index: 2}, []byte("fine")))
+	if h, text := r.answer(); h.kind != acked || text != "\x00\x00\x00\x01\x00\x00\x00\x02" {
+		t.Errorf("%+v %q", h, text)
+	}
+}
+
+// TestQueueEnds: what a lost connection has brought does not wait for a slow sink; the sender will bring it again.
+func TestQueueEnds(t *testing.T) {
+	p := listenRaw(t, Config{})
+	block := make(chan struct{})
+	ticket, err := p.Expect(100, 10, func(uint32, []byte) error { <-block; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(block)
+	id, _ := parseID(ticket)
+	queued := func() int {
+		expected := p.transfer(id)
+		expected.mu.Lock()
+		defer expected.mu.Unlock()
+		return len(expected.queue)
+	}
+	r := dialRaw(t, p, hello(0))
+	r.open(ticket)
+	for i := range uint32(10) {
+		r.send(appendFrame(nil, header{kind: data, stream: 1, index: i}, make([]byte, 100)))
+	}
+	until(t, "chunks are queued", func() bool { return queued() == 9 })
+	r.conn.Close()
+	until(t, "they are let go", func() bool { return queued() == 0 })
+}
+
+// TestUnread asks and asks, and reads no answer.
+func TestUnread(t *testing.T) {
+	p := listenRaw(t, Config{})
+	ticket, err := p.Expect(1, 1, func(uint32, []byte) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := dialRaw(t, p, hello(0))
+	r.open(ticket)
+	pings := bytes.Repeat(appendFrame(nil, header{kind: ping}, nil), 10_000)
+	for range 64 << 20 / len(pings) {
+		if _, err := r.conn.Write(pings); err != nil {
+			return
+		}
+	}
+	t.Error("64 MiB were asked")
+}
+
+// rawReceiver takes one connection after the other and hands each to serve.
+func rawReceiver(t *testing.T, window int, serve func(net.Conn, *reader)) *messages.BulkTicket {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var b [helloBytes]byte
+			_, _ = io.ReadFull(conn, b[:])
+			_, _ = conn.Write(hello(window))
+			serve(conn, &reader{from: conn, allowed: toReceiver})
+			conn.Close()
+		}
+	}()
+	return &messages.BulkTicket{Address: l.Addr().String(), Transfer: strings.Repeat("00", idBytes), Token: make([]byte, tokenBytes)}
+}
+
+// openAll answers that a transfer has chunks of 50000 bytes.
+func openAll(conn net.Conn, r *reader) {
+	h, err := r.next()
+	if err == nil {
+		_, err = r.checked(h, make([]byte, openBytes))
+	}
+	if err == nil {
+		_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, []byte{0, 0, 0xc3, 0x50, 0, 1, 0, 0}))
+	}
+}
+
+// TestAlwaysDamaged gives a chunk up after a bounded number of tries.
+func TestAlwaysDamaged(t *testing.T) {
+	p, tries := listenRaw(t, Config{}), 0
+	ticket := rawReceiver(t, 1<<20, func(conn net.Conn, r *reader) {
+		openAll(conn, r)
+		for {
+			h, err := r.next()
+			if err != nil {
+				return
+			}
+			if _ = r.discard(h); h.kind == data {
+				tries++
+				_, _ = conn.Write(appendFrame(nil, header{kind: damaged}, []byte{0, 0, 0, 1, 0, 0, 0, 3}))
+			}
+		}
+	})
+	err := p.Send(t.Context(), ticket, []uint32{3}, func(uint32, []byte) (int, error) { return 10, nil })
+	if !errors.Is(err, ErrChecksum) || tries != maxTries {
+		t.Errorf("%v after %d tries, not %d", err, tries, maxTries)
+	}
+}
+
+// TestReceiverStops opens a transfer and reads no more. The context ends the Send; silence ends the connection.
+func TestReceiverStops(t *testing.T) {
+	for name, silentAfter := range map[string]time.Duration{"cancelled": time.Hour, "silent": 20 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			p := listenRaw(t, Config{SilentAfter: silentAfter})
+			stop := make(chan struct{})
+			defer close(stop)
+			ticket := rawReceiver(t, 1<<28, func(conn net.Conn, r *reader) {
+				openAll(conn, r)
+				<-stop
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				defer cancel()
+				to, still := p.peer(ticket.GetAddress()), 0
+				for before := uint64(0); still < 20 && to.reconnects.Load() < 3; still++ {
+					if now := to.chunks.Load(); now != before || now == 0 || silentAfter < time.Minute {
+						before, still = now, 0
+					}
+					<-time.After(time.Millisecond)
+				}
+			}()
+			indices := make([]uint32, 5000)
+			for i := range indices {
+				indices[i] = uint32(i)
+			}
+			err := p.Send(ctx, ticket, indices, func(_ uint32, into []byte) (int, error) { return len(into), nil })
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

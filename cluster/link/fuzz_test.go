@@ -1,0 +1,67 @@
+package link
+
+import (
+	"context"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/cluster"
+	"github.com/asynkron/protoactor-go/remote"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+type alone struct{ cluster.IdentityLookup }
+
+func (alone) StartMember(*cluster.Cluster) error     { return nil }
+func (alone) StartClient(*cluster.Cluster) error     { return nil }
+func (alone) Shutdown(bool) error                    { return nil }
+func (alone) Setup(*cluster.Cluster, []string, bool) {}
+
+type left struct{ alone }
+
+func (left) Shutdown() {}
+
+// FuzzInbound delivers any batch that parses. Nothing may panic, and remote's reader, which trusts what it gets, may see deaths
+// of the peer's own actors only.
+func FuzzInbound(f *testing.F) {
+	l, err := Start(context.Background(), Config{System: testkit.System(f), Listen: "127.0.0.1:0", Provider: alone{}, Lookup: left{}, Log: zerolog.Nop()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { l.Stop(context.Background()) })
+	in := &inbound{link: l, peer: "127.0.0.1:2"}
+	here, there := actor.NewPID(l.cfg.System.Address(), "x"), actor.NewPID(in.peer, "x")
+	for _, m := range []proto.Message{
+		&messages.GetSequence{RequestId: "r"}, &actor.Watch{Watcher: there}, &actor.Unwatch{Watcher: there}, &actor.Stop{},
+		&actor.Terminated{Who: there}, &actor.Terminated{Who: here}, &actor.DeadLetterResponse{Target: here}, &remote.ActorPidRequest{Name: "x"},
+	} {
+		data, _ := proto.Marshal(m)
+		batch, err := proto.Marshal(&remote.MessageBatch{
+			TypeNames: []string{string(proto.MessageName(m))}, Targets: []string{"x"}, Senders: []*actor.PID{here, there},
+			Envelopes: []*remote.MessageEnvelope{{MessageData: data}, {MessageData: data, Sender: 2, TargetRequestId: 1, SenderRequestId: 1}, {TypeId: 1}},
+		})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(batch)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		batch := &remote.MessageBatch{}
+		if proto.Unmarshal(data, batch) != nil {
+			t.Skip()
+		}
+		in.deliver(batch)
+		for _, e := range batch.Envelopes {
+			death := &actor.Terminated{}
+			if kind := batch.TypeNames[e.TypeId]; kind != "actor.Terminated" {
+				t.Errorf("remote would see %s", kind)
+			} else if err := proto.Unmarshal(e.MessageData, death); err != nil || death.Who.Address != in.peer {
+				t.Errorf("remote would see the death of %v, %v", death.Who, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package members
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// report gives median and 99th percentile (of few rounds: the longest), in milliseconds.
+func report(b *testing.B, what string, took []time.Duration) {
+	b.Helper()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, what+"-p50-ms")
+	b.ReportMetric(float64(took[(len(took)*99)/100].Microseconds())/1000, what+"-p99-ms")
+}
+
+// BenchmarkDeath kills one of three members that holds a lease, and measures from its last renewal until both others know that
+// it is dead, and until one of them holds the lease.
+func BenchmarkDeath(b *testing.B) {
+	s := startSite(b)
+	n := s.joinAll("a", "b")
+	var noticed, taken []time.Duration
+	for range b.N {
+		victim := s.join("victim")
+		if _, ok, err := victim.Acquire(b.Context(), "planner"); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		for _, one := range n {
+			one.until("a planner is known", func() bool { m, _, _ := one.Holder("planner"); return m.GetName() == "victim" })
+		}
+		gone := make(chan struct{})
+		cancel := n[0].Subscribe(func(c Change) {
+			if left("victim")(c) {
+				close(gone)
+			}
+		})
+		victim.crash()
+		last := victim.contact.renewed
+		acquired := make(chan time.Time)
+		go func() {
+			<-gone
+			if _, ok, err := n[0].Acquire(b.Context(), "planner"); !ok || err != nil {
+				b.Error(ok, err)
+			}
+			acquired <- time.Now()
+		}()
+		for _, one := range n {
+			one.until("the victim is dead", func() bool { return one.knows("a", "b") })
+		}
+		noticed = append(noticed, time.Since(last))
+		taken = append(taken, (<-acquired).Sub(last))
+		cancel()
+		if term, _, err := n[0].Acquire(b.Context(), "planner"); err != nil {
+			b.Fatal(err)
+		} else if err := n[0].Release(b.Context(), "planner", term); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report(b, "noticed-by-all", noticed)
+	report(b, "lease-taken-over", taken)
+}
+
+// BenchmarkLeave measures from the call of Leave until another member knows.
+func BenchmarkLeave(b *testing.B) {
+	s := startSite(b)
+	a := s.joinAll("a")[0]
+	var took []time.Duration
+	for range b.N {
+		other := s.join("other")
+		a.until("both are known", func() bool { return a.knows("a", "other") })
+		gone := make(chan time.Time, 1)
+		cancel := a.Subscribe(func(c Change) {
+			if left("other")(c) {
+				gone <- time.Now()
+			}
+		})
+		began := time.Now()
+		if err := other.Leave(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, (<-gone).Sub(began))
+		cancel()
+		other.crash()
+	}
+	report(b, "noticed", took)
+}
+
+// BenchmarkLease measures taking a lease that is free and giving it back, one server.
+func BenchmarkLease(b *testing.B) {
+	s := startSite(b)
+	a := s.join("a")
+	for range b.N {
+		term, ok, err := a.Acquire(b.Context(), "planner")
+		if !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if err := a.Release(b.Context(), "planner", term); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkHolder measures what a node asks of what it knows.
+func BenchmarkHolder(b *testing.B) {
+	s := startSite(b)
+	a := s.join("a")
+	if _, ok, err := a.Acquire(b.Context(), "planner"); !ok || err != nil {
+		b.Fatal(ok, err)
+	}
+	for b.Loop() {
+		if _, _, ok := a.Holder("planner"); !ok {
+			b.Fatal("nobody holds it")
+		}
+	}
+}
+
+// BenchmarkKilledServer kills one of three nodes together with its NATS server, which leads or does not, and measures from the
+// kill until both others know.
+func BenchmarkKilledServer(b *testing.B) {
+	for name, leader := range map[string]string{"leader": "c", "follower": "a"} {
+		b.Run(name, func(b *testing.B) {
+			x := startTrio(b)
+			var took []time.Duration
+			for range b.N {
+				x.lead(b, leader)
+				killed := time.Now()
+				x.third.kill()
+				until(b, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
+				took = append(took, time.Since(killed))
+				x.restartThird(b)
+			}
+			report(b, "noticed-by-all", took)
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package members
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"troupe/cluster/natsd"
+	"troupe/messages"
+)
+
+func TestMain(m *testing.M) {
+	if cfg := os.Getenv(childConfig); cfg != "" {
+		runChild(cfg)
+		return
+	}
+	// The nats-server keeps these for the life of the process.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.expirePerSecond"))
+}
+
+// site is a nats-server that can be stopped, wiped and started again at the same address.
+type site struct {
+	t      testing.TB
+	dir    string
+	listen string
+	server *natsd.Server
+}
+
+func startSite(t testing.TB) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	s.start()
+	s.listen = strings.TrimPrefix(s.server.URL(), "nats://")
+	t.Cleanup(func() { s.server.Stop() })
+	return s
+}
+
+func (s *site) start() {
+	s.t.Helper()
+	var err error
+	s.server, err = natsd.Start(context.Background(), natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) restart(wipe bool) {
+	s.t.Helper()
+	s.server.Stop()
+	if wipe {
+		if err := os.RemoveAll(s.dir); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.start()
+}
+
+// node is one member of a test, and what it was told.
+type node struct {
+	*Members
+	t    testing.TB
+	conn *nats.Conn
+
+	mu      sync.Mutex
+	changes []Change
+	closed  bool
+}
+
+// open opens a node that has not joined.
+func (s *site) open(name string, change func(*Config)) *node {
+	s.t.Helper()
+	conn, err := nats.Connect("nats://"+s.listen, natsd.ClientOptions(name, zerolog.Nop())...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := Config{Name: name, Instance: "instance of " + name, Log: zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger()}
+	if change != nil {
+		change(&cfg)
+	}
+	m, err := Open(s.t.Context(), js, cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := &node{Members: m, t: s.t, conn: conn}
+	m.Subscribe(func(c Change) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.changes = append(n.changes, c)
+	})
+	s.t.Cleanup(n.crash)
+	return n
+}
+
+func (s *site) join(name string) *node {
+	s.t.Helper()
+	n := s.open(name, nil)
+	if err := n.Join(s.t.Context(), name+":1"); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// joinAll returns nodes that know each other, and may suspect each other.
+func (s *site) joinAll(names ...string) []*node {
+	s.t.Helper()
+	var all []*node
+	for _, name := range names {
+		all = append(all, s.join(name))
+	}
+	for _, n := range all {
+		n.until("all are known and settled", func() bool { return n.knows(names...) && n.settled() })
+	}
+	return all
+}
+
+func (n *node) settled() bool {
+	n.Members.mu.Lock()
+	defer n.Members.mu.Unlock()
+	return n.contact.maySuspect(time.Now())
+}
+
+// connectedSince reports whether the node noticed that it was connected again.
+func (n *node) connectedSince(t time.Time) bool {
+	n.Members.mu.Lock()
+	defer n.Members.mu.Unlock()
+	return n.contact.lost.After(t)
+}
+
+// crash ends the node as a killed process would: nothing is written.
+func (n *node) crash() {
+	if !n.closed {
+		n.closed = true
+		n.Close()
+		n.conn.Close()
+	}
+}
+
+func (n *node) knows(names ...string) bool {
+	var live []string
+	for _, m := range n.Live() {
+		live = append(live, m.GetName())
+	}
+	return slices.Equal(live, names)
+}
+
+func (n *node) told(what func(Change) bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.changes, what)
+}
+
+func (n *node) until(what string, ok func() bool) {
+	n.t.Helper()
+	until(n.t, n.cfg.Name+": "+what, ok)
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+func left(name string) func(Change) bool {
+	return func(c Change) bool {
+		return slices.ContainsFunc(c.Left, func(m *messages.Member) bool { return m.GetName() == name })
+	}
+}

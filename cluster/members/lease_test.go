@@ -1,0 +1,141 @@
+package members
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+func TestLease(t *testing.T) {
+	s := startSite(t)
+	n := s.joinAll("a", "b")
+	a, b := n[0], n[1]
+	first, ok, err := a.Acquire(t.Context(), "deployment.m")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if again, ok, err := a.Acquire(t.Context(), "deployment.m"); again != first || !ok || err != nil {
+		t.Errorf("the holder gets term %d (%v, %v), not its own %d", again, ok, err, first)
+	}
+	if _, ok, err := b.Acquire(t.Context(), "deployment.m"); ok || err != nil {
+		t.Errorf("two hold it: %v, %v", ok, err)
+	}
+	b.until("a holds it", func() bool {
+		holder, term, ok := b.Holder("deployment.m")
+		return ok && term == first && holder.GetName() == "a"
+	})
+	if err := b.Release(t.Context(), "deployment.m", first-1); err != nil {
+		t.Errorf("a reign that is over: %v", err)
+	}
+	if _, _, ok := a.Holder("deployment.m"); !ok {
+		t.Error("an old term released a new reign")
+	}
+	if err := a.Release(t.Context(), "deployment.m", first); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, ok := a.Holder("deployment.m"); ok {
+		t.Error("released, and still held")
+	}
+	b.until("b has it", func() bool { _, ok, err = b.Acquire(t.Context(), "deployment.m"); return ok && err == nil })
+	if _, second, _ := b.Holder("deployment.m"); second <= first {
+		t.Errorf("term %d after %d", second, first)
+	}
+	a.until("told of the lease", func() bool { return a.told(func(c Change) bool { return c.Leases }) })
+}
+
+// acquired and released are what a lease was asked for, and what it said.
+type leaseOp struct {
+	member  string
+	release bool
+	term    uint64
+}
+
+type leaseResult struct {
+	ok   bool
+	term uint64
+}
+
+// leaseModel is a lease as one register: a holder and a term that grows.
+var leaseModel = porcupine.Model{
+	Init: func() any { return reign{} },
+	Step: func(state, input, output any) (bool, any) {
+		held, op, got := state.(reign), input.(leaseOp), output.(leaseResult)
+		switch {
+		case op.release: // of its own term: whoever has it releases it
+			return true, reign{"", held.term}
+		case got.ok && held.member == "":
+			return got.term > held.term, reign{op.member, got.term}
+		case got.ok:
+			return held.member == op.member && held.term == got.term, held
+		}
+		// A refusal may be old news: it says only that somebody held it, and nothing was changed.
+		return true, held
+	},
+}
+
+// TestContenders has several members take and release one lease as fast as they can. The history must be that of one lease.
+func TestContenders(t *testing.T) {
+	const rounds = 40
+	s := startSite(t)
+	var nodes []*node
+	for _, name := range []string{"a", "b", "c", "d"} {
+		nodes = append(nodes, s.join(name))
+	}
+	var mu sync.Mutex
+	var history []porcupine.Operation
+	began := time.Now()
+	record := func(client int, in leaseOp, do func() leaseResult) leaseResult {
+		op := porcupine.Operation{ClientId: client, Input: in, Call: int64(time.Since(began))}
+		out := do()
+		op.Output, op.Return = out, int64(time.Since(began))
+		mu.Lock()
+		defer mu.Unlock()
+		history = append(history, op)
+		return out
+	}
+	var contending sync.WaitGroup
+	reigns := make([]int, len(nodes))
+	for i, n := range nodes {
+		contending.Go(func() {
+			name := n.Self().GetName()
+			for reigns[i] < rounds {
+				got := record(i, leaseOp{member: name}, func() leaseResult {
+					term, ok, err := n.Acquire(t.Context(), "planner")
+					if err != nil {
+						t.Error(err)
+					}
+					return leaseResult{ok, term}
+				})
+				if t.Failed() {
+					return
+				}
+				if !got.ok {
+					continue
+				}
+				reigns[i]++
+				record(i, leaseOp{name, true, got.term}, func() leaseResult {
+					if err := n.Release(t.Context(), "planner", got.term); err != nil {
+						t.Error(err)
+					}
+					return leaseResult{}
+				})
+			}
+		})
+	}
+	contending.Wait()
+	// Refusals say nothing, and there are many.
+	var said []porcupine.Operation
+	for _, op := range history {
+		if op.Output.(leaseResult).ok || op.Input.(leaseOp).release {
+			said = append(said, op)
+		}
+	}
+	if len(said) != 2*rounds*len(nodes) {
+		t.Fatalf("%d of %d reigns", len(said)/2, rounds*len(nodes))
+	}
+	if !porcupine.CheckOperations(leaseModel, said) {
+		t.Error("two members held the lease at once, or a term did not grow")
+	}
+}

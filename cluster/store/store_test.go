@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/model/deployment"
+	"troupe/cluster/natsd"
+	"troupe/messages"
+)
+
+// open opens a store at a server, and returns what starts the server again.
+func open(t *testing.T) (s *Store, restart func()) {
+	t.Helper()
+	dir, listen := t.TempDir(), "127.0.0.1:0"
+	var server *natsd.Server
+	start := func() {
+		var err error
+		if server, err = natsd.Start(context.Background(), natsd.Config{Listen: listen, StoreDir: dir, Name: "test", Log: zerolog.Nop()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start()
+	listen = strings.TrimPrefix(server.URL(), "nats://")
+	t.Cleanup(func() { server.Stop() })
+	conn, err := nats.Connect(server.URL(), natsd.ClientOptions("test", zerolog.Nop())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(t.Context(), js, server.Replicas(), zerolog.New(os.Stderr)); err != nil {
+		t.Fatal(err)
+	}
+	return s, func() { server.Stop(); start() }
+}
+
+// followed is what a watch has told: name -> its last value, nil where it was deleted.
+type followed[T any] struct {
+	mu     sync.Mutex
+	synced int
+	last   map[string]T
+}
+
+func (f *followed[T]) tell(name string, value T, synced bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if synced {
+		f.synced++
+		return
+	}
+	f.last[name] = value
+}
+
+func (f *followed[T]) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		f.mu.Lock()
+		done := ok()
+		f.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// watching runs a watch until the test ends.
+func watching(t *testing.T, watch func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- watch(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
+
+func TestNodes(t *testing.T) {
+	s, restart := open(t)
+	if got, err := s.Node(t.Context(), "a"); err != nil || got.GetName() != "a" || got.GetDraining() {
+		t.Errorf("a node never spoken of: %v, %v", got, err)
+	}
+	drain := func(name string, draining bool) {
+		t.Helper()
+		if err := s.PutNode(t.Context(), &messages.NodeSpec{Name: name, Draining: draining}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drain("a", true)
+	if got, err := s.Node(t.Context(), "a"); err != nil || !got.GetDraining() {
+		t.Errorf("%v, %v", got, err)
+	}
+	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
+	watching(t, func(ctx context.Context) error {
+		return s.WatchNodes(ctx, func(c NodeChange) { f.tell(c.Name, c.Spec, c.Synced) })
+	})
+	f.until(t, "what was stored", func() bool { return f.synced == 1 && f.last["a"].GetDraining() })
+	drain("b", true)
+	f.until(t, "a change", func() bool { return f.last["b"].GetDraining() })
+	restart()
+	f.until(t, "everything again, from the server that was started again", func() bool { return f.synced == 2 })
+	drain("a", false)
+	f.until(t, "a change after that", func() bool { return f.last["a"] != nil && !f.last["a"].GetDraining() })
+	if _, err := s.kv.Put(t.Context(), nodes+"c", []byte(`{"name": "other"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Node(t.Context(), "c"); err == nil {
+		t.Error("a key that holds another node is no error")
+	}
+	if err := s.kv.Delete(t.Context(), nodes+"b"); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "a deletion", func() bool { spec, told := f.last["b"]; return told && spec == nil })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, told := f.last["c"]; told {
+		t.Error("what can not be read was told")
+	}
+}
+
+func TestDeploymentsAfterRestart(t *testing.T) {
+	s, restart := open(t)
+	f := &followed[*messages.DeploymentSpec]{last: map[string]*messages.DeploymentSpec{}}
+	watching(t, func(ctx context.Context) error {
+		return s.Watch(ctx, func(c deployment.Change) { f.tell(c.Name, c.Spec, c.Synced) })
+	})
+	f.until(t, "the end of nothing", func() bool { return f.synced == 1 })
+	revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, revision+1); !errors.Is(err, ErrConflict) {
+		t.Errorf("over another revision: %v", err)
+	}
+	restart()
+	f.until(t, "the deployment, told again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
+	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: 2}, revision); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "a change", func() bool { return f.last["m"].GetReplicas() == 2 })
+	if err := s.Delete(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "a deletion", func() bool { spec, told := f.last["m"]; return told && spec == nil })
+}

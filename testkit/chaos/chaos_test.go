@@ -1,0 +1,88 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/testkit/cluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+var nodes = []string{"n1", "n2", "n3"}
+
+// TestSchedule: the seed decides all, every kind comes, and a step makes sense.
+func TestSchedule(t *testing.T) {
+	kinds := []cluster.Kind{cluster.Kill, cluster.Cut, cluster.CutOneWay, cluster.CrashReplica, cluster.KillNATS, cluster.Restart}
+	first := newSchedule(7, nodes, 3, kinds)
+	again, other := newSchedule(7, nodes, 3, kinds), newSchedule(8, nodes, 3, kinds)
+	differs := false
+	for range 20 {
+		var round []cluster.Kind
+		for range kinds {
+			s := first.next()
+			if s != again.next() {
+				t.Fatal("the same seed gave another step")
+			}
+			differs = differs || s != other.next()
+			round = append(round, s.Kind)
+			check(t, s)
+		}
+		slices.Sort(round)
+		if len(slices.Compact(round)) != len(kinds) {
+			t.Errorf("a round of %v", round)
+		}
+	}
+	if !differs {
+		t.Error("another seed gave the same steps")
+	}
+}
+
+func check(t *testing.T, s Step) {
+	t.Helper()
+	switch s.Kind {
+	case cluster.Cut, cluster.CutOneWay:
+		if s.On == s.Other || !slices.Contains(nodes, s.On) || !slices.Contains(nodes, s.Other) {
+			t.Errorf("%s: from %q to %q", s, s.On, s.Other)
+		}
+	case cluster.CrashReplica:
+		if s.Replica < 0 || s.Replica > 2 {
+			t.Errorf("%s: of replica %d", s, s.Replica)
+		}
+	case cluster.Kill, cluster.Restart:
+		if !slices.Contains(nodes, s.On) {
+			t.Errorf("%s: on %q", s, s.On)
+		}
+	}
+	if s.Hold != 0 && (s.Hold < shortest || s.Hold > longest) {
+		t.Errorf("%s", s)
+	}
+}
+
+// TestShort is make chaos for some steps: on one node where that is all that can be.
+func TestShort(t *testing.T) {
+	cfg := Config{Dir: t.TempDir(), Seed: 2, Length: time.Minute, Steps: 4, Nodes: 3, Clients: 12, Print: func(line string) { t.Log(line) }}
+	if !cluster.Knows("--join") {
+		cfg.Nodes = 1
+	}
+	if err := Run(t.Context(), cfg); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWrongAnswer: chaos fails when a stream is not what it should be.
+func TestWrongAnswer(t *testing.T) {
+	r, err := start(t.Context(), Config{Dir: t.TempDir(), Seed: 2, Nodes: 1, Clients: 4, Tokens: 50, Steps: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.load.Answers[2].Text += "!"
+	if err := r.round(t.Context(), time.Now().Add(time.Minute)); err == nil || !strings.Contains(fmt.Sprint(err), "the answer is wrong") {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -1,0 +1,223 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"troupe/testkit/cluster"
+)
+
+// Config describes a run.
+type Config struct {
+	Dir     string // for data and logs; the caller removes it
+	Seed    uint64
+	Length  time.Duration  // no step begins after it; what has begun is finished
+	Steps   int            // likewise, after so many; 0: any
+	Nodes   int            // default 3
+	Clients int            // streams at once, default 24
+	Tokens  int            // of a stream, default cluster.StreamTokens
+	Kinds   []cluster.Kind // default: all that are possible here
+	Print   func(line string)
+}
+
+const (
+	recoversWithin = 30 * time.Second // after a fault was mended
+	cleanWithin    = 20 * time.Second // after the last stream
+	cleanEvery     = 6                // steps: then the load ends, what is left is looked for, and the load begins again
+)
+
+// Run lets chaos reign for a while. Its error says what was wrong, its timeline is printed as it happens.
+func Run(ctx context.Context, cfg Config) error {
+	r, err := start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for end := time.Now().Add(cfg.Length); err == nil && time.Now().Before(end) && !r.enough(); {
+		err = r.round(ctx, end)
+	}
+	if err != nil {
+		r.Note("FAILED: %v", err)
+		return fmt.Errorf("%w\n%s", err, r.Logs(30))
+	}
+	r.Note("done: %d steps, %d streams exact; longest pause: %s", r.steps, len(r.pauses), cluster.Spread(r.pauses))
+	return nil
+}
+
+type run struct {
+	*cluster.Cluster
+	*cluster.Timeline
+	cfg      Config
+	schedule *schedule
+	load     cluster.Load
+	steps    int
+	pauses   []time.Duration
+}
+
+// start starts cluster and model and learns the right answers.
+func start(ctx context.Context, cfg Config) (*run, error) {
+	cfg.Nodes, cfg.Clients, cfg.Tokens = or(cfg.Nodes, 3), or(cfg.Clients, 24), or(cfg.Tokens, cluster.StreamTokens)
+	r := &run{cfg: cfg, Timeline: &cluster.Timeline{Print: cfg.Print}}
+	requests := cluster.Requests(2*cfg.Clients, cfg.Tokens)
+	answers, err := cluster.Undisturbed(ctx, requests)
+	if err != nil {
+		return nil, fmt.Errorf("undisturbed run: %w", err)
+	}
+	r.Note("the answers to %d requests are known", len(requests))
+	setup := cluster.Config{Dir: cfg.Dir, Nodes: cfg.Nodes, NATS: natsOf(cfg), Seed: cfg.Seed}
+	if why := cluster.Permitted(); why != nil {
+		r.Note("no network faults: %v", why)
+	} else {
+		setup.Isolated = true
+	}
+	if r.Cluster, err = cluster.New(ctx, setup); err != nil {
+		return nil, err
+	}
+	if err := r.prepare(ctx, requests, answers); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func or(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// natsOf: every node its own server, or, with an odd seed, one external server.
+func natsOf(cfg Config) cluster.NATS {
+	switch {
+	case cfg.Nodes == 1:
+		return cluster.Embedded
+	case cfg.Seed%2 == 1:
+		return cluster.External
+	}
+	return cluster.Routed
+}
+
+func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers []cluster.Answer) error {
+	kinds := r.cfg.Kinds
+	if kinds == nil {
+		kinds = r.possible()
+	}
+	var names []string
+	for _, n := range r.Nodes {
+		names = append(names, n.Name)
+	}
+	r.schedule = newSchedule(r.cfg.Seed, names, len(r.Nodes), kinds)
+	r.load = cluster.Load{Requests: requests, Answers: answers, Streams: r.cfg.Clients, Gateways: r.Nodes, Repeat: true}
+	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
+	defer cancel()
+	if err := errors.Join(r.Whole(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes)))); err != nil {
+		return fmt.Errorf("%w\n%s", err, r.Logs(30))
+	}
+	r.Note("%d nodes serve %s, NATS %s; seed %d, faults: %v", len(r.Nodes), cluster.ModelName, natsOf(r.cfg), r.cfg.Seed, kinds)
+	return nil
+}
+
+// possible are the faults that can be made to this cluster.
+func (r *run) possible() []cluster.Kind {
+	kinds := []cluster.Kind{cluster.CrashReplica}
+	if len(r.Nodes) > 1 {
+		kinds = append(kinds, cluster.Kill, cluster.Stop, cluster.Restart, cluster.Migrate, cluster.Drain)
+		if r.Fabric != nil {
+			kinds = append(kinds, cluster.Cut, cluster.CutOneWay, cluster.Isolate, cluster.Slow, cluster.Lossy)
+		}
+		if r.Server != nil {
+			kinds = append(kinds, cluster.KillNATS)
+		}
+	}
+	return kinds
+}
+
+func (r *run) enough() bool { return r.cfg.Steps > 0 && r.steps >= r.cfg.Steps }
+
+// round runs some steps under one load, and looks for what is left afterwards.
+func (r *run) round(ctx context.Context, end time.Time) error {
+	before, err := r.Levels(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends the streams of a round that fails
+	defer cancel()
+	running := r.load.Start(ctx)
+	for i := 0; i < cleanEvery && time.Now().Before(end) && !r.enough(); i++ {
+		if err := r.step(ctx, running, r.schedule.next()); err != nil {
+			return err
+		}
+		r.steps++
+	}
+	report, err := r.finish(running)
+	if err != nil {
+		return err
+	}
+	r.Note("%s", report)
+	if err := report.Err(); err != nil {
+		return err
+	}
+	r.pauses = append(r.pauses, report.Pauses...)
+	slices.Sort(r.pauses)
+	within, stop := context.WithTimeout(ctx, cleanWithin)
+	defer stop()
+	if err := r.Clean(within, before); err != nil {
+		return fmt.Errorf("left behind: %w", err)
+	}
+	r.Note("nothing is left behind")
+	return nil
+}
+
+// finish lets the streams end. With nothing wrong any more, none has a reason to hang.
+func (r *run) finish(running *cluster.Running) (cluster.Report, error) {
+	done := make(chan cluster.Report, 1)
+	go func() { done <- running.Finish() }()
+	select {
+	case report := <-done:
+		return report, nil
+	case <-time.After(recoversWithin):
+		return cluster.Report{}, fmt.Errorf("streams do not end within %s, though nothing is wrong any more", recoversWithin)
+	}
+}
+
+// step lets a fault happen, mends it and waits until the cluster is whole.
+func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Hold+2*recoversWithin)
+	defer cancel()
+	if err := running.Flowing(ctx); err != nil {
+		return fmt.Errorf("before %s: %w", s, err)
+	}
+	if s.Kind == cluster.CrashReplica || s.Kind == cluster.Migrate {
+		names, err := r.Replicas(ctx)
+		if err != nil {
+			return err
+		}
+		s.On = names[s.Replica%len(names)]
+	}
+	running.Mark()
+	r.Note("%s", s)
+	mend, err := r.Inject(ctx, s.Fault)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	select {
+	case <-time.After(s.Hold):
+	case <-ctx.Done():
+	}
+	if err := mend(ctx); err != nil {
+		return fmt.Errorf("mend %s: %w", s, err)
+	}
+	mended := time.Now()
+	if err := r.Recovered(ctx); err != nil {
+		return fmt.Errorf("after %s: %w", s, err)
+	}
+	r.Note("  whole again %s after it was mended", time.Since(mended).Round(time.Millisecond))
+	if err := running.Over(ctx); err != nil {
+		return fmt.Errorf("after %s: %w", s, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"troupe/testkit"
+)
+
+const (
+	nodePackage = "./cmd/node"
+	natsPackage = "github.com/nats-io/nats-server/v2"
+)
+
+// binaries are the commands built so far, each once in the life of this process.
+var binaries struct {
+	sync.Mutex
+	dir   string
+	paths map[string]string // by package
+}
+
+// build returns the binary of a command of this module or of one that it depends on.
+func build(pkg string) (string, error) {
+	b := &binaries
+	b.Lock()
+	defer b.Unlock()
+	if path := b.paths[pkg]; path != "" {
+		return path, nil
+	}
+	if b.dir == "" {
+		dir, err := os.MkdirTemp("", "troupe-binaries-")
+		if err != nil {
+			return "", err
+		}
+		b.dir, b.paths = dir, map[string]string{}
+	}
+	path := filepath.Join(b.dir, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "-"))
+	args := []string{"build", "-o", path}
+	if raced && pkg == nodePackage {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Dir = testkit.Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	}
+	b.paths[pkg] = path
+	return path, nil
+}
+
+// Build builds what is started later, so that it takes none of the time that a start may take.
+func Build() error {
+	for _, pkg := range []string{nodePackage, natsPackage} {
+		if _, err := build(pkg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveBinaries removes what was built. What runs, runs on.
+func RemoveBinaries() {
+	b := &binaries
+	b.Lock()
+	defer b.Unlock()
+	_ = os.RemoveAll(b.dir) // a temporary folder
+	b.dir, b.paths = "", nil
+}
+
+// options are what "node up --help" of the built node says that it takes.
+var options = sync.OnceValues(func() (string, error) {
+	bin, err := build(nodePackage)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command(bin, "up", "--help").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("node up --help: %w\n%s", err, out)
+	}
+	return string(out), nil
+})
+
+// Knows reports whether the node takes an option: "--join".
+func Knows(option string) bool {
+	text, err := options()
+	return err == nil && slices.ContainsFunc(strings.Fields(text), func(word string) bool {
+		name, _, _ := strings.Cut(strings.Replace(word, "--[no-]", "--", 1), "=")
+		return name == option
+	})
+}

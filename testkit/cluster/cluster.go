@@ -1,0 +1,217 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// NATS is where the nodes of a cluster find their NATS.
+type NATS int
+
+func (n NATS) String() string { return [...]string{"embedded", "routed", "external"}[n] }
+
+// Embedded: the first node has the server and the others join it. Routed: every node has one, and they form a NATS cluster. External: a
+// nats-server of its own, which all join.
+const (
+	Embedded NATS = iota
+	Routed
+	External
+)
+
+// Config describes a cluster.
+type Config struct {
+	Dir      string // for data folders and logs; the caller removes it
+	Nodes    int    // named n1, n2 and so on
+	Devices  string // of each node; default host:1x256MiB
+	NATS     NATS
+	Isolated bool   // each node, and an external server, on a host of its own; else all on loopback
+	Seed     uint64 // of the losses on links
+	Flags    []string
+}
+
+// natsHost is the host of an external server.
+const natsHost = "nats"
+
+// Cluster is some nodes and what is between them.
+type Cluster struct {
+	Nodes  []*Node
+	Server *Server // nil: none but the embedded ones
+	Fabric *Fabric // nil on loopback
+
+	cfg     Config
+	mu      sync.Mutex
+	control *nats.Conn
+}
+
+// New starts a cluster. When it fails, nothing of it runs on.
+func New(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	if cfg.Devices == "" {
+		cfg.Devices = "host:1x256MiB"
+	}
+	if (cfg.Nodes > 1 || cfg.NATS == External) && !Knows("--join") {
+		return nil, ErrNoJoin
+	}
+	c := &Cluster{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, c.Logs(20))
+			c.Close()
+		}
+	}()
+	if cfg.Isolated {
+		if c.Fabric, err = NewFabric(cfg.Seed, c.hostNames()...); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.NATS == External {
+		c.Server = newServer(c.host(natsHost), cfg.Dir)
+		if err := c.Server.Start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.startNodes(ctx)
+}
+
+// ErrNoJoin is why there can be no second node.
+var ErrNoJoin = errors.New("this build of node has no --join: it knows no other nodes")
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+func (c *Cluster) hostNames() []string {
+	names := []string{natsHost}
+	for i := range c.cfg.Nodes {
+		names = append(names, nodeName(i))
+	}
+	return names
+}
+
+func (c *Cluster) host(name string) *Host {
+	if c.Fabric == nil {
+		return here
+	}
+	return c.Fabric.Host(name)
+}
+
+// startNodes starts the nodes: one after the other where one is to be joined, together where all are alike and wait for a majority.
+func (c *Cluster) startNodes(ctx context.Context) error {
+	routes, err := c.routes()
+	if err != nil {
+		return err
+	}
+	for i := range c.cfg.Nodes {
+		flags := append([]string{"--devices", c.cfg.Devices}, c.cfg.Flags...)
+		switch {
+		case c.cfg.NATS == External:
+			flags = append(flags, "--join", c.Server.URL())
+		case c.cfg.NATS == Routed:
+			flags = append(flags, "--nats-routes", strings.Join(routes, ","))
+		case i > 0:
+			flags = append(flags, "--join", "nats://"+c.Nodes[0].listen["--nats-listen"])
+		}
+		n := newNode(c.host(nodeName(i)), nodeName(i), c.cfg.Dir, flags...)
+		if c.cfg.NATS == Routed {
+			n.listen["--nats-cluster-listen"] = strings.TrimPrefix(routes[i], "nats://")
+		}
+		c.Nodes = append(c.Nodes, n)
+		if c.cfg.NATS != Routed {
+			if err := n.Start(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if c.cfg.NATS != Routed {
+		return nil
+	}
+	return together(c.Nodes, func(n *Node) error { return n.Start(ctx) })
+}
+
+// together does something to all nodes at once.
+func together(nodes []*Node, do func(*Node) error) error {
+	failed := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { failed[i] = do(n) })
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// routes are the addresses at which embedded servers find each other. They must be known before the first starts; on loopback they are
+// ports that were free a moment ago.
+func (c *Cluster) routes() ([]string, error) {
+	if c.cfg.NATS != Routed {
+		return nil, nil
+	}
+	var all []string
+	for i := range c.cfg.Nodes {
+		address := net.JoinHostPort(c.host(nodeName(i)).Addr.String(), natsRoutePort)
+		if c.Fabric == nil {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return nil, err
+			}
+			defer l.Close()
+			address = l.Addr().String()
+		}
+		all = append(all, "nats://"+address)
+	}
+	return all, nil
+}
+
+// Node returns a node by name, or nil.
+func (c *Cluster) Node(name string) *Node {
+	for _, n := range c.Nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Living are the nodes whose process is there, but for those named.
+func (c *Cluster) Living(but ...*Node) []*Node {
+	var all []*Node
+	for _, n := range c.Nodes {
+		if n.Alive() && !slices.Contains(but, n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// Logs is the end of every log, at most so many lines of each.
+func (c *Cluster) Logs(lines int) string {
+	var b strings.Builder
+	for _, n := range c.Nodes {
+		b.WriteString(n.logs(lines))
+	}
+	if c.Server != nil && c.Server.proc != nil {
+		fmt.Fprintf(&b, "--- nats-server\n%s\n", c.Server.proc.Tail(lines))
+	}
+	fmt.Fprintf(&b, "--- whole logs: %s\n", filepath.Join(c.cfg.Dir, "*.log"))
+	return b.String()
+}
+
+// Close ends everything, without asking.
+func (c *Cluster) Close() {
+	if c.control != nil {
+		c.control.Close()
+	}
+	for _, n := range c.Nodes {
+		n.Process().close()
+	}
+	if c.Server != nil {
+		c.Server.proc.close()
+	}
+	if c.Fabric != nil {
+		c.Fabric.Close()
+	}
+}

@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"troupe/messages"
+)
+
+// TestLeases: device memory of nobody, of a replica elsewhere, and replicas without any, are found.
+func TestLeases(t *testing.T) {
+	replica := func(name, node string) map[string]*messages.ReplicaStatus {
+		return map[string]*messages.ReplicaStatus{name: {Name: name, Node: node, Gpu: "gpu-0"}}
+	}
+	gpu := func(owner string) *messages.GpuStatus {
+		return &messages.GpuStatus{Name: "gpu-0", Node: "n1", MemoryBytes: 10, FreeBytes: 4, Leases: []*messages.GpuLease{{Owner: owner, Kind: "kv", Bytes: 6}}}
+	}
+	for name, c := range map[string]struct {
+		gpu      *messages.GpuStatus
+		replicas map[string]*messages.ReplicaStatus
+		want     string // empty: nothing is found
+	}{
+		"owned":            {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
+		"of nobody":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
+		"of one elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
+		"without":          {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 is there without a lease"},
+		"not listed":       {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
+	} {
+		err := leases([]*messages.GpuStatus{c.gpu}, c.replicas)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSequences: what runs, waits or holds KV blocks is found.
+func TestSequences(t *testing.T) {
+	for name, r := range map[string]*messages.ReplicaStatus{
+		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1}, "waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1}, "blocks": {KvBlocks: 8, KvBlocksFree: 7},
+	} {
+		if sequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+	if err := sequences(map[string]*messages.ReplicaStatus{"kjv-0": {KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}}); err != nil {
+		t.Error(err)
+	}
+}

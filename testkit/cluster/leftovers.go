@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"troupe/messages"
+)
+
+// goroutineSlack is how many goroutines more than before the load a node may have: runtime, timers and connections come and go.
+const goroutineSlack = 25
+
+// Levels are the goroutines of each node, by name, when nothing is asked of it.
+type Levels map[string]int
+
+// Levels measures the nodes that live.
+func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
+	all := Levels{}
+	for _, n := range c.Living() {
+		count, err := n.gauge(ctx, "go_goroutines")
+		if err != nil {
+			return nil, err
+		}
+		all[n.Name] = count
+	}
+	return all, nil
+}
+
+// Clean waits until no node holds anything for requests that have ended, and says what is left when ctx ends before. A node that was
+// restarted is held against its level in its former life.
+func (c *Cluster) Clean(ctx context.Context, before Levels) error {
+	return Until(ctx, func() error { return c.Left(ctx, before) })
+}
+
+// Left says what is there at this moment that would not be there without requests.
+func (c *Cluster) Left(ctx context.Context, before Levels) error {
+	replicas, err := c.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	gpus := &messages.ListGpusResponse{}
+	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
+		return err
+	}
+	return errors.Join(sequences(replicas), leases(gpus.GetGpus(), replicas), c.sessions(ctx), c.processes(ctx, before))
+}
+
+// replicas are those that the cluster says it has, by name.
+func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaStatus, error) {
+	res := &messages.ListReplicasResponse{}
+	if err := c.Ask(ctx, "replicas.list", &messages.ListReplicasRequest{}, res); err != nil {
+		return nil, err
+	}
+	all := map[string]*messages.ReplicaStatus{}
+	for _, r := range res.GetReplicas() {
+		if all[r.GetName()] != nil {
+			return nil, fmt.Errorf("there are two replicas %s, on %q and %q", r.GetName(), all[r.GetName()].GetNode(), r.GetNode())
+		}
+		all[r.GetName()] = r
+	}
+	return all, nil
+}
+
+// sequences finds those that run or wait, and KV blocks that nobody else could have.
+func sequences(replicas map[string]*messages.ReplicaStatus) error {
+	var found []error
+	for name, r := range replicas {
+		if r.GetRunning()+r.GetWaiting() > 0 {
+			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting", name, r.GetRunning(), r.GetWaiting()))
+		}
+		if held := r.GetKvBlocks() - r.GetKvBlocksFree(); held > 0 {
+			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks", name, held, r.GetKvBlocks()))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// leases finds device memory that no living replica owns, and replicas without.
+func leases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaStatus) error {
+	var found []error
+	owners := map[string]bool{}
+	for _, gpu := range gpus {
+		for _, l := range gpu.GetLeases() {
+			owners[l.GetOwner()] = true
+			if r := replicas[l.GetOwner()]; r == nil || r.GetGpu() != gpu.GetName() || r.GetNode() != gpu.GetNode() {
+				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which is not there", gpu.GetNode(), gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
+			}
+		}
+		if len(gpu.GetLeases()) == 0 && gpu.GetFreeBytes() != gpu.GetMemoryBytes() {
+			found = append(found, fmt.Errorf("%s/%s has no lease, and %d of %d bytes free", gpu.GetNode(), gpu.GetName(), gpu.GetFreeBytes(), gpu.GetMemoryBytes()))
+		}
+	}
+	for name := range replicas {
+		if !owners[name] {
+			found = append(found, fmt.Errorf("%s is there without a lease", name))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// sessions finds actors of requests in the tree of every node.
+func (c *Cluster) sessions(ctx context.Context) error {
+	res := &messages.TreeResponse{}
+	if err := c.Ask(ctx, "tree", &messages.TreeRequest{}, res); err != nil {
+		return err
+	}
+	var found []error
+	var walk func([]*messages.ActorNode)
+	walk = func(nodes []*messages.ActorNode) {
+		for _, a := range nodes {
+			if a.GetKind() == "session" {
+				found = append(found, fmt.Errorf("%s is still %s", a.GetId(), a.GetState()))
+			}
+			walk(a.GetChildren())
+		}
+	}
+	walk(res.GetRoots())
+	return errors.Join(found...)
+}
+
+// processes finds requests and goroutines that stayed.
+func (c *Cluster) processes(ctx context.Context, before Levels) error {
+	var found []error
+	for _, n := range c.Living() {
+		for metric, most := range map[string]int{"go_goroutines": before[n.Name] + goroutineSlack, "troupe_gateway_requests_in_flight": 0} {
+			if count, err := n.gauge(ctx, metric); err != nil {
+				found = append(found, err)
+			} else if count > most {
+				found = append(found, fmt.Errorf("%s has %s %d, and should have %d at most", n.Name, metric, count, most))
+			}
+		}
+	}
+	return errors.Join(found...)
+}
+
+// gauge reads a metric without labels.
+func (n *Node) gauge(ctx context.Context, metric string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL("/metrics"), nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := n.HTTP().Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("metrics of %s: %w", n.Name, err)
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), metric+" "); ok {
+			f, err := strconv.ParseFloat(value, 64)
+			return int(f), err
+		}
+	}
+	return 0, fmt.Errorf("metrics of %s have no %s", n.Name, metric)
+}

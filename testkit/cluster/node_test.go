@@ -1,0 +1,251 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/testkit/cluster"
+)
+
+const clients = cluster.Streams
+
+// expected are the requests of this package's tests, with their answers.
+var expected = sync.OnceValues(func() (*cluster.Load, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	requests := cluster.Requests(clients, cluster.StreamTokens)
+	answers, err := cluster.Undisturbed(ctx, requests)
+	return &cluster.Load{Requests: requests, Answers: answers, Streams: clients}, err
+})
+
+// load returns streams through gateways.
+func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
+	t.Helper()
+	l, err := expected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster.Load{Requests: l.Requests, Answers: l.Answers, Streams: l.Streams, Gateways: gateways}
+}
+
+func deploy(t *testing.T, c *cluster.Cluster, replicas int) {
+	t.Helper()
+	if err := c.Deploy(cluster.Within(t, 30*time.Second), cluster.Spec(replicas)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func levels(t *testing.T, c *cluster.Cluster) cluster.Levels {
+	t.Helper()
+	l, err := c.Levels(cluster.Within(t, 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func clean(t *testing.T, c *cluster.Cluster, before cluster.Levels) {
+	t.Helper()
+	if err := c.Clean(cluster.Within(t, 30*time.Second), before); err != nil {
+		t.Errorf("left behind: %v", err)
+	}
+}
+
+// TestReplicaRestarts: streams over two replicas, each of which is restarted in the middle.
+func TestReplicaRestarts(t *testing.T) {
+	c := cluster.Up(t, cluster.Config{Nodes: 1, Devices: "host:2x256MiB"})
+	deploy(t, c, 2)
+	before := levels(t, c)
+	l := load(t, c.Nodes...)
+	l.Repeat = true
+	run := l.Start(cluster.Within(t, time.Minute))
+	for i := range 2 {
+		if err := run.Flowing(cluster.Within(t, 30*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.RestartReplica(t.Context(), fmt.Sprintf("%s-%d", cluster.ModelName, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := run.Finish()
+	t.Log(report)
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	if report.Streams < clients {
+		t.Errorf("%d streams for %d clients", report.Streams, clients)
+	}
+	clean(t, c, before)
+}
+
+// TestDamageIsReported: an expectation that differs in the least makes its stream, and only that, a wrong one.
+func TestDamageIsReported(t *testing.T) {
+	c := cluster.Up(t, cluster.Config{Nodes: 1})
+	deploy(t, c, 1)
+	l := load(t, c.Nodes...)
+	l.Requests, l.Answers, l.Streams = l.Requests[:8], append([]cluster.Answer(nil), l.Answers[:8]...), 8
+	half := len(l.Answers[1].Text) / 2
+	l.Answers[1].Text = l.Answers[1].Text[:half] + l.Answers[1].Text[half+1:] // as if one had been doubled
+	l.Answers[2].Text += "x"                                                  // as if the last one had been lost
+	l.Answers[3].Finish = "stop"
+	l.Answers[4].Tokens++
+	report := l.Start(cluster.Within(t, time.Minute)).Finish()
+	if report.Streams != 4 || len(report.Errors) != 4 {
+		t.Errorf("%s", report)
+	}
+	said := fmt.Sprint(report.Err(), report.Errors)
+	for _, want := range []string{"request 1 through n1", "request 2 through", "request 3 through", "request 4 through", fmt.Sprintf("from byte %d on", half)} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q: %s", want, said)
+		}
+	}
+}
+
+// TestLeftoversAreReported: what runs is not clean, and neither are too many goroutines.
+func TestLeftoversAreReported(t *testing.T) {
+	c := cluster.Up(t, cluster.Config{Nodes: 1})
+	deploy(t, c, 1)
+	before := levels(t, c)
+	l := load(t, c.Nodes...)
+	l.Repeat = true
+	run := l.Start(cluster.Within(t, time.Minute))
+	if err := run.Flowing(cluster.Within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kjv-0 runs", "KV blocks", "node/gateway/session-", "go_goroutines", "requests_in_flight"} {
+		until(t, "report of "+want, func() bool { // a replica's figures reach its deployment now and then
+			err := c.Left(t.Context(), before)
+			return err != nil && strings.Contains(err.Error(), want)
+		})
+	}
+	if err := run.Finish().Err(); err != nil {
+		t.Error(err)
+	}
+	clean(t, c, before)
+	before["n1"] -= 1000
+	if err := c.Left(t.Context(), before); err == nil || !strings.Contains(err.Error(), "go_goroutines") {
+		t.Errorf("goroutines are not reported: %v", err)
+	}
+}
+
+// TestLives: a node that is stopped, continued, killed and started again keeps its addresses and its data.
+func TestLives(t *testing.T) {
+	for _, isolated := range []bool{false, true} {
+		t.Run(fmt.Sprintf("isolated %t", isolated), func(t *testing.T) {
+			c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: isolated})
+			deploy(t, c, 1)
+			n, url := c.Nodes[0], c.Nodes[0].URL("/")
+			if err := n.Process().Stop(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "stopped", func() bool { return state(t, n) == "T" })
+			if err := n.Process().Continue(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "continued", func() bool { return state(t, n) != "T" })
+			if err := n.Process().Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if n.Alive() || !n.Process().Killed() || n.Process().Kill() == nil {
+				t.Error("it was killed, and seems not to be")
+			}
+			for range 2 { // the second time over an orderly end
+				if n.Alive() {
+					if err := n.Process().Terminate(cluster.Within(t, 20*time.Second)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := n.Start(cluster.Within(t, 20*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Ready(cluster.Within(t, 20*time.Second), cluster.ModelName); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n.URL("/") != url {
+				t.Errorf("it was at %s and is at %s", url, n.URL("/"))
+			}
+			l := load(t, n)
+			l.Requests, l.Streams = l.Requests[:4], 4
+			if err := l.Start(cluster.Within(t, time.Minute)).Finish().Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// state is what the kernel says of a node's process: R, S, T.
+func state(t *testing.T, n *cluster.Node) string {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Process().PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:1]
+}
+
+// TestServer: a stock nats-server keeps its address and what was stored over a kill.
+func TestServer(t *testing.T) {
+	ctx := cluster.Within(t, 30*time.Second)
+	s := cluster.NewServer(t.TempDir())
+	t.Cleanup(s.Close)
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	url := s.URL()
+	js, err := jetstream.New(connect(t, url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "kept"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.PutString(ctx, "key", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Process().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s.URL() != url {
+		t.Errorf("it was at %s and is at %s", url, s.URL())
+	}
+	if err := cluster.Until(ctx, func() error {
+		got, err := kv.Get(ctx, "key")
+		if err == nil && string(got.Value()) != "value" {
+			t.Errorf("it kept %q", got.Value())
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func connect(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// TestKnows: an option is known by its whole name.
+func TestKnows(t *testing.T) {
+	if !cluster.Knows("--http") || !cluster.Knows("--nats-listen") || cluster.Knows("--htt") || cluster.Knows("--nats") {
+		t.Error("options are not what node up --help says")
+	}
+}

@@ -1,0 +1,58 @@
+package cluster_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"troupe/testkit/cluster"
+)
+
+// harness, in the environment, makes this binary a harness that starts a node, says so and waits to be killed.
+const harness = "TROUPE_TEST_HARNESS"
+
+// TestKilledHarness: with a harness that is killed, its nodes are gone too.
+func TestKilledHarness(t *testing.T) {
+	if os.Getenv(harness) != "" {
+		c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: cluster.Permitted() == nil})
+		fmt.Println(c.Nodes[0].Process().PID())
+		<-t.Context().Done()
+	}
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledHarness$")
+	self.Env = append(os.Environ(), harness+"=1", "TMPDIR="+t.TempDir())
+	out, err := self.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(line[:len(line)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("no node: %v", err)
+	}
+	if err := self.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = self.Wait() // it was killed
+	if err := cluster.Until(cluster.Within(t, 10*time.Second), func() error {
+		if syscall.Kill(pid, 0) == nil {
+			return fmt.Errorf("the node of a killed harness lives, process %d", pid)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

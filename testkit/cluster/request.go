@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// Request is a completion whose answer is settled before it is asked for: the seed decides every draw.
+type Request struct {
+	Prompt      string  `json:"prompt"`
+	Seed        int     `json:"seed"`
+	Temperature float64 `json:"temperature"`
+	MaxTokens   int     `json:"max_tokens"`
+	IgnoreEOS   bool    `json:"ignore_eos"`
+}
+
+// Answer is what a request has got when it ends.
+type Answer struct {
+	Text   string
+	Finish string // "length" or "stop"
+	Tokens int    // of the output
+}
+
+// openings are from what models/kjv-2m was made of. Some share a beginning, and so KV blocks.
+var openings = []string{
+	"In the beginning", "And it came to pass", "The LORD is my shepherd; I shall not want.", "And God said, Let there be",
+	"Blessed is the man that", "And the angel of the LORD", "Now these are the names of the children of Israel, which came into Egypt",
+	"Now these are the names of the children of Israel, which came into the land of", "The words of the Preacher, the son of David",
+	"And Jesus answered and said unto them,", "Hear, O Israel:", "My son, forget not my law; but let thine heart keep",
+	"The book of the generation of", "And I saw a new heaven and", "Praise ye the LORD.", "Thus saith the LORD of hosts,",
+}
+
+// Requests makes n requests, always the same ones, of at most so many tokens: greedy and sampled, and every eighth free to end early.
+func Requests(n, tokens int) []Request {
+	all := make([]Request, n)
+	for i := range all {
+		all[i] = Request{
+			Prompt: openings[i%len(openings)], Seed: 1 + i, Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
+			MaxTokens: tokens, IgnoreEOS: i%8 != 7,
+		}
+	}
+	return all
+}
+
+// ModelName is the deployment that loads are for.
+const ModelName = "kjv"
+
+// Spec is its deployment.
+func Spec(replicas int) *messages.DeploymentSpec {
+	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: uint32(replicas)}
+}
+
+// Undisturbed gets the answers to requests from a node with one replica that nothing happens to.
+func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
+	dir, err := os.MkdirTemp("", "troupe-undisturbed-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	c, err := New(ctx, Config{Dir: dir, Nodes: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := c.Deploy(ctx, Spec(1)); err != nil {
+		return nil, err
+	}
+	answers := make([]Answer, len(requests))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, r := range requests {
+		group.Go(func() (err error) {
+			answers[i], err = ask(ctx, c.Nodes[0], r)
+			return err
+		})
+	}
+	return answers, group.Wait()
+}
+
+// ask gets an answer whole, without a stream.
+func ask(ctx context.Context, n *Node, r Request) (Answer, error) {
+	res, err := post(ctx, n, r, false)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer res.Body.Close()
+	var whole chunk
+	if err := json.NewDecoder(res.Body).Decode(&whole); err != nil {
+		return Answer{}, fmt.Errorf("answer to %q: %w", r.Prompt, err)
+	}
+	if len(whole.Choices) != 1 || whole.Usage == nil {
+		return Answer{}, fmt.Errorf("answer to %q has %d choices, and usage %v", r.Prompt, len(whole.Choices), whole.Usage)
+	}
+	return Answer{Text: whole.Choices[0].Text, Finish: whole.Choices[0].Finish, Tokens: whole.Usage.Tokens}, nil
+}
+
+// chunk is a piece of an answer, or all of it.
+type chunk struct {
+	Choices []struct {
+		Text   string `json:"text"`
+		Finish string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Tokens int `json:"completion_tokens"`
+	} `json:"usage"`
+	Error *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// post sends a request to a node's gateway.
+func post(ctx context.Context, n *Node, r Request, stream bool) (*http.Response, error) {
+	type usage struct {
+		IncludeUsage bool `json:"include_usage"`
+	}
+	body := struct {
+		Request
+		Model   string `json:"model"`
+		Stream  bool   `json:"stream"`
+		Options *usage `json:"stream_options,omitempty"`
+	}{Request: r, Model: ModelName, Stream: stream}
+	if stream {
+		body.Options = &usage{true}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL("/v1/completions"), strings.NewReader(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	res, err := n.HTTP().Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		why, _ := io.ReadAll(res.Body) // what there is of it
+		return nil, &statusError{res.StatusCode, string(why)}
+	}
+	return res, nil
+}
+
+// statusError is an answer that is none.
+type statusError struct {
+	code int
+	body string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, e.body) }

@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Running is a load under way.
+type Running struct {
+	load   *Load
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	next      atomic.Int64 // the request to be made
+	finishing atomic.Bool
+	open      []atomic.Int64 // chunks that the stream now open has had, by client
+	marked    []atomic.Bool  // it was open at the last Mark, likewise
+
+	mu     sync.Mutex
+	report Report
+}
+
+// Start begins a load. It ends by itself, or with Finish, or is cut off with ctx.
+func (l *Load) Start(ctx context.Context) *Running {
+	r := &Running{load: l, done: make(chan struct{}), open: make([]atomic.Int64, l.Streams), marked: make([]atomic.Bool, l.Streams)}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	var clients sync.WaitGroup
+	for i := range l.Streams {
+		clients.Go(func() { r.client(i) })
+	}
+	go func() {
+		clients.Wait()
+		r.cancel()
+		slices.Sort(r.report.Pauses)
+		slices.Sort(r.report.Hit)
+		close(r.done)
+	}()
+	return r
+}
+
+// Flowing waits until three clients of four have a stream open that has begun and not ended. The others are between two.
+func (r *Running) Flowing(ctx context.Context) error {
+	return r.until(ctx, func() error {
+		open := 0
+		for i := range r.open {
+			if r.open[i].Load() > 0 {
+				open++
+			}
+		}
+		if open < (3*len(r.open)+3)/4 {
+			return fmt.Errorf("%d of %d clients have a stream open", open, len(r.open))
+		}
+		return nil
+	})
+}
+
+// until is Until, but for a load that has gone wrong, which nothing mends.
+func (r *Running) until(ctx context.Context, try func() error) error {
+	return Until(ctx, func() error {
+		if err := r.Failed(); err != nil {
+			return final{err}
+		}
+		return try()
+	})
+}
+
+// Mark remembers the streams that are open now: those that something is about to happen to.
+func (r *Running) Mark() {
+	for i := range r.open {
+		r.marked[i].Store(r.open[i].Load() > 0)
+	}
+}
+
+// Over waits until every stream of the last Mark has ended.
+func (r *Running) Over(ctx context.Context) error {
+	return r.until(ctx, func() error {
+		left := 0
+		for i := range r.marked {
+			if r.marked[i].Load() {
+				left++
+			}
+		}
+		if left > 0 {
+			return fmt.Errorf("%d streams have not ended", left)
+		}
+		return nil
+	})
+}
+
+// Finish waits for the end and returns what became of all. A load that repeats begins no further stream.
+func (r *Running) Finish() Report {
+	r.finishing.Store(r.load.Repeat)
+	<-r.done
+	return r.report
+}
+
+// Failed reports the first error so far.
+func (r *Running) Failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.report.Errors) == 0 {
+		return nil
+	}
+	return r.report.Err()
+}
+
+// client makes one request after the other.
+func (r *Running) client(i int) {
+	for !r.finishing.Load() && r.ctx.Err() == nil {
+		next := int(r.next.Add(1) - 1)
+		if next >= len(r.load.Requests) && !r.load.Repeat {
+			return
+		}
+		r.complete(i, next)
+	}
+}
+
+// complete makes a request until it has its answer.
+func (r *Running) complete(i, number int) {
+	which := number % len(r.load.Requests)
+	var err error
+	var pause time.Duration
+	for try := number; ; try++ {
+		gateway := r.load.Gateways[try%len(r.load.Gateways)]
+		life := gateway.Process()
+		pause, err = follow(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which], func() { r.open[i].Add(1) })
+		r.open[i].Store(0)
+		if err == nil || !excused(err, life) || r.ctx.Err() != nil {
+			err = in(err, fmt.Sprintf("request %d through %s", which, gateway.Name))
+			break
+		}
+		r.mu.Lock()
+		r.report.Retried++
+		r.mu.Unlock()
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(pollEvery):
+		}
+	}
+	hit := r.marked[i].Swap(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.report.Errors = append(r.report.Errors, err)
+		return
+	}
+	r.report.Streams++
+	r.report.Pauses = append(r.report.Pauses, pause)
+	if hit {
+		r.report.Hit = append(r.report.Hit, pause)
+	}
+}
+
+func in(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// excused reports whether a client has to live with an error, and to ask again: nobody listened, or the gateway was killed under it.
+// Nothing else is an excuse: neither a wrong answer nor a refusal. A gateway that ends in order may leave connections that it has not yet
+// accepted, but no stream.
+func excused(err error, gateway *Process) bool {
+	var wrong *mismatch
+	var refused *refusedError
+	var status *statusError
+	var cut *cutError
+	switch {
+	case errors.As(err, &wrong), errors.As(err, &refused), errors.As(err, &status):
+		return false
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return true
+	case errors.As(err, &cut):
+		return gateway.Killed()
+	}
+	return gateway.Killed() || gateway.Leaving()
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// follow reads a streamed answer and holds each chunk against the expected one as it comes, so that a lost or doubled token shows where it
+// is. It returns the longest pause between two chunks. Heard is called with every chunk.
+func follow(ctx context.Context, n *Node, r Request, want Answer, heard func()) (pause time.Duration, err error) {
+	res, err := post(ctx, n, r, true)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	got, lines := Answer{Tokens: -1}, bufio.NewReader(res.Body)
+	var last time.Time
+	for {
+		data, err := event(lines)
+		if err != nil {
+			return pause, &cutError{after: utf8.RuneCountInString(got.Text), cause: err}
+		}
+		now := time.Now()
+		if !last.IsZero() {
+			pause = max(pause, now.Sub(last))
+		}
+		last = now
+		heard()
+		if data == "[DONE]" {
+			return pause, compare(got, want)
+		}
+		if err := got.add(data, want); err != nil {
+			return pause, err
+		}
+	}
+}
+
+// event returns the data of the next server-sent event.
+func event(lines *bufio.Reader) (string, error) {
+	for {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return "", io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return "", err
+		}
+		if data, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data: "); ok {
+			return data, nil
+		}
+	}
+}
+
+// add appends a chunk to what has come so far, which must be how the expected answer begins.
+func (a *Answer) add(data string, want Answer) error {
+	var c chunk
+	if err := json.Unmarshal([]byte(data), &c); err != nil {
+		return fmt.Errorf("chunk %q: %w", data, err)
+	}
+	if c.Error != nil {
+		return &refusedError{c.Error.Message}
+	}
+	if c.Usage != nil {
+		if a.Tokens >= 0 {
+			return &mismatch{"a second usage"}
+		}
+		a.Tokens = c.Usage.Tokens
+	}
+	for _, choice := range c.Choices {
+		if a.Finish != "" {
+			return &mismatch{fmt.Sprintf("%q after it was finished", choice.Text)}
+		}
+		a.Text, a.Finish = a.Text+choice.Text, choice.Finish
+	}
+	if !strings.HasPrefix(want.Text, a.Text) {
+		return compare(*a, want)
+	}
+	return nil
+}
+
+// compare says where an answer differs from the expected one.
+func compare(got, want Answer) error {
+	if got == want {
+		return nil
+	}
+	same := 0
+	for same < min(len(got.Text), len(want.Text)) && got.Text[same] == want.Text[same] {
+		same++
+	}
+	return &mismatch{fmt.Sprintf("from byte %d on it is %q, not %q; finish %q, not %q; %d tokens, not %d",
+		same, excerpt(got.Text[same:]), excerpt(want.Text[same:]), got.Finish, want.Finish, got.Tokens, want.Tokens)}
+}
+
+func excerpt(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}
+
+// mismatch is an answer other than that of the undisturbed run. Nothing excuses it.
+type mismatch struct{ what string }
+
+func (m *mismatch) Error() string { return "the answer is wrong: " + m.what }
+
+// refusedError is an error that the gateway sent within a stream.
+type refusedError struct{ message string }
+
+func (e *refusedError) Error() string { return "the stream ended with an error: " + e.message }
+
+// cutError is a stream whose connection broke. What had come was right.
+type cutError struct {
+	after int // characters
+	cause error
+}
+
+func (e *cutError) Error() string {
+	return fmt.Sprintf("the stream broke off after %d characters: %v", e.after, e.cause)
+}
+
+func (e *cutError) Unwrap() error { return e.cause }
