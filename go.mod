@@ -30,7 +30,11 @@ require (
 )
 
 require github.com/anishathalye/porcupine v1.3.1 // indirect
-require github.com/ebitengine/purego v0.11.3 // indirect
+
+require (
+	github.com/NVIDIA/go-nvml v0.13.0-1 // indirect
+	github.com/ebitengine/purego v0.11.3 // indirect
+)
 
 require (
 	github.com/Workiva/go-datastructures v1.1.7 // indirect
