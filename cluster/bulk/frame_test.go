@@ -34,6 +34,19 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// TestDamagedHeader flips every bit of a header.
+func TestDamagedHeader(t *testing.T) {
+	b := make([]byte, headerBytes)
+	header{kind: data, stream: 1, index: 2, length: 3, sum: 4}.put(b)
+	for bit := range 8 * headerBytes {
+		flipped := bytes.Clone(b)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if h, err := parse(flipped, toReceiver); err == nil {
+			t.Errorf("bit %d: %+v was let through", bit, h)
+		}
+	}
+}
+
 // TestTurns gives places in the window in the order in which they were asked for, and to no stream more than its share.
 func TestTurns(t *testing.T) {
 	l := &link{window: 100 * frameCost, streams: map[uint32]*sending{}}

@@ -90,9 +90,6 @@ func (l *link) detach(s *sending) error {
 	l.say(header{kind: closing, stream: s.stream}, nil)
 	if s.left = true; len(s.flying) == 0 {
 		l.remove(s)
-	} else if s.granted {
-		s.granted = false
-		l.release(s, s.cost())
 	}
 	l.unqueue(s)
 	l.grant()

@@ -128,12 +128,9 @@ func TestReplicaCrash(t *testing.T) {
 	s.end()
 }
 
-// TestPartitions: the two nodes can not reach each other, or one can not reach the other, while both reach NATS; then one reaches nobody.
+// TestPartitions: the two nodes can not reach each other, while both reach NATS; then one reaches nobody. One-way cuts are left to make chaos.
 func TestPartitions(t *testing.T) {
-	for _, f := range []cluster.Fault{
-		{Kind: cluster.Cut, On: "n1", Other: "n2"}, {Kind: cluster.CutOneWay, On: "n1", Other: "n2"}, {Kind: cluster.CutOneWay, On: "n2", Other: "n1"},
-		{Kind: cluster.Isolate, On: "n2"},
-	} {
+	for _, f := range []cluster.Fault{{Kind: cluster.Cut, On: "n1", Other: "n2"}, {Kind: cluster.Isolate, On: "n2"}} {
 		t.Run(f.String(), func(t *testing.T) {
 			s := play(t, cluster.Config{Isolated: true, NATS: cluster.External})
 			s.flow(s.Nodes[0])

@@ -2,7 +2,6 @@ package router
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,12 +50,7 @@ func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
 	if blockTokens == 0 {
 		return nil
 	}
-	full := kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapter()), msg.GetPrompt(), blockTokens)
-	short := make([]uint64, len(full))
-	for i, h := range full {
-		short[i] = binary.BigEndian.Uint64(h[:])
-	}
-	return short
+	return kv.Shorts(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapter()), msg.GetPrompt(), blockTokens))
 }
 
 // unroutable says why no replica serves: for good, as far as is known, or for a moment.

@@ -26,18 +26,19 @@ type node struct {
 
 // world is a cluster of routers in one actor system.
 type world struct {
-	t       *testing.T
-	sys     *actor.ActorSystem
-	client  *testkit.Peer // sessions, replicas, deployments
-	group   *testkit.Peer // of replicas, on every node
-	store   *testkit.Peer // the deployments group, on every node
-	mu      sync.Mutex
-	members []*messages.Member
-	lose    func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
+	t        *testing.T
+	sys      *actor.ActorSystem
+	client   *testkit.Peer // sessions, replicas, deployments
+	group    *testkit.Peer // of replicas, on every node
+	store    *testkit.Peer // the deployments group, on every node
+	replicas map[string]*testkit.Peer
+	mu       sync.Mutex
+	members  []*messages.Member
+	lose     func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
 }
 
 func play(t *testing.T) *world {
-	w := &world{t: t, sys: testkit.System(t)}
+	w := &world{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
 	w.client = testkit.NewPeer(t, w.sys, "client", nil)
 	w.group = testkit.NewPeer(t, w.sys, "replicas", func(m proto.Message) proto.Message {
 		return &messages.ListReplicasResult{}
@@ -94,6 +95,9 @@ func (w *world) pass(d time.Duration) {
 
 // announce is a replica's word to the router of its node.
 func (w *world) announce(n *node, name string, change func(*messages.ReplicaAnnounced)) {
+	if w.replicas[name] == nil {
+		w.replicas[name] = testkit.NewPeer(w.t, w.sys, name, nil)
+	}
 	a := &messages.ReplicaAnnounced{Status: &messages.ReplicaStatus{
 		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 8, StepTokens: 64,
 		Actor: &messages.ActorRef{Address: w.sys.Address(), Id: name}, Incarnation: 2,
@@ -147,7 +151,11 @@ func TestEveryRouterKnowsEveryReplica(t *testing.T) {
 		w.routed(c, "")
 		w.announce(b, "m-0", nil)
 		w.routed(c, "m-0")
+		w.announce(c, "m-1", nil)
 		w.live(a, c)
+		w.routed(a, "m-1")
+		w.replicas["m-1"].Stop()
+		w.pass(time.Second)
 		w.routed(a, "")
 		w.routed(c, "")
 	})
@@ -161,8 +169,7 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 		w.live(a, b)
 		w.announce(a, "m-0", nil)
 		w.announce(b, "m-1", nil)
-		hashes := kv.Hashes(kv.Root("m", ""), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4)
-		short := []uint64{kv.Short(hashes[0]), kv.Short(hashes[1])}
+		short := kv.Shorts(kv.Hashes(kv.Root("m", ""), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
 		for _, to := range []struct {
 			node *node
 			name string
