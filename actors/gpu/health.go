@@ -145,6 +145,7 @@ func (d *device) onRelease(ctx actor.Context, msg *messages.ReleaseGpu) {
 		ctx.Respond(d.released(msg.GetRequestId()))
 		return
 	}
+	d.releasing = slices.DeleteFunc(d.releasing, func(a asker) bool { return a.requestID == msg.GetRequestId() }) // it asks again
 	d.releasing = append(d.releasing, asker{msg.GetRequestId(), ctx.Sender()})
 	d.selfTest(ctx)
 }

@@ -32,7 +32,7 @@ func (n *Node) openDevices(context.Context) error {
 // adopt takes a device over: it is closed when the node ends.
 func (n *Node) adopt(d GPU) {
 	n.devices = append(n.devices, d)
-	n.holders = append(n.holders, engine.NewHolder(d, llama.Format{}))
+	n.holders = append(n.holders, engine.NewHolder(d.Device, llama.Format{}))
 	n.undo = append(n.undo, func() { _ = d.Close() })
 }
 
@@ -45,7 +45,7 @@ func (n *Node) devicesProps() *actor.Props {
 		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Source: d.Source, Facts: factsOf(d.Source), Publish: n.events.Publish,
-			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d) },
+			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
 		}))})
 	}
