@@ -103,7 +103,7 @@ func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engi
 
 // pages rounds up to whole pages.
 func pages(bytes int64) int64 {
-	return (bytes + hbm.PageBytes - 1) / hbm.PageBytes * hbm.PageBytes
+	return int64(hbm.PagesOf(bytes)) * hbm.PageBytes
 }
 
 func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
