@@ -34,7 +34,9 @@ func (b *breakable) config(c *troupe.Config) {
 	b.after.Store(-1)
 	c.Devices = []host.Config{{Index: 0, MemoryBytes: 256 << 20, Inject: b.inject}, {Index: 1, MemoryBytes: 256 << 20}}
 	c.Deployments = []*messages.DeploymentSpec{kjv(2)}
-	c.Wrap = func(_ string, p *actor.Props) *actor.Props { return p.Configure(actor.WithReceiverMiddleware(testkit.Wire)) }
+	c.Wrap = func(_ string, p *actor.Props) *actor.Props {
+		return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
+	}
 }
 
 func gpu(t *testing.T, n *troupe.Node, i int) *messages.GpuStatus {
