@@ -28,10 +28,7 @@ import (
 	"troupe/cluster/natsd"
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
-	"troupe/cuda"
-	"troupe/cuda/host"
 	"troupe/engine"
-	"troupe/engine/llama"
 	"troupe/gateway"
 	"troupe/messages"
 )
@@ -49,7 +46,7 @@ type Node struct {
 	terms    *replica.Terms
 	serving  chan struct{} // closed once the control service takes requests
 
-	devices []cuda.Device
+	devices []GPU
 	holders []*engine.Holder
 	nats    *natsd.Server // nil where the node uses those of others
 	conn    *nats.Conn
@@ -78,6 +75,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			n.takeApart()
 		}
 	}()
+	for _, d := range n.cfg.GPUs {
+		n.adopt(d)
+	}
 	listener, err := listen(cfg.HTTP)
 	if err != nil {
 		return nil, err
@@ -113,19 +113,6 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("HTTP can not listen on %s: %w; give another address with --http", address, err)
 	}
 	return l, nil
-}
-
-func (n *Node) openDevices(context.Context) error {
-	for _, cfg := range n.cfg.Devices {
-		d, err := host.Open(cfg)
-		if err != nil {
-			return err
-		}
-		n.devices = append(n.devices, d)
-		n.holders = append(n.holders, engine.NewHolder(d, llama.Format{}))
-		n.undo = append(n.undo, func() { _ = d.Close() })
-	}
-	return nil
 }
 
 func (n *Node) openBulk(context.Context) (err error) {

@@ -9,6 +9,7 @@
 //   - conservation: every block is empty, cached or referenced, and exactly one of them
 //   - unique: at most one block holds a hash
 //   - pinned: a referenced block is never given to anybody else
+//   - leaving: a block beyond the size to which the pool was shrunk is given to nobody, and gone once nobody reads it
 //   - lru: of the cached blocks the one released longest ago is evicted first
 //
 // An Announcer tells routers which blocks a pool holds, by the first 8 bytes of each hash. Two blocks that share them are one

@@ -4,6 +4,7 @@ package kv
 type Pool struct {
 	blockTokens int
 	blocks      []block
+	size        int            // blocks with a higher index are on their way out
 	byHash      map[Hash]int32 // committed blocks
 	empty       []int32        // blocks that hold nothing, a stack
 	cached      list           // committed and unreferenced, least recently used first
@@ -36,7 +37,7 @@ type Stats struct {
 // NewPool returns a pool of empty blocks of blockTokens tokens each.
 func NewPool(blocks, blockTokens int) *Pool {
 	p := &Pool{
-		blockTokens: blockTokens, blocks: make([]block, blocks), byHash: make(map[Hash]int32, blocks),
+		blockTokens: blockTokens, blocks: make([]block, blocks), size: blocks, byHash: make(map[Hash]int32, blocks),
 		empty: make([]int32, blocks), cached: list{first: none, last: none},
 	}
 	for i := range p.empty {
@@ -147,7 +148,7 @@ func (p *Pool) Commit(index int32, h Hash) {
 	if b.refs == 0 {
 		panic("kv: commit of an unreferenced block")
 	}
-	if _, held := p.byHash[h]; held || b.committed {
+	if _, held := p.byHash[h]; held || b.committed || int(index) >= p.size {
 		return
 	}
 	b.hash, b.committed = h, true
@@ -166,12 +167,14 @@ func (p *Pool) Release(table []int32) {
 		if b.refs--; b.refs > 0 {
 			continue
 		}
-		if b.committed {
+		switch {
+		case b.committed:
 			p.cached.push(p.blocks, table[i])
-		} else {
+		case int(table[i]) < p.size:
 			p.empty = append(p.empty, table[i])
 		}
 	}
+	p.trim()
 }
 
 // Free is how many blocks Allocate could give out.
@@ -192,7 +195,7 @@ func (p *Pool) FreeWithout(hashes []Hash) int {
 // Stats describes the pool.
 func (p *Pool) Stats() Stats {
 	s := p.stats
-	s.Blocks, s.Free, s.Cached = len(p.blocks), p.Free(), p.cached.len
+	s.Blocks, s.Free, s.Cached = p.size, p.Free(), p.cached.len
 	return s
 }
 
@@ -201,6 +204,9 @@ func (p *Pool) Stats() Stats {
 func (p *Pool) Changes() (evicted []int32, committed []Committed) {
 	evicted = p.evicted
 	for _, c := range p.committed {
+		if int(c.Block) >= len(p.blocks) {
+			continue // it is gone
+		}
 		if b := p.blocks[c.Block]; b.committed && b.hash == c.Hash {
 			committed = append(committed, c)
 		}

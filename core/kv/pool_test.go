@@ -34,24 +34,27 @@ func testHash(n int) Hash {
 func TestPoolAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6).Draw(t, "blocks")
-		p, m := NewPool(size, 16), &model{refs: make([]int, size), hash: map[int32]Hash{}}
+		p, m := NewPool(size, 16), &model{refs: make([]int, largest), hash: map[int32]Hash{}}
 		known := map[int32]Hash{} // as told by Changes
 		var tables [][]int32
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				b, ok := p.Allocate()
-				if full := !slices.Contains(m.refs, 0); ok == full {
+				if full := !slices.Contains(m.refs[:size], 0); ok == full {
 					t.Fatalf("allocate: %v, all referenced: %v", ok, full)
 				}
 				if !ok {
 					return
 				}
+				if int(b) >= size {
+					t.Fatalf("leaving: block %d of %d is given out", b, size)
+				}
 				if m.refs[b] != 0 {
 					t.Fatalf("pinned: block %d is given out while it is read", b)
 				}
 				if _, held := m.hash[b]; held {
-					if m.cached[0] != b || countEmpty(m) > 0 {
-						t.Fatalf("lru: %d was evicted, cached %v, %d empty", b, m.cached, countEmpty(m))
+					if m.cached[0] != b || countEmpty(m, size) > 0 {
+						t.Fatalf("lru: %d was evicted, cached %v, %d empty", b, m.cached, countEmpty(m, size))
 					}
 					m.cached = m.cached[1:]
 					delete(m.hash, b)
@@ -67,7 +70,7 @@ func TestPoolAgainstModel(t *testing.T) {
 				_, other := m.holder(h)
 				_, own := m.hash[b]
 				p.Commit(b, h)
-				if !other && !own {
+				if !other && !own && int(b) < size {
 					m.hash[b] = h
 				}
 			},
@@ -115,15 +118,31 @@ func TestPoolAgainstModel(t *testing.T) {
 				}
 				tables = slices.Delete(tables, i, i+1)
 			},
-			"": func(t *rapid.T) {
-				referenced := 0
-				for _, n := range m.refs {
-					if n > 0 {
-						referenced++
+			"resize": func(t *rapid.T) {
+				size = rapid.IntRange(0, largest).Draw(t, "size")
+				p.Resize(size)
+				m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return int(b) >= size })
+				for b := range m.hash {
+					if int(b) >= size {
+						delete(m.hash, b)
 					}
 				}
+			},
+			"": func(t *rapid.T) {
+				referenced, leaving, end := 0, 0, size
+				for b, n := range m.refs {
+					switch {
+					case n > 0 && b < size:
+						referenced++
+					case n > 0:
+						leaving, end = leaving+1, b+1
+					}
+				}
+				if n, last := p.Leaving(); n != leaving || last != end {
+					t.Fatalf("leaving: %d up to %d, not %d up to %d", n, last, leaving, end)
+				}
 				s := p.Stats()
-				if s.Free+referenced != size || s.Cached != len(m.cached) || s.Free != len(m.cached)+countEmpty(m) {
+				if s.Free+referenced != size || s.Cached != len(m.cached) || s.Free != len(m.cached)+countEmpty(m, size) || s.Blocks != size {
 					t.Fatalf("conservation: %+v, %d referenced, cached %v", s, referenced, m.cached)
 				}
 				evicted, committed := p.Changes()
@@ -146,8 +165,11 @@ func TestPoolAgainstModel(t *testing.T) {
 	})
 }
 
-func countEmpty(m *model) (n int) {
-	for b, refs := range m.refs {
+// largest is the size that a pool of the test grows to.
+const largest = 8
+
+func countEmpty(m *model, size int) (n int) {
+	for b, refs := range m.refs[:size] {
 		if _, held := m.hash[int32(b)]; refs == 0 && !held {
 			n++
 		}

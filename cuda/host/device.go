@@ -17,7 +17,7 @@ type Config struct {
 	MemoryBytes int64  // capacity; taken from the system only as it is written to
 	Workers     int    // goroutines that share a large kernel; default GOMAXPROCS
 	// Inject is asked before each piece of work, by its kernel's name or "copy in", "copy out", "copy". An error
-	// becomes a fault. For tests and drills.
+	// becomes a fault, and one that is cuda.ErrDeviceLost stays that. For tests and drills.
 	Inject func(op string) error
 }
 

@@ -191,7 +191,7 @@ func (s *stream) do(c command) error {
 	name := c.name()
 	if s.dev.Inject != nil {
 		if err := s.dev.Inject(name); err != nil {
-			return &cuda.Fault{Op: name, Reason: err.Error()}
+			return &cuda.Fault{Op: name, Reason: err.Error(), Lost: errors.Is(err, cuda.ErrDeviceLost)}
 		}
 	}
 	return s.dev.run(c, name)
