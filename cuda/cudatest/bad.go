@@ -26,6 +26,13 @@ func badArguments(t *testing.T, d cuda.Device) {
 	outside, overlong := look(0, 0, 0), look(0, 0, 0)
 	outside.KV.ValueOffset = 4 * 3 * dim
 	overlong.KV.Blocks = 1000
+	adapters := func(row, rank int32, offset int64, pages cuda.Ptr) kernels.LoRAShrink {
+		a := kernels.LoRA{
+			Rows: ints(row), Pages: put(b, []cuda.Ptr{pages}), Offsets: put(b, []int64{offset}), Ranks: ints(rank), Scales: small,
+			Adapters: 1, PageWidth: 1, MaxRank: 1,
+		}
+		return kernels.LoRAShrink{Mid: small, In: small, N: 1, K: dim, A: a}
+	}
 	for name, op := range map[string]cuda.Op{
 		"token past the vocabulary": kernels.Embed{Out: small, Table: floats, Tokens: ints(3), N: 1, Dim: dim, Vocab: 3},
 		"negative token":            kernels.Embed{Out: small, Table: floats, Tokens: ints(-1), N: 1, Dim: dim, Vocab: 3},
@@ -45,6 +52,16 @@ func badArguments(t *testing.T, d cuda.Device) {
 		"negative row":              look(-1, 0, 0),
 		"values past the block":     outside,
 		"arena past its memory":     overlong,
+		"block past those gathered": kernels.GatherBlocks{Out: small, Arena: floats, Blocks: ints(4), BlockBytes: 4 * dim, N: 1, ArenaBlocks: 4},
+		"negative block scattered":  kernels.ScatterBlocks{Arena: floats, In: small, Blocks: ints(-1), BlockBytes: 4 * dim, N: 1, ArenaBlocks: 4},
+		"blocks of half elements":   kernels.GatherBlocks{Out: small, Arena: floats, Blocks: ints(0), BlockBytes: 6, N: 1, ArenaBlocks: 4},
+		"adapter past the last":     adapters(1, 1, 0, floats),
+		"adapter before none":       adapters(-2, 1, 0, floats),
+		"rank past the highest":     adapters(0, 2, 0, floats),
+		"rank of nothing":           adapters(0, 0, 0, floats),
+		"matrix past its pages":     adapters(0, 1, kernels.PageBytes-32, floats),
+		"matrix off its alignment":  adapters(0, 1, 8, floats),
+		"page that is not there":    adapters(0, 1, 0, 0),
 	} {
 		s := stream(t, d)
 		err := errors.Join(s.Launch(op), s.Sync())

@@ -30,6 +30,13 @@ func kernelsAgainstFloat64(t *testing.T, d cuda.Device) {
 	for _, h := range []heads{{3, 3, 8}, {2, 2, 10}, {1, 1, 128}} {
 		b.rope(h.query, h.dim)
 	}
+	b.moveBlocks(16)
+	b.moveBlocks(12)
+	b.topK()
+	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
+		b.lora(dtype, 96, 70)
+		b.lora(dtype, 33, 5)
+	}
 }
 
 func (b *bench) matMul(t cuda.DType, m, n, k int) {
