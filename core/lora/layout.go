@@ -1,6 +1,11 @@
 package lora
 
-import "troupe/core/hbm"
+import (
+	"iter"
+	"maps"
+
+	"troupe/core/hbm"
+)
 
 // Target is a projection that an adapter changes.
 type Target uint8
@@ -69,6 +74,9 @@ func (l *Layout) Find(m Matrix) (Extent, bool) {
 	e, ok := l.extents[m]
 	return e, ok
 }
+
+// All returns every matrix and where it is, in no order.
+func (l *Layout) All() iter.Seq2[Matrix, Extent] { return maps.All(l.extents) }
 
 // Bytes is the size of the address space.
 func (l *Layout) Bytes() int64 { return l.bytes }
