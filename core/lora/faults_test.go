@@ -300,7 +300,7 @@ func TestFaults(t *testing.T) {
 	}()
 	for ; seed < 10_000; seed++ {
 		w := newWorld(t, seed)
-		for range 40 {
+		for range 25 {
 			w.step()
 			w.carry()
 			w.check()
