@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"troupe/core/hbm"
 	"troupe/core/lora"
 	"troupe/core/sample"
 	"troupe/cuda"
+	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
 	"troupe/testkit"
@@ -221,16 +221,33 @@ func TestStepRefusesAdapters(t *testing.T) {
 	}
 }
 
-// TestWorkspaceIsWhatIsCounted: an engine takes no more device memory than Facts say, with adapters too.
-func TestWorkspaceIsWhatIsCounted(t *testing.T) {
-	_, device := openDevice(t, testkit.Model(), 1)
-	free, total := device.Memory()
-	facts, err := llama.Format{}.Inspect(testkit.Model(), device.Info())
-	if err != nil {
-		t.Fatal(err)
+// TestWorkspaceOfAdapters: what adapters add to an engine's memory is what Facts say, up to alignment.
+func TestWorkspaceOfAdapters(t *testing.T) {
+	taken := func(l engine.Limits) (bytes, counted int64) {
+		device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer device.Close()
+		holder := engine.NewHolder(device, llama.Format{})
+		loaded, err := holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := device.Memory()
+		e, err := holder.Open("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		after, _ := device.Memory()
+		return before - after, loaded.Facts.WorkspaceBytes(l)
 	}
-	counted := facts.WeightBytes + facts.KVTokenBytes*blockTokens + facts.WorkspaceBytes(limits)
-	if used := total - free; used > counted+hbm.PageBytes {
-		t.Errorf("%d bytes are used where %d were counted", used, counted)
+	without := limits
+	without.MaxAdapters, without.MaxRank = 0, 0
+	bytes, counted := taken(limits)
+	bytesWithout, countedWithout := taken(without)
+	if got, want := bytes-bytesWithout, counted-countedWithout; got < want || got > want+2*256 {
+		t.Errorf("%d bytes are taken where %d were counted", got, want)
 	}
 }
