@@ -89,20 +89,28 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
+// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent. A turn
+// is one chunk.
 func TestReadFails(t *testing.T) {
-	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 64 << 10})
-	ticket := expect(t, b, 20_000, 9, func(uint32, []byte) error { return nil })
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 3 << 20})
 	broken := errors.New("no such block")
-	for range 20 { // more than the window holds, were it not given back
-		if err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) { return 1, broken }); !errors.Is(err, broken) {
+	for range 30 {
+		sink := newBlocked()
+		ticket := expect(t, b, 150_000, 9, sink.put)
+		err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) {
+			if i == 0 {
+				return 1, nil
+			}
+			<-sink.entered
+			return 0, broken
+		})
+		if !errors.Is(err, broken) {
 			t.Fatalf("%v, not the error of read", err)
 		}
-	}
-	if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 20_001, nil }); err == nil {
-		t.Error("read may return more than there is room for")
-	}
-	if err := a.Send(within(t), ticket, all(9), from(content(1, 9, 20_000))); err != nil {
-		t.Error(err)
+		close(sink.let)
+		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 150_001, nil }); err == nil {
+			t.Error("read may return more than there is room for")
+		}
 	}
 }
 

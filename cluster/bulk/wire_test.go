@@ -69,6 +69,16 @@ func (r *rawPeer) answer() (header, string) {
 	return h, string(b)
 }
 
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s until %s", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
 func listenRaw(t *testing.T, cfg Config) *Plane {
 	t.Helper()
 	p, err := Listen(cfg)
@@ -158,12 +168,7 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(20 * time.Second); p.Stats().Inbound > 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("connections are left")
-		}
-		<-time.After(time.Millisecond)
-	}
+	until(t, "no connection is left", func() bool { return p.Stats().Inbound == 0 })
 }
 
 // TestMisuse sends what the transfer has no room for: its stream is refused, the connection goes on.
@@ -221,6 +226,50 @@ func TestDamagedChunk(t *testing.T) {
 	if h, text := r.answer(); h.kind != acked || text != "\x00\x00\x00\x01\x00\x00\x00\x02" {
 		t.Errorf("%+v %q", h, text)
 	}
+}
+
+// TestQueueEnds: what a lost connection has brought does not wait for a slow sink; the sender will bring it again.
+func TestQueueEnds(t *testing.T) {
+	p := listenRaw(t, Config{})
+	block := make(chan struct{})
+	ticket, err := p.Expect(100, 10, func(uint32, []byte) error { <-block; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(block)
+	id, _ := parseID(ticket)
+	queued := func() int {
+		expected := p.transfer(id)
+		expected.mu.Lock()
+		defer expected.mu.Unlock()
+		return len(expected.queue)
+	}
+	r := dialRaw(t, p, hello(0))
+	r.open(ticket)
+	for i := range uint32(10) {
+		r.send(appendFrame(nil, header{kind: data, stream: 1, index: i}, make([]byte, 100)))
+	}
+	until(t, "chunks are queued", func() bool { return queued() == 9 })
+	r.conn.Close()
+	until(t, "they are let go", func() bool { return queued() == 0 })
+}
+
+// TestUnread asks and asks, and reads no answer.
+func TestUnread(t *testing.T) {
+	p := listenRaw(t, Config{})
+	ticket, err := p.Expect(1, 1, func(uint32, []byte) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := dialRaw(t, p, hello(0))
+	r.open(ticket)
+	pings := bytes.Repeat(appendFrame(nil, header{kind: ping}, nil), 10_000)
+	for range 64 << 20 / len(pings) {
+		if _, err := r.conn.Write(pings); err != nil {
+			return
+		}
+	}
+	t.Error("64 MiB were asked")
 }
 
 // rawReceiver takes one connection after the other and hands each to serve.

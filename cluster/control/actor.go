@@ -24,6 +24,8 @@ type Config struct {
 	Node    string
 	Extra   []Endpoint
 	Timeout time.Duration // of a request; default 5 s
+	// Serving is called each time the service has begun to take requests. Nil: nobody waits for that.
+	Serving func()
 	Log     zerolog.Logger
 }
 
@@ -31,6 +33,9 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
+	}
+	if cfg.Serving == nil {
+		cfg.Serving = func() {}
 	}
 	return actor.PropsFromProducer(func() actor.Actor {
 		return &control{Config: cfg, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
@@ -70,6 +75,10 @@ func (c *control) onStarted(ctx actor.Context) {
 			panic(err)
 		}
 	}
+	if err := c.Conn.FlushTimeout(c.Timeout); err != nil {
+		c.Log.Warn().Err(err).Msg("NATS is away; the control service begins when it is back")
+	}
+	c.Serving()
 }
 
 func (c *control) onEnding() {

@@ -1,4 +1,7 @@
-// Package control is the operator's side of a node: the NATS micro service `troupe`, and the events it publishes.
+// Package control is the operator's side of Troupe: the NATS micro service `troupe`, and the events it publishes.
+//
+// Every node runs the service. What is about the cluster is answered by any of them, in a queue group; what is about one
+// node is answered by that node, under troupe.v1.node.<name>. A View puts the answers of all nodes together.
 //
 // The control actor owns the service for as long as it lives. Parent: node. Children: none. Requests are handled on
 // goroutines of NATS and ask a Backend, which asks actors, each within a deadline. A crash loses the requests under way,

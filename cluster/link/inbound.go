@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,11 +22,6 @@ type inbound struct {
 	peer     string // address that the peer gave
 	err      error  // what ended it
 	expelled chan struct{}
-}
-
-// refuseCall is a server interceptor. Remote panics on its own unary calls; peers use one to see whether we live.
-func refuseCall(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
-	return nil, status.Error(codes.Unimplemented, "nodes talk by streams")
 }
 
 // accept is a server interceptor.

@@ -43,6 +43,7 @@ type Link struct {
 	guard   *guard
 	roster  roster
 	pending *pending
+	losses  losses
 	refused zerolog.Logger // limited in rate
 	ready   chan struct{}  // closed when streams of peers may be read
 	stop    sync.Once
@@ -63,7 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{
-		cfg: cfg, pending: newPending(cfg.System), outbound: map[*outbound]struct{}{},
+		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), outbound: map[*outbound]struct{}{},
 		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		ready:   make(chan struct{}), idle: make(chan struct{}),
 	}

@@ -174,6 +174,12 @@ func TestNobodyListens(t *testing.T) {
 	a := start(t)
 	a.link.SetMembers([]string{a.Address(), address})
 	to := actor.NewPID(address, "echo")
+	connected := atomic.Int64{} // as remote believes: it sleeps for two seconds after a failure
+	a.EventStream.Subscribe(func(event any) {
+		if _, ok := event.(*remote.EndpointConnectedEvent); ok {
+			connected.Add(1)
+		}
+	})
 	watch := a.watch(t, to)
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	const n = 500
@@ -183,6 +189,9 @@ func TestNobodyListens(t *testing.T) {
 	terminated(t, watch)
 	until(t, "dead letter for each message", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == n })
 	dead(t, a.ask(to, "x"))
+	if connected.Load() == 0 {
+		t.Error("remote knows that it failed")
+	}
 
 	b := start(t, func(c *link.Config) { c.Listen = address })
 	b.echo(t)
@@ -222,6 +231,26 @@ func TestAnswersAreCut(t *testing.T) {
 	a.reaches(t, to)
 }
 
+// TestAnswerIsLost: the answer goes into a connection that has ended for the asker, and not yet for who answers. It is asked
+// after the asker has noticed; its own connection is sound all the time.
+func TestAnswerIsLost(t *testing.T) {
+	a, wires := behind(t)
+	b := start(t)
+	join(a, b)
+	_, to := b.echo(t)
+	a.reaches(t, to)
+	noticed := make(chan struct{}, 8)
+	a.EventStream.Subscribe(func(event any) {
+		if e, ok := event.(*remote.EndpointTerminatedEvent); ok && e.Address == b.Address() {
+			noticed <- struct{}{}
+		}
+	})
+	wires.orphan()
+	<-noticed
+	dead(t, a.ask(to, "x"))
+	a.reaches(t, to)
+}
+
 // TestPeerIsSilent: nothing passes any more, and no membership says so.
 func TestPeerIsSilent(t *testing.T) {
 	a := start(t)
@@ -247,12 +276,14 @@ func TestSilentPeerLeaves(t *testing.T) {
 	a.reaches(t, to)
 	wires.stall()
 	big := &messages.TokensEmitted{Tokens: make([]uint32, 1<<20)}
-	for range 16 {
-		a.Root.Send(to, big)
+	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
+	for range 64 { // more than all buffers on the way take
+		p.Send(to, big)
 	}
 	waiting := a.ask(to, "x")
 	a.link.SetMembers([]string{a.Address()})
 	dead(t, waiting)
+	until(t, "dead letter for what was not sent", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) > 0 })
 }
 
 // TestPeerOfAnswersIsSilent: only the peer has a connection here, and it goes quiet.

@@ -88,7 +88,7 @@ func choosePort(ctx context.Context, listen, advertise string) (host string, por
 
 func (l *Link) remoteConfig(host string, port int, advertise string) *remote.Config {
 	server := []grpc.ServerOption{
-		grpc.StreamInterceptor(l.accept), grpc.UnaryInterceptor(refuseCall), grpc.WaitForHandlers(true),
+		grpc.StreamInterceptor(l.accept), grpc.UnaryInterceptor(l.refuseCall), grpc.WaitForHandlers(true),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.ConnectionTimeout(handshakeWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: serverKeepalive, Timeout: serverKeepalive}),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -151,8 +152,10 @@ type proxy struct {
 	listener net.Listener
 	target   func() string
 	mu       sync.Mutex
-	conns    map[net.Conn]bool
-	stalled  chan struct{} // nil, or open while nothing passes
+	conns    map[net.Conn]bool // of both sides
+	callers  map[net.Conn]bool
+	stalled  chan struct{}     // nil, or open while nothing passes
+	orphans  map[net.Conn]bool // of those who connected: what they write is dropped, and they are not told
 	wg       sync.WaitGroup
 }
 
@@ -163,7 +166,7 @@ func behind(t testing.TB) (*node, *proxy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, conns: map[net.Conn]bool{}}
+	p := &proxy{listener: l, conns: map[net.Conn]bool{}, callers: map[net.Conn]bool{}}
 	n := start(t, func(c *link.Config) { c.Advertise = l.Addr().String() })
 	p.target = n.link.Cluster().Config.RemoteConfig.Address
 	p.wg.Go(p.serve)
@@ -183,7 +186,7 @@ func (p *proxy) serve() {
 			continue
 		}
 		p.mu.Lock()
-		p.conns[in], p.conns[out] = true, true
+		p.conns[in], p.conns[out], p.callers[in] = true, true, true
 		p.mu.Unlock()
 		p.wg.Go(func() { p.copy(in, out) })
 		p.wg.Go(func() { p.copy(out, in) })
@@ -191,7 +194,11 @@ func (p *proxy) serve() {
 }
 
 func (p *proxy) copy(to, from net.Conn) {
-	defer to.Close()
+	defer func() {
+		if !p.orphaned(to) {
+			_ = to.Close()
+		}
+	}()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
@@ -202,7 +209,7 @@ func (p *proxy) copy(to, from net.Conn) {
 			<-stalled
 		}
 		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
+			if _, err := to.Write(buf[:n]); err != nil && !p.orphaned(from) {
 				return
 			}
 		}
@@ -223,6 +230,24 @@ func (p *proxy) cut() {
 		_ = c.Close()
 	}
 	clear(p.conns)
+}
+
+// orphan ends all connections for the node behind the proxy, and for nobody else.
+func (p *proxy) orphan() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.orphans = maps.Clone(p.callers)
+	for c := range p.conns {
+		if !p.orphans[c] {
+			_ = c.Close()
+		}
+	}
+}
+
+func (p *proxy) orphaned(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.orphans[c]
 }
 
 // stall lets nothing pass, in both directions, on old connections and new ones.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -49,6 +50,7 @@ type outbound struct {
 	announced chan struct{} // closed when remote has heard that the endpoint is connected: one lost before would stay
 	announce  func()
 	ended     chan struct{} // closed when no more comes from the peer
+	clean     bool          // it ended because the peer had read everything; set before ended is closed
 	quiet     atomic.Bool   // remote need not be told that it ended
 	released  atomic.Bool   // remote has dropped the endpoint
 
@@ -107,8 +109,13 @@ func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
 	return wire, nil
 }
 
-// fail cuts the connection.
+// fail cuts the connection. What the peer has not read is lost.
 func (s *outbound) fail(err error) {
+	s.link.losses.add(s.address)
+	s.cut(err)
+}
+
+func (s *outbound) cut(err error) {
 	s.cancel(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,12 +140,18 @@ func (s *outbound) ask() {
 		case <-s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, answerWithin)
-		err := s.conn.Invoke(ctx, remote.Remoting_ListProcesses_FullMethodName, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{})
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(s.ctx, nodeKey, s.link.cfg.System.Address()), answerWithin)
+		var answer metadata.MD
+		err := s.conn.Invoke(ctx, remote.Remoting_ListProcesses_FullMethodName, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{}, grpc.Trailer(&answer))
 		cancel()
-		if status.Code(err) != codes.Unimplemented {
+		switch {
+		case s.ctx.Err() != nil:
+			return
+		case status.Code(err) != codes.Unimplemented:
 			s.fail(fmt.Errorf("%s does not answer: %w", s.address, err))
 			return
+		case s.link.losses.told(s.address, answer):
+			s.link.terminate(s.address)
 		}
 	}
 }
@@ -192,14 +205,15 @@ func (s *outbound) RecvMsg(m any) error {
 			return nil
 		}
 	}
+	s.clean = s.err == nil && errors.Is(err, io.EOF)
 	close(s.ended)
 	<-s.announced
-	switch cause := context.Cause(s.ctx); {
-	case s.quiet.Load():
+	if s.quiet.Load() { // by the end of the stream remote understands that we have ended it
 		return io.EOF
-	case cause != nil:
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
 		err = cause
-	case errors.Is(err, io.EOF): // by which remote understands that we have ended it
+	} else if s.clean {
 		err = errEnded
 	}
 	s.link.cfg.Log.Warn().Err(err).Str("node", s.address).Msg("connection lost")
@@ -217,18 +231,16 @@ func (s *outbound) greeting(m *remote.RemoteMessage) error {
 	return nil
 }
 
-// CloseSend is called when remote's writer has stopped. It waits until the peer has read everything, or is given up.
+// CloseSend is called when remote's writer has stopped.
 func (s *outbound) CloseSend() error {
 	s.quiet.Store(true)
 	close(s.outbox.wake)
 	<-s.written
-	if s.err == nil && s.ClientStream.CloseSend() == nil {
-		select {
-		case <-s.ended:
-		case <-s.ctx.Done():
-		}
+	if s.finish() {
+		s.cut(errEnded)
+	} else {
+		s.fail(errEnded)
 	}
-	s.fail(errEnded)
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
@@ -237,4 +249,17 @@ func (s *outbound) CloseSend() error {
 		s.link.terminate(s.address)
 	}
 	return nil
+}
+
+// finish waits until the peer has read everything, or is given up. It reports which.
+func (s *outbound) finish() bool {
+	if s.err != nil || s.ClientStream.CloseSend() != nil {
+		return false
+	}
+	select {
+	case <-s.ended:
+		return s.clean
+	case <-s.ctx.Done():
+		return false
+	}
 }

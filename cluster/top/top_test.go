@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -176,19 +177,21 @@ func TestQuits(t *testing.T) {
 
 // TestAsksOnce: a tick while an answer is awaited asks for no other one.
 func TestAsksOnce(t *testing.T) {
-	asked := 0
-	m := New(func(context.Context, string, proto.Message, proto.Message) error { asked++; return errors.New("away") })
-	m = after(m, tick{})
-	if !m.asking {
-		t.Fatal("not asking")
-	}
-	m = after(m, m.observe())
-	if asked != 2 || m.asking || m.lost == nil {
-		t.Errorf("%d endpoints asked, asking %v, %v", asked, m.asking, m.lost)
-	}
-	if m = after(m, tick{}); !m.asking {
-		t.Error("not asked again")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		asks := func(m Model) (Model, bool) {
+			next, cmd := m.Update(tick{})
+			_, both := cmd().(tea.BatchMsg) // to ask, and the next tick; else that alone
+			return next.(Model), both
+		}
+		m, again := asks(New(nil))
+		if again {
+			t.Error("asked again before the first answer")
+		}
+		m, again = asks(m.See(Sample{}, errors.New("away")))
+		if !again || m.lost == nil {
+			t.Errorf("not asked again after %v", m.lost)
+		}
+	})
 }
 
 // TestNodeLeaves: it is shown for a minute, and no longer once it is back.

@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"strconv"
+	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -154,7 +155,7 @@ func (n *Node) gatewayProps() *actor.Props {
 
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
-		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log,
+		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log, Serving: sync.OnceFunc(func() { close(n.serving) }),
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,

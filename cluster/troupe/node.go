@@ -47,6 +47,7 @@ type Node struct {
 	gateway  *gateway.Gateway
 	metrics  *prometheus.Registry
 	terms    *replica.Terms
+	serving  chan struct{} // closed once the control service takes requests
 
 	devices []cuda.Device
 	holders []*engine.Holder
@@ -69,7 +70,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		draining: make(map[string]bool),
+		draining: make(map[string]bool), serving: make(chan struct{}),
 	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
@@ -87,7 +88,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.applyDeployments,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.awaitControl, n.applyDeployments,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -150,6 +151,16 @@ func (n *Node) openStore(ctx context.Context) error {
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.undo = append(n.undo, n.events.Stop)
 	return n.openMembers(ctx, js)
+}
+
+// awaitControl waits until the control service takes requests: who is told that the node is up may ask it at once.
+func (n *Node) awaitControl(ctx context.Context) error {
+	select {
+	case <-n.serving:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("control service: %w", ctx.Err())
+	}
 }
 
 func (n *Node) startActors(ctx context.Context) error {

@@ -30,8 +30,10 @@ func TestTop(t *testing.T) {
 	}
 	var report struct {
 		Nodes  []struct{ Gpus []struct{ Name string } }
-		Models []struct{ Replicas []struct{ Name, State string } }
-		Rates  map[string]struct{ In, Out *float64 } `json:"replica_tokens_per_second"`
+		Models []struct {
+			Replicas []struct{ Name, State string }
+		}
+		Rates map[string]struct{ In, Out *float64 } `json:"replica_tokens_per_second"`
 	}
 	if text := look(t, bin, "top", "--json", "--nats", url); json.Unmarshal([]byte(text), &report) != nil ||
 		report.Nodes[0].Gpus[0].Name != "gpu-0" || report.Models[0].Replicas[0].State != "REPLICA_STATE_SERVING" || report.Rates["kjv-0"].Out == nil {

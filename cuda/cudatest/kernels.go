@@ -127,7 +127,7 @@ func (b *bench) siluMul(n int) {
 func (b *bench) rope(heads, dim int) {
 	b.Helper()
 	const n = 3
-	x, positions, freq := b.random(n*heads*dim), []int32{0, 5, 90}, b.random(dim/2)
+	x, positions, freq := b.random(n*heads*dim), []int32{0, 5, 90_000}, b.random(dim/2)
 	want := make([]float64, len(x))
 	for i := range x {
 		row, j := i/(heads*dim), i%dim

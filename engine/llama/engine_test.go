@@ -32,6 +32,12 @@ func openDevice(t testing.TB, path string, blocks int) (engine.Engine, cuda.Devi
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openOn(t, device, path, blocks), device
+}
+
+// openOn does so on a device, which it closes.
+func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.Engine {
+	t.Helper()
 	holder := engine.NewHolder(device, llama.Format{})
 	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
@@ -52,7 +58,7 @@ func openDevice(t testing.TB, path string, blocks int) (engine.Engine, cuda.Devi
 		}
 		_ = device.Close()
 	})
-	return e, device
+	return e
 }
 
 // generation is one sequence in a test: its prompt, how it is sampled, what came out.

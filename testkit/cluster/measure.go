@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,7 +45,7 @@ func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection
 	if err := run.Flowing(ctx); err != nil {
 		return 0, report, err
 	}
-	gone, err := c.gone(ctx, fault.On)
+	kv, err := c.bucket(ctx)
 	if err != nil {
 		return 0, report, err
 	}
@@ -54,12 +55,10 @@ func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection
 	if err != nil {
 		return 0, report, err
 	}
-	select {
-	case at := <-gone:
-		detection = at.Sub(began)
-	case <-ctx.Done():
-		return 0, report, fmt.Errorf("%s is still a member: %w", fault.On, ctx.Err())
+	if err := gone(ctx, kv, fault.On); err != nil {
+		return 0, report, err
 	}
+	detection = time.Since(began)
 	for _, step := range []func(context.Context) error{run.Over, mend, c.Recovered} {
 		if err := step(ctx); err != nil {
 			return 0, report, err
@@ -84,22 +83,33 @@ func (c *Cluster) occupy(ctx context.Context, node string) error {
 	if err := c.Ask(ctx, "models.delete", &messages.DeleteModelRequest{Name: ModelName}, &messages.DeleteModelResponse{}); err != nil {
 		return err
 	}
-	if err := Until(ctx, func() error {
-		all, err := c.replicas(ctx)
-		if err == nil && len(all) > 0 {
-			err = fmt.Errorf("%d replicas of a deleted model", len(all))
-		}
-		return err
-	}); err != nil {
+	if err := Until(ctx, func() error { return c.unleased(ctx) }); err != nil {
 		return err
 	}
 	if err := c.Deploy(ctx, d.GetSpec()); err != nil {
 		return err
 	}
-	if d, err = c.Model(ctx, ModelName); err == nil && !has(d, node) {
-		err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
+	return Until(ctx, func() error { // another node answers each time, and knows what it has been told so far
+		d, err := c.Model(ctx, ModelName)
+		if err == nil && !has(d, node) {
+			err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
+		}
+		return err
+	})
+}
+
+// unleased says which GPU is still held. A deleted model is not listed any more while its replicas finish.
+func (c *Cluster) unleased(ctx context.Context) error {
+	res := &messages.ListGpusResponse{}
+	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, res); err != nil {
+		return err
 	}
-	return err
+	for _, g := range res.GetGpus() {
+		if n := len(g.GetLeases()); n > 0 {
+			return fmt.Errorf("%s/%s has %d leases", g.GetNode(), g.GetName(), n)
+		}
+	}
+	return nil
 }
 
 func has(d *messages.DeploymentStatus, node string) bool {
@@ -109,8 +119,11 @@ func has(d *messages.DeploymentStatus, node string) bool {
 // membersBucket has a key members.<name> for every member.
 const membersBucket = "troupe-members"
 
-// gone tells when a node is no member any more.
-func (c *Cluster) gone(ctx context.Context, name string) (<-chan time.Time, error) {
+// lookWithin is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
+const lookWithin = 50 * time.Millisecond
+
+// bucket opens the bucket of members.
+func (c *Cluster) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	conn, err := c.NATS()
 	if err != nil {
 		return nil, err
@@ -123,24 +136,21 @@ func (c *Cluster) gone(ctx context.Context, name string) (<-chan time.Time, erro
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", membersBucket, err)
 	}
-	watch, err := kv.Watch(ctx, "members."+name, jetstream.UpdatesOnly())
-	if err != nil {
-		return nil, fmt.Errorf("watch bucket %s: %w", membersBucket, err)
-	}
-	at := make(chan time.Time, 1)
-	go func() {
-		defer func() { _ = watch.Stop() }() // it has done its duty
-		for {
-			select {
-			case entry := <-watch.Updates():
-				if entry != nil && entry.Operation() != jetstream.KeyValuePut {
-					at <- time.Now()
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
+	return kv, nil
+}
+
+// gone waits until a node is no member any more.
+func gone(ctx context.Context, kv jetstream.KeyValue, name string) error {
+	return Until(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, lookWithin)
+		defer cancel()
+		_, err := kv.Get(ctx, "members."+name)
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound):
+			return nil
+		case err == nil:
+			return fmt.Errorf("%s is still a member", name)
 		}
-	}()
-	return at, nil
+		return err
+	})
 }

@@ -46,7 +46,8 @@ func (c *Cluster) NATS() (*nats.Conn, error) {
 		}
 	}
 	conn, err := nats.Connect(strings.Join(urls, ","), nats.Name("troupe test harness"), nats.SetCustomDialer(dialer{c}),
-		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreDiscoveredServers())
+		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreDiscoveredServers(),
+		nats.PingInterval(500*time.Millisecond), nats.MaxPingsOutstanding(2)) // a stopped server's connections look as if they lived
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", urls, err)
 	}

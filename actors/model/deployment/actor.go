@@ -88,13 +88,14 @@ type place struct{ node, name string }
 
 // copyOf is one replica as the deployment sees it.
 type copyOf struct {
-	spec   *messages.ReplicaSpec
-	phase  phase
-	since  time.Time // of the phase
-	pid    *actor.PID
-	status *messages.ReplicaStatus
-	gpus   map[place]*messages.GpuStatus // answers, while placing
-	moving bool                          // its sequences are being moved to another replica
+	spec    *messages.ReplicaSpec
+	phase   phase
+	since   time.Time // of the phase
+	pid     *actor.PID
+	status  *messages.ReplicaStatus
+	gpus    map[place]*messages.GpuStatus // answers, while placing
+	moving  bool                          // its sequences are being moved to another replica
+	adopted bool                          // an earlier reign or incarnation started it
 }
 
 type phase int

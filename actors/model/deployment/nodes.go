@@ -44,8 +44,13 @@ func (d *deployment) acquaint(ctx actor.Context, n *node) {
 	}
 }
 
-// acquainted reports whether every node has said what it has, or had the time to.
+// acquainted reports whether every node has said what it has, and what was adopted how it is, or had the time to.
 func (d *deployment) acquainted() bool {
+	for _, r := range d.replicas {
+		if r.adopted && r.status == nil && time.Since(r.since) < knowWithin {
+			return false
+		}
+	}
 	for _, n := range d.nodes {
 		if !n.known && time.Since(n.since) < knowWithin {
 			return false
@@ -91,7 +96,7 @@ func (d *deployment) onReplicas(ctx actor.Context, msg *messages.ListReplicasRes
 			}
 			continue
 		}
-		c := &copyOf{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor())}
+		c := &copyOf{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor()), adopted: true}
 		d.replicas[r.GetReplica()] = c
 		ctx.Watch(c.pid)
 		d.push(ctx, c)

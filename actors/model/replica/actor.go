@@ -67,8 +67,8 @@ type replica struct {
 	drained   *actor.PID // who waits for the drain
 	reporting bool       // a report note is pending
 
-	news      announcer
-	announced time.Time // to the router, the last time
+	news      *kv.Announcer // what routers have not been told of the blocks yet; nil until they are known
+	announced time.Time     // to the router, the last time
 
 	life       context.Context // cancelled when this incarnation ends
 	end        context.CancelFunc
@@ -149,7 +149,6 @@ func (r *replica) Receive(ctx actor.Context) {
 
 func (r *replica) onStarted(ctx actor.Context) {
 	r.calls, r.departures, r.arrivals = make(map[string]*call), make(map[string]*departure), make(map[string]*arrival)
-	r.news.held = make(map[int32]uint64)
 	r.life, r.end = context.WithCancel(context.Background())
 	r.attempt = uint64(time.Now().UnixNano())
 	if r.Router != nil {
@@ -221,9 +220,10 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	}
 	blocks, blockTokens := int(r.model.GetKvBlocks()), int(r.Spec.GetBlockTokens())
 	r.pool = kv.NewPool(blocks, blockTokens)
+	r.news = kv.NewAnnouncer(announceBytes, blocks*shortBytes)
 	for _, b := range msg.GetAdopted().GetResident() {
 		if h := kv.Hash(b.GetHash()); r.pool.Restore(int32(b.GetIndex()), h) {
-			r.news.hold(int32(b.GetIndex()), h)
+			r.news.Changes(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
 		}
 	}
 	r.context = min(int(r.model.GetContextTokens()), blocks*blockTokens)
@@ -276,7 +276,7 @@ func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
 
 func (r *replica) inform(ctx actor.Context) {
 	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
-	r.announceTo(ctx, r.state == messages.ReplicaState_REPLICA_STATE_LOADING)
+	r.announceTo(ctx, false)
 }
 
 // changed sees to it that the deployment learns of the load soon.

@@ -38,6 +38,7 @@ func (r *replica) advance(ctx actor.Context) {
 
 // onIdle: no sequence is left. Whoever waits for the drain learns it.
 func (r *replica) onIdle(ctx actor.Context) {
+	r.announce(ctx)
 	if r.drained != nil && len(r.calls) == 0 {
 		ctx.Send(r.drained, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
 		r.drained = nil
@@ -89,7 +90,7 @@ func (r *replica) announce(ctx actor.Context) {
 	if len(evicted) == 0 && len(committed) == 0 {
 		return
 	}
-	r.news.changed(evicted, committed)
+	r.news.Changes(evicted, committed)
 	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
 	for _, b := range evicted {
 		msg.Evicted = append(msg.Evicted, uint32(b))

@@ -2,7 +2,6 @@ package router
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +22,7 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	var decision plan.Decision
 	if t != nil && (r.stored[msg.GetModel()] != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
-			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: msg.GetAvoid(),
+			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.suspect(t, msg.GetAvoid()),
 		})
 	}
 	if !decision.OK {
@@ -41,6 +40,19 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	}})
 }
 
+// suspect are those of the replicas to be avoided that may really be lost. One that serves on a node that is heard from is busy: to
+// have its sequences computed anew elsewhere would make everybody busier.
+func (r *router) suspect(t *table, avoid []string) []string {
+	return slices.DeleteFunc(slices.Clone(avoid), func(name string) bool {
+		m := t.replicas[name]
+		if m == nil || stateOf(m.status) != plan.Serving {
+			return false
+		}
+		p := r.peers[m.node]
+		return m.node == r.Node || p != nil && time.Since(p.heard) < silentAfter
+	})
+}
+
 // hashes are the blocks of a prompt, as they are announced.
 func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
 	blockTokens := 0
@@ -51,12 +63,7 @@ func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
 	if blockTokens == 0 {
 		return nil
 	}
-	full := kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapter()), msg.GetPrompt(), blockTokens)
-	short := make([]uint64, len(full))
-	for i, h := range full {
-		short[i] = binary.BigEndian.Uint64(h[:])
-	}
-	return short
+	return kv.Shorts(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapter()), msg.GetPrompt(), blockTokens))
 }
 
 // unroutable says why no replica serves: for good, as far as is known, or for a moment.

@@ -26,18 +26,19 @@ type node struct {
 
 // world is a cluster of routers in one actor system.
 type world struct {
-	t       *testing.T
-	sys     *actor.ActorSystem
-	client  *testkit.Peer // sessions, replicas, deployments
-	group   *testkit.Peer // of replicas, on every node
-	store   *testkit.Peer // the deployments group, on every node
-	mu      sync.Mutex
-	members []*messages.Member
-	lose    func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
+	t        *testing.T
+	sys      *actor.ActorSystem
+	client   *testkit.Peer // sessions, replicas, deployments
+	group    *testkit.Peer // of replicas, on every node
+	store    *testkit.Peer // the deployments group, on every node
+	replicas map[string]*testkit.Peer
+	mu       sync.Mutex
+	members  []*messages.Member
+	lose     func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
 }
 
 func play(t *testing.T) *world {
-	w := &world{t: t, sys: testkit.System(t)}
+	w := &world{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
 	w.client = testkit.NewPeer(t, w.sys, "client", nil)
 	w.group = testkit.NewPeer(t, w.sys, "replicas", func(m proto.Message) proto.Message {
 		return &messages.ListReplicasResult{}
@@ -57,7 +58,10 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	n := &node{name: name}
 	lossy := func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-			if m, ok := env.Message.(proto.Message); ok && w.lose != nil && w.lose(name, m) {
+			w.mu.Lock()
+			lose := w.lose
+			w.mu.Unlock()
+			if m, ok := env.Message.(proto.Message); ok && lose != nil && lose(name, m) {
 				return
 			}
 			next(ctx, env)
@@ -71,6 +75,12 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 	synctest.Wait()
 	return n
+}
+
+func (w *world) losing(f func(to string, m proto.Message) bool) {
+	w.mu.Lock()
+	w.lose = f
+	w.mu.Unlock()
 }
 
 // live says who is in the cluster now. An address is the id of the member's router.
@@ -94,6 +104,9 @@ func (w *world) pass(d time.Duration) {
 
 // announce is a replica's word to the router of its node.
 func (w *world) announce(n *node, name string, change func(*messages.ReplicaAnnounced)) {
+	if w.replicas[name] == nil {
+		w.replicas[name] = testkit.NewPeer(w.t, w.sys, name, nil)
+	}
 	a := &messages.ReplicaAnnounced{Status: &messages.ReplicaStatus{
 		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 8, StepTokens: 64,
 		Actor: &messages.ActorRef{Address: w.sys.Address(), Id: name}, Incarnation: 2,
@@ -147,7 +160,11 @@ func TestEveryRouterKnowsEveryReplica(t *testing.T) {
 		w.routed(c, "")
 		w.announce(b, "m-0", nil)
 		w.routed(c, "m-0")
+		w.announce(c, "m-1", nil)
 		w.live(a, c)
+		w.routed(a, "m-1")
+		w.replicas["m-1"].Stop()
+		w.pass(time.Second)
 		w.routed(a, "")
 		w.routed(c, "")
 	})
@@ -161,8 +178,7 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 		w.live(a, b)
 		w.announce(a, "m-0", nil)
 		w.announce(b, "m-1", nil)
-		hashes := kv.Hashes(kv.Root("m", ""), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4)
-		short := []uint64{kv.Short(hashes[0]), kv.Short(hashes[1])}
+		short := kv.Shorts(kv.Hashes(kv.Root("m", ""), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
 		for _, to := range []struct {
 			node *node
 			name string
@@ -178,6 +194,29 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 	})
 }
 
+// TestAvoidsWhatIsLost: a replica that a session gave up is avoided where its node is silent too; else it is only busy.
+func TestAvoidsWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running = 5 })
+		w.announce(b, "m-1", nil)
+		avoid := func(q *messages.RouteSequence) { q.Avoid = []string{"m-1"} }
+		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-1" {
+			t.Errorf("b is heard from, and the request goes to %v", r)
+		}
+		w.losing(func(to string, m proto.Message) bool {
+			_, word := m.(*messages.RoutesAnnounced)
+			return word && to == "a"
+		})
+		w.pass(2 * time.Second)
+		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-0" {
+			t.Errorf("b is silent, and the request goes to %v", r)
+		}
+	})
+}
+
 // TestLostAnnouncement: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
 func TestLostAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -186,14 +225,14 @@ func TestLostAnnouncement(t *testing.T) {
 		w.live(a, b)
 		w.announce(b, "m-0", nil)
 		lost := false
-		w.lose = func(to string, m proto.Message) bool {
+		w.losing(func(to string, m proto.Message) bool {
 			n, ok := m.(*messages.RoutesAnnounced)
 			if !ok || to != "a" || len(n.GetReplicas()) == 0 || n.GetSnapshot() || lost {
 				return false
 			}
 			lost = true
 			return true
-		}
+		})
 		w.announce(b, "m-1", nil)
 		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
 		if !lost {

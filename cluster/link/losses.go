@@ -1,0 +1,62 @@
+package link
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	nodeKey   = "troupe-node"   // who asks
+	lossesKey = "troupe-losses" // how many streams to the asker have broken
+)
+
+// losses lets a node learn of answers that were lost on the way to it, though its own connection, on which it asked, is
+// sound: each node counts the streams to a peer that broke, and says how many when that peer asks whether it lives.
+type losses struct {
+	mu     sync.Mutex
+	ours   map[string]uint64 // address → streams to it that have broken; one number for every node that ever was
+	theirs map[string]string // address → how many streams to us it has told of
+}
+
+func newLosses() losses {
+	return losses{ours: map[string]uint64{}, theirs: map[string]string{}}
+}
+
+func (l *losses) add(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ours[address]++
+}
+
+func (l *losses) to(address string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strconv.FormatUint(l.ours[address], 10)
+}
+
+// told reports whether a peer's answer tells of a loss that we did not know of.
+func (l *losses) told(address string, answer metadata.MD) bool {
+	count := answer.Get(lossesKey)
+	if len(count) != 1 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, known := l.theirs[address]
+	l.theirs[address] = count[0]
+	return count[0] != before && (known || count[0] != "0")
+}
+
+// refuseCall is a server interceptor. Remote panics on its own unary calls; peers use one to see whether we live.
+func (l *Link) refuseCall(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	if from := metadata.ValueFromIncomingContext(ctx, nodeKey); len(from) == 1 {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(lossesKey, l.losses.to(from[0])))
+	}
+	return nil, status.Error(codes.Unimplemented, "nodes talk by streams")
+}
