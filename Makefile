@@ -8,7 +8,7 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check fuzz bench chaos nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check fuzz bench chaos sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
+
+sim: ## simulate many adapters on one base model, and write docs/simulations (some minutes)
+	go run ./tools/sim adapters
 
 nats: ## build the stock nats command line to .bin/nats (several minutes the first time)
 	@mkdir -p $(BIN)
