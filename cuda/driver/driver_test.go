@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,54 @@ func TestAsynchronous(t *testing.T) {
 	fake.Do("go")
 	if err := last.Sync(); err != nil || !e.Done() || !bytes.Equal(in, out) {
 		t.Errorf("%q came back, %v", out, err)
+	}
+}
+
+// TestWaitIsForOneRecord: a stream waits for the record that it was told of, though the driver's event is used again since. Otherwise
+// this test does not end.
+func TestWaitIsForOneRecord(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	s, waiting, at, host := stream(t, d), stream(t, d), alloc(t, d, 8), hostMemory(t, d, 8)
+	e, err := s.Record()
+	if err = errors.Join(err, waiting.Wait(e), e.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("hold")
+	err = s.CopyIn(at, host)
+	again, failed := s.Record()
+	last, failedLast := waiting.Record()
+	if err := errors.Join(err, failed, failedLast, last.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("go")
+	if err := again.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyAskAnEvent: any number of goroutines may, while it is used again for others.
+func TestManyAskAnEvent(t *testing.T) {
+	d := open(t, load(t, fakecuda.Open(t).Path), 0)
+	s, at, host := stream(t, d), alloc(t, d, 1<<20), hostMemory(t, d, 1<<20)
+	for range 20 {
+		err := s.CopyIn(at, host)
+		e, failed := s.Record()
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				for i%2 == 0 && !e.Done() {
+					runtime.Gosched()
+				}
+				if err := e.Sync(); err != nil || !e.Done() {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
