@@ -8,10 +8,10 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto fuzz bench chaos nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check fuzz bench chaos nats
 
 help: ## show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 build: ## build the node binary to .bin/node
 	@mkdir -p $(BIN)
@@ -23,7 +23,7 @@ run: build ## run one node with the shipped model and show a first completion
 test: ## run all tests, under the race detector
 	go test -race -timeout 10m ./...
 
-check: fmt-check vet lint gen-check ## format, vet, staticcheck, generated code, dependency rules
+check: fmt-check vet lint gen-check kernels-check ## format, vet, staticcheck, generated code, dependency rules
 	go test -run TestLayers .
 
 fmt-check:
@@ -42,6 +42,13 @@ proto: ## regenerate messages/*.pb.go
 gen-check: ## fail where generated code is not what its source says
 	@tmp=$$(mktemp -d) && mkdir $$tmp/messages && cp messages/*.proto $$tmp/messages && go run ./tools/protogen $$tmp messages/*.proto && \
 	for f in messages/*.pb.go; do cmp -s $$f $$tmp/$$f || { echo "$$f was not generated from its .proto; run make proto"; exit 1; }; done; rm -rf $$tmp
+
+kernels: ## compile cuda/kernels/cu to PTX (needs clang 19, no CUDA)
+	cuda/kernels/generate.sh cuda/kernels/ptx/sm_80.ptx
+
+kernels-check: ## fail where the PTX is not what its source says
+	@if ! command -v clang++-19 >/dev/null; then echo "NOT CHECKED: that the PTX is what its source says; install clang-19"; exit 0; fi; \
+	tmp=$$(mktemp) && cuda/kernels/generate.sh $$tmp && { cmp -s $$tmp cuda/kernels/ptx/sm_80.ptx || { echo "the PTX was not made from cuda/kernels/cu; run make kernels"; exit 1; }; }; rm -f $$tmp
 
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)

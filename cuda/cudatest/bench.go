@@ -64,6 +64,13 @@ func (b *bench) get(p cuda.Ptr, n int) []float32 {
 	return out
 }
 
+func (b *bench) free(p cuda.Ptr) {
+	b.Helper()
+	if err := b.d.Free(p); err != nil {
+		b.Error(err)
+	}
+}
+
 func (b *bench) random(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {

@@ -30,6 +30,13 @@ func kernelsAgainstFloat64(t *testing.T, d cuda.Device) {
 	for _, h := range []heads{{3, 3, 8}, {2, 2, 10}, {1, 1, 128}} {
 		b.rope(h.query, h.dim)
 	}
+	b.moveBlocks(16)
+	b.moveBlocks(12)
+	b.topK()
+	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
+		b.lora(dtype, 96, 70)
+		b.lora(dtype, 33, 5)
+	}
 }
 
 func (b *bench) matMul(t cuda.DType, m, n, k int) {
@@ -120,7 +127,7 @@ func (b *bench) siluMul(n int) {
 func (b *bench) rope(heads, dim int) {
 	b.Helper()
 	const n = 3
-	x, positions, freq := b.random(n*heads*dim), []int32{0, 5, 90}, b.random(dim/2)
+	x, positions, freq := b.random(n*heads*dim), []int32{0, 5, 90_000}, b.random(dim/2)
 	want := make([]float64, len(x))
 	for i := range x {
 		row, j := i/(heads*dim), i%dim

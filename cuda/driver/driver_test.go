@@ -18,13 +18,23 @@ import (
 	"troupe/cuda/cudatest"
 	"troupe/cuda/driver"
 	"troupe/testkit/fakecuda"
+	"troupe/testkit/kernelhost"
 )
 
 func TestConformanceOnFake(t *testing.T) {
 	fake := fakecuda.Open(t)
 	l := load(t, fake.Path)
 	before := fake.Live()
-	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, l, 0) }, "virtual memory", "batches", "graphs", "partitions", "properties")
+	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties"}
+	if _, err := exec.LookPath("g++"); err == nil {
+		fake.Do("kernels " + kernelhost.Build(t))
+		required = append(required, "kernels", "graphs of kernels", "two streams in turn")
+	}
+	cudatest.Run(t, func(t *testing.T) cuda.Device {
+		fake.Reset() // after a kernel that was to fail
+		return open(t, l, 0)
+	}, required...)
+	fake.Reset()
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, l, 0), open(t, l, 1)) })
 	if left := fake.Live() - before; left != 0 {
 		t.Errorf("%d objects of the driver were not given back", left)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"troupe/core/sample"
+	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
@@ -25,6 +26,12 @@ func open(t testing.TB, path string, blocks int) engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openOn(t, device, path, blocks)
+}
+
+// openOn does so on a device, which it closes.
+func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.Engine {
+	t.Helper()
 	holder := engine.NewHolder(device, llama.Format{})
 	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,

@@ -19,7 +19,7 @@ const clients = cluster.Streams
 
 // expected are the requests of this package's tests, with their answers.
 var expected = sync.OnceValues(func() (*cluster.Load, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience*time.Minute)
 	defer cancel()
 	requests := cluster.Requests(clients, cluster.StreamTokens)
 	answers, err := cluster.Undisturbed(ctx, requests)

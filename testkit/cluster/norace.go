@@ -9,5 +9,6 @@ const raced = false
 // tokens. The race detector makes a node ten times as slow.
 const (
 	Streams      = 64
+	Patience     = 1 // times as long as usual may anything take
 	StreamTokens = 160
 )

@@ -9,5 +9,6 @@ const raced = true
 // tokens. The race detector makes a node ten times as slow.
 const (
 	Streams      = 16
+	Patience     = 3 // times as long as usual may anything take
 	StreamTokens = 80
 )

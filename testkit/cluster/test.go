@@ -53,7 +53,7 @@ func NeedFabric(t testing.TB) {
 // Within is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
 func Within(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience*limit)
 	t.Cleanup(cancel)
 	return ctx
 }
