@@ -14,17 +14,15 @@ import (
 // it is the name of a test in required.
 func Run(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
 	all(t, open, required, map[string]func(*testing.T, cuda.Device){
-		"memory": memory, "copies": copies, "events": events, "two streams in turn": inTurn, "faults": faults, "bad arguments": badArguments,
-		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "partitions": partitions, "properties": properties,
-		"graphs of kernels": kernelGraphs,
+		"memory": memory, "copies": copies, "events": events, "two streams in turn": inTurn, "faults": faults,
+		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "graphs of kernels": kernelGraphs,
+		"partitions": partitions, "properties": properties,
 	})
-	kernelTests(t, open, required)
+	Kernels(t, open, required...)
 }
 
 // Kernels runs the part of the suite that is about what kernels compute.
-func Kernels(t *testing.T, open func(t *testing.T) cuda.Device) { kernelTests(t, open, nil) }
-
-func kernelTests(t *testing.T, open func(t *testing.T) cuda.Device, required []string) {
+func Kernels(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
 	all(t, open, required, map[string]func(*testing.T, cuda.Device){
 		"kernels": kernelsAgainstFloat64, "NaN is passed on": passesNaN, "rows do not depend on their batch": rowsAlone,
 		"bad indices": badIndices,
@@ -162,7 +160,7 @@ func events(t *testing.T, d cuda.Device) {
 // inTurn: two streams add to one array in turn, each waiting for the other.
 func inTurn(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
-	const n, rounds = 1 << 16, 40
+	const n, rounds = 1 << 12, 20
 	sum, one := put(b, make([]float32, n)), put(b, []float32{1})
 	ones := put(b, slices.Repeat([]float32{1}, n))
 	streams := [2]cuda.Stream{b.s, stream(t, d)}

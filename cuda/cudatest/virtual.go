@@ -48,7 +48,9 @@ func virtualMemory(t *testing.T, d cuda.Device) {
 		isFault(t, what, stream(t, d), func(s cuda.Stream) error { return s.CopyIn(at, in) })
 	}
 	// The second page moves to the end, and the third takes its place.
-	noError(t, v.Unmap(base.Offset(g), g), v.Map(base.Offset(3*g), pages[1]), v.Map(base.Offset(g), pages[2]))
+	noError(t, v.Unmap(base.Offset(g), g), v.Map(base.Offset(3*g), pages[1]))
+	isFault(t, "across a hole", stream(t, d), func(s cuda.Stream) error { return s.CopyIn(edge, in) })
+	noError(t, v.Map(base.Offset(g), pages[2]))
 	clear(out)
 	noError(t, s.CopyOut(out[:2048], base.Offset(3*g)), s.Sync())
 	if !bytes.Equal(out[:2048], in[2048:]) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,13 +18,23 @@ import (
 	"troupe/cuda/cudatest"
 	"troupe/cuda/driver"
 	"troupe/testkit/fakecuda"
+	"troupe/testkit/kernelhost"
 )
 
 func TestConformanceOnFake(t *testing.T) {
 	fake := fakecuda.Open(t)
 	l := load(t, fake.Path)
 	before := fake.Live()
-	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, l, 0) }, "virtual memory", "batches", "graphs", "partitions", "properties")
+	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties"}
+	if _, err := exec.LookPath("g++"); err == nil {
+		fake.Do("kernels " + kernelhost.Build(t))
+		required = append(required, "kernels", "graphs of kernels", "two streams in turn")
+	}
+	cudatest.Run(t, func(t *testing.T) cuda.Device {
+		fake.Reset() // after a kernel that was to fail
+		return open(t, l, 0)
+	}, required...)
+	fake.Reset()
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, l, 0), open(t, l, 1)) })
 	if left := fake.Live() - before; left != 0 {
 		t.Errorf("%d objects of the driver were not given back", left)
@@ -141,6 +152,54 @@ func TestAsynchronous(t *testing.T) {
 	fake.Do("go")
 	if err := last.Sync(); err != nil || !e.Done() || !bytes.Equal(in, out) {
 		t.Errorf("%q came back, %v", out, err)
+	}
+}
+
+// TestWaitIsForOneRecord: a stream waits for the record that it was told of, though the driver's event is used again since. Otherwise
+// this test does not end.
+func TestWaitIsForOneRecord(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	s, waiting, at, host := stream(t, d), stream(t, d), alloc(t, d, 8), hostMemory(t, d, 8)
+	e, err := s.Record()
+	if err = errors.Join(err, waiting.Wait(e), e.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("hold")
+	err = s.CopyIn(at, host)
+	again, failed := s.Record()
+	last, failedLast := waiting.Record()
+	if err := errors.Join(err, failed, failedLast, last.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("go")
+	if err := again.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyAskAnEvent: any number of goroutines may, while it is used again for others.
+func TestManyAskAnEvent(t *testing.T) {
+	d := open(t, load(t, fakecuda.Open(t).Path), 0)
+	s, at, host := stream(t, d), alloc(t, d, 1<<20), hostMemory(t, d, 1<<20)
+	for range 20 {
+		err := s.CopyIn(at, host)
+		e, failed := s.Record()
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				for i%2 == 0 && !e.Done() {
+					runtime.Gosched()
+				}
+				if err := e.Sync(); err != nil || !e.Done() {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 

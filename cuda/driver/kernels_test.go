@@ -27,11 +27,13 @@ func (add) Kernel() string { return "test_add" }
 
 const (
 	addPTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry test_add(\n.param .align 8 .b8 test_add_param_0[16]\n)\n{ ret; }\n"
-	addC   = `#include <stdint.h>
+	addC   = `#include <stddef.h>
+		#include <stdint.h>
 		struct add { uint32_t *out; uint32_t factor; uint8_t fail; };
-		int test_add(const struct add *op, const unsigned g[7]) {
-			if (op->fail) return 700;
-			for (unsigned i = 0; i < g[0] * g[3]; i++) op->out[i] = op->out[i] * op->factor + i;
+		size_t troupe_host_entry(int i, const char **name) { *name = "test_add"; return i ? 0 : sizeof(struct add); }
+		int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared, const struct add *op, size_t n) {
+			if (op->fail || shared != 65536 || n != sizeof *op) return 4;
+			for (unsigned i = 0; i < grid[0] * block[0]; i++) op->out[i] = op->out[i] * op->factor + i;
 			return 0;
 		}`
 )
@@ -125,7 +127,7 @@ func TestLaunchInGraph(t *testing.T) {
 func TestKernelFaults(t *testing.T) {
 	for _, injected := range []bool{false, true} {
 		fake, d := openWithAdd(t)
-		s, at, want := stream(t, d), alloc(t, d, 8*4), 700
+		s, at, want := stream(t, d), alloc(t, d, 8*4), 719
 		if err := s.Launch(kernels.SiluMul{}); !errors.Is(err, cuda.ErrUnknownKernel) {
 			t.Errorf("an op that the modules do not have: %v", err)
 		}

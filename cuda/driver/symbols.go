@@ -94,7 +94,7 @@ type symbols struct {
 	GreenStream symbol `cu:"cuGreenCtxStreamCreate" since:"12.5"`
 	FromGreen   symbol `cu:"cuCtxFromGreenCtx" since:"12.4"`
 
-	// fake is what only the fake library of the tests has.
+	// Fake is what only the library of testkit/fakecuda has: its devices say that they are simulated, whatever is measured on them.
 	Fake symbol `cu:"fakecuda_control" since:"never"`
 }
 

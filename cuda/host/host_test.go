@@ -17,11 +17,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
-	required := []string{"kernels", "graphs of kernels", "batches", "graphs"}
+	required := []string{"kernels", "graphs of kernels", "batches", "graphs", "bad indices"}
 	if runtime.GOOS == "linux" {
 		required = append(required, "virtual memory")
 	}
 	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) }, required...)
+	t.Run("bad arguments", func(t *testing.T) { cudatest.BadArguments(t, open(t, host.Config{})) })
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, host.Config{}), open(t, host.Config{Index: 1})) })
 }
 
