@@ -8,7 +8,7 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check fuzz bench chaos sim nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench chaos sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,13 @@ kernels: ## compile cuda/kernels/cu to PTX (needs clang 19, no CUDA)
 kernels-check: ## fail where the PTX is not what its source says
 	@if ! command -v clang++-19 >/dev/null; then echo "NOT CHECKED: that the PTX is what its source says; install clang-19"; exit 0; fi; \
 	tmp=$$(mktemp) && cuda/kernels/generate.sh $$tmp && { cmp -s $$tmp cuda/kernels/ptx/sm_80.ptx || { echo "the PTX was not made from cuda/kernels/cu; run make kernels"; exit 1; }; }; rm -f $$tmp
+
+gpu-check: ## pack .bin/gpu-check.tar.gz, which checks a machine with a GPU and no Go, and run it here
+	@rm -rf $(BIN)/gpu-check && mkdir -p $(BIN)/gpu-check
+	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/gpu-check/gpucheck.test ./tools/gpucheck
+	@cp tools/gpucheck/run.sh $(BIN)/gpu-check/ && cp -r models/kjv-2m $(BIN)/gpu-check/model
+	@tar -C $(BIN) -czf $(BIN)/gpu-check.tar.gz gpu-check
+	$(BIN)/gpu-check/run.sh
 
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)

@@ -15,6 +15,7 @@ func rowsAlone(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
 	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
 		b.productAlone(dtype, 203, 180)
+		b.productAlone(dtype, 75, 264)
 		b.productAlone(dtype, 6, 37)
 	}
 	b.loraAlone()

@@ -13,24 +13,36 @@ import (
 // Run runs the suite. Each test opens a device of its own with at least 64 MiB of memory. What a device has not is skipped, unless
 // it is the name of a test in required.
 func Run(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
-	all(t, open, required, map[string]func(*testing.T, cuda.Device){
-		"memory": memory, "copies": copies, "events": events, "two streams in turn": inTurn, "faults": faults,
-		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "graphs of kernels": kernelGraphs,
-		"partitions": partitions, "properties": properties,
-	})
+	each(t, open, tests{
+		"memory": memory, "copies": copies, "events": events, "faults": faults,
+		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "partitions": partitions, "properties": properties,
+		"two streams in turn": inTurn, "graphs of kernels": kernelGraphs,
+	}, required...)
 	Kernels(t, open, required...)
 }
 
 // Kernels runs the part of the suite that is about what kernels compute.
 func Kernels(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
-	all(t, open, required, map[string]func(*testing.T, cuda.Device){
+	each(t, open, tests{
 		"kernels": kernelsAgainstFloat64, "NaN is passed on": passesNaN, "rows do not depend on their batch": rowsAlone,
-		"bad indices": badIndices,
-	})
+	}, required...)
 }
 
-func all(t *testing.T, open func(t *testing.T) cuda.Device, required []string, tests map[string]func(*testing.T, cuda.Device)) {
-	for name, test := range tests {
+// BadIndices is for devices on which a kernel that reads in device memory where it must not go harms only its own stream. On a
+// GPU it ends the device for the process.
+func BadIndices(t *testing.T, open func(t *testing.T) cuda.Device) {
+	each(t, open, tests{"bad indices": badIndices})
+}
+
+// BadArguments is for devices that also check what a launch itself tells a kernel.
+func BadArguments(t *testing.T, open func(t *testing.T) cuda.Device) {
+	each(t, open, tests{"bad arguments": badArguments})
+}
+
+type tests map[string]func(*testing.T, cuda.Device)
+
+func each(t *testing.T, open func(t *testing.T) cuda.Device, all tests, required ...string) {
+	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			d := open(t)
 			defer func() {
@@ -160,7 +172,7 @@ func events(t *testing.T, d cuda.Device) {
 // inTurn: two streams add to one array in turn, each waiting for the other.
 func inTurn(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
-	const n, rounds = 1 << 12, 20
+	const n, rounds = 1 << 16, 40
 	sum, one := put(b, make([]float32, n)), put(b, []float32{1})
 	ones := put(b, slices.Repeat([]float32{1}, n))
 	streams := [2]cuda.Stream{b.s, stream(t, d)}

@@ -22,7 +22,8 @@ func TestConformance(t *testing.T) {
 		required = append(required, "virtual memory")
 	}
 	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) }, required...)
-	t.Run("bad arguments", func(t *testing.T) { cudatest.BadArguments(t, open(t, host.Config{})) })
+	cudatest.BadIndices(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
+	cudatest.BadArguments(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, host.Config{}), open(t, host.Config{Index: 1})) })
 }
 

@@ -28,7 +28,11 @@ import (
 //	int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
 //	                       const void *param, size_t param_bytes)
 //
-// which returns 0 or one of Results, and may be called from any thread.
+// which returns 0 or one of Results, and for each entry point a function of its name
+//
+//	int entry(const void *param, const unsigned geometry[7])
+//
+// with the fields of kernels.Geometry, which returns a CUresult. All may be called from any thread.
 func Build(t testing.TB) string {
 	t.Helper()
 	compiler, err := exec.LookPath("g++")

@@ -162,6 +162,32 @@ void fail() {
   __builtin_unreachable();
 }
 
+static Result run_grid(const Entry &e, const void *op, const unsigned g[7]) {
+  if (g[2] != 1 || g[3] != e.threads || g[4] != 1 || g[5] != 1 || g[6] || g[1] > 65535) return WrongGeometry;
+  Machine &m = machine;
+  m.entry = &e;
+  m.op = op;
+  m.threads = e.threads;
+  m.failed = false;
+  place.blocks_y = g[1];
+  for (unsigned y = 0; y < g[1]; y++)
+    for (unsigned x = 0; x < g[0]; x++) {
+      place.block_x = x;
+      place.block_y = y;
+      if (Result r = m.run_block()) return r;
+    }
+  return Done;
+}
+
+int Entry::launch(const void *op, const unsigned geometry[7]) const {
+  switch (run_grid(*this, op, geometry)) {
+  case Done: return 0;
+  case WrongGeometry: return 1; // CUDA_ERROR_INVALID_VALUE
+  case Deadlock: return 702;    // CUDA_ERROR_LAUNCH_TIMEOUT
+  default: return 719;          // CUDA_ERROR_LAUNCH_FAILED
+  }
+}
+
 // troupe_host_launch runs a kernel on memory of the process, in the calling thread. It returns a Result.
 extern "C" int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
                                   const void *param, size_t param_bytes) {
@@ -169,20 +195,8 @@ extern "C" int troupe_host_launch(const char *entry, const unsigned grid[3], con
   while (e && strcmp(e->name, entry)) e = e->next;
   if (!e) return UnknownEntry;
   if (param_bytes != e->param_bytes) return WrongParameter;
-  if (block[0] != e->threads || block[1] != 1 || block[2] != 1 || shared_bytes || grid[2] != 1 || grid[1] > 65535) return WrongGeometry;
-  Machine &m = machine;
-  m.entry = e;
-  m.op = param;
-  m.threads = block[0];
-  m.failed = false;
-  place.blocks_y = grid[1];
-  for (unsigned y = 0; y < grid[1]; y++)
-    for (unsigned x = 0; x < grid[0]; x++) {
-      place.block_x = x;
-      place.block_y = y;
-      if (Result r = m.run_block()) return r;
-    }
-  return Done;
+  const unsigned geometry[7] = {grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes};
+  return run_grid(*e, param, geometry);
 }
 
 // troupe_host_entry returns the size of the i-th kernel's parameter and its name, or 0 past the last.

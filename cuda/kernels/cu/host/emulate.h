@@ -5,10 +5,11 @@
 #define DEVICE inline
 #define UNROLL
 #define SHARED static thread_local
-#define KERNEL(name, Op, threads)                                                                           \
-  static void name(const Op &op);                                                                           \
-  static Entry name##_entry(#name, sizeof(Op), threads, [](const void *op) { name(*(const Op *)op); });     \
-  static void name(const Op &op)
+#define KERNEL(name, Op, threads)                                                                                   \
+  static void name##_kernel(const Op &op);                                                                          \
+  static Entry name##_entry(#name, sizeof(Op), threads, [](const void *op) { name##_kernel(*(const Op *)op); });    \
+  extern "C" int name(const void *op, const unsigned geometry[7]) { return name##_entry.launch(op, geometry); }     \
+  static void name##_kernel(const Op &op)
 
 // Entry is a kernel by its name, in a list of all.
 struct Entry {
@@ -18,6 +19,8 @@ struct Entry {
   void (*run)(const void *op);
   Entry *next;
   Entry(const char *name, unsigned long param_bytes, unsigned threads, void (*run)(const void *));
+  // launch runs a grid: blocks in x, y and z, threads in x, y and z, bytes of dynamic shared memory. It returns a CUresult.
+  int launch(const void *op, const unsigned geometry[7]) const;
 };
 
 // Place is where the running fiber is in its launch.
