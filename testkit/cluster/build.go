@@ -17,6 +17,9 @@ const (
 	natsPackage = "github.com/nats-io/nats-server/v2"
 )
 
+// binariesEnv names, in the environment of a harness that another one starts, where that one has its binaries.
+const binariesEnv = "TROUPE_TEST_BINARIES"
+
 // binaries are the commands built so far, each once in the life of this process.
 var binaries struct {
 	sync.Mutex
@@ -32,6 +35,10 @@ func build(pkg string) (string, error) {
 	if path := b.paths[pkg]; path != "" {
 		return path, nil
 	}
+	path := filepath.Join(os.Getenv(binariesEnv), strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "-"))
+	if os.Getenv(binariesEnv) != "" {
+		return path, nil
+	}
 	if b.dir == "" {
 		dir, err := os.MkdirTemp("", "troupe-binaries-")
 		if err != nil {
@@ -39,7 +46,7 @@ func build(pkg string) (string, error) {
 		}
 		b.dir, b.paths = dir, map[string]string{}
 	}
-	path := filepath.Join(b.dir, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "-"))
+	path = filepath.Join(b.dir, path)
 	args := []string{"build", "-o", path}
 	if raced && pkg == nodePackage {
 		args = append(args, "-race")
@@ -62,6 +69,9 @@ func Build() error {
 	}
 	return nil
 }
+
+// BinariesEnv makes a harness that is started with it use what this one has built.
+func BinariesEnv() string { return binariesEnv + "=" + binaries.dir }
 
 // RemoveBinaries removes what was built. What runs, runs on.
 func RemoveBinaries() {
