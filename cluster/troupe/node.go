@@ -153,8 +153,9 @@ func (n *Node) awaitControl(ctx context.Context) error {
 func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
 	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
+	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-		return slog.New(zerolog.NewSlogHandler(n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel))))
+		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
 	}))
 	n.undo = append(n.undo, n.system.Shutdown)
 	if err := n.startLink(ctx); err != nil {
