@@ -93,7 +93,7 @@ type Weights interface {
 // Arena is the memory of a replica's KV blocks.
 type Arena struct {
 	Base        cuda.Ptr
-	Blocks      int
+	Blocks      func() int // how many there are now: it changes between steps. Safe for concurrent use
 	BlockTokens int
 	BlockBytes  int64
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,10 @@ func (w *ward) config(c *gpu.Config) {
 	}
 }
 
+func (w *ward) tried() (n int)       { w.set(func() { n = w.tests }); return n }
+func (w *ward) looked() (n int)      { w.set(func() { n = w.looks }); return n }
+func (w *ward) told() (all []string) { w.set(func() { all = slices.Clone(w.events) }); return all }
+
 func ask(t *testing.T, p *testkit.Peer, pid *actor.PID) *messages.GpuStatus {
 	t.Helper()
 	p.Send(pid, &messages.GetGpu{})
@@ -100,8 +105,8 @@ func TestFaultsQuarantine(t *testing.T) {
 				w.set(func() { w.now = tc.now })
 				time.Sleep(1100 * time.Millisecond)
 				g := ask(t, p, pid)
-				if (g.GetState() == quarantined) != (tc.cause != 0) || g.GetQuarantine().GetCause() != tc.cause || len(w.events) != 1 || !strings.HasPrefix(w.events[0], tc.event) {
-					t.Fatalf("%v, %q", g, w.events)
+				if (g.GetState() == quarantined) != (tc.cause != 0) || g.GetQuarantine().GetCause() != tc.cause || len(w.told()) != 1 || !strings.HasPrefix(w.told()[0], tc.event) {
+					t.Fatalf("%v, %q", g, w.told())
 				}
 				p.Send(pid, load("1", "m-0", "m"))
 				synctest.Wait()
@@ -141,7 +146,7 @@ func TestRelease(t *testing.T) {
 		w := &ward{ill: errors.New("a bit has changed")}
 		p, pid := playWith(t, &shelf{}, w.config)
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "0"})
-		if r := last[releaseResult](t, p); r.GetReleased() == nil || w.tests != 0 {
+		if r := last[releaseResult](t, p); r.GetReleased() == nil || w.tried() != 0 {
 			t.Errorf("there was nothing to release: %v", r)
 		}
 		p.Send(pid, &messages.QuarantineGpu{RequestId: "q", Detail: "smoke"})
@@ -156,15 +161,15 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v", g)
 		}
 		time.Sleep(time.Hour)
-		if w.tests != 1 {
-			t.Errorf("%d self-tests; nobody asked for more", w.tests)
+		if w.tried() != 1 {
+			t.Errorf("%d self-tests; nobody asked for more", w.tried())
 		}
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "2", Untested: true})
-		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil || w.tests != 1 {
+		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil || w.tried() != 1 {
 			t.Errorf("%v", r)
 		}
-		if want := []string{"gpu.quarantined", "gpu.released"}; len(w.events) != 2 || !strings.HasPrefix(w.events[1], want[1]) {
-			t.Errorf("%q", w.events)
+		if want := []string{"gpu.quarantined", "gpu.released"}; len(w.told()) != 2 || !strings.HasPrefix(w.told()[1], want[1]) {
+			t.Errorf("%q", w.told())
 		}
 	})
 }
@@ -184,12 +189,12 @@ func TestLostDeviceComesBack(t *testing.T) {
 			t.Errorf("it is on a lost device: %v", r)
 		}
 		time.Sleep(2 * time.Second)
-		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() || g.GetState() != quarantined || w.tests != 0 {
+		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() || g.GetState() != quarantined || w.tried() != 0 {
 			t.Errorf("%v, held %v", g, s.Held())
 		}
 		time.Sleep(70 * time.Second)
-		if g := ask(t, p, pid); g.GetState() != quarantined || w.tests != 2 {
-			t.Errorf("%d self-tests: %v", w.tests, g)
+		if g := ask(t, p, pid); g.GetState() != quarantined || w.tried() != 2 {
+			t.Errorf("%d self-tests: %v", w.tried(), g)
 		}
 		w.set(func() { w.ill = nil })
 		time.Sleep(30 * time.Second)
@@ -220,8 +225,8 @@ func TestHangingDevice(t *testing.T) {
 		w := &ward{hangs: make(chan struct{})}
 		p, pid := playWith(t, &shelf{}, w.config)
 		time.Sleep(time.Minute)
-		if g := ask(t, p, pid); g.GetHealth() != nil || w.looks != 1 {
-			t.Errorf("%v, %d looks", g, w.looks)
+		if g := ask(t, p, pid); g.GetHealth() != nil || w.looked() != 1 {
+			t.Errorf("%v, %d looks", g, w.looked())
 		}
 		close(w.hangs)
 	})

@@ -178,8 +178,8 @@ func (e *llama) check(batch []engine.Sequence) error {
 			return fmt.Errorf("llama: more than %d tokens in a step", e.limits.StepTokens)
 		}
 		for _, b := range s.Blocks {
-			if b < 0 || int(b) >= e.arena.Blocks {
-				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks)
+			if b < 0 || int(b) >= e.arena.Blocks() {
+				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks())
 			}
 		}
 		for _, t := range s.Tokens {

@@ -159,6 +159,6 @@ func (e *llama) kvLayout(layer int) kernels.KVLayout {
 	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
 	return kernels.KVLayout{
 		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer), ValueOffset: 2*half*int64(layer) + half,
-		Blocks: int32(e.arena.Blocks), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
+		Blocks: int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
 	}
 }
