@@ -1,6 +1,7 @@
 # make help shows what there is.
 SHELL := bash
 export CGO_CFLAGS := -Wno-deprecated-declarations
+export GORACE := suppressions=$(CURDIR)/tools/race.supp
 ifeq ($(shell go env GOARCH),amd64)
 export GOEXPERIMENT := simd
 endif
@@ -8,10 +9,10 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto fuzz bench bench-kv chaos nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos sim nats
 
 help: ## show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 build: ## build the node binary to .bin/node
 	@mkdir -p $(BIN)
@@ -23,7 +24,7 @@ run: build ## run one node with the shipped model and show a first completion
 test: ## run all tests, under the race detector
 	go test -race -timeout 10m ./...
 
-check: fmt-check vet lint gen-check ## format, vet, staticcheck, generated code, dependency rules
+check: fmt-check vet lint gen-check kernels-check ## format, vet, staticcheck, generated code, dependency rules
 	go test -run TestLayers .
 
 fmt-check:
@@ -43,6 +44,20 @@ gen-check: ## fail where generated code is not what its source says
 	@tmp=$$(mktemp -d) && mkdir $$tmp/messages && cp messages/*.proto $$tmp/messages && go run ./tools/protogen $$tmp messages/*.proto && \
 	for f in messages/*.pb.go; do cmp -s $$f $$tmp/$$f || { echo "$$f was not generated from its .proto; run make proto"; exit 1; }; done; rm -rf $$tmp
 
+kernels: ## compile cuda/kernels/cu to PTX (needs clang 19, no CUDA)
+	cuda/kernels/generate.sh cuda/kernels/ptx/sm_80.ptx
+
+kernels-check: ## fail where the PTX is not what its source says
+	@if ! command -v clang++-19 >/dev/null; then echo "NOT CHECKED: that the PTX is what its source says; install clang-19"; exit 0; fi; \
+	tmp=$$(mktemp) && cuda/kernels/generate.sh $$tmp && { cmp -s $$tmp cuda/kernels/ptx/sm_80.ptx || { echo "the PTX was not made from cuda/kernels/cu; run make kernels"; exit 1; }; }; rm -f $$tmp
+
+gpu-check: ## pack .bin/gpu-check.tar.gz, which checks a machine with a GPU and no Go, and run it here
+	@rm -rf $(BIN)/gpu-check && mkdir -p $(BIN)/gpu-check
+	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/gpu-check/gpucheck.test ./tools/gpucheck
+	@cp tools/gpucheck/run.sh $(BIN)/gpu-check/ && cp -r models/kjv-2m $(BIN)/gpu-check/model
+	@tar -C $(BIN) -czf $(BIN)/gpu-check.tar.gz gpu-check
+	$(BIN)/gpu-check/run.sh
+
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)
 	@go list ./... | while read p; do \
@@ -58,6 +73,9 @@ bench: ## measure, and write docs/benchmarks.md
 
 bench-kv: ## replay a trace through the KV tiers' policies, and write docs/benchmarks-kv.md
 	go run ./tools/kvreplay
+
+sim: ## simulate many adapters on one base model, and write docs/simulations (some minutes)
+	go run ./tools/sim adapters
 
 nats: ## build the stock nats command line to .bin/nats (several minutes the first time)
 	@mkdir -p $(BIN)

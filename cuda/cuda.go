@@ -1,10 +1,5 @@
 package cuda
 
-import (
-	"errors"
-	"fmt"
-)
-
 // Ptr is an address in a device's memory. Zero is never a valid address.
 type Ptr uint64
 
@@ -39,13 +34,14 @@ type Info struct {
 	Index       int    // position on this node, from 0
 	Name        string // "host device (simulated memory, real arithmetic)", "NVIDIA H200"
 	UUID        string // stable across restarts of the node
-	Simulated   bool   // true for the software device
+	Simulated   bool   // true for the software device, and for a driver that is not NVIDIA's
 	MemoryBytes int64  // total device memory
 	// Weights is the type weights are best kept in: what MatMul multiplies fastest.
 	Weights DType
 }
 
-// Device is one GPU, or the software device that stands beside it.
+// Device is one GPU, or the software device that stands beside it. What only some devices can do is in interfaces of
+// their own, such as VirtualMemory: ask by type assertion, or by As.
 //
 // All methods are safe for concurrent use. Memory outlives whoever allocated it,
 // until Free or Close: that is what lets a crashed replica's successor adopt it.
@@ -78,7 +74,8 @@ type HostMemory interface {
 
 // Stream runs work in the order in which it was given, asynchronously to the
 // caller. An error in the work (a fault) is sticky: it is returned by Sync and by
-// every later call.
+// every later call. Work may be held back until there is more of it, or until
+// somebody waits: by Sync, Record, or Close.
 //
 // A stream is used by one goroutine at a time.
 type Stream interface {
@@ -113,19 +110,3 @@ type Op interface {
 	// Kernel is the name of the kernel's entry point.
 	Kernel() string
 }
-
-// Errors that callers branch on.
-var (
-	ErrOutOfMemory   = errors.New("cuda: out of device memory")
-	ErrDeviceLost    = errors.New("cuda: device lost")
-	ErrUnknownKernel = errors.New("cuda: unknown kernel")
-)
-
-// Fault is a kernel or a copy that failed while it ran: a bad address, a bad
-// argument. It is sticky on its stream.
-type Fault struct {
-	Op     string // kernel name, "copy in", "copy out", "copy"
-	Reason string
-}
-
-func (f *Fault) Error() string { return fmt.Sprintf("cuda: fault in %s: %s", f.Op, f.Reason) }

@@ -69,8 +69,9 @@ func (b *Blocks) Write(ctx context.Context, block int32, from []byte) error {
 
 // copy checks what is to be copied, and has it done.
 func (b *Blocks) copy(ctx context.Context, block int32, host []byte, do func([]byte, cuda.Ptr) error) error {
-	if arena := b.holding.arena; block < 0 || int(block) >= arena.Blocks || int64(len(host)) != arena.BlockBytes {
-		return fmt.Errorf("block %d of %d, %d bytes of %d: not of lease %s", block, arena.Blocks, len(host), arena.BlockBytes, b.holding.Lease)
+	blocks := b.holding.arena.Blocks()
+	if bytes := b.holding.arena.BlockBytes; block < 0 || int(block) >= blocks || int64(len(host)) != bytes {
+		return fmt.Errorf("block %d of %d, %d bytes of %d: not of lease %s", block, blocks, len(host), bytes, b.holding.Lease)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

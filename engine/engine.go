@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"troupe/core/hbm"
 	"troupe/core/sample"
 	"troupe/cuda"
 )
@@ -18,6 +19,8 @@ type Sequence struct {
 	// last chunk of a prefill.
 	Sample   bool
 	Sampling sample.Params
+	// Adapter is applied to all of Tokens; nil: the base model alone. Sequences of one adapter are best side by side.
+	Adapter *Adapter
 	// Prompt and Output are the tokens so far, given only where Sampling needs them (penalties).
 	Prompt, Output []uint32
 }
@@ -37,6 +40,8 @@ type Engine interface {
 type Limits struct {
 	StepTokens   int // tokens in a step
 	MaxSequences int // sequences in a step
+	MaxAdapters  int // different adapters in a step; 0: none
+	MaxRank      int // of an adapter, at most 256
 }
 
 // Facts describe a model as it would be on a device.
@@ -51,11 +56,22 @@ type Facts struct {
 	KVLayout      string   // what those bytes mean: shape and type
 	RowBytes      int64    // workspace of each token in a step
 	LogitsBytes   int64    // workspace of each sequence in a step
+	AdapterBytes  int64    // workspace of each adapter in a step, beside its pages
+	RankBytes     int64    // device memory of a rank of the largest adapter: one of all projections
 }
 
 // WorkspaceBytes is the device memory that an engine itself takes.
 func (f Facts) WorkspaceBytes(l Limits) int64 {
-	return int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
+	bytes := int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
+	if l.MaxAdapters > 0 {
+		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*(f.AdapterBytes+8*int64(f.AdapterPages(l.MaxRank)))
+	}
+	return bytes
+}
+
+// AdapterPages is how many pages the largest adapter of a rank takes.
+func (f Facts) AdapterPages(rank int) int {
+	return int((f.RankBytes*int64(rank)+hbm.PageBytes-1)/hbm.PageBytes) + 1 // matrices are aligned
 }
 
 // Format is a kind of model: what the Holder loads with.
@@ -77,7 +93,7 @@ type Weights interface {
 // Arena is the memory of a replica's KV blocks.
 type Arena struct {
 	Base        cuda.Ptr
-	Blocks      int
+	Blocks      func() int // how many there are now: it changes between steps. Safe for concurrent use
 	BlockTokens int
 	BlockBytes  int64
 }

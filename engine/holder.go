@@ -43,6 +43,8 @@ type holding struct {
 	Loaded
 	weights Weights
 	arena   Arena
+	memory  *memory
+	blocks  atomic.Int64  // KVBlocks, for those who do not hold the lock
 	ready   chan struct{} // closed when loading has ended
 	err     error         // how it ended
 	users   int           // engines and Blocks that are open over it
@@ -69,6 +71,8 @@ func (h *Holder) Load(ctx context.Context, spec LoadSpec) (Loaded, error) {
 	if ok {
 		select {
 		case <-l.ready:
+			h.mu.Lock()
+			defer h.mu.Unlock()
 			return l.Loaded, l.err
 		case <-ctx.Done():
 			return Loaded{}, ctx.Err()
@@ -92,14 +96,40 @@ func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {
 	}
 	facts := weights.Facts()
 	blockBytes := facts.KVTokenBytes * int64(spec.BlockTokens)
-	base, err := h.device.Alloc(blockBytes * int64(spec.KVBlocks))
+	most := max(h.device.Info().MemoryBytes/blockBytes, int64(spec.KVBlocks))
+	memory, err := reserve(h.device, blockBytes*int64(spec.KVBlocks), blockBytes*most)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err), weights.Free())
 	}
 	l.Loaded = Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: blockBytes}
 	l.weights = weights
-	l.arena = Arena{Base: base, Blocks: spec.KVBlocks, BlockTokens: spec.BlockTokens, BlockBytes: blockBytes}
+	l.memory = memory
+	l.blocks.Store(int64(spec.KVBlocks))
+	l.arena = Arena{
+		Base: memory.base, Blocks: func() int { return int(l.blocks.Load()) }, BlockTokens: spec.BlockTokens, BlockBytes: blockBytes,
+	}
 	return nil
+}
+
+// Resize makes the KV memory of a lease so many blocks large, in place, under engines that are open over it. Blocks beyond that must
+// be used by nobody any more, and while it shrinks no step may run. It returns what is there now; errors.ErrUnsupported where the device has no virtual memory, and then, as
+// with every error, nothing has changed.
+func (h *Holder) Resize(lease string, blocks int) (Loaded, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, err := h.find(lease)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if most := h.device.Info().MemoryBytes / l.KVBlockBytes; blocks < 1 || int64(blocks) > most {
+		return l.Loaded, fmt.Errorf("lease %s: %d KV blocks asked for; it can have 1 to %d", lease, blocks, most)
+	}
+	if err := l.memory.resize(l.KVBlockBytes * int64(blocks)); err != nil {
+		return l.Loaded, fmt.Errorf("lease %s, from %d to %d KV blocks: %w", lease, l.KVBlocks, blocks, err)
+	}
+	l.KVBlocks = blocks
+	l.blocks.Store(int64(blocks))
+	return l.Loaded, nil
 }
 
 // Open returns a fresh engine over a lease that is held.
@@ -161,8 +191,8 @@ func (h *Holder) Unload(lease string) (int64, error) {
 		return 0, fmt.Errorf("lease %s: an engine is still open over it; stop its replica first", lease)
 	}
 	delete(h.held, lease)
-	bytes := l.Facts.WeightBytes + l.arena.BlockBytes*int64(l.arena.Blocks)
-	return bytes, errors.Join(l.weights.Free(), h.device.Free(l.arena.Base))
+	bytes := l.Facts.WeightBytes + l.KVBlockBytes*int64(l.KVBlocks)
+	return bytes, errors.Join(l.weights.Free(), l.memory.free())
 }
 
 // Held returns what is on the device, by lease.

@@ -527,6 +527,216 @@ func (x *ListGpusResponse) GetGpus() []*GpuStatus {
 	return nil
 }
 
+// troupe.v1.gpus.quarantine: nothing is loaded there any more, and its replicas move elsewhere.
+type QuarantineGpuRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // "gpu-0"
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // why, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineGpuRequest) Reset() {
+	*x = QuarantineGpuRequest{}
+	mi := &file_messages_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineGpuRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineGpuRequest) ProtoMessage() {}
+
+func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineGpuRequest.ProtoReflect.Descriptor instead.
+func (*QuarantineGpuRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *QuarantineGpuRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *QuarantineGpuRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *QuarantineGpuRequest) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type QuarantineGpuResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gpu           *GpuStatus             `protobuf:"bytes,1,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineGpuResponse) Reset() {
+	*x = QuarantineGpuResponse{}
+	mi := &file_messages_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineGpuResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineGpuResponse) ProtoMessage() {}
+
+func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineGpuResponse.ProtoReflect.Descriptor instead.
+func (*QuarantineGpuResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *QuarantineGpuResponse) GetGpu() *GpuStatus {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
+// troupe.v1.gpus.release: ends a quarantine, once the device has passed a self-test.
+type ReleaseGpuRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Untested      bool                   `protobuf:"varint,3,opt,name=untested,proto3" json:"untested,omitempty"` // by the operator's word alone
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseGpuRequest) Reset() {
+	*x = ReleaseGpuRequest{}
+	mi := &file_messages_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseGpuRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseGpuRequest) ProtoMessage() {}
+
+func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseGpuRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseGpuRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReleaseGpuRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ReleaseGpuRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReleaseGpuRequest) GetUntested() bool {
+	if x != nil {
+		return x.Untested
+	}
+	return false
+}
+
+type ReleaseGpuResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gpu           *GpuStatus             `protobuf:"bytes,1,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseGpuResponse) Reset() {
+	*x = ReleaseGpuResponse{}
+	mi := &file_messages_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseGpuResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseGpuResponse) ProtoMessage() {}
+
+func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseGpuResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseGpuResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
 // troupe.v1.replicas.list
 type ListReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -537,7 +747,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_messages_control_proto_msgTypes[10]
+	mi := &file_messages_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +759,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[10]
+	mi := &file_messages_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +772,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{10}
+	return file_messages_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -581,7 +791,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_messages_control_proto_msgTypes[11]
+	mi := &file_messages_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +803,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[11]
+	mi := &file_messages_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +816,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{11}
+	return file_messages_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
@@ -626,7 +836,7 @@ type RestartReplicaRequest struct {
 
 func (x *RestartReplicaRequest) Reset() {
 	*x = RestartReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +848,7 @@ func (x *RestartReplicaRequest) String() string {
 func (*RestartReplicaRequest) ProtoMessage() {}
 
 func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +861,7 @@ func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RestartReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{12}
+	return file_messages_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RestartReplicaRequest) GetName() string {
@@ -670,7 +880,7 @@ type RestartReplicaResponse struct {
 
 func (x *RestartReplicaResponse) Reset() {
 	*x = RestartReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +892,7 @@ func (x *RestartReplicaResponse) String() string {
 func (*RestartReplicaResponse) ProtoMessage() {}
 
 func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +905,7 @@ func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{13}
+	return file_messages_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RestartReplicaResponse) GetName() string {
@@ -716,7 +926,7 @@ type ScaleModelRequest struct {
 
 func (x *ScaleModelRequest) Reset() {
 	*x = ScaleModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +938,7 @@ func (x *ScaleModelRequest) String() string {
 func (*ScaleModelRequest) ProtoMessage() {}
 
 func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +951,7 @@ func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
 func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{14}
+	return file_messages_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ScaleModelRequest) GetName() string {
@@ -768,7 +978,7 @@ type ScaleModelResponse struct {
 
 func (x *ScaleModelResponse) Reset() {
 	*x = ScaleModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +990,7 @@ func (x *ScaleModelResponse) String() string {
 func (*ScaleModelResponse) ProtoMessage() {}
 
 func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1003,7 @@ func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
 func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{15}
+	return file_messages_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
@@ -823,7 +1033,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1045,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1058,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{16}
+	return file_messages_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -881,7 +1091,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1103,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1116,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{17}
+	return file_messages_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -925,7 +1135,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1147,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1160,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{18}
+	return file_messages_control_proto_rawDescGZIP(), []int{22}
 }
 
 type ListNodesResponse struct {
@@ -962,7 +1172,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1184,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1197,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{19}
+	return file_messages_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1007,7 +1217,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1229,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1242,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{20}
+	return file_messages_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -1051,7 +1261,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1273,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1286,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{21}
+	return file_messages_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -1096,7 +1306,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1318,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1331,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{22}
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -1140,7 +1350,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1362,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1375,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{23}
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -1196,7 +1406,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1418,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1431,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{24}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -1318,7 +1528,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1540,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1553,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{25}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -1363,7 +1573,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1585,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1598,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{26}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -1416,7 +1626,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1638,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1651,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{27}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -1468,7 +1678,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1690,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1703,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{28}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -1532,7 +1742,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1754,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1767,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{29}
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActorNode) GetName() string {
@@ -1661,7 +1871,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1883,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1896,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -1705,7 +1915,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1927,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1940,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -1749,7 +1959,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1971,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1984,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 type NodeStatusResponse struct {
@@ -1786,7 +1996,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2008,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2021,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -1832,7 +2042,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2054,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2067,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -1895,7 +2105,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2117,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2130,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Event) GetKind() string {
@@ -1969,7 +2179,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2191,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2204,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2040,7 +2250,19 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x11\n" +
 	"\x0fListGpusRequest\"<\n" +
 	"\x10ListGpusResponse\x12(\n" +
-	"\x04gpus\x18\x01 \x03(\v2\x14.troupe.v1.GpuStatusR\x04gpus\"+\n" +
+	"\x04gpus\x18\x01 \x03(\v2\x14.troupe.v1.GpuStatusR\x04gpus\"V\n" +
+	"\x14QuarantineGpuRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"?\n" +
+	"\x15QuarantineGpuResponse\x12&\n" +
+	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"W\n" +
+	"\x11ReleaseGpuRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\buntested\x18\x03 \x01(\bR\buntested\"<\n" +
+	"\x12ReleaseGpuResponse\x12&\n" +
+	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"+\n" +
 	"\x13ListReplicasRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"L\n" +
 	"\x14ListReplicasResponse\x124\n" +
@@ -2161,7 +2383,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),     // 1: troupe.v1.DeployModelRequest
@@ -2174,73 +2396,79 @@ var file_messages_control_proto_goTypes = []any{
 	(*DeleteModelResponse)(nil),    // 8: troupe.v1.DeleteModelResponse
 	(*ListGpusRequest)(nil),        // 9: troupe.v1.ListGpusRequest
 	(*ListGpusResponse)(nil),       // 10: troupe.v1.ListGpusResponse
-	(*ListReplicasRequest)(nil),    // 11: troupe.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),   // 12: troupe.v1.ListReplicasResponse
-	(*RestartReplicaRequest)(nil),  // 13: troupe.v1.RestartReplicaRequest
-	(*RestartReplicaResponse)(nil), // 14: troupe.v1.RestartReplicaResponse
-	(*ScaleModelRequest)(nil),      // 15: troupe.v1.ScaleModelRequest
-	(*ScaleModelResponse)(nil),     // 16: troupe.v1.ScaleModelResponse
-	(*MigrateReplicaRequest)(nil),  // 17: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil), // 18: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),       // 19: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),      // 20: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),       // 21: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),      // 22: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),     // 23: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),    // 24: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),             // 25: troupe.v1.NodeStatus
-	(*ExplainRequest)(nil),         // 26: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 27: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),            // 28: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),           // 29: troupe.v1.TreeResponse
-	(*ActorNode)(nil),              // 30: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),        // 31: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),       // 32: troupe.v1.NodeTreeResponse
-	(*NodeStatusRequest)(nil),      // 33: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),     // 34: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),           // 35: troupe.v1.ActorFailure
-	(*Event)(nil),                  // 36: troupe.v1.Event
-	(*ErrorResponse)(nil),          // 37: troupe.v1.ErrorResponse
-	(*DeploymentSpec)(nil),         // 38: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),       // 39: troupe.v1.DeploymentStatus
-	(*GpuStatus)(nil),              // 40: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),          // 41: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),      // 42: troupe.v1.SequenceMigration
-	(*Member)(nil),                 // 43: troupe.v1.Member
-	(*RouteDecision)(nil),          // 44: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
-	(Reason)(0),                    // 46: troupe.v1.Reason
+	(*QuarantineGpuRequest)(nil),   // 11: troupe.v1.QuarantineGpuRequest
+	(*QuarantineGpuResponse)(nil),  // 12: troupe.v1.QuarantineGpuResponse
+	(*ReleaseGpuRequest)(nil),      // 13: troupe.v1.ReleaseGpuRequest
+	(*ReleaseGpuResponse)(nil),     // 14: troupe.v1.ReleaseGpuResponse
+	(*ListReplicasRequest)(nil),    // 15: troupe.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),   // 16: troupe.v1.ListReplicasResponse
+	(*RestartReplicaRequest)(nil),  // 17: troupe.v1.RestartReplicaRequest
+	(*RestartReplicaResponse)(nil), // 18: troupe.v1.RestartReplicaResponse
+	(*ScaleModelRequest)(nil),      // 19: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),     // 20: troupe.v1.ScaleModelResponse
+	(*MigrateReplicaRequest)(nil),  // 21: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil), // 22: troupe.v1.MigrateReplicaResponse
+	(*ListNodesRequest)(nil),       // 23: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),      // 24: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),       // 25: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),      // 26: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),     // 27: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),    // 28: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),             // 29: troupe.v1.NodeStatus
+	(*ExplainRequest)(nil),         // 30: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 31: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),            // 32: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),           // 33: troupe.v1.TreeResponse
+	(*ActorNode)(nil),              // 34: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),        // 35: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),       // 36: troupe.v1.NodeTreeResponse
+	(*NodeStatusRequest)(nil),      // 37: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),     // 38: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),           // 39: troupe.v1.ActorFailure
+	(*Event)(nil),                  // 40: troupe.v1.Event
+	(*ErrorResponse)(nil),          // 41: troupe.v1.ErrorResponse
+	(*DeploymentSpec)(nil),         // 42: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),       // 43: troupe.v1.DeploymentStatus
+	(*GpuStatus)(nil),              // 44: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),          // 45: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),      // 46: troupe.v1.SequenceMigration
+	(*Member)(nil),                 // 47: troupe.v1.Member
+	(*RouteDecision)(nil),          // 48: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),  // 49: google.protobuf.Timestamp
+	(Reason)(0),                    // 50: troupe.v1.Reason
 }
 var file_messages_control_proto_depIdxs = []int32{
-	38, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	38, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	39, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	39, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	40, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	41, // 5: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	38, // 6: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	42, // 7: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	25, // 8: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	25, // 9: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	25, // 10: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	43, // 11: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	40, // 12: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	44, // 13: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	30, // 14: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 15: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	35, // 16: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	45, // 17: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	30, // 18: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	30, // 19: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	25, // 20: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	45, // 21: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	45, // 22: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	46, // 23: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	42, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	42, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	43, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	43, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	44, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	44, // 5: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	44, // 6: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	45, // 7: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	42, // 8: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	46, // 9: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	29, // 10: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	29, // 11: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	29, // 12: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	47, // 13: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	44, // 14: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	48, // 15: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	34, // 16: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 17: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	39, // 18: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	49, // 19: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	34, // 20: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	34, // 21: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	29, // 22: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	49, // 23: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	49, // 24: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	50, // 25: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -2261,7 +2489,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -34,6 +35,7 @@ const (
 	GpuState_GPU_STATE_LOADING     GpuState = 4
 	GpuState_GPU_STATE_CAPTURING   GpuState = 5
 	GpuState_GPU_STATE_SERVING     GpuState = 6
+	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // nothing is loaded there, and what is there moves away; quarantine says why
 )
 
 // Enum value maps for GpuState.
@@ -46,6 +48,7 @@ var (
 		4: "GPU_STATE_LOADING",
 		5: "GPU_STATE_CAPTURING",
 		6: "GPU_STATE_SERVING",
+		7: "GPU_STATE_QUARANTINED",
 	}
 	GpuState_value = map[string]int32{
 		"GPU_STATE_UNSPECIFIED": 0,
@@ -55,6 +58,7 @@ var (
 		"GPU_STATE_LOADING":     4,
 		"GPU_STATE_CAPTURING":   5,
 		"GPU_STATE_SERVING":     6,
+		"GPU_STATE_QUARANTINED": 7,
 	}
 )
 
@@ -83,6 +87,61 @@ func (x GpuState) Number() protoreflect.EnumNumber {
 // Deprecated: Use GpuState.Descriptor instead.
 func (GpuState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{0}
+}
+
+type QuarantineCause int32
+
+const (
+	QuarantineCause_QUARANTINE_CAUSE_UNSPECIFIED QuarantineCause = 0
+	QuarantineCause_QUARANTINE_CAUSE_OPERATOR    QuarantineCause = 1
+	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // it answers no more
+	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // errors that ECC could not put right
+	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an event after which the device needs a reset
+)
+
+// Enum value maps for QuarantineCause.
+var (
+	QuarantineCause_name = map[int32]string{
+		0: "QUARANTINE_CAUSE_UNSPECIFIED",
+		1: "QUARANTINE_CAUSE_OPERATOR",
+		2: "QUARANTINE_CAUSE_DEVICE_LOST",
+		3: "QUARANTINE_CAUSE_MEMORY",
+		4: "QUARANTINE_CAUSE_XID",
+	}
+	QuarantineCause_value = map[string]int32{
+		"QUARANTINE_CAUSE_UNSPECIFIED": 0,
+		"QUARANTINE_CAUSE_OPERATOR":    1,
+		"QUARANTINE_CAUSE_DEVICE_LOST": 2,
+		"QUARANTINE_CAUSE_MEMORY":      3,
+		"QUARANTINE_CAUSE_XID":         4,
+	}
+)
+
+func (x QuarantineCause) Enum() *QuarantineCause {
+	p := new(QuarantineCause)
+	*p = x
+	return p
+}
+
+func (x QuarantineCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (QuarantineCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gpu_proto_enumTypes[1].Descriptor()
+}
+
+func (QuarantineCause) Type() protoreflect.EnumType {
+	return &file_messages_gpu_proto_enumTypes[1]
+}
+
+func (x QuarantineCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use QuarantineCause.Descriptor instead.
+func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{1}
 }
 
 // LoadModel (command) asks for a model's weights, and memory for its KV blocks, to be put on the
@@ -715,6 +774,9 @@ type GpuStatus struct {
 	Leases        []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
 	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that owns it
 	Unreachable   string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node could not be asked; then only names are known
+	Quarantine    *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // with state QUARANTINED
+	Health        *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
+	Facts         *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -819,6 +881,775 @@ func (x *GpuStatus) GetUnreachable() string {
 	return ""
 }
 
+func (x *GpuStatus) GetQuarantine() *Quarantine {
+	if x != nil {
+		return x.Quarantine
+	}
+	return nil
+}
+
+func (x *GpuStatus) GetHealth() *GpuHealth {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *GpuStatus) GetFacts() *GpuFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// Quarantine says why a device takes nothing.
+type Quarantine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cause         QuarantineCause        `protobuf:"varint,1,opt,name=cause,proto3,enum=troupe.v1.QuarantineCause" json:"cause,omitempty"`
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for people
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	SelfTest      string                 `protobuf:"bytes,4,opt,name=self_test,json=selfTest,proto3" json:"self_test,omitempty"` // how the last one ended; empty: there was none, or it runs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quarantine) Reset() {
+	*x = Quarantine{}
+	mi := &file_messages_gpu_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quarantine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quarantine) ProtoMessage() {}
+
+func (x *Quarantine) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
+func (*Quarantine) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Quarantine) GetCause() QuarantineCause {
+	if x != nil {
+		return x.Cause
+	}
+	return QuarantineCause_QUARANTINE_CAUSE_UNSPECIFIED
+}
+
+func (x *Quarantine) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Quarantine) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Quarantine) GetSelfTest() string {
+	if x != nil {
+		return x.SelfTest
+	}
+	return ""
+}
+
+// GpuHealth is a device at one moment. What is absent, the device does not tell.
+type GpuHealth struct {
+	state                    protoimpl.MessageState `protogen:"open.v1"`
+	Observed                 *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observed,proto3" json:"observed,omitempty"`
+	MemoryUsedBytes          *uint64                `protobuf:"varint,2,opt,name=memory_used_bytes,json=memoryUsedBytes,proto3,oneof" json:"memory_used_bytes,omitempty"` // by all processes
+	UtilisationPercent       *uint32                `protobuf:"varint,3,opt,name=utilisation_percent,json=utilisationPercent,proto3,oneof" json:"utilisation_percent,omitempty"`
+	MemoryUtilisationPercent *uint32                `protobuf:"varint,4,opt,name=memory_utilisation_percent,json=memoryUtilisationPercent,proto3,oneof" json:"memory_utilisation_percent,omitempty"`
+	TemperatureCelsius       *uint32                `protobuf:"varint,5,opt,name=temperature_celsius,json=temperatureCelsius,proto3,oneof" json:"temperature_celsius,omitempty"`
+	PowerMilliwatts          *uint32                `protobuf:"varint,6,opt,name=power_milliwatts,json=powerMilliwatts,proto3,oneof" json:"power_milliwatts,omitempty"`
+	EccCorrected             *uint64                `protobuf:"varint,7,opt,name=ecc_corrected,json=eccCorrected,proto3,oneof" json:"ecc_corrected,omitempty"` // since the driver was loaded
+	EccUncorrectable         *uint64                `protobuf:"varint,8,opt,name=ecc_uncorrectable,json=eccUncorrectable,proto3,oneof" json:"ecc_uncorrectable,omitempty"`
+	RemapPending             bool                   `protobuf:"varint,9,opt,name=remap_pending,json=remapPending,proto3" json:"remap_pending,omitempty"` // a faulty row of memory is replaced at the next reset
+	RemapFailed              bool                   `protobuf:"varint,10,opt,name=remap_failed,json=remapFailed,proto3" json:"remap_failed,omitempty"`
+	PcieGeneration           uint32                 `protobuf:"varint,11,opt,name=pcie_generation,json=pcieGeneration,proto3" json:"pcie_generation,omitempty"` // as the link runs now; 0: not told
+	PcieWidth                uint32                 `protobuf:"varint,12,opt,name=pcie_width,json=pcieWidth,proto3" json:"pcie_width,omitempty"`
+	Nvlinks                  uint32                 `protobuf:"varint,13,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"` // that are up
+	Events                   []*GpuEvent            `protobuf:"bytes,14,rep,name=events,proto3" json:"events,omitempty"`    // the last few, the newest last
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
+}
+
+func (x *GpuHealth) Reset() {
+	*x = GpuHealth{}
+	mi := &file_messages_gpu_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuHealth) ProtoMessage() {}
+
+func (x *GpuHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
+func (*GpuHealth) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Observed
+	}
+	return nil
+}
+
+func (x *GpuHealth) GetMemoryUsedBytes() uint64 {
+	if x != nil && x.MemoryUsedBytes != nil {
+		return *x.MemoryUsedBytes
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetUtilisationPercent() uint32 {
+	if x != nil && x.UtilisationPercent != nil {
+		return *x.UtilisationPercent
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetMemoryUtilisationPercent() uint32 {
+	if x != nil && x.MemoryUtilisationPercent != nil {
+		return *x.MemoryUtilisationPercent
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetTemperatureCelsius() uint32 {
+	if x != nil && x.TemperatureCelsius != nil {
+		return *x.TemperatureCelsius
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetPowerMilliwatts() uint32 {
+	if x != nil && x.PowerMilliwatts != nil {
+		return *x.PowerMilliwatts
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetEccCorrected() uint64 {
+	if x != nil && x.EccCorrected != nil {
+		return *x.EccCorrected
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetEccUncorrectable() uint64 {
+	if x != nil && x.EccUncorrectable != nil {
+		return *x.EccUncorrectable
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetRemapPending() bool {
+	if x != nil {
+		return x.RemapPending
+	}
+	return false
+}
+
+func (x *GpuHealth) GetRemapFailed() bool {
+	if x != nil {
+		return x.RemapFailed
+	}
+	return false
+}
+
+func (x *GpuHealth) GetPcieGeneration() uint32 {
+	if x != nil {
+		return x.PcieGeneration
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetPcieWidth() uint32 {
+	if x != nil {
+		return x.PcieWidth
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetNvlinks() uint32 {
+	if x != nil {
+		return x.Nvlinks
+	}
+	return 0
+}
+
+func (x *GpuHealth) GetEvents() []*GpuEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// GpuEvent is what the device or its driver reported.
+type GpuEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // "XID 31: memory page fault; what ran failed, the device goes on"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuEvent) Reset() {
+	*x = GpuEvent{}
+	mi := &file_messages_gpu_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuEvent) ProtoMessage() {}
+
+func (x *GpuEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
+func (*GpuEvent) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *GpuEvent) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// GpuFacts do not change while the node runs.
+type GpuFacts struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Pci                  string                 `protobuf:"bytes,1,opt,name=pci,proto3" json:"pci,omitempty"`
+	PcieMaxGeneration    uint32                 `protobuf:"varint,2,opt,name=pcie_max_generation,json=pcieMaxGeneration,proto3" json:"pcie_max_generation,omitempty"`
+	PcieMaxWidth         uint32                 `protobuf:"varint,3,opt,name=pcie_max_width,json=pcieMaxWidth,proto3" json:"pcie_max_width,omitempty"`
+	PowerLimitMilliwatts uint32                 `protobuf:"varint,4,opt,name=power_limit_milliwatts,json=powerLimitMilliwatts,proto3" json:"power_limit_milliwatts,omitempty"`
+	Near                 []*GpuNeighbour        `protobuf:"bytes,5,rep,name=near,proto3" json:"near,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *GpuFacts) Reset() {
+	*x = GpuFacts{}
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuFacts) ProtoMessage() {}
+
+func (x *GpuFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
+func (*GpuFacts) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GpuFacts) GetPci() string {
+	if x != nil {
+		return x.Pci
+	}
+	return ""
+}
+
+func (x *GpuFacts) GetPcieMaxGeneration() uint32 {
+	if x != nil {
+		return x.PcieMaxGeneration
+	}
+	return 0
+}
+
+func (x *GpuFacts) GetPcieMaxWidth() uint32 {
+	if x != nil {
+		return x.PcieMaxWidth
+	}
+	return 0
+}
+
+func (x *GpuFacts) GetPowerLimitMilliwatts() uint32 {
+	if x != nil {
+		return x.PowerLimitMilliwatts
+	}
+	return 0
+}
+
+func (x *GpuFacts) GetNear() []*GpuNeighbour {
+	if x != nil {
+		return x.Near
+	}
+	return nil
+}
+
+// GpuNeighbour is another device of the same machine.
+type GpuNeighbour struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Nvlinks       uint32                 `protobuf:"varint,2,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"`
+	Level         string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"` // what lies between on PCIe: "one PCIe switch", "another NUMA node"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuNeighbour) Reset() {
+	*x = GpuNeighbour{}
+	mi := &file_messages_gpu_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuNeighbour) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuNeighbour) ProtoMessage() {}
+
+func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
+func (*GpuNeighbour) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GpuNeighbour) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *GpuNeighbour) GetNvlinks() uint32 {
+	if x != nil {
+		return x.Nvlinks
+	}
+	return 0
+}
+
+func (x *GpuNeighbour) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+// QuarantineGpu (command) has a device take nothing more, and what is there move away.
+type QuarantineGpu struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // why, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineGpu) Reset() {
+	*x = QuarantineGpu{}
+	mi := &file_messages_gpu_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineGpu) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineGpu) ProtoMessage() {}
+
+func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
+func (*QuarantineGpu) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *QuarantineGpu) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *QuarantineGpu) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type QuarantineGpuResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*QuarantineGpuResult_Quarantined
+	//	*QuarantineGpuResult_Refused
+	Outcome       isQuarantineGpuResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineGpuResult) Reset() {
+	*x = QuarantineGpuResult{}
+	mi := &file_messages_gpu_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineGpuResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineGpuResult) ProtoMessage() {}
+
+func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
+func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *QuarantineGpuResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *QuarantineGpuResult) GetOutcome() isQuarantineGpuResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *QuarantineGpuResult) GetQuarantined() *GpuStatus {
+	if x != nil {
+		if x, ok := x.Outcome.(*QuarantineGpuResult_Quarantined); ok {
+			return x.Quarantined
+		}
+	}
+	return nil
+}
+
+func (x *QuarantineGpuResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*QuarantineGpuResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isQuarantineGpuResult_Outcome interface {
+	isQuarantineGpuResult_Outcome()
+}
+
+type QuarantineGpuResult_Quarantined struct {
+	Quarantined *GpuStatus `protobuf:"bytes,2,opt,name=quarantined,proto3,oneof"`
+}
+
+type QuarantineGpuResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*QuarantineGpuResult_Quarantined) isQuarantineGpuResult_Outcome() {}
+
+func (*QuarantineGpuResult_Refused) isQuarantineGpuResult_Outcome() {}
+
+// ReleaseGpu (command) ends a quarantine, once the device has passed a self-test.
+type ReleaseGpu struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Untested      bool                   `protobuf:"varint,2,opt,name=untested,proto3" json:"untested,omitempty"` // without one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseGpu) Reset() {
+	*x = ReleaseGpu{}
+	mi := &file_messages_gpu_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseGpu) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseGpu) ProtoMessage() {}
+
+func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
+func (*ReleaseGpu) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReleaseGpu) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReleaseGpu) GetUntested() bool {
+	if x != nil {
+		return x.Untested
+	}
+	return false
+}
+
+type ReleaseGpuResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*ReleaseGpuResult_Released
+	//	*ReleaseGpuResult_Refused
+	Outcome       isReleaseGpuResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseGpuResult) Reset() {
+	*x = ReleaseGpuResult{}
+	mi := &file_messages_gpu_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseGpuResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseGpuResult) ProtoMessage() {}
+
+func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
+func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReleaseGpuResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReleaseGpuResult) GetOutcome() isReleaseGpuResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *ReleaseGpuResult) GetReleased() *GpuStatus {
+	if x != nil {
+		if x, ok := x.Outcome.(*ReleaseGpuResult_Released); ok {
+			return x.Released
+		}
+	}
+	return nil
+}
+
+func (x *ReleaseGpuResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*ReleaseGpuResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isReleaseGpuResult_Outcome interface {
+	isReleaseGpuResult_Outcome()
+}
+
+type ReleaseGpuResult_Released struct {
+	Released *GpuStatus `protobuf:"bytes,2,opt,name=released,proto3,oneof"`
+}
+
+type ReleaseGpuResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*ReleaseGpuResult_Released) isReleaseGpuResult_Outcome() {}
+
+func (*ReleaseGpuResult_Refused) isReleaseGpuResult_Outcome() {}
+
+// DeviceFailed (event, from an engine to the gpu actor of its device): the device takes no more work.
+type DeviceFailed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // of the engine that found it so
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceFailed) Reset() {
+	*x = DeviceFailed{}
+	mi := &file_messages_gpu_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceFailed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceFailed) ProtoMessage() {}
+
+func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
+func (*DeviceFailed) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DeviceFailed) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *DeviceFailed) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -831,7 +1662,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +1674,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +1687,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -891,7 +1722,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15messages/common.proto\"\xda\x01\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xda\x01\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -940,7 +1771,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xbb\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xcb\x03\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -953,12 +1784,84 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06leases\x18\b \x03(\v2\x13.troupe.v1.GpuLeaseR\x06leases\x12\x12\n" +
 	"\x04node\x18\t \x01(\tR\x04node\x12 \n" +
 	"\vunreachable\x18\n" +
-	" \x01(\tR\vunreachable\"`\n" +
+	" \x01(\tR\vunreachable\x125\n" +
+	"\n" +
+	"quarantine\x18\v \x01(\v2\x15.troupe.v1.QuarantineR\n" +
+	"quarantine\x12,\n" +
+	"\x06health\x18\f \x01(\v2\x14.troupe.v1.GpuHealthR\x06health\x12)\n" +
+	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\"\xa5\x01\n" +
+	"\n" +
+	"Quarantine\x120\n" +
+	"\x05cause\x18\x01 \x01(\x0e2\x1a.troupe.v1.QuarantineCauseR\x05cause\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1b\n" +
+	"\tself_test\x18\x04 \x01(\tR\bselfTest\"\xa8\x06\n" +
+	"\tGpuHealth\x126\n" +
+	"\bobserved\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bobserved\x12/\n" +
+	"\x11memory_used_bytes\x18\x02 \x01(\x04H\x00R\x0fmemoryUsedBytes\x88\x01\x01\x124\n" +
+	"\x13utilisation_percent\x18\x03 \x01(\rH\x01R\x12utilisationPercent\x88\x01\x01\x12A\n" +
+	"\x1amemory_utilisation_percent\x18\x04 \x01(\rH\x02R\x18memoryUtilisationPercent\x88\x01\x01\x124\n" +
+	"\x13temperature_celsius\x18\x05 \x01(\rH\x03R\x12temperatureCelsius\x88\x01\x01\x12.\n" +
+	"\x10power_milliwatts\x18\x06 \x01(\rH\x04R\x0fpowerMilliwatts\x88\x01\x01\x12(\n" +
+	"\recc_corrected\x18\a \x01(\x04H\x05R\feccCorrected\x88\x01\x01\x120\n" +
+	"\x11ecc_uncorrectable\x18\b \x01(\x04H\x06R\x10eccUncorrectable\x88\x01\x01\x12#\n" +
+	"\rremap_pending\x18\t \x01(\bR\fremapPending\x12!\n" +
+	"\fremap_failed\x18\n" +
+	" \x01(\bR\vremapFailed\x12'\n" +
+	"\x0fpcie_generation\x18\v \x01(\rR\x0epcieGeneration\x12\x1d\n" +
+	"\n" +
+	"pcie_width\x18\f \x01(\rR\tpcieWidth\x12\x18\n" +
+	"\anvlinks\x18\r \x01(\rR\anvlinks\x12+\n" +
+	"\x06events\x18\x0e \x03(\v2\x13.troupe.v1.GpuEventR\x06eventsB\x14\n" +
+	"\x12_memory_used_bytesB\x16\n" +
+	"\x14_utilisation_percentB\x1d\n" +
+	"\x1b_memory_utilisation_percentB\x16\n" +
+	"\x14_temperature_celsiusB\x13\n" +
+	"\x11_power_milliwattsB\x10\n" +
+	"\x0e_ecc_correctedB\x14\n" +
+	"\x12_ecc_uncorrectable\"R\n" +
+	"\bGpuEvent\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xd5\x01\n" +
+	"\bGpuFacts\x12\x10\n" +
+	"\x03pci\x18\x01 \x01(\tR\x03pci\x12.\n" +
+	"\x13pcie_max_generation\x18\x02 \x01(\rR\x11pcieMaxGeneration\x12$\n" +
+	"\x0epcie_max_width\x18\x03 \x01(\rR\fpcieMaxWidth\x124\n" +
+	"\x16power_limit_milliwatts\x18\x04 \x01(\rR\x14powerLimitMilliwatts\x12+\n" +
+	"\x04near\x18\x05 \x03(\v2\x17.troupe.v1.GpuNeighbourR\x04near\"R\n" +
+	"\fGpuNeighbour\x12\x12\n" +
+	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x18\n" +
+	"\anvlinks\x18\x02 \x01(\rR\anvlinks\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\tR\x05level\"F\n" +
+	"\rQuarantineGpu\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xa9\x01\n" +
+	"\x13QuarantineGpuResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x128\n" +
+	"\vquarantined\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\vquarantined\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"G\n" +
+	"\n" +
+	"ReleaseGpu\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1a\n" +
+	"\buntested\x18\x02 \x01(\bR\buntested\"\xa0\x01\n" +
+	"\x10ReleaseGpuResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x122\n" +
+	"\breleased\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\breleased\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"<\n" +
+	"\fDeviceFailed\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"`\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages*\xaf\x01\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages*\xca\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +
@@ -966,7 +1869,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
 	"\x11GPU_STATE_LOADING\x10\x04\x12\x17\n" +
 	"\x13GPU_STATE_CAPTURING\x10\x05\x12\x15\n" +
-	"\x11GPU_STATE_SERVING\x10\x06B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
+	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
+	"\x0fQuarantineCause\x12 \n" +
+	"\x1cQUARANTINE_CAUSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19QUARANTINE_CAUSE_OPERATOR\x10\x01\x12 \n" +
+	"\x1cQUARANTINE_CAUSE_DEVICE_LOST\x10\x02\x12\x1b\n" +
+	"\x17QUARANTINE_CAUSE_MEMORY\x10\x03\x12\x18\n" +
+	"\x14QUARANTINE_CAUSE_XID\x10\x04B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_gpu_proto_rawDescOnce sync.Once
@@ -980,40 +1890,65 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 	return file_messages_gpu_proto_rawDescData
 }
 
-var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_messages_gpu_proto_goTypes = []any{
-	(GpuState)(0),               // 0: troupe.v1.GpuState
-	(*LoadModel)(nil),           // 1: troupe.v1.LoadModel
-	(*LoadModelResult)(nil),     // 2: troupe.v1.LoadModelResult
-	(*ModelLoaded)(nil),         // 3: troupe.v1.ModelLoaded
-	(*SwitchMetrics)(nil),       // 4: troupe.v1.SwitchMetrics
-	(*UnloadModel)(nil),         // 5: troupe.v1.UnloadModel
-	(*UnloadModelResult)(nil),   // 6: troupe.v1.UnloadModelResult
-	(*ModelUnloaded)(nil),       // 7: troupe.v1.ModelUnloaded
-	(*GetGpu)(nil),              // 8: troupe.v1.GetGpu
-	(*GpuStatus)(nil),           // 9: troupe.v1.GpuStatus
-	(*GpuLease)(nil),            // 10: troupe.v1.GpuLease
-	(*Refused)(nil),             // 11: troupe.v1.Refused
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(GpuState)(0),                 // 0: troupe.v1.GpuState
+	(QuarantineCause)(0),          // 1: troupe.v1.QuarantineCause
+	(*LoadModel)(nil),             // 2: troupe.v1.LoadModel
+	(*LoadModelResult)(nil),       // 3: troupe.v1.LoadModelResult
+	(*ModelLoaded)(nil),           // 4: troupe.v1.ModelLoaded
+	(*SwitchMetrics)(nil),         // 5: troupe.v1.SwitchMetrics
+	(*UnloadModel)(nil),           // 6: troupe.v1.UnloadModel
+	(*UnloadModelResult)(nil),     // 7: troupe.v1.UnloadModelResult
+	(*ModelUnloaded)(nil),         // 8: troupe.v1.ModelUnloaded
+	(*GetGpu)(nil),                // 9: troupe.v1.GetGpu
+	(*GpuStatus)(nil),             // 10: troupe.v1.GpuStatus
+	(*Quarantine)(nil),            // 11: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 12: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 13: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 14: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 15: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 16: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 17: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 18: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 19: troupe.v1.ReleaseGpuResult
+	(*DeviceFailed)(nil),          // 20: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 21: troupe.v1.GpuLease
+	(*Refused)(nil),               // 22: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_messages_gpu_proto_depIdxs = []int32{
-	3,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	11, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
-	4,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	12, // 3: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	12, // 4: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	12, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	12, // 6: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	7,  // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	11, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	4,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
+	22, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	5,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
+	23, // 3: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	23, // 4: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	23, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	23, // 6: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	8,  // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	22, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	0,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	10, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	21, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	11, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	12, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	14, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	1,  // 14: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	24, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	24, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	13, // 17: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	24, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	15, // 19: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	10, // 20: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	22, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	10, // 22: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	22, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -1030,13 +1965,22 @@ func file_messages_gpu_proto_init() {
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
+	file_messages_gpu_proto_msgTypes[10].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[15].OneofWrappers = []any{
+		(*QuarantineGpuResult_Quarantined)(nil),
+		(*QuarantineGpuResult_Refused)(nil),
+	}
+	file_messages_gpu_proto_msgTypes[17].OneofWrappers = []any{
+		(*ReleaseGpuResult_Released)(nil),
+		(*ReleaseGpuResult_Refused)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   10,
+			NumEnums:      2,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

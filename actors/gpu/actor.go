@@ -24,11 +24,17 @@ type Models interface {
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node     string // the member that owns it
-	Name     string // "gpu-0"
-	Info     cuda.Info
-	Models   Models
-	HBM      *actor.Props // the child
+	Node   string // the member that owns it
+	Name   string // "gpu-0"
+	Info   cuda.Info
+	Models Models
+	HBM    *actor.Props // the child
+	Source Source       // observed every second; nil: nobody tells how the device is
+	Facts  *messages.GpuFacts
+	// SelfTest tries the device; it may hang with it.
+	SelfTest func(context.Context) error
+	// Publish announces life-cycle events; it must not block.
+	Publish  func(kind, subject, detail string)
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
@@ -36,14 +42,16 @@ type Config struct {
 // Props returns the recipe for a gpu actor.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
+	kept := &standing{}
 	return actor.PropsFromProducer(func() actor.Actor {
 		incarnation++
-		return &device{Config: cfg, incarnation: incarnation}
+		return &device{Config: cfg, standing: kept, incarnation: incarnation}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 type device struct {
 	Config
+	*standing
 	incarnation uint64
 	life        context.Context // cancelled when this incarnation ends
 	end         context.CancelFunc
@@ -53,6 +61,10 @@ type device struct {
 	held    map[string]engine.Loaded // lease -> the model under it
 	loading map[string]*load         // lease -> the load in flight
 	freeing map[string][]asker       // lease -> who waits for it to be free
+
+	testing   bool      // a self-test runs
+	tried     time.Time // when the last one began, or the quarantine
+	releasing []asker   // who waits for it
 }
 
 // load is one model on its way to the device.
@@ -107,6 +119,27 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onUnloaded(ctx, msg)
 	case *messages.GetGpu:
 		ctx.Respond(d.status())
+	default:
+		d.receiveHealth(ctx)
+	}
+}
+
+func (d *device) receiveHealth(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *observeNow:
+		if msg.incarnation == d.incarnation {
+			d.observe(ctx)
+		}
+	case *observed:
+		d.onObserved(ctx, msg)
+	case *messages.DeviceFailed:
+		d.onFailed(msg)
+	case *messages.QuarantineGpu:
+		d.onQuarantine(ctx, msg)
+	case *messages.ReleaseGpu:
+		d.onRelease(ctx, msg)
+	case *tested:
+		d.onTested(ctx, msg)
 	}
 }
 
@@ -127,6 +160,9 @@ func (d *device) onStarted(ctx actor.Context) {
 		panic(err)
 	}
 	d.hbm = pid
+	if d.Source != nil {
+		d.observe(ctx)
+	}
 }
 
 // lease writes a model into the ledger: all of it, or nothing.
@@ -145,6 +181,8 @@ func (d *device) lease(owner string, facts engine.Facts, limits engine.Limits, k
 
 func (d *device) state() messages.GpuState {
 	switch {
+	case d.quarantine != nil:
+		return messages.GpuState_GPU_STATE_QUARANTINED
 	case len(d.loading) > 0:
 		return messages.GpuState_GPU_STATE_LOADING
 	case len(d.freeing) > 0:
@@ -160,6 +198,7 @@ func (d *device) status() *messages.GpuStatus {
 		Node: d.Node,
 		Name: d.Name, Product: d.Info.Name, Uuid: d.Info.UUID, Simulated: d.Info.Simulated, State: d.state(),
 		MemoryBytes: uint64(d.ledger.Total()), FreeBytes: uint64(d.ledger.Free()),
+		Quarantine: d.quarantine, Health: d.health(), Facts: d.Facts,
 	}
 	for _, l := range d.ledger.Leases() {
 		s.Leases = append(s.Leases, &messages.GpuLease{

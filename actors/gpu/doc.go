@@ -1,12 +1,17 @@
-// Package gpu is the actor of one device: its HBM ledger and the models in it.
+// Package gpu is the actor of one device: its HBM ledger, the models in it, and whether it may be used at all.
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory.
-// Accepts: LoadModel, UnloadModel, GetGpu. Answers: LoadModelResult and UnloadModelResult, once for each
-// command; GpuStatus.
+// Accepts: LoadModel, UnloadModel, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult,
+// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus.
 //
 // Who may have which page is decided by core/hbm, and how many KV blocks fit by core/spec. Reading a model is
 // a job; what it read is held by Models, which outlives every actor.
 //
-// State: the ledger is observed, rebuilt at Started from what Models holds. Loads are in flight: a crash cancels
+// Every second a job observes the device, and core/health judges what it saw. A device that is lost, has memory errors or needs a reset is
+// quarantined: it takes no new model, and deployments, which ask, move what is on it elsewhere. What is on a lost device is given
+// up: its leases are freed once nobody uses them. It comes back by ReleaseGpu, after a self-test unless told otherwise; a lost one is
+// tried now and then without being asked.
+//
+// The quarantine outlives the actor, though not the process. State: the ledger is observed, rebuilt at Started from what Models holds. Loads are in flight: a crash cancels
 // them, and whoever asked asks again. Replicas are not children of this actor and go on serving while it restarts.
 package gpu

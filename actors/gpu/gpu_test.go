@@ -73,12 +73,18 @@ func (s *shelf) Held() (all []engine.Loaded) {
 }
 
 func play(t *testing.T, s *shelf, mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+	return playWith(t, s, func(*gpu.Config) {}, mw...)
+}
+
+func playWith(t *testing.T, s *shelf, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	s.held = map[string]engine.Loaded{}
 	sys := testkit.System(t)
-	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(gpu.Config{
-		Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s, HBM: kvblock.Props(kvblock.Config{Device: "gpu-0"}),
-		Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
-	}), mw...)
+	cfg := gpu.Config{
+		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s, HBM: kvblock.Props(kvblock.Config{Device: "gpu-0"}),
+		SelfTest: func(context.Context) error { return nil }, Publish: func(string, string, string) {}, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+	}
+	change(&cfg)
+	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(cfg), mw...)
 	return testkit.NewPeer(t, sys, "asker", nil), pid
 }
 

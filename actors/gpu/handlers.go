@@ -21,7 +21,7 @@ const retryBusy = 100 * time.Millisecond
 
 func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
-	if m, ok := d.held[lease]; ok {
+	if m, ok := d.held[lease]; ok && !d.lost() {
 		ctx.Send(who.replyTo, d.granted(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 		return
 	}
@@ -30,6 +30,10 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 			Reason: messages.Reason_REASON_NOT_READY, Detail: "lease " + lease + " is being freed",
 			RetryAfter: durationpb.New(retryBusy),
 		}))
+		return
+	}
+	if d.quarantine != nil {
+		ctx.Send(who.replyTo, refusedLoad(who.requestID, d.refusal(d.quarantine.GetDetail())))
 		return
 	}
 	if l, ok := d.loading[lease]; ok {
@@ -99,7 +103,7 @@ func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engi
 
 // pages rounds up to whole pages.
 func pages(bytes int64) int64 {
-	return (bytes + hbm.PageBytes - 1) / hbm.PageBytes * hbm.PageBytes
+	return int64(hbm.PagesOf(bytes)) * hbm.PageBytes
 }
 
 func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
@@ -109,11 +113,10 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	}
 	if msg.err != nil {
 		d.ledger.Release(msg.lease)
-		reason := messages.Reason_REASON_LOAD_FAILED
-		if errors.Is(msg.err, cuda.ErrOutOfMemory) {
-			reason = messages.Reason_REASON_NO_MEMORY
+		if errors.Is(msg.err, cuda.ErrDeviceLost) {
+			d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 		}
-		d.refuse(ctx, msg.lease, reason, msg.err.Error())
+		d.refuse(ctx, msg.lease, reasonOf(msg.err), msg.err.Error())
 		return
 	}
 	delete(d.loading, msg.lease)
@@ -149,7 +152,12 @@ func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
 		ctx.Send(who.replyTo, freed(who.requestID, lease, 0))
 		return
 	}
-	d.freeing[lease] = []asker{who}
+	d.free(ctx, lease, []asker{who})
+}
+
+// free gives a lease's memory back, in a job, and tells who waits for it.
+func (d *device) free(ctx actor.Context, lease string, askers []asker) {
+	d.freeing[lease] = askers
 	models, incarnation := d.Models, d.incarnation
 	supervise.Job(ctx, d.life,
 		func(context.Context) (int64, error) { return models.Unload(lease) },

@@ -1,9 +1,12 @@
 package supervise
 
 import (
+	"errors"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/cuda"
 )
 
 const (
@@ -22,7 +25,8 @@ type Failure struct {
 }
 
 // Strategy returns the restart policy. Every failure is given to record, which must
-// not block; nil records nothing.
+// not block; nil records nothing. An actor whose device is lost is stopped at once: another
+// life would find it as lost.
 func Strategy(record func(Failure)) actor.SupervisorStrategy {
 	if record == nil {
 		record = func(Failure) {}
@@ -37,7 +41,7 @@ func (s *strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, 
 ) {
 	stats.Fail()
 	n := stats.NumberOfFailures(within)
-	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: time.Now(), Stopped: n > maxRestarts}
+	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: time.Now(), Stopped: n > maxRestarts || deviceLost(reason)}
 	s.record(f)
 	switch {
 	case f.Stopped:
@@ -48,6 +52,11 @@ func (s *strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, 
 	default:
 		time.AfterFunc(Backoff(n), func() { parent.RestartChildren(child) })
 	}
+}
+
+func deviceLost(reason any) bool {
+	err, ok := reason.(error)
+	return ok && errors.Is(err, cuda.ErrDeviceLost)
 }
 
 // Backoff is how long to wait before restart n of an actor, counted from 1.

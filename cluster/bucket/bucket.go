@@ -49,27 +49,42 @@ func Subject(name, key string) string { return "$KV." + name + "." + key }
 
 // Open opens a bucket, and makes it where there is none. While a cluster forms it tries again, until ctx ends or 30 s are over.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
+	return patiently(ctx, cfg, func(ctx context.Context) (jetstream.Stream, error) { return open(ctx, js, cfg) })
+}
+
+// OpenKV is Open, for whom nats.go's own view of a bucket is enough. The server that is asked may hear of a new bucket a moment after the one
+// that made it.
+func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.KeyValue, error) {
+	return patiently(ctx, cfg, func(ctx context.Context) (jetstream.KeyValue, error) {
+		if _, err := open(ctx, js, cfg); err != nil {
+			return nil, err
+		}
+		return js.KeyValue(ctx, cfg.Name)
+	})
+}
+
+func patiently[T any](ctx context.Context, cfg Config, ask func(context.Context) (T, error)) (opened T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, retryFor)
 	defer cancel()
 	for {
-		stream, err := open(ctx, js, cfg)
+		within, cancel := context.WithTimeout(ctx, askFor)
+		opened, err = ask(within)
+		cancel()
 		if err == nil {
-			return stream, nil
+			return opened, nil
 		}
 		if !Passing(err) {
-			return nil, fmt.Errorf("KV bucket %s: %w", cfg.Name, err)
+			return opened, fmt.Errorf("KV bucket %s: %w", cfg.Name, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("KV bucket %s: %w; are enough NATS servers running?", cfg.Name, err)
+			return opened, fmt.Errorf("KV bucket %s: %w; are enough NATS servers running?", cfg.Name, err)
 		case <-time.After(retryEvery):
 		}
 	}
 }
 
 func open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
 	stream, err := js.Stream(ctx, Stream(cfg.Name))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return create(ctx, js, cfg)
@@ -120,7 +135,8 @@ func Passing(err error) bool {
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, jetstream.ErrStreamNotFound)
+		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 func codeOf(err error) jetstream.ErrorCode {

@@ -81,6 +81,8 @@ func TestPassing(t *testing.T) {
 		&jetstream.APIError{ErrorCode: replicasRefused}: false,
 		nats.ErrNoResponders:                            true,
 		context.DeadlineExceeded:                        true,
+		jetstream.ErrBucketNotFound:                     true,
+		jetstream.ErrNoStreamResponse:                   true,
 		nats.ErrAuthorization:                           false,
 		errors.New("else"):                              false,
 	} {

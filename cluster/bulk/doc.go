@@ -30,9 +30,9 @@
 //   - exactly once: put sees each index of a transfer at most once with success, and Send returns nil only after it did
 //   - intact: put sees the bytes that read gave
 //   - authorised: without the token of a transfer, no byte of a payload is kept, and no memory is taken for it
-//   - bounded: a connection has at most the receiver's window in flight, and each side no more memory than that: the sender one
-//     chunk per Send, the receiver what is in flight. Nothing grows with the transfer
-//   - fair: sends to one peer take turns chunk by chunk, and one may have no more in flight than an eighth of what it leaves
+//   - bounded: a connection has at most the receiver's window in flight, and each side no more memory than that: the sender two
+//     turns per Send, the receiver what is in flight. Nothing grows with the transfer
+//   - fair: sends to one peer take turns of 256 KiB, or one chunk, and one may have no more in flight than an eighth of what it leaves
 //     free of the window, or one chunk; so a sink that is slow holds up itself
 //   - resumable: after a lost connection a Send goes on with what was not acknowledged, for as long as its context lasts
 //   - finite: a transfer ends by Drop, by expiry or with its plane, and put is not running when Drop returns

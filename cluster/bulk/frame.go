@@ -18,7 +18,7 @@ const (
 	maxText     = 1 << 10  // of REFUSED
 
 	// cachedBytes is how much is read at once: what stays in a core's cache until it has been summed.
-	cachedBytes = 256 << 10
+	cachedBytes = 64 << 10
 
 	// frameCost is what a chunk takes of the window beside its bytes, so that tiny ones are bounded too.
 	frameCost = 1 << 10

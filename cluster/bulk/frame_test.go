@@ -51,12 +51,13 @@ func TestDamagedHeader(t *testing.T) {
 func TestTurns(t *testing.T) {
 	l := &link{window: 100 * frameCost, streams: map[uint32]*sending{}}
 	ask := func(s *sending) bool {
-		s.granted = false
+		s.granted = 0
 		l.waiting = append(l.waiting, s)
 		l.grant()
-		return s.granted
+		return s.granted > 0
 	}
-	small, other, big := &sending{chunkBytes: frameCost}, &sending{chunkBytes: frameCost}, &sending{chunkBytes: 89 * frameCost}
+	single := func(bytes int) *sending { return &sending{chunkBytes: bytes, atOnce: 1, todo: []uint32{0}} }
+	small, other, big := single(frameCost), single(frameCost), single(89*frameCost)
 	for range 5 {
 		if !ask(small) {
 			t.Fatalf("%d bytes in flight, no place for more", small.inflight)
@@ -68,17 +69,17 @@ func TestTurns(t *testing.T) {
 	if !ask(other) {
 		t.Error("the first keeps another one waiting")
 	}
-	third := &sending{chunkBytes: frameCost}
+	third := single(frameCost)
 	if ask(big) || ask(third) {
 		t.Error("one that fits went before one that waits longer")
 	}
 	l.release(other, 2*frameCost)
-	if l.grant(); !big.granted || third.granted || small.granted {
-		t.Errorf("the next should have its turn: %t %t %t", big.granted, third.granted, small.granted)
+	if l.grant(); big.granted+third.granted+small.granted != 1 || big.granted != 1 {
+		t.Errorf("the next should have its turn: %d %d %d", big.granted, third.granted, small.granted)
 	}
 	l.release(big, big.cost())
-	if l.grant(); !third.granted || small.granted || l.inflight != small.inflight+third.inflight {
-		t.Errorf("%t %t, %d in flight", third.granted, small.granted, l.inflight)
+	if l.grant(); third.granted != 1 || small.granted != 0 || l.inflight != small.inflight+third.inflight {
+		t.Errorf("%d %d, %d in flight", third.granted, small.granted, l.inflight)
 	}
 }
 

@@ -18,7 +18,7 @@ type link struct {
 	peer   *peer
 	conn   net.Conn
 	window int           // bytes, the receiver's
-	frames chan *frame   // to the writer
+	turns  chan *turn    // to the writer
 	kick   chan struct{} // there is something in unsent
 	lost   chan struct{} // closed with the connection
 	heard  atomic.Int64  // when the last frame came, Unix ns
@@ -68,7 +68,7 @@ func (l *link) opened(stream uint32, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.streams[stream]; s != nil {
-		s.chunkBytes = chunkBytes
+		s.chunkBytes, s.atOnce = chunkBytes, max(1, turnBytes/(headerBytes+chunkBytes))
 		if last := slices.Max(s.todo); last >= chunks {
 			s.failed = fmt.Errorf("%w: chunk %d of a transfer of %d chunks", ErrRefused, last, chunks)
 		}
@@ -169,13 +169,13 @@ func (l *link) say(h header, payload []byte) {
 	}
 }
 
-// write sends frames, in the order in which their streams got to it. One that can not be sent whole ends the connection.
+// write sends turns, in the order in which their streams got to it. One that can not be sent whole ends the connection.
 func (l *link) write() {
 	var small []byte
 	for {
-		var f *frame
+		var t *turn
 		select {
-		case f = <-l.frames:
+		case t = <-l.turns:
 		case <-l.kick:
 		case <-l.lost:
 			return
@@ -188,15 +188,15 @@ func (l *link) write() {
 		if len(small) > 0 {
 			_, err = l.conn.Write(small)
 		}
-		if err == nil && f != nil {
-			_, err = l.conn.Write(f.bytes)
+		if err == nil && t != nil {
+			_, err = l.conn.Write(t.bytes)
 		}
 		if err != nil {
 			l.fail(err)
 			return
 		}
-		if f != nil {
-			f.written <- struct{}{}
+		if t != nil {
+			t.written <- struct{}{}
 		}
 	}
 }

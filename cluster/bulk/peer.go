@@ -59,12 +59,12 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.plane.cfg.handshakeWithin())
 	defer cancel()
 	dialer := net.Dialer{}
-	conn, err := dialer.DialContext(ctx, "tcp", p.address)
+	raw, err := dialer.DialContext(ctx, "tcp", p.address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errLost, err)
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	conn, window, err := p.greet(ctx, conn)
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	conn, window, err := p.greet(ctx, raw)
 	if err == nil && !stop() {
 		err = fmt.Errorf("%w: %w", errLost, context.Cause(ctx))
 	}
@@ -73,7 +73,7 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, frames: make(chan *frame), kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		peer: p, conn: conn, window: window, turns: make(chan *turn), kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		streams: map[uint32]*sending{}, since: time.Now(),
 	}
 	l.heard.Store(time.Now().UnixNano())

@@ -36,17 +36,21 @@ func newProxy(t *rapid.T, faults []fault) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, faults: faults}
+	return &proxy{listener: l, faults: faults}
+}
+
+// start passes on to a target what comes.
+func (p *proxy) start(target string) {
+	p.target = target
 	p.running.Go(func() {
 		for {
-			conn, err := l.Accept()
+			conn, err := p.listener.Accept()
 			if err != nil {
 				return
 			}
 			p.pass(conn)
 		}
 	})
-	return p
 }
 
 // pass carries a connection to the target, and the next fault with it.
@@ -131,7 +135,7 @@ func TestFaults(t *testing.T) {
 		a, b := plane(t, bulk.Config{SilentAfter: silence}), plane(t, bulk.Config{
 			Advertise: between.listener.Addr().String(), Window: 100_000, SilentAfter: silence,
 		})
-		between.target = b.ListensOn()
+		between.start(b.ListensOn())
 		defer a.Close()
 		defer b.Close()
 

@@ -89,13 +89,14 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent.
+// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent. A turn
+// is one chunk.
 func TestReadFails(t *testing.T) {
-	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 200_000})
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 3 << 20})
 	broken := errors.New("no such block")
 	for range 30 {
 		sink := newBlocked()
-		ticket := expect(t, b, 10_000, 9, sink.put)
+		ticket := expect(t, b, 150_000, 9, sink.put)
 		err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) {
 			if i == 0 {
 				return 1, nil
@@ -107,7 +108,7 @@ func TestReadFails(t *testing.T) {
 			t.Fatalf("%v, not the error of read", err)
 		}
 		close(sink.let)
-		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 10_001, nil }); err == nil {
+		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 150_001, nil }); err == nil {
 			t.Error("read may return more than there is room for")
 		}
 	}
@@ -224,23 +225,40 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestReceiverCloses closes the receiver in the middle: the sender hears of it.
+// TestReceiverCloses closes the receiver in the middle: the sender hears of it, whatever it was about.
 func TestReceiverCloses(t *testing.T) {
-	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
-	var once sync.Once
-	closed := make(chan struct{})
-	ticket := expect(t, b, 1000, 10_000, func(uint32, []byte) error {
-		once.Do(func() { go func() { b.Close(); close(closed) }() })
-		return nil
-	})
-	want := content(1, 10_000, 1000)
-	if err := a.Send(within(t), ticket, all(10_000), from(want)); !errors.Is(err, bulk.ErrRefused) {
-		t.Errorf("%v", err)
+	a := listen(t, bulk.Config{})
+	var ticket *messages.BulkTicket
+	zeros := func(_ uint32, into []byte) (int, error) { return len(into), nil }
+	for range 10 {
+		b := listen(t, bulk.Config{})
+		var once sync.Once
+		closed := make(chan struct{})
+		ticket = expect(t, b, 1000, 10_000, func(uint32, []byte) error {
+			once.Do(func() { go func() { b.Close(); close(closed) }() })
+			return nil
+		})
+		ctx, cancel := context.WithCancel(within(t))
+		go func() {
+			<-closed
+			for ctx.Err() == nil && a.Stats().Sent[b.Address()].Reconnects <= 3 { // it did not hear
+				<-time.After(time.Millisecond)
+			}
+			cancel()
+		}()
+		if err := a.Send(ctx, ticket, all(10_000), zeros); !errors.Is(err, bulk.ErrRefused) {
+			t.Errorf("%v", err)
+		}
+		cancel()
+		<-closed
 	}
-	<-closed
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := a.Send(ctx, ticket, all(1), from(want)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
+	ctx, cancel := context.WithCancel(within(t))
+	tried := a.Stats().Sent[ticket.GetAddress()].Reconnects
+	sent := make(chan error)
+	go func() { sent <- a.Send(ctx, ticket, all(1), zeros) }()
+	until(t, "it is tried again", func() bool { return a.Stats().Sent[ticket.GetAddress()].Reconnects > tried+1 })
+	cancel()
+	if err := <-sent; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("to a node that is gone: %v", err)
 	}
 }

@@ -98,35 +98,19 @@ func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
 
 // stream sends chunks until all have been acknowledged.
 func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
-	var frames [2]frame // one is filled while the other is written
-	defer func() { p.recycle(frames[:]) }()
+	var turns [2]turn // one is filled while the other is written
+	defer func() { p.recycle(turns[:]) }()
 	for i := 0; ; i++ {
-		index, more, err := l.next(ctx, s)
-		if err != nil || !more {
+		indices, err := l.next(ctx, s)
+		if err != nil || len(indices) == 0 {
 			return err
 		}
-		f := &frames[i%2]
-		if f.buf == nil {
-			f.buf, f.written = p.buffers.get(headerBytes+s.chunkBytes), make(chan struct{}, 1)
+		t := &turns[i%2]
+		if t.buf == nil {
+			t.buf, t.written = p.buffers.get(s.atOnce*(headerBytes+s.chunkBytes)), make(chan struct{}, 1)
 		}
-		if err := l.transmit(ctx, s, index, f); err != nil {
+		if err := l.send(ctx, s, t, indices); err != nil {
 			return err
-		}
-	}
-}
-
-// recycle keeps buffers, but for those that a writer may still have.
-func (p *Plane) recycle(frames []frame) {
-	for _, f := range frames {
-		if f.busy {
-			select {
-			case <-f.written:
-			default:
-				continue
-			}
-		}
-		if f.buf != nil {
-			p.buffers.put(f.buf)
 		}
 	}
 }

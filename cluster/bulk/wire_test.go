@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -304,6 +305,42 @@ func openAll(conn net.Conn, r *reader) {
 	}
 	if err == nil {
 		_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, []byte{0, 0, 0xc3, 0x50, 0, 1, 0, 0}))
+	}
+}
+
+// TestResume loses a connection on which 2 of 6 chunks were acknowledged. The next one brings the other 4, each once.
+func TestResume(t *testing.T) {
+	p := listenRaw(t, Config{})
+	var came []uint32
+	first := true
+	ticket := rawReceiver(t, 1<<22, func(conn net.Conn, r *reader) {
+		openAll(conn, r)
+		for {
+			h, err := r.next()
+			if err != nil {
+				return
+			}
+			if _ = r.discard(h); h.kind != data {
+				continue
+			}
+			if !first {
+				came = append(came, h.index)
+			}
+			if !first || h.index < 2 {
+				_, _ = conn.Write(appendFrame(nil, header{kind: acked}, []byte{0, 0, 0, byte(h.stream), 0, 0, 0, byte(h.index)}))
+			}
+			if first && h.index == 5 {
+				first = false
+				return
+			}
+		}
+	})
+	err := p.Send(t.Context(), ticket, []uint32{0, 1, 2, 3, 4, 5}, func(uint32, []byte) (int, error) { return 10, nil })
+	if slices.Sort(came); err != nil || !slices.Equal(came, []uint32{2, 3, 4, 5}) {
+		t.Errorf("chunks %d came again; %v", came, err)
+	}
+	if s := p.Stats().Sent[ticket.GetAddress()]; s.Retries != 4 || s.Reconnects != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -23,6 +23,10 @@ type Backend interface {
 	// DrainNode stores whether a node is to be empty, and returns how far it is.
 	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
 
+	// QuarantineGpu and ReleaseGpu ask a GPU of any node.
+	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
+	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
+
 	// Members are the nodes of the cluster as this one knows them, itself among them.
 	Members() []*messages.Member
 	// NodeStatus is this node alone.

@@ -10,6 +10,8 @@ import (
 // nodeSubject begins the subjects that one node alone answers.
 const nodeSubject = "troupe.v1.node."
 
+const releaseEndpoint = "gpus-release"
+
 func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 	own := "node." + c.Node
 	return []Endpoint{
@@ -17,6 +19,9 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "nodes-drain", "nodes.drain", `empty a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drain),
 		serve(c, life, "nodes-undrain", "nodes.undrain", `let a node be used again: {"name": "`+c.Node+`"}`, c.undrain),
 		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.gpus),
+		serve(c, life, "gpus-quarantine", "gpus.quarantine", `use a GPU no more: {"node": "`+c.Node+`", "name": "gpu-0", "detail": "why"}`, c.quarantine),
+		serve(c, life, releaseEndpoint, "gpus.release",
+			`use it again, after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`, c.release),
 		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
 		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
@@ -55,6 +60,33 @@ func (c *control) setDraining(ctx context.Context, req interface{ GetName() stri
 
 func (c *control) gpus(ctx context.Context, _ *messages.ListGpusRequest) (*messages.ListGpusResponse, error) {
 	return &messages.ListGpusResponse{Gpus: c.view.Gpus(ctx)}, nil
+}
+
+func (c *control) quarantine(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.QuarantineGpuResponse, error) {
+	if err := gpuNamed(req); err != nil {
+		return nil, err
+	}
+	gpu, err := c.Backend.QuarantineGpu(ctx, req)
+	return &messages.QuarantineGpuResponse{Gpu: gpu}, err
+}
+
+func (c *control) release(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.ReleaseGpuResponse, error) {
+	if err := gpuNamed(req); err != nil {
+		return nil, err
+	}
+	gpu, err := c.Backend.ReleaseGpu(ctx, req)
+	return &messages.ReleaseGpuResponse{Gpu: gpu}, err
+}
+
+// gpuNamed refuses a request that does not say which GPU it is about.
+func gpuNamed(req interface {
+	GetName() string
+	GetNode() string
+}) error {
+	if req.GetName() == "" || req.GetNode() == "" {
+		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `node or name is missing; send {"node": "…", "name": "gpu-0"}; gpus.list has them`)
+	}
+	return nil
 }
 
 func (c *control) tree(ctx context.Context, req *messages.TreeRequest) (*messages.TreeResponse, error) {

@@ -24,13 +24,18 @@ func (c *control) replicaEndpoints(life context.Context) []Endpoint {
 	}
 }
 
-// migrateWithin is how long a migration may take: as long as its blocks need.
-const migrateWithin = time.Minute
+const (
+	migrateWithin = time.Minute // as long as the blocks of its sequences need
+	releaseWithin = 30 * time.Second
+)
 
 // within is how long a request to an endpoint may take.
 func (c *control) within(endpoint string) time.Duration {
-	if endpoint == migrateEndpoint {
+	switch endpoint {
+	case migrateEndpoint:
 		return max(migrateWithin, c.Timeout)
+	case releaseEndpoint:
+		return max(releaseWithin, c.Timeout)
 	}
 	return c.Timeout
 }

@@ -10,13 +10,16 @@
 //     fails, it answers what it can not deliver, and then ends (outbound).
 //   - A peer that stops without a word goes unnoticed: it is asked three times a second whether it lives (outbound), and
 //     gRPC's keepalive watches the other direction (inbound).
+//   - An answer lost on its way back is nobody's concern: whoever is asked whether it lives also says how many of its
+//     streams to the asker have broken (losses).
 //   - An unknown type, an index out of range or a malformed payload ends the stream or the process, and every protobuf type
 //     that is linked in is taken, actor.Stop too: only what nodes say to each other is read, the rest is refused (inbound).
 //
 // Invariants:
 //
-//   - A future that waits for an answer from an address gets the answer, or a dead letter no later than that address leaves
-//     or a connection to or from it breaks.
+//   - A future that waits for an answer from an address gets the answer, or a dead letter when that address leaves or a
+//     connection to or from it breaks, at the latest when the other side notices that and is asked next. A dead letter does
+//     not say that the request had no effect: repeat it under the same request_id.
 //   - A message with a sender that never got onto a connection is answered with a dead letter. One that did may be lost with
 //     the connection: who is no future learns that from actor.Terminated.
 //   - What a peer sends can be refused; it can not end the stream, and no more the process.

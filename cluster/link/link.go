@@ -45,6 +45,7 @@ type Link struct {
 	pending *pending
 	losses  losses
 	refused zerolog.Logger // limited in rate
+	broken  zerolog.Logger // likewise
 	ready   chan struct{}  // closed when streams of peers may be read
 	stop    sync.Once
 
@@ -66,6 +67,7 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 	l := &Link{
 		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), outbound: map[*outbound]struct{}{},
 		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
+		broken:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		ready:   make(chan struct{}), idle: make(chan struct{}),
 	}
 	close(l.idle)

@@ -216,7 +216,7 @@ func (s *outbound) RecvMsg(m any) error {
 	} else if s.clean {
 		err = errEnded
 	}
-	s.link.cfg.Log.Warn().Err(err).Str("node", s.address).Msg("connection lost")
+	s.link.broken.Warn().Err(err).Str("node", s.address).Msg("connection lost")
 	return err
 }
 

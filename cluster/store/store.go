@@ -44,14 +44,11 @@ type Store struct {
 
 // Open opens the bucket, and makes it where it is not there yet. Replicas is as of bucket.Config.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*Store, error) {
-	if _, err := bucket.Open(ctx, js, bucket.Config{
+	kv, err := bucket.OpenKV(ctx, js, bucket.Config{
 		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: replicas, Log: log,
-	}); err != nil {
-		return nil, err
-	}
-	kv, err := js.KeyValue(ctx, Bucket)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("KV bucket %s: %w", Bucket, err)
+		return nil, err
 	}
 	return &Store{kv: kv, conn: js.Conn(), log: log}, nil
 }

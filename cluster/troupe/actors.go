@@ -3,13 +3,10 @@ package troupe
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/gpu"
-	"troupe/actors/kvblock"
 	"troupe/actors/model/deployment"
 	"troupe/actors/model/replica"
 	"troupe/actors/model/router"
@@ -60,20 +57,6 @@ func (n *Node) nodeProps() *actor.Props {
 	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
 }
 
-func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
-
-func (n *Node) devicesProps() *actor.Props {
-	var children []supervise.Child
-	for i, d := range n.devices {
-		name := gpuName(i)
-		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
-			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
-			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
-		}))})
-	}
-	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
-}
-
 func (n *Node) replicasProps() *actor.Props {
 	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Terms: n.terms, Strategy: n.strategy(), Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
@@ -90,7 +73,7 @@ func (n *Node) replicasProps() *actor.Props {
 }
 
 func (n *Node) engineProps(gpu, lease string) *actor.Props {
-	return n.as("engine", replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
+	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Open: func() (engine.Engine, error) {
 		h, err := n.holder(gpu)
 		if err != nil {
 			return nil, err

@@ -10,7 +10,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/security"
+	"troupe/cuda"
 	"troupe/cuda/host"
+	"troupe/cuda/telemetry"
 	"troupe/gateway/apikey"
 	"troupe/messages"
 )
@@ -20,10 +22,11 @@ type Config struct {
 	Name     string // of the node
 	Instance string // of the data folder: it stays when the node is restarted
 	DataDir  string
-	HTTP     string       // "127.0.0.1:8000"; port 0 takes a free one
-	HTTPTLS  *tls.Config  // nil: plain HTTP
-	Keys     *apikey.Keys // nil: everybody is served
-	Devices  []host.Config
+	HTTP     string        // "127.0.0.1:8000"; port 0 takes a free one
+	HTTPTLS  *tls.Config   // nil: plain HTTP
+	Keys     *apikey.Keys  // nil: everybody is served
+	GPUs     []GPU         // opened already; the node closes them, also if it does not start
+	Devices  []host.Config // software GPUs beside them
 	Tiers    TiersConfig
 	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.
 	DrainTimeout time.Duration
@@ -49,6 +52,12 @@ type Config struct {
 
 	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
 	Wrap func(kind string, props *actor.Props) *actor.Props
+}
+
+// GPU is a device and what tells how it is.
+type GPU struct {
+	cuda.Device
+	Source telemetry.Source
 }
 
 func (c Config) withDefaults() Config {

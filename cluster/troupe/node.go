@@ -28,10 +28,7 @@ import (
 	"troupe/cluster/natsd"
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
-	"troupe/cuda"
-	"troupe/cuda/host"
 	"troupe/engine"
-	"troupe/engine/llama"
 	"troupe/gateway"
 	"troupe/messages"
 )
@@ -49,7 +46,7 @@ type Node struct {
 	terms    *replica.Terms
 	serving  chan struct{} // closed once the control service takes requests
 
-	devices []cuda.Device
+	devices []GPU
 	holders []*engine.Holder
 	tiers   []lowerTier   // the fastest first
 	nats    *natsd.Server // nil where the node uses those of others
@@ -79,6 +76,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			n.takeApart()
 		}
 	}()
+	for _, d := range n.cfg.GPUs {
+		n.adopt(d)
+	}
 	listener, err := listen(cfg.HTTP)
 	if err != nil {
 		return nil, err
@@ -114,19 +114,6 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("HTTP can not listen on %s: %w; give another address with --http", address, err)
 	}
 	return l, nil
-}
-
-func (n *Node) openDevices(context.Context) error {
-	for _, cfg := range n.cfg.Devices {
-		d, err := host.Open(cfg)
-		if err != nil {
-			return err
-		}
-		n.devices = append(n.devices, d)
-		n.holders = append(n.holders, engine.NewHolder(d, llama.Format{}))
-		n.undo = append(n.undo, func() { _ = d.Close() })
-	}
-	return nil
 }
 
 func (n *Node) openBulk(context.Context) (err error) {
@@ -167,8 +154,9 @@ func (n *Node) awaitControl(ctx context.Context) error {
 func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
 	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
+	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-		return slog.New(zerolog.NewSlogHandler(n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel))))
+		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
 	}))
 	n.undo = append(n.undo, n.system.Shutdown)
 	if err := n.startLink(ctx); err != nil {

@@ -170,3 +170,43 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 	slices.SortFunc(decisions, func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
 	return &messages.ExplainResponse{RequestId: requestID, Decisions: decisions}, nil
 }
+
+// QuarantineGpu implements control.Backend.
+func (n *Node) QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error) {
+	at, err := n.gpuOf(req)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := askAt[*messages.QuarantineGpuResult](ctx, n, at, &messages.QuarantineGpu{RequestId: rand.Text(), Detail: req.GetDetail()})
+	return outcome(answer.GetQuarantined(), answer.GetRefused(), err)
+}
+
+// ReleaseGpu implements control.Backend.
+func (n *Node) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error) {
+	at, err := n.gpuOf(req)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := askAt[*messages.ReleaseGpuResult](ctx, n, at, &messages.ReleaseGpu{RequestId: rand.Text(), Untested: req.GetUntested()})
+	return outcome(answer.GetReleased(), answer.GetRefused(), err)
+}
+
+// gpuOf finds the actor of a GPU of any node.
+func (n *Node) gpuOf(req interface {
+	GetNode() string
+	GetName() string
+}) (*actor.PID, error) {
+	for _, m := range n.Members() {
+		if m.GetName() == req.GetNode() && slices.Contains(m.GetGpus(), req.GetName()) {
+			return actor.NewPID(m.GetAddress(), devicesID+"/"+req.GetName()), nil
+		}
+	}
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no %s on a node %q; gpus.list has them all", req.GetName(), req.GetNode()))
+}
+
+func outcome[T any](done T, refused *messages.Refused, err error) (T, error) {
+	if err == nil && refused != nil {
+		err = control.Refusal{Refused: refused}
+	}
+	return done, err
+}

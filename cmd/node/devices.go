@@ -18,10 +18,13 @@ const (
 	someMemory = 4 << 30
 )
 
-// parseDevices reads "auto" or "host:COUNTxSIZE".
+// automatic takes the GPUs of this machine, or where there are none a software device.
+const automatic = "auto"
+
+// parseDevices reads "auto" or "host:COUNTxSIZE". For auto there is nothing to configure.
 func parseDevices(s string) ([]host.Config, error) {
-	if s == "auto" {
-		return hostDevices(1, machineMemory()/2), nil
+	if s == automatic {
+		return nil, nil
 	}
 	count, size, ok := strings.Cut(strings.TrimPrefix(s, "host:"), "x")
 	if !ok || !strings.HasPrefix(s, "host:") {

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer, "secured": securedServer,
+			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer, "secured": securedServer, "gpus": fakeGPUs(t),
 		},
 	})
 }

@@ -32,7 +32,7 @@ Logs go to standard error, as JSON unless that is a terminal.
 
 Examples:
 
-  node up                                      one software GPU, nothing deployed yet
+  node up                                      all GPUs of this machine, or one software GPU; nothing deployed yet
   node up --devices host:2x512MiB              two software GPUs
   node up --config examples/quickstart.yaml    with deployments, as the file says
   node up                                      in another terminal: a second node, which joins the first
@@ -90,9 +90,6 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	cfg = troupe.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Log: log, Version: version(),
 	}
-	if cfg.Devices, err = parseDevices(s.Devices); err != nil {
-		return cfg, err
-	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err
 	}
@@ -109,7 +106,7 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	cfg.HTTP, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.ClusterListen, s.DataListen
 	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
 	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
-	return cfg, nil
+	return cfg, s.devices(&cfg)
 }
 
 // secure reads certificates, keys and credentials.

@@ -1,10 +1,13 @@
 // Package hbm is the account of who holds which page of a device's memory.
 //
-// Weights, KV blocks and adapters take leases from one pool of pages of 2 MiB.
+// Weights, KV blocks and adapters take leases from one pool of pages of 2 MiB. A lease grows and shrinks while it is used: KV takes
+// what is free, and gives it up when a model needs it. Who gives, and who gets, is decided here too.
 //
 // Invariants, checked by the property test:
 //
 //   - exclusive: a page is in one lease, or free
 //   - conservation: free and leased pages are all pages
-//   - whole: a lease is granted with all its pages, or not at all
+//   - whole: a lease is granted with all its pages, or not at all; so is its growth
+//   - least: nobody is asked to give up what it needs for one sequence of full length
+//   - in turn: nobody gives while one of a lower priority could
 package hbm

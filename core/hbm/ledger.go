@@ -45,7 +45,7 @@ func NewLedger(bytes int64) *Ledger {
 
 // Lease grants pages for bytes, or says what is missing. Nothing is granted in part.
 func (l *Ledger) Lease(owner, kind string, bytes int64) (Lease, *Shortage) {
-	n := int((bytes + PageBytes - 1) / PageBytes)
+	n := PagesOf(bytes)
 	if n > len(l.free) {
 		return Lease{}, &Shortage{Need: int64(n) * PageBytes, Free: l.Free()}
 	}

@@ -23,6 +23,23 @@ func TestLedgerInvariants(t *testing.T) {
 					t.Fatalf("whole: refused %d of %d bytes: %v", bytes, free, short)
 				}
 			},
+			"resize": func(t *rapid.T) {
+				owner, bytes, free := owners.Draw(t, "owner"), rapid.Int64Range(0, 8*PageBytes).Draw(t, "bytes"), l.Free()
+				had := 0
+				for _, lease := range l.Leases() {
+					if lease.Owner == owner {
+						had = len(lease.Pages) // of the first, which is the one that is resized
+						break
+					}
+				}
+				lease, short := l.Resize(owner, "kv", bytes)
+				switch {
+				case short == nil && (len(lease.Pages) != PagesOf(bytes) || l.Free() != free-int64(len(lease.Pages)-had)*PageBytes):
+					t.Fatalf("whole: %d pages for %d bytes, of %d", len(lease.Pages), bytes, had)
+				case short != nil && l.Free() != free:
+					t.Fatalf("whole: refused, and %d of %d are free", l.Free(), free)
+				}
+			},
 			"release": func(t *rapid.T) {
 				free := l.Free()
 				if got := l.Release(owners.Draw(t, "owner")); l.Free() != free+got {

@@ -6,9 +6,10 @@
 //
 // Invariants, checked by the property test:
 //
-//   - conservation: every block is empty, cached, or referenced or leaving, and exactly one of them
+//   - conservation: every block is empty, cached or referenced, and exactly one of them
 //   - unique: at most one block holds a hash
 //   - pinned: a block that is referenced, or is being copied down a tier, is never given to anybody else
+//   - leaving: a block beyond the size to which the pool was shrunk is given to nobody, and gone once nobody reads it
 //   - lru: of the cached blocks the one released longest ago is evicted first
 //
 // A Tier keeps account of a place below: DRAM, NVMe. Its blocks are Absent, Arriving, Resident or Leaving; which leave is decided by a

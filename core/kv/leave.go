@@ -6,23 +6,23 @@ package kv
 // Depart decides which blocks are copied down now: as many as are above the watermark, a share of all blocks, and at most so many at
 // once with those under way. Blocks that are below too are not counted, since their places can be taken at any moment. What nobody reads goes first, in the order in
 // which it would be evicted; then what running sequences hold, so that they lose nothing when they have to give way.
-// Until Left, the blocks are Leaving: they can be read and acquired, and are not given to anybody.
+// Until Left, they can be read and acquired as before, and are not given to anybody.
 func (p *Pool) Depart(watermark float64, burst int) []Committed {
-	above := len(p.blocks) - len(p.empty) - p.spare - p.leaving - p.belowInUse() - int(watermark*float64(len(p.blocks)))
-	n := min(above, burst-p.leaving)
+	above := p.size - len(p.empty) - p.spare - p.departing - p.belowInUse() - int(watermark*float64(p.size))
+	n := min(above, burst-p.departing)
 	var all []Committed
 	for index := p.cached.first; index != none && len(all) < n; {
 		b := &p.blocks[index]
 		next := b.next
 		if !b.below {
 			p.uncache(index)
-			all = append(all, p.leave(index))
+			all = append(all, p.depart(index))
 		}
 		index = next
 	}
-	for index := 0; index < len(p.blocks) && len(all) < n; index++ {
-		if b := &p.blocks[index]; b.refs > 0 && b.committed && !b.below && !b.leaving {
-			all = append(all, p.leave(int32(index)))
+	for index := 0; index < p.size && len(all) < n; index++ {
+		if b := &p.blocks[index]; b.refs > 0 && b.committed && !b.below && !b.departing {
+			all = append(all, p.depart(int32(index)))
 		}
 	}
 	return all
@@ -38,29 +38,30 @@ func (p *Pool) belowInUse() (n int) {
 	return n
 }
 
-func (p *Pool) leave(index int32) Committed {
-	p.blocks[index].leaving, p.blocks[index].wanted = true, false
-	p.leaving++
-	return Committed{index, p.blocks[index].hash}
+func (p *Pool) depart(index int32) Committed {
+	b := &p.blocks[index]
+	b.departing, b.wanted = true, false
+	b.refs++
+	p.departing++
+	return Committed{index, b.hash}
 }
 
 // Left ends the copy of a block, and says whether the tier below has it now. Unless it was wanted meanwhile such a block is the first to be
 // evicted; so of several that is the last which Left is called for.
 func (p *Pool) Left(index int32, below bool) {
 	b := &p.blocks[index]
-	if !b.leaving {
+	if !b.departing {
 		panic("kv: end of a departure that did not begin")
 	}
-	b.leaving, b.below = false, below
-	p.leaving--
-	switch {
-	case b.refs > 0:
-	case below && !b.wanted:
-		p.cached.pushFirst(p.blocks, index)
-		p.spare++
-	default:
-		p.cache(index)
+	b.departing, b.below = false, below && b.committed
+	p.departing--
+	if b.refs > 1 || !b.below || b.wanted {
+		p.Release([]int32{index})
+		return
 	}
+	b.refs--
+	p.cached.pushFirst(p.blocks, index)
+	p.spare++
 }
 
 // Below says that the tier below has a committed block too: it came from there.

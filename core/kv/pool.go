@@ -4,6 +4,7 @@ package kv
 type Pool struct {
 	blockTokens int
 	blocks      []block
+	size        int            // blocks with a higher index are on their way out
 	byHash      map[Hash]int32 // committed blocks
 	empty       []int32        // blocks that hold nothing, a stack
 	cached      list           // committed and unreferenced, least recently used first
@@ -12,15 +13,15 @@ type Pool struct {
 	evicted   []int32 // since the last Changes
 	committed []Committed
 
-	leaving, spare int // blocks being copied down; cached blocks that are below too
+	departing, spare int // blocks being copied down a tier; cached blocks that are below too
 }
 
 type block struct {
 	refs       int
 	hash       Hash
 	committed  bool
-	leaving    bool  // being copied down a tier: in no list, and not given to anybody until that has ended
-	wanted     bool  // since it is leaving
+	departing  bool  // being copied down a tier, which is one of refs
+	wanted     bool  // since it departs
 	below      bool  // committed, and a lower tier has it too
 	prev, next int32 // neighbours in the cached list, while it is in it
 }
@@ -41,7 +42,7 @@ type Stats struct {
 // NewPool returns a pool of empty blocks of blockTokens tokens each.
 func NewPool(blocks, blockTokens int) *Pool {
 	p := &Pool{
-		blockTokens: blockTokens, blocks: make([]block, blocks), byHash: make(map[Hash]int32, blocks),
+		blockTokens: blockTokens, blocks: make([]block, blocks), size: blocks, byHash: make(map[Hash]int32, blocks),
 		empty: make([]int32, blocks), cached: list{first: none, last: none},
 	}
 	for i := range p.empty {
@@ -111,7 +112,7 @@ func (p *Pool) Retain(table []int32) {
 
 func (p *Pool) reference(index int32) {
 	b := &p.blocks[index]
-	if b.refs == 0 && !b.leaving {
+	if b.refs == 0 {
 		p.uncache(index)
 	}
 	b.wanted = true
@@ -153,7 +154,7 @@ func (p *Pool) Commit(index int32, h Hash) {
 	if b.refs == 0 {
 		panic("kv: commit of an unreferenced block")
 	}
-	if _, held := p.byHash[h]; held || b.committed {
+	if _, held := p.byHash[h]; held || b.committed || int(index) >= p.size {
 		return
 	}
 	b.hash, b.committed = h, true
@@ -169,15 +170,17 @@ func (p *Pool) Release(table []int32) {
 		if b.refs == 0 {
 			panic("kv: release of an unreferenced block")
 		}
-		if b.refs--; b.refs > 0 || b.leaving {
+		if b.refs--; b.refs > 0 {
 			continue
 		}
-		if b.committed {
+		switch {
+		case b.committed:
 			p.cache(table[i])
-		} else {
+		case int(table[i]) < p.size:
 			p.empty = append(p.empty, table[i])
 		}
 	}
+	p.trim()
 }
 
 // Free is how many blocks Allocate could give out.
@@ -188,7 +191,7 @@ func (p *Pool) Free() int { return len(p.empty) + p.cached.len }
 func (p *Pool) FreeWithout(hashes []Hash) int {
 	free := p.Free()
 	for _, h := range hashes[:p.Match(hashes)] {
-		if b := &p.blocks[p.byHash[h]]; b.refs == 0 && !b.leaving {
+		if p.blocks[p.byHash[h]].refs == 0 {
 			free--
 		}
 	}
@@ -198,7 +201,7 @@ func (p *Pool) FreeWithout(hashes []Hash) int {
 // Stats describes the pool.
 func (p *Pool) Stats() Stats {
 	s := p.stats
-	s.Blocks, s.Free, s.Cached = len(p.blocks), p.Free(), p.cached.len
+	s.Blocks, s.Free, s.Cached = p.size, p.Free(), p.cached.len
 	return s
 }
 
@@ -207,6 +210,9 @@ func (p *Pool) Stats() Stats {
 func (p *Pool) Changes() (evicted []int32, committed []Committed) {
 	evicted = p.evicted
 	for _, c := range p.committed {
+		if int(c.Block) >= len(p.blocks) {
+			continue // it is gone
+		}
 		if b := p.blocks[c.Block]; b.committed && b.hash == c.Hash {
 			committed = append(committed, c)
 		}

@@ -14,7 +14,7 @@ type model struct {
 	refs   []int
 	hash   map[int32]Hash
 	cached []int32
-	leaves map[int32]bool // block -> wanted since
+	leaves map[int32]bool // block that is copied down -> wanted since; each is one of refs
 	below  map[int32]bool
 }
 
@@ -37,24 +37,27 @@ func testHash(n int) Hash {
 func TestPoolAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6).Draw(t, "blocks")
-		p, m := NewPool(size, 16), &model{refs: make([]int, size), hash: map[int32]Hash{}, leaves: map[int32]bool{}, below: map[int32]bool{}}
+		p, m := NewPool(size, 16), &model{refs: make([]int, largest), hash: map[int32]Hash{}, leaves: map[int32]bool{}, below: map[int32]bool{}}
 		known := map[int32]Hash{} // as told by Changes
 		var tables [][]int32
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				b, ok := p.Allocate()
-				if full := len(m.cached)+countEmpty(m) == 0; ok == full {
+				if full := !slices.Contains(m.refs[:size], 0); ok == full {
 					t.Fatalf("allocate: %v, all referenced: %v", ok, full)
 				}
 				if !ok {
 					return
 				}
-				if _, leaves := m.leaves[b]; m.refs[b] != 0 || leaves {
+				if int(b) >= size {
+					t.Fatalf("leaving: block %d of %d is given out", b, size)
+				}
+				if m.refs[b] != 0 {
 					t.Fatalf("pinned: block %d is given out while it is read", b)
 				}
 				if _, held := m.hash[b]; held {
-					if m.cached[0] != b || countEmpty(m) > 0 {
-						t.Fatalf("lru: %d was evicted, cached %v, %d empty", b, m.cached, countEmpty(m))
+					if m.cached[0] != b || countEmpty(m, size) > 0 {
+						t.Fatalf("lru: %d was evicted, cached %v, %d empty", b, m.cached, countEmpty(m, size))
 					}
 					m.cached = m.cached[1:]
 					delete(m.hash, b)
@@ -71,7 +74,7 @@ func TestPoolAgainstModel(t *testing.T) {
 				_, other := m.holder(h)
 				_, own := m.hash[b]
 				p.Commit(b, h)
-				if !other && !own {
+				if !other && !own && int(b) < size {
 					m.hash[b] = h
 				}
 			},
@@ -115,22 +118,27 @@ func TestPoolAgainstModel(t *testing.T) {
 				p.Release(tables[i])
 				for _, b := range slices.Backward(tables[i]) {
 					if m.refs[b]--; m.refs[b] == 0 {
-						if _, leaves := m.leaves[b]; m.hash[b] != (Hash{}) && !leaves {
+						if _, ok := m.hash[b]; ok {
 							m.cached = append(m.cached, b)
 						}
 					}
 				}
 				tables = slices.Delete(tables, i, i+1)
 			},
-			"depart": func(t *rapid.T) {
-				watermark, burst := rapid.SampledFrom([]float64{0, 0.5, 0.9}).Draw(t, "watermark"), rapid.IntRange(1, 4).Draw(t, "burst")
-				spare := 0
-				for b := range int32(size) {
-					if _, leaves := m.leaves[b]; m.below[b] && !leaves {
-						spare++
+			"resize": func(t *rapid.T) {
+				size = rapid.IntRange(0, largest).Draw(t, "size")
+				p.Resize(size)
+				m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return int(b) >= size })
+				for b := range m.hash {
+					if int(b) >= size {
+						delete(m.hash, b)
+						delete(m.below, b)
 					}
 				}
-				most := min(size-countEmpty(m)-spare-len(m.leaves)-int(watermark*float64(size)), burst-len(m.leaves))
+			},
+			"depart": func(t *rapid.T) {
+				watermark, burst := rapid.SampledFrom([]float64{0, 0.5, 0.9}).Draw(t, "watermark"), rapid.IntRange(1, 4).Draw(t, "burst")
+				most := min(size-countEmpty(m, size)-len(m.below)-len(m.leaves)-int(watermark*float64(size)), burst-len(m.leaves))
 				var want []int32
 				for _, b := range m.cached {
 					if !m.below[b] {
@@ -149,6 +157,7 @@ func TestPoolAgainstModel(t *testing.T) {
 						t.Fatalf("depart: %v, which holds %v", c, m.hash[c.Block])
 					}
 					m.leaves[c.Block] = false
+					m.refs[c.Block]++
 					m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return b == c.Block })
 				}
 				if !slices.Equal(got, want) {
@@ -160,14 +169,15 @@ func TestPoolAgainstModel(t *testing.T) {
 					return
 				}
 				b, below := slices.Min(slices.Collect(maps.Keys(m.leaves))), rapid.Bool().Draw(t, "below")
+				_, held := m.hash[b]
 				wanted := m.leaves[b]
 				p.Left(b, below)
 				delete(m.leaves, b)
-				if below {
+				if below && held {
 					m.below[b] = true
 				}
-				switch {
-				case m.refs[b] > 0:
+				switch m.refs[b]--; {
+				case m.refs[b] > 0 || !held:
 				case below && !wanted:
 					m.cached = slices.Insert(m.cached, 0, b)
 				default:
@@ -175,14 +185,20 @@ func TestPoolAgainstModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				referenced := 0
+				referenced, leaving, end := 0, 0, size
 				for b, n := range m.refs {
-					if _, leaves := m.leaves[int32(b)]; n > 0 || leaves {
+					switch {
+					case n > 0 && b < size:
 						referenced++
+					case n > 0:
+						leaving, end = leaving+1, b+1
 					}
 				}
+				if n, last := p.Leaving(); n != leaving || last != end {
+					t.Fatalf("leaving: %d up to %d, not %d up to %d", n, last, leaving, end)
+				}
 				s := p.Stats()
-				if s.Free+referenced != size || s.Cached != len(m.cached) || s.Free != len(m.cached)+countEmpty(m) {
+				if s.Free+referenced != size || s.Cached != len(m.cached) || s.Free != len(m.cached)+countEmpty(m, size) || s.Blocks != size {
 					t.Fatalf("conservation: %+v, %d referenced, cached %v", s, referenced, m.cached)
 				}
 				evicted, committed := p.Changes()
@@ -205,8 +221,11 @@ func TestPoolAgainstModel(t *testing.T) {
 	})
 }
 
-func countEmpty(m *model) (n int) {
-	for b, refs := range m.refs {
+// largest is the size that a pool of the test grows to.
+const largest = 8
+
+func countEmpty(m *model, size int) (n int) {
+	for b, refs := range m.refs[:size] {
 		if _, held := m.hash[int32(b)]; refs == 0 && !held {
 			n++
 		}

@@ -15,4 +15,3 @@ func Count(replicas, least, most int) int {
 	low, high := Bounds(replicas, least, most)
 	return min(max(replicas, low), high)
 }
-

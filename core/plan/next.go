@@ -12,7 +12,7 @@ type Copy struct {
 	Node    string
 	Stage   Stage
 	Current bool // it is as asked for
-	Evicted bool // its node is being emptied
+	Evicted bool // its node is being emptied, or its GPU is quarantined
 	Load    int  // sequences
 }
 
@@ -45,7 +45,7 @@ const (
 
 // Next decides on the next change, so that `want` copies serve that are as asked for and on nodes that stay. A substitute
 // comes first and the old copy goes when it serves; unless there was no room for it beside the old one: then one that is not as asked
-// for goes first, and one whose node is being emptied stays.
+// for goes first, and one that is evicted stays.
 func Next(want int, removing, noRoom bool, copies []Copy) Change {
 	staying := slices.DeleteFunc(slices.Clone(copies), func(c Copy) bool { return c.Stage == Going })
 	if removing {
@@ -129,7 +129,7 @@ func byNumber(a, b Copy) int {
 // fault is why a copy is not one of those asked for.
 func (c Copy) fault() string {
 	if c.Evicted {
-		return "its node is being emptied"
+		return "its node is being emptied, or its GPU is quarantined"
 	}
 	return "it is not as asked for any more"
 }

@@ -27,7 +27,7 @@ func TestNext(t *testing.T) {
 		"one too many: what loads":       {1, false, false, []Copy{ok("a"), {Name: "b", Stage: Coming, Current: true}}, Change{Remove, "b", ""}},
 		"a substitute first":             {1, false, false, []Copy{{Name: "a", Stage: Present, Current: true, Evicted: true}}, Change{Add, "", ""}},
 		"which does not serve yet":       {1, false, false, []Copy{{Name: "a", Stage: Present, Evicted: true}, {Name: "b", Stage: Coming, Current: true}}, Change{Kind: Stay}},
-		"then the old one goes":          {1, false, false, []Copy{{Name: "a", Stage: Present, Current: true, Evicted: true}, ok("b")}, Change{Remove, "a", "its node is being emptied, and its substitute"}},
+		"then the old one goes":          {1, false, false, []Copy{{Name: "a", Stage: Present, Current: true, Evicted: true}, ok("b")}, Change{Remove, "a", "its GPU is quarantined, and its substitute"}},
 		"no room beside: emptied stays":  {1, false, true, []Copy{{Name: "a", Stage: Present, Current: true, Evicted: true}}, Change{Kind: Stay}},
 		"no room beside: outdated goes":  {1, false, true, []Copy{{Name: "a", Stage: Present}}, Change{Remove, "a", "no room for its substitute"}},
 		"deleted":                        {1, true, false, []Copy{ok("a")}, Change{Remove, "a", "deleted"}},

@@ -11,13 +11,14 @@ import (
 
 // GPU is a candidate for a replica.
 type GPU struct {
-	Node     string
-	Name     string
-	Free     int64 // bytes not leased
-	Siblings int   // replicas of the same model on it
-	Draining bool  // it or its node
-	Avoid    bool  // it refused this replica lately
-	Silent   bool  // it did not answer, so that nothing else is known of it
+	Node        string
+	Name        string
+	Free        int64 // bytes not leased
+	Siblings    int   // replicas of the same model on it
+	Draining    bool  // it or its node
+	Quarantined bool  // it is not to be trusted
+	Avoid       bool  // it refused this replica lately
+	Silent      bool  // it did not answer, so that nothing else is known of it
 }
 
 // String is the GPU's name in texts: "node-a/gpu-0".
@@ -36,7 +37,7 @@ func Place(need int64, gpus []GPU) (gpu GPU, why string, ok bool) {
 	onNode := make(map[string]int)
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
-		if !g.Draining && !g.Avoid && !g.Silent && g.Free >= need {
+		if !g.Draining && !g.Quarantined && !g.Avoid && !g.Silent && g.Free >= need {
 			fit = append(fit, g)
 		}
 	}
@@ -58,12 +59,14 @@ func noRoom(need int64, gpus []GPU) string {
 	if len(gpus) == 0 {
 		return "no GPU"
 	}
-	var silent, draining, avoided, short int
+	var silent, draining, quarantined, avoided, short int
 	var by int64
 	for _, g := range gpus {
 		switch {
 		case g.Silent:
 			silent++
+		case g.Quarantined:
+			quarantined++
 		case g.Draining:
 			draining++
 		case g.Avoid:
@@ -82,7 +85,7 @@ func noRoom(need int64, gpus []GPU) string {
 	for _, r := range []struct {
 		n   int
 		why string
-	}{{draining, "draining"}, {avoided, "refused it lately"}, {silent, "did not answer"}} {
+	}{{quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"}, {silent, "did not answer"}} {
 		if r.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", r.n, r.why))
 		}

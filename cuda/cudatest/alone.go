@@ -15,8 +15,10 @@ func rowsAlone(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
 	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
 		b.productAlone(dtype, 203, 180)
+		b.productAlone(dtype, 75, 264)
 		b.productAlone(dtype, 6, 37)
 	}
+	b.loraAlone()
 	b.elementsAlone()
 	b.attentionAlone(heads{6, 2, 32}, 4, 0)
 	b.attentionAlone(heads{2, 2, 18}, 16, 0)

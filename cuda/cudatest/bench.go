@@ -1,6 +1,7 @@
 package cudatest
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"unsafe"
 
 	"troupe/cuda"
+	"troupe/cuda/kernels"
 )
 
 // bench runs kernels on arrays of its own.
@@ -18,8 +20,18 @@ type bench struct {
 	r *rand.Rand
 }
 
+// newBench skips the test on a device without kernels.
 func newBench(t *testing.T, d cuda.Device) *bench {
-	return &bench{t, d, stream(t, d), rand.New(rand.NewPCG(1, 2))}
+	t.Helper()
+	b := &bench{t, d, stream(t, d), rand.New(rand.NewPCG(1, 2))}
+	probe := put(b, []float32{1})
+	err := b.s.Launch(kernels.SiluMul{Out: probe, Gate: probe, Up: probe, N: 1})
+	skipWithout(t, err)
+	if err = errors.Join(err, b.s.Sync()); err != nil {
+		skipWithout(t, err)
+		t.Fatal(err)
+	}
+	return b
 }
 
 func put[E any](b *bench, values []E) cuda.Ptr {
@@ -50,6 +62,13 @@ func (b *bench) get(p cuda.Ptr, n int) []float32 {
 	out := slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(host.Bytes()))), n))
 	_ = host.Free()
 	return out
+}
+
+func (b *bench) free(p cuda.Ptr) {
+	b.Helper()
+	if err := b.d.Free(p); err != nil {
+		b.Error(err)
+	}
 }
 
 func (b *bench) random(n int) []float32 {

@@ -20,15 +20,29 @@ func kernelsAgainstFloat64(t *testing.T, d cuda.Device) {
 		b.siluMul(k)
 		b.gatherRows(4, k)
 	}
-	b.matMul(cuda.F32, 70, 300, 192) // enough to be shared out
+	b.matMul(cuda.F32, 70, 300, 192)                          // enough to be shared out
+	for _, dtype := range []cuda.DType{cuda.F16, cuda.BF16} { // tiles of each size, and a last chunk that is not full
+		b.matMul(dtype, 12, 40, 96)
+		b.matMul(dtype, 30, 40, 72)
+		b.matMul(dtype, 70, 100, 264)
+	}
 	b.attend(heads{4, 4, 8}, 4, 0)
 	b.attend(heads{6, 2, 32}, 4, 0)
 	b.attend(heads{6, 2, 32}, 16, 7)
 	b.attend(heads{4, 1, 10}, 16, 5)
 	b.attend(heads{2, 2, 18}, 4, 3)
 	b.attend(heads{8, 2, 128}, 16, 0)
+	b.attend(heads{2, 2, 128}, 16, 0)
+	b.attend(heads{2, 1, 160}, 16, 0)
 	for _, h := range []heads{{3, 3, 8}, {2, 2, 10}, {1, 1, 128}} {
 		b.rope(h.query, h.dim)
+	}
+	b.moveBlocks(16)
+	b.moveBlocks(12)
+	b.topK()
+	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
+		b.lora(dtype, 96, 70)
+		b.lora(dtype, 33, 5)
 	}
 }
 
@@ -120,7 +134,7 @@ func (b *bench) siluMul(n int) {
 func (b *bench) rope(heads, dim int) {
 	b.Helper()
 	const n = 3
-	x, positions, freq := b.random(n*heads*dim), []int32{0, 5, 90}, b.random(dim/2)
+	x, positions, freq := b.random(n*heads*dim), []int32{0, 5, 90_000}, b.random(dim/2)
 	want := make([]float64, len(x))
 	for i := range x {
 		row, j := i/(heads*dim), i%dim

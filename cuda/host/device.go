@@ -17,7 +17,7 @@ type Config struct {
 	MemoryBytes int64  // capacity; taken from the system only as it is written to
 	Workers     int    // goroutines that share a large kernel; default GOMAXPROCS
 	// Inject is asked before each piece of work, by its kernel's name or "copy in", "copy out", "copy". An error
-	// becomes a fault. For tests and drills.
+	// becomes a fault, and one that is cuda.ErrDeviceLost stays that. For tests and drills.
 	Inject func(op string) error
 }
 
@@ -34,13 +34,14 @@ func Open(cfg Config) (cuda.Device, error) {
 	}
 	return &device{
 		Config: cfg, pool: newPool(cfg.Workers), streams: make(map[*stream]struct{}),
-		mem: memory{capacity: cfg.MemoryBytes}, hostMem: memory{capacity: math.MaxInt64},
+		mem: memory{capacity: cfg.MemoryBytes}, hostMem: memory{capacity: math.MaxInt64}, virtual: virtual{ranges: make(map[cuda.Ptr]int64)},
 	}, nil
 }
 
 type device struct {
 	Config
 	mem, hostMem memory
+	virtual      virtual
 	pool         *pool
 	// busy is held for reading by work, and for writing to give memory back: memory does not go while work uses it.
 	busy sync.RWMutex
@@ -102,5 +103,5 @@ func (d *device) Close() error {
 		s.shut()
 	}
 	d.pool.close()
-	return errors.Join(d.mem.releaseAll(), d.hostMem.releaseAll())
+	return errors.Join(d.mem.releaseAll(), d.hostMem.releaseAll(), d.virtual.close())
 }

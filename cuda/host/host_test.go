@@ -17,7 +17,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
-	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
+	required := []string{"kernels", "graphs of kernels", "batches", "graphs", "bad indices"}
+	if runtime.GOOS == "linux" {
+		required = append(required, "virtual memory")
+	}
+	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) }, required...)
+	cudatest.BadIndices(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
+	cudatest.BadArguments(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
+	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, host.Config{}), open(t, host.Config{Index: 1})) })
 }
 
 func open(t testing.TB, cfg host.Config) cuda.Device {

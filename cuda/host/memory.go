@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,8 +23,9 @@ type memory struct {
 }
 
 type allocation struct {
-	start cuda.Ptr
-	bytes []byte // as asked for; its capacity is what was mapped
+	start  cuda.Ptr
+	bytes  []byte    // as asked for; its capacity is what was mapped
+	mapped *physical // what Map put there, which joins others next to it; nil for what alloc made
 }
 
 func (a allocation) end() cuda.Ptr { return a.start.Offset(int64(len(a.bytes))) }
@@ -39,46 +41,80 @@ func (m *memory) alloc(bytes int64) (cuda.Ptr, error) {
 	if bytes <= 0 {
 		return 0, fmt.Errorf("cuda: allocation of %d bytes", bytes)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if free := m.capacity - m.used; bytes > free || round(bytes) > free {
-		return 0, fmt.Errorf("%w: %d bytes asked for, %d of %d free", cuda.ErrOutOfMemory, bytes, m.capacity-m.used, m.capacity)
+	if err := m.use(bytes); err != nil {
+		return 0, err
 	}
 	b, err := mmap(bytes)
 	if err != nil {
+		m.unuse(bytes)
 		return 0, fmt.Errorf("%w: the system has no %d bytes: %w", cuda.ErrOutOfMemory, bytes, err)
 	}
-	a := allocation{address(b), b[:bytes]}
-	ranges := slices.Clone(m.all())
-	at, _ := slices.BinarySearchFunc(ranges, a.start, compare)
-	ranges = slices.Insert(ranges, at, a)
-	m.ranges.Store(&ranges)
-	m.used += round(bytes)
+	a := allocation{start: address(b), bytes: b[:bytes]}
+	m.insert(a)
 	return a.start, nil
 }
 
-func (m *memory) release(p cuda.Ptr) error {
+// use counts bytes as used, if there are so many.
+func (m *memory) use(bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ranges := slices.Clone(m.all())
-	at, ok := slices.BinarySearchFunc(ranges, p, compare)
+	if free := m.capacity - m.used; bytes > free || round(bytes) > free {
+		return fmt.Errorf("%w: %d bytes asked for, %d of %d free", cuda.ErrOutOfMemory, bytes, free, m.capacity)
+	}
+	m.used += round(bytes)
+	return nil
+}
+
+func (m *memory) unuse(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used -= round(bytes)
+}
+
+func (m *memory) insert(a allocation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(m.all(), a.start, compare)
+	ranges := slices.Insert(slices.Clone(m.all()), at, a)
+	m.ranges.Store(&ranges)
+}
+
+// remove takes what starts at p out, if it is what is meant.
+func (m *memory) remove(p cuda.Ptr, meant func(allocation) bool) (a allocation, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := slices.BinarySearchFunc(m.all(), p, compare)
+	if !ok || !meant(m.all()[at]) {
+		return allocation{}, false
+	}
+	a = m.all()[at]
+	ranges := slices.Delete(slices.Clone(m.all()), at, at+1)
+	m.ranges.Store(&ranges)
+	return a, true
+}
+
+func (m *memory) release(p cuda.Ptr) error {
+	a, ok := m.remove(p, func(a allocation) bool { return a.mapped == nil })
 	if !ok {
 		return fmt.Errorf("cuda: %#x was not allocated, or was freed before", uint64(p))
 	}
-	a := ranges[at]
-	ranges = slices.Delete(ranges, at, at+1)
-	m.ranges.Store(&ranges)
-	m.used -= round(int64(len(a.bytes)))
+	m.unuse(int64(len(a.bytes)))
 	return munmap(a.bytes)
 }
 
+// releaseAll forgets everything. What is mapped goes with its addresses.
 func (m *memory) releaseAll() error {
+	var errs []error
 	for _, a := range m.all() {
-		if err := m.release(a.start); err != nil {
-			return err
+		if a.mapped == nil {
+			errs = append(errs, munmap(a.bytes))
 		}
 	}
-	return nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ranges.Store(nil)
+	m.used = 0
+	return errors.Join(errs...)
 }
 
 func (m *memory) free() int64 {
@@ -114,11 +150,16 @@ func (m *memory) find(p cuda.Ptr, n int64) (b []byte, ok bool) {
 	if !ok {
 		at-- // the allocation that starts before p
 	}
-	if at < 0 || n < 0 || p >= ranges[at].end() || p.Offset(n) > ranges[at].end() {
+	if at < 0 || n < 0 || p >= ranges[at].end() || p.Offset(n) < p {
 		return nil, false
 	}
-	from := int64(p - ranges[at].start)
-	return ranges[at].bytes[from : from+n : from+n], true
+	first := &ranges[at].bytes[p-ranges[at].start]
+	for ; p.Offset(n) > ranges[at].end(); at++ {
+		if at+1 == len(ranges) || ranges[at].mapped == nil || ranges[at+1].mapped == nil || ranges[at].end() != ranges[at+1].start {
+			return nil, false
+		}
+	}
+	return unsafe.Slice(first, n), true
 }
 
 func address(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -35,6 +35,7 @@ type stream struct {
 	queue  []command
 	fault  error // sticky
 	closed bool
+	graph  *graph        // what is captured now, or nil
 	ended  chan struct{} // closed when the worker has ended
 }
 
@@ -45,6 +46,7 @@ const (
 	copyIn
 	copyOut
 	copyWithin
+	copyPeer
 	record
 	wait
 )
@@ -57,6 +59,7 @@ type command struct {
 	host     []byte
 	to, from cuda.Ptr
 	bytes    int64
+	peer     *device
 }
 
 func (s *stream) CopyIn(dst cuda.Ptr, src []byte) error {
@@ -102,7 +105,8 @@ func (s *stream) Sync() error {
 	return e.Sync()
 }
 
-func (s *stream) give(c command) error {
+// give takes work over, all of it or none.
+func (s *stream) give(work ...command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -110,9 +114,11 @@ func (s *stream) give(c command) error {
 		return errClosed
 	case s.fault != nil:
 		return s.fault
+	case s.graph != nil:
+		return s.graph.add(work)
 	}
-	s.queue = append(s.queue, c)
-	if len(s.queue) == 1 {
+	s.queue = append(s.queue, work...)
+	if len(s.queue) == len(work) {
 		s.more.Signal()
 	}
 	return nil
@@ -185,7 +191,7 @@ func (s *stream) do(c command) error {
 	name := c.name()
 	if s.dev.Inject != nil {
 		if err := s.dev.Inject(name); err != nil {
-			return &cuda.Fault{Op: name, Reason: err.Error()}
+			return &cuda.Fault{Op: name, Reason: err.Error(), Lost: errors.Is(err, cuda.ErrDeviceLost)}
 		}
 	}
 	return s.dev.run(c, name)
@@ -193,8 +199,7 @@ func (s *stream) do(c command) error {
 
 // run executes a kernel or a copy; a panic in it is a fault.
 func (d *device) run(c command, name string) (err error) {
-	d.busy.RLock()
-	defer d.busy.RUnlock()
+	defer d.hold(c.peer)()
 	defer func() {
 		if p := recover(); p != nil {
 			err = &cuda.Fault{Op: name, Reason: fmt.Sprint(p)}
@@ -209,6 +214,8 @@ func (d *device) run(c command, name string) (err error) {
 		copy(d.hostMem.locked(c.host), d.mem.Bytes(c.from, int64(len(c.host))))
 	case copyWithin:
 		copy(d.mem.Bytes(c.to, c.bytes), d.mem.Bytes(c.from, c.bytes))
+	case copyPeer:
+		copy(d.mem.Bytes(c.to, c.bytes), c.peer.mem.Bytes(c.from, c.bytes))
 	}
 	return nil
 }
@@ -217,7 +224,7 @@ func (c command) name() string {
 	if c.kind == launch {
 		return c.op.Kernel()
 	}
-	return [...]string{copyIn: "copy in", copyOut: "copy out", copyWithin: "copy"}[c.kind]
+	return [...]string{copyIn: "copy in", copyOut: "copy out", copyWithin: "copy", copyPeer: "copy"}[c.kind]
 }
 
 type event struct {

@@ -109,11 +109,86 @@ type GatherRows struct {
 	InRows int32
 }
 
-func (Embed) Kernel() string      { return "troupe_embed" }
-func (RMSNorm) Kernel() string    { return "troupe_rmsnorm" }
-func (MatMul) Kernel() string     { return "troupe_matmul" }
-func (Rope) Kernel() string       { return "troupe_rope" }
-func (StoreKV) Kernel() string    { return "troupe_store_kv" }
-func (Attention) Kernel() string  { return "troupe_attention" }
-func (SiluMul) Kernel() string    { return "troupe_silu_mul" }
-func (GatherRows) Kernel() string { return "troupe_gather_rows" }
+// GatherBlocks copies blocks of an arena, in any order, one after the other to Out; ScatterBlocks does the reverse, and
+// its blocks must differ. BlockBytes is a multiple of 4, and arrays are aligned to 4 bytes; copies are fastest where both are
+// multiples of 16.
+type GatherBlocks struct {
+	Out         cuda.Ptr // [N, BlockBytes]
+	Arena       cuda.Ptr // [ArenaBlocks, BlockBytes]
+	Blocks      cuda.Ptr // I32 [N]; each in [0, ArenaBlocks), else a fault
+	BlockBytes  int64
+	N           int32
+	ArenaBlocks int32
+}
+
+// ScatterBlocks is the reverse of GatherBlocks.
+type ScatterBlocks struct {
+	Arena       cuda.Ptr // [ArenaBlocks, BlockBytes]
+	In          cuda.Ptr // [N, BlockBytes]
+	Blocks      cuda.Ptr // I32 [N]; each in [0, ArenaBlocks), else a fault
+	BlockBytes  int64
+	N           int32
+	ArenaBlocks int32
+}
+
+// TopK finds the K largest elements of each row, in order; of equals, the one with the lowest index first. NaN is not among
+// them: where a row has fewer, Indices are -1 and Values -Inf. With K 1 it is greedy decoding.
+type TopK struct {
+	Values  cuda.Ptr // F32 [N, K]
+	Indices cuda.Ptr // I32 [N, K]
+	In      cuda.Ptr // F32 [N, Dim]
+	N       int32
+	Dim     int32
+	K       int32
+}
+
+// PageBytes is the size of the pages that adapters are in.
+const PageBytes = 2 << 20
+
+// LoRA says which adapter each row has, and where the adapters' matrices for one projection of one layer are.
+//
+// An adapter is in pages that may be anywhere; together, in their order, they are its address space, of PageWidth*PageBytes at
+// the most. A matrix lies in it densely, from Offsets on, and may reach over pages. Adapters differ in rank and in what they
+// have matrices for: one that has none for this projection leaves its rows as they are.
+type LoRA struct {
+	Rows      cuda.Ptr // I32 [N]: the row's adapter, or -1 for none; else outside [0, Adapters) is a fault
+	Pages     cuda.Ptr // cuda.Ptr [Adapters, PageWidth]: aligned to 256 bytes; those not used may be 0
+	Offsets   cuda.Ptr // I64 [Adapters]: bytes, a multiple of 16; negative where the adapter has no such matrix
+	Ranks     cuda.Ptr // I32 [Adapters]: in [1, MaxRank]
+	Scales    cuda.Ptr // F32 [Adapters]: alpha/rank, or alpha/√rank
+	Adapters  int32
+	PageWidth int32
+	MaxRank   int32 // at most 256
+	DType     cuda.DType
+}
+
+// LoRAShrink: Mid[i] = In[i] · Aᵀ · scale, with the A [rank, K] and the scale of row i's adapter. Elements of Mid past the
+// rank, and rows without an adapter, are left as they are. Hu et al., "LoRA", 2021; Chen et al., "Punica", 2023.
+type LoRAShrink struct {
+	Mid  cuda.Ptr // F32 [N, MaxRank]
+	In   cuda.Ptr // F32 [N, K]
+	N, K int32
+	A    LoRA
+}
+
+// LoRAExpand: Out[i] += Mid[i] · Bᵀ, with the B [Dim, rank] of row i's adapter. An adapter that has B has A.
+type LoRAExpand struct {
+	Out    cuda.Ptr // F32 [N, Dim]
+	Mid    cuda.Ptr // F32 [N, MaxRank], from LoRAShrink
+	N, Dim int32
+	B      LoRA
+}
+
+func (Embed) Kernel() string         { return "troupe_embed" }
+func (RMSNorm) Kernel() string       { return "troupe_rmsnorm" }
+func (MatMul) Kernel() string        { return "troupe_matmul" }
+func (Rope) Kernel() string          { return "troupe_rope" }
+func (StoreKV) Kernel() string       { return "troupe_store_kv" }
+func (Attention) Kernel() string     { return "troupe_attention" }
+func (SiluMul) Kernel() string       { return "troupe_silu_mul" }
+func (GatherRows) Kernel() string    { return "troupe_gather_rows" }
+func (GatherBlocks) Kernel() string  { return "troupe_gather_blocks" }
+func (ScatterBlocks) Kernel() string { return "troupe_scatter_blocks" }
+func (TopK) Kernel() string          { return "troupe_top_k" }
+func (LoRAShrink) Kernel() string    { return "troupe_lora_shrink" }
+func (LoRAExpand) Kernel() string    { return "troupe_lora_expand" }

@@ -21,7 +21,8 @@ type Workers func(n int, cost int64, work func(lo, hi int))
 // Known reports whether Run can execute op.
 func Known(op cuda.Op) bool {
 	switch op.(type) {
-	case Embed, RMSNorm, MatMul, Rope, StoreKV, Attention, SiluMul, GatherRows:
+	case Embed, RMSNorm, MatMul, Rope, StoreKV, Attention, SiluMul, GatherRows,
+		GatherBlocks, ScatterBlocks, TopK, LoRAShrink, LoRAExpand:
 		return true
 	}
 	return false
@@ -47,6 +48,16 @@ func Run(mem Memory, workers Workers, op cuda.Op) {
 		m.siluMul(op)
 	case GatherRows:
 		m.gatherRows(op)
+	case GatherBlocks:
+		m.gatherBlocks(op)
+	case ScatterBlocks:
+		m.scatterBlocks(op)
+	case TopK:
+		m.topK(op)
+	case LoRAShrink:
+		m.shrink(op)
+	case LoRAExpand:
+		m.expand(op)
 	default:
 		panic("unknown kernel " + op.Kernel())
 	}
@@ -59,7 +70,10 @@ type machine struct {
 
 func (m machine) f32(p cuda.Ptr, n int) []float32 { return view[float32](m.mem, p, n) }
 func (m machine) i32(p cuda.Ptr, n int) []int32   { return view[int32](m.mem, p, n) }
+func (m machine) i64(p cuda.Ptr, n int) []int64   { return view[int64](m.mem, p, n) }
 func (m machine) u16(p cuda.Ptr, n int) []uint16  { return view[uint16](m.mem, p, n) }
+
+func (m machine) ptrs(p cuda.Ptr, n int) []cuda.Ptr { return view[cuda.Ptr](m.mem, p, n) }
 
 func view[T any](mem Memory, p cuda.Ptr, n int) []T {
 	var t T

@@ -120,6 +120,35 @@ func TestBlocksGoOnElsewhere(t *testing.T) {
 	}
 }
 
+// TestResizeBetweenSteps: what a sequence is told does not depend on how much KV memory there is beside its own.
+func TestResizeBetweenSteps(t *testing.T) {
+	r := newReplica(t)
+	if _, err := cuda.As[cuda.VirtualMemory](r.device); err != nil {
+		t.Skip(err)
+	}
+	fresh := func(blocks ...int32) *generation {
+		return &generation{prompt: []uint32{3, 34, 65, 96, 127}, want: 60, blocks: blocks, params: sample.Params{Temperature: 0.8, Seed: 11}}
+	}
+	want, got := fresh(0, 1, 2, 3, 4, 5), fresh(0, 1, 2, 3, 4, 5)
+	alone(t, r.engine, want)
+	for i := 0; !got.done(); i++ {
+		if _, err := r.holder.Resize("m", []int{6, 64, 9, 300}[i%4]); err != nil {
+			t.Fatal(err)
+		}
+		r.step(t, got)
+	}
+	if !slices.Equal(got.output, want.output) {
+		t.Errorf("%v, not %v", got.output, want.output)
+	}
+	if _, err := r.holder.Resize("m", 6); err != nil {
+		t.Fatal(err)
+	}
+	s := fresh(6, 7).next(limits.StepTokens)
+	if _, err := r.engine.Step(t.Context(), []engine.Sequence{s}); err == nil {
+		t.Error("a block that was given up is used")
+	}
+}
+
 // move copies blocks from one arena to places in another.
 func move(ctx context.Context, from, to *engine.Blocks, blocks, there []int32) error {
 	buf := make([]byte, from.BlockBytes())

@@ -23,6 +23,7 @@ type llama struct {
 	staging   cuda.HostMemory // what a step sends in
 	logits    cuda.HostMemory // what it brings back
 	at        addresses
+	adapters  *adapters // nil where the limits allow none
 }
 
 // addresses are the parts of the workspace. R is limits.StepTokens, S is limits.MaxSequences.
@@ -38,8 +39,8 @@ type addresses struct {
 	logits  cuda.Ptr // F32 [S, Vocab]
 }
 
-// Integers of a step: per row its token, position, sequence and KV slot; per sequence the row that samples and its table.
-const rowInts = 4
+// Integers of a step: per row its token, position, sequence, KV slot and adapter; per sequence the row that samples and its table.
+const rowInts = 5
 
 func (c Config) rowBytes() int64 {
 	floats := 2*c.Hidden + 2*c.Heads*c.HeadDim + 2*c.KVHeads*c.HeadDim + 2*c.Intermediate
@@ -69,6 +70,11 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 	}
 	if err = e.allocate(ints); err != nil {
 		return nil, err
+	}
+	if limits.MaxAdapters > 0 {
+		if e.adapters, err = newAdapters(w, limits); err != nil {
+			return nil, err
+		}
 	}
 	copy(floats(e.staging.Bytes()), w.Rope.InvFreq(w.HeadDim))
 	if err = e.stream.CopyIn(e.at.invFreq, e.staging.Bytes()[:4*w.HeadDim/2]); err != nil {
@@ -117,6 +123,9 @@ func (e *llama) Close() error {
 	if e.workspace != 0 {
 		errs = append(errs, e.device.Free(e.workspace))
 	}
+	if e.adapters != nil {
+		errs = append(errs, e.adapters.close())
+	}
 	for _, m := range []cuda.HostMemory{e.staging, e.logits} {
 		if m != nil {
 			errs = append(errs, m.Free())
@@ -134,6 +143,9 @@ func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Tok
 		return nil, err
 	}
 	in := e.input(batch)
+	if err := e.adapt(batch, &in); err != nil {
+		return nil, err
+	}
 	if err := e.forward(in); err != nil {
 		return nil, err
 	}
@@ -166,8 +178,8 @@ func (e *llama) check(batch []engine.Sequence) error {
 			return fmt.Errorf("llama: more than %d tokens in a step", e.limits.StepTokens)
 		}
 		for _, b := range s.Blocks {
-			if b < 0 || int(b) >= e.arena.Blocks {
-				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks)
+			if b < 0 || int(b) >= e.arena.Blocks() {
+				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks())
 			}
 		}
 		for _, t := range s.Tokens {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"troupe/core/sample"
+	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
@@ -16,15 +17,27 @@ import (
 
 const blockTokens = 16
 
-var limits = engine.Limits{StepTokens: 256, MaxSequences: 16}
+var limits = engine.Limits{StepTokens: 256, MaxSequences: 16, MaxAdapters: 4, MaxRank: 16}
 
 // open loads a model on a software device of its own and opens an engine with so many blocks.
 func open(t testing.TB, path string, blocks int) engine.Engine {
+	t.Helper()
+	e, _ := openDevice(t, path, blocks)
+	return e
+}
+
+func openDevice(t testing.TB, path string, blocks int) (engine.Engine, cuda.Device) {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openOn(t, device, path, blocks), device
+}
+
+// openOn does so on a device, which it closes.
+func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.Engine {
+	t.Helper()
 	holder := engine.NewHolder(device, llama.Format{})
 	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
@@ -50,10 +63,11 @@ func open(t testing.TB, path string, blocks int) engine.Engine {
 
 // generation is one sequence in a test: its prompt, how it is sampled, what came out.
 type generation struct {
-	prompt []uint32
-	params sample.Params
-	want   int // tokens
-	blocks []int32
+	prompt  []uint32
+	params  sample.Params
+	want    int // tokens
+	blocks  []int32
+	adapter *engine.Adapter
 
 	output   []uint32
 	tokens   []sample.Token
@@ -68,7 +82,7 @@ func (g *generation) next(n int) engine.Sequence {
 	all := g.all()
 	end := min(len(all), g.computed+n)
 	return engine.Sequence{
-		Tokens: all[g.computed:end], Position: g.computed, Blocks: g.blocks, Sample: end == len(all), Sampling: g.params,
+		Tokens: all[g.computed:end], Position: g.computed, Blocks: g.blocks, Sample: end == len(all), Sampling: g.params, Adapter: g.adapter,
 		Prompt: g.prompt, Output: g.output,
 	}
 }

@@ -3,6 +3,7 @@ package llama
 import (
 	"math"
 
+	"troupe/core/lora"
 	"troupe/cuda"
 	"troupe/cuda/kernels"
 	"troupe/engine"
@@ -11,10 +12,13 @@ import (
 // input is where a step's integers are, in device memory.
 type input struct {
 	tokens, positions, rows, slots cuda.Ptr // I32 [n]
+	adapters                       cuda.Ptr // I32 [n], as in kernels.LoRA
 	tables                         cuda.Ptr // I32 [sequences, width]
 	last                           cuda.Ptr // I32 [samples]: the rows whose logits are wanted
 	n, samples                     int
-	ints                           int // all of them
+	ints                           int     // all of them
+	adapterRows                    []int32 // what is sent to adapters; read where adapted
+	adapted                        bool    // some row has an adapter
 }
 
 // input writes a step's integers to the staging memory.
@@ -38,6 +42,7 @@ func (e *llama) input(batch []engine.Sequence) input {
 	positions, in.positions = take(in.n)
 	rows, in.rows = take(in.n)
 	slots, in.slots = take(in.n)
+	in.adapterRows, in.adapters = take(in.n)
 	tables, in.tables = take(len(batch) * e.width)
 	last, in.last = take(in.samples)
 	row, samples := 0, 0
@@ -81,13 +86,13 @@ func (e *llama) forward(in input) error {
 	})
 	for i := range e.layers {
 		e.attention(l, &e.layers[i], i, in)
-		e.mlp(l, &e.layers[i], n)
+		e.mlp(l, &e.layers[i], i, in)
 	}
 	if in.samples > 0 {
 		s := int32(in.samples)
 		l.launch(kernels.GatherRows{Out: e.at.last, In: e.at.x, Index: in.last, N: s, Dim: hidden, InRows: n})
 		e.normalise(l, e.at.last, e.at.last, e.norm, s)
-		e.project(l, e.at.logits, e.at.last, linear{weight: e.head}, s, e.Vocab, e.Hidden, false)
+		e.multiply(l, e.at.logits, e.at.last, linear{weight: e.head}, s, shape{Out: e.Vocab, In: e.Hidden}, false)
 	}
 	if l.err != nil {
 		return l.err
@@ -102,11 +107,11 @@ func (e *llama) forward(in input) error {
 
 // attention adds a layer's attention to x.
 func (e *llama) attention(l *launcher, w *layer, index int, in input) {
-	n, q, kv := int32(in.n), e.Heads*e.HeadDim, e.KVHeads*e.HeadDim
+	n := int32(in.n)
 	e.normalise(l, e.at.norm, e.at.x, w.attentionNorm, n)
-	e.project(l, e.at.q, e.at.norm, w.q, n, q, e.Hidden, false)
-	e.project(l, e.at.k, e.at.norm, w.k, n, kv, e.Hidden, false)
-	e.project(l, e.at.v, e.at.norm, w.v, n, kv, e.Hidden, false)
+	e.project(l, e.at.q, e.at.norm, w.q, lora.Matrix{Layer: index, Target: lora.Q}, in, false)
+	e.project(l, e.at.k, e.at.norm, w.k, lora.Matrix{Layer: index, Target: lora.K}, in, false)
+	e.project(l, e.at.v, e.at.norm, w.v, lora.Matrix{Layer: index, Target: lora.V}, in, false)
 	rope := kernels.Rope{Positions: in.positions, InvFreq: e.at.invFreq, N: n, HeadDim: int32(e.HeadDim)}
 	rope.X, rope.Heads = e.at.q, int32(e.Heads)
 	l.launch(rope)
@@ -118,26 +123,34 @@ func (e *llama) attention(l *launcher, w *layer, index int, in input) {
 		Out: e.at.out, Q: e.at.q, Rows: in.rows, Positions: in.positions, Tables: in.tables, TableWidth: int32(e.width), N: n,
 		Heads: int32(e.Heads), Window: int32(e.Window), Scale: float32(1 / math.Sqrt(float64(e.HeadDim))), KV: layout,
 	})
-	e.project(l, e.at.x, e.at.out, w.o, n, e.Hidden, q, true)
+	e.project(l, e.at.x, e.at.out, w.o, lora.Matrix{Layer: index, Target: lora.O}, in, true)
 }
 
 // mlp adds a layer's gated feed-forward to x.
-func (e *llama) mlp(l *launcher, w *layer, n int32) {
+func (e *llama) mlp(l *launcher, w *layer, index int, in input) {
+	n := int32(in.n)
 	e.normalise(l, e.at.norm, e.at.x, w.mlpNorm, n)
-	e.project(l, e.at.gate, e.at.norm, w.gate, n, e.Intermediate, e.Hidden, false)
-	e.project(l, e.at.up, e.at.norm, w.up, n, e.Intermediate, e.Hidden, false)
+	e.project(l, e.at.gate, e.at.norm, w.gate, lora.Matrix{Layer: index, Target: lora.Gate}, in, false)
+	e.project(l, e.at.up, e.at.norm, w.up, lora.Matrix{Layer: index, Target: lora.Up}, in, false)
 	l.launch(kernels.SiluMul{Out: e.at.gate, Gate: e.at.gate, Up: e.at.up, N: n * int32(e.Intermediate)})
-	e.project(l, e.at.x, e.at.gate, w.down, n, e.Hidden, e.Intermediate, true)
+	e.project(l, e.at.x, e.at.gate, w.down, lora.Matrix{Layer: index, Target: lora.Down}, in, true)
 }
 
 func (e *llama) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) {
 	l.launch(kernels.RMSNorm{Out: out, In: in, Weight: weight, N: n, Dim: int32(e.Hidden), Eps: float32(e.Eps)})
 }
 
-// project multiplies rows [m, k] by a weight [n, k].
-func (e *llama) project(l *launcher, out, in cuda.Ptr, w linear, m int32, n, k int, accumulate bool) {
+// project multiplies a step's rows by a projection's weight, and adds what their adapters change.
+func (e *llama) project(l *launcher, out, rows cuda.Ptr, w linear, which lora.Matrix, in input, accumulate bool) {
+	s := e.projection(which.Target)
+	e.multiply(l, out, rows, w, int32(in.n), s, accumulate)
+	e.adapters.add(l, out, rows, which, in, s)
+}
+
+// multiply multiplies m rows by a weight.
+func (e *llama) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32, s shape, accumulate bool) {
 	l.launch(kernels.MatMul{
-		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(n), K: int32(k), DType: e.dtype, Accumulate: accumulate,
+		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(s.Out), K: int32(s.In), DType: e.dtype, Accumulate: accumulate,
 	})
 }
 
@@ -146,6 +159,6 @@ func (e *llama) kvLayout(layer int) kernels.KVLayout {
 	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
 	return kernels.KVLayout{
 		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer), ValueOffset: 2*half*int64(layer) + half,
-		Blocks: int32(e.arena.Blocks), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
+		Blocks: int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
 	}
 }

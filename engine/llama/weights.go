@@ -6,6 +6,7 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/safetensors"
 )
 
 // Format loads models of the Llama family. It implements engine.Format.
@@ -47,6 +48,7 @@ func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, err
 	if err != nil {
 		return c, nil, engine.Facts{}, err
 	}
+	device.Weights = kept(device.Weights, found)
 	tensors := layout(c, device.Weights)
 	size, err := match(path, tensors, found)
 	if err != nil {
@@ -55,12 +57,21 @@ func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, err
 	facts := engine.Facts{
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(device.Weights),
-		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(),
+		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(), RankBytes: c.rankBytes(device.Weights),
 	}
 	for _, t := range tensors {
 		facts.Parameters += t.source.Elements()
 	}
 	return c, tensors, facts, nil
+}
+
+// kept is the type that a model's matrices have on a device. Where that is best 16 bits, it is the type they are stored in:
+// neither type of 16 bits has all the numbers of the other, or of F32.
+func kept(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
+	if t, ok := found["model.embed_tokens.weight"]; ok && best != cuda.F32 {
+		return t.DType
+	}
+	return best
 }
 
 // Load implements engine.Format.
@@ -73,7 +84,7 @@ func (Format) Load(ctx context.Context, device cuda.Device, path string) (engine
 	if err != nil {
 		return nil, fmt.Errorf("weights of %s: %w", path, err)
 	}
-	w := &Weights{Config: c, facts: facts, device: device, base: base, dtype: device.Info().Weights, layers: make([]layer, c.Layers)}
+	w := &Weights{Config: c, facts: facts, device: device, base: base, dtype: tensors[0].dtype, layers: make([]layer, c.Layers)}
 	if err := upload(ctx, device, base, tensors); err != nil {
 		_ = device.Free(base) // the upload's error is the one to tell
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -11,11 +11,7 @@ import (
 	"troupe/testkit/cluster"
 )
 
-func TestMain(m *testing.M) {
-	status := m.Run()
-	cluster.RemoveBinaries()
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 var nodes = []string{"n1", "n2", "n3"}
 
@@ -69,7 +65,7 @@ func check(t *testing.T, s Step) {
 
 // TestShort is make chaos for some steps: on one node where that is all that can be.
 func TestShort(t *testing.T) {
-	cfg := Config{Dir: t.TempDir(), Seed: 2, Length: time.Minute, Steps: 4, Nodes: 3, Clients: 16, Print: func(line string) { t.Log(line) }}
+	cfg := Config{Dir: t.TempDir(), Seed: 2, Length: cluster.Patience * time.Minute, Steps: 4, Nodes: 3, Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) }}
 	if !cluster.Knows("--join") {
 		cfg.Nodes = 1
 	}

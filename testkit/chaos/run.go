@@ -24,9 +24,9 @@ type Config struct {
 }
 
 const (
-	recoversWithin = 30 * time.Second // after a fault was mended
-	cleanWithin    = 20 * time.Second // after the last stream
-	cleanEvery     = 6                // steps: then the load ends, what is left is looked for, and the load begins again
+	recoversWithin = cluster.Patience * 30 * time.Second // after a fault was mended
+	cleanWithin    = cluster.Patience * 20 * time.Second // after the last stream
+	cleanEvery     = 6                                   // steps: then the load ends, what is left is looked for, and the load begins again
 )
 
 // Run lets chaos reign for a while. Its error says what was wrong, its timeline is printed as it happens.

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,9 @@ const (
 	nodePackage = "./cmd/node"
 	natsPackage = "github.com/nats-io/nats-server/v2"
 )
+
+// binariesEnv names, in the environment of a harness that another one starts, where that one has its binaries.
+const binariesEnv = "TROUPE_TEST_BINARIES"
 
 // binaries are the commands built so far, each once in the life of this process.
 var binaries struct {
@@ -32,6 +37,10 @@ func build(pkg string) (string, error) {
 	if path := b.paths[pkg]; path != "" {
 		return path, nil
 	}
+	path := filepath.Join(os.Getenv(binariesEnv), strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "-"))
+	if os.Getenv(binariesEnv) != "" {
+		return path, nil
+	}
 	if b.dir == "" {
 		dir, err := os.MkdirTemp("", "troupe-binaries-")
 		if err != nil {
@@ -39,7 +48,7 @@ func build(pkg string) (string, error) {
 		}
 		b.dir, b.paths = dir, map[string]string{}
 	}
-	path := filepath.Join(b.dir, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "-"))
+	path = filepath.Join(b.dir, path)
 	args := []string{"build", "-o", path}
 	if raced && pkg == nodePackage {
 		args = append(args, "-race")
@@ -52,6 +61,19 @@ func build(pkg string) (string, error) {
 	b.paths[pkg] = path
 	return path, nil
 }
+
+// Build builds what is started later, so that it takes none of the time that a start may take.
+func Build() error {
+	for _, pkg := range []string{nodePackage, natsPackage} {
+		if _, err := build(pkg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BinariesEnv makes a harness that is started with it use what this one has built.
+func BinariesEnv() string { return binariesEnv + "=" + binaries.dir }
 
 // RemoveBinaries removes what was built. What runs, runs on.
 func RemoveBinaries() {
@@ -83,3 +105,22 @@ func Knows(option string) bool {
 		return name == option
 	})
 }
+
+// lookAtSources makes the result of a test depend on what its nodes are built from: go test remembers results, and knows which files a test
+// has looked at, but not what a compiler that it started has read.
+var lookAtSources = sync.OnceValue(func() error {
+	return filepath.WalkDir(testkit.Root(), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // somebody tidies up
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case d.IsDir() || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		_, _ = os.Stat(path) // likewise
+		return nil
+	})
+})

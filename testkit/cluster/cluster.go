@@ -53,6 +53,9 @@ type Cluster struct {
 
 // New starts a cluster. When it fails, nothing of it runs on.
 func New(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	if err := lookAtSources(); err != nil {
+		return nil, err
+	}
 	if cfg.Devices == "" {
 		cfg.Devices = "host:1x256MiB"
 	}

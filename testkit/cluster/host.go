@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,8 +18,9 @@ type Host struct {
 	Name string
 	Addr netip.Addr
 
-	namespace *os.File // nil: this machine
-	cable     *os.File // packets of its interface
+	plugged   sync.RWMutex // held for reading by who enters
+	namespace *os.File     // nil: this machine
+	cable     *os.File     // packets of its interface
 }
 
 // here is this machine, by its loopback address.
@@ -82,6 +84,8 @@ func (h *Host) enter() error {
 	if h.namespace == nil {
 		return nil
 	}
+	h.plugged.RLock()
+	defer h.plugged.RUnlock()
 	if err := unix.Setns(int(h.namespace.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the namespace of %s: %w", h.Name, err)
 	}
@@ -111,6 +115,8 @@ func (h *Host) Do(f func() error) error {
 }
 
 func (h *Host) close() {
+	h.plugged.Lock()
+	defer h.plugged.Unlock()
 	for _, f := range []*os.File{h.cable, h.namespace} {
 		if f != nil {
 			_ = f.Close() // nothing was buffered

@@ -7,8 +7,4 @@ import (
 	"troupe/testkit/cluster"
 )
 
-func TestMain(m *testing.M) {
-	status := m.Run()
-	cluster.RemoveBinaries()
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }

@@ -15,18 +15,18 @@ import (
 	"troupe/testkit/cluster"
 )
 
-const clients = 64
+const clients = cluster.Streams
 
 // expected are the requests of this package's tests, with their answers.
 var expected = sync.OnceValues(func() (*cluster.Load, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience*time.Minute)
 	defer cancel()
 	requests := cluster.Requests(clients, cluster.StreamTokens)
 	answers, err := cluster.Undisturbed(ctx, requests)
 	return &cluster.Load{Requests: requests, Answers: answers, Streams: clients}, err
 })
 
-// load returns 64 streams through gateways.
+// load returns streams through gateways.
 func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
 	t.Helper()
 	l, err := expected()
@@ -59,7 +59,7 @@ func clean(t *testing.T, c *cluster.Cluster, before cluster.Levels) {
 	}
 }
 
-// TestReplicaRestarts: 64 streams over two replicas, each of which is restarted in the middle.
+// TestReplicaRestarts: streams over two replicas, each of which is restarted in the middle.
 func TestReplicaRestarts(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1, Devices: "host:2x256MiB"})
 	deploy(t, c, 2)

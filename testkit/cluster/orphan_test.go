@@ -24,7 +24,7 @@ func TestKilledHarness(t *testing.T) {
 		<-t.Context().Done()
 	}
 	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledHarness$")
-	self.Env = append(os.Environ(), harness+"=1", "TMPDIR="+t.TempDir())
+	self.Env = append(os.Environ(), harness+"=1", cluster.BinariesEnv(), "TMPDIR="+t.TempDir())
 	out, err := self.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func victim(t *testing.T, c *cluster.Cluster, gateway string) (replica, node str
 	return replica, node
 }
 
-// scenario is a cluster of two nodes with a replica each, and 64 streams through the gateway of the first.
+// scenario is a cluster of two nodes with a replica each, and cluster.Streams through the gateway of the first.
 type scenario struct {
 	*cluster.Cluster
 	t       *testing.T
@@ -67,6 +67,9 @@ func (s *scenario) survive(f cluster.Fault) {
 	}
 	if err := s.running.Over(cluster.Within(s.t, 30*time.Second)); err != nil {
 		s.t.Fatalf("during %s: %v", f, err)
+	}
+	if f.Kind != cluster.Stop && f.Kind != cluster.Restart { // a stopped node is to wake under load: what it says then is stale
+		s.running.Finish()
 	}
 	if f.Kind == cluster.Kill || f.Kind == cluster.Stop || f.Kind == cluster.Isolate {
 		until(s.t, "a cluster without "+f.On, func() bool { return s.member(f.On) == nil })

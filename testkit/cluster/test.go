@@ -2,9 +2,21 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 )
+
+// Main runs the tests of a package that starts nodes, for its TestMain: what they start is built before, and removed afterwards.
+func Main(m *testing.M) (status int) {
+	defer RemoveBinaries()
+	if err := Build(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
 
 // Up starts a cluster for a test, which is skipped where that is not possible here. It ends with the test, and when that has failed, its
 // logs are shown.
@@ -41,7 +53,7 @@ func NeedFabric(t testing.TB) {
 // Within is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
 func Within(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience*limit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -33,7 +33,8 @@ func run() error {
 		name string
 		run  func() (section, error)
 	}{
-		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"bookkeeping of the tree", bookkeeping}, {"memory of sessions", sessionMemory},
+		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"bookkeeping of the tree", bookkeeping}, {"memory of sessions", sessionMemory}, {"routing", routing},
+		{"bulk data plane", dataPlane}, {"lost nodes", outages},
 	} {
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "%s … ", measure.name)

@@ -39,6 +39,10 @@ func (c command) run() int {
 		return 1
 	}
 	defer cluster.RemoveBinaries()
+	if err := cluster.Build(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		return 1
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	fmt.Printf("seed %d, data and logs in %s\n", c.Seed, dir)

@@ -63,6 +63,7 @@ type deployment struct {
 	facts    *engine.Facts              // of the model at spec.path; nil until inspected
 	failure  *messages.Refused          // why the last attempt failed; nil once one succeeded
 	avoid    map[place]time.Time        // GPU -> until when
+	sick     map[place]bool             // GPUs that are quarantined, as they last said
 	told     *messages.DeploymentStatus // what the router was told last
 	ready    bool                       // as told last
 	noRoom   bool                       // for one more replica, as of the last tick
@@ -176,6 +177,7 @@ func (d *deployment) onStarted(ctx actor.Context) {
 	d.strays = make(map[place]string)
 	d.homes = make(map[string]place)
 	d.avoid = make(map[place]time.Time)
+	d.sick = make(map[place]bool)
 	d.lost = make(map[string]bool)
 	d.onMembers(ctx, d.Members())
 	d.onTick(ctx, &tick{d.incarnation})
@@ -202,6 +204,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 		d.push(ctx, r)
 	}
 	d.stopStrays(ctx)
+	d.visit(ctx)
 	d.noRoom = false
 	d.told = nil // a router that crashed has forgotten
 	d.reconcile(ctx)

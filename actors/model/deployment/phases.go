@@ -118,8 +118,10 @@ func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus
 	d.reconcile(ctx)
 }
 
+// onFailed: a replica did not load; or it did once, and its device is lost.
 func (d *deployment) onFailed(ctx actor.Context, r *copyOf, failure *messages.Refused) {
-	if r.phase != starting && r.phase != loading {
+	lost := failure.GetReason() == messages.Reason_REASON_QUARANTINED && r.phase == up
+	if r.phase != starting && r.phase != loading && !lost {
 		return
 	}
 	if failure == nil {

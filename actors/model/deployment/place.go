@@ -45,8 +45,24 @@ func (d *deployment) askGPUs(ctx actor.Context, r *copyOf) {
 	}
 }
 
+// visit asks the GPUs on which replicas are whether they may stay there.
+func (d *deployment) visit(ctx actor.Context) {
+	asked := make(map[place]bool)
+	for _, r := range d.replicas {
+		at := place{r.spec.GetNode(), r.spec.GetGpu()}
+		if n := d.nodes[at.node]; n != nil && r.phase > placing && !asked[at] {
+			asked[at] = true
+			ctx.Request(d.GPU(n.member, at.name), &messages.GetGpu{RequestId: d.Name})
+		}
+	}
+}
+
 func (d *deployment) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 	at := place{msg.GetNode(), msg.GetName()}
+	if sick := quarantined(msg); sick != d.sick[at] {
+		d.sick[at] = sick
+		defer d.reconcile(ctx)
+	}
 	for _, r := range d.replicas {
 		if _, asked := r.gpus[at]; !asked || r.phase != placing {
 			continue
@@ -73,7 +89,7 @@ func (d *deployment) onPlaceNow(ctx actor.Context, msg *placeNow) {
 func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 	name := r.spec.GetName()
 	at, left := d.homes[name]
-	if !left || r.gpus[at] == nil || !d.nodes[at.node].open() {
+	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
 		chosen, why, ok := plan.Place(d.need(), d.candidates(r))
 		if !ok {
 			d.unplaced(ctx, r, why)
@@ -112,7 +128,8 @@ func (d *deployment) candidates(r *copyOf) []plan.GPU {
 	for at, s := range r.gpus {
 		g := plan.GPU{
 			Node: at.node, Name: at.name, Free: int64(s.GetFreeBytes()), Avoid: time.Now().Before(d.avoid[at]),
-			Draining: s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,
+			Quarantined: quarantined(s),
+			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,
 		}
 		for _, other := range d.replicas {
 			if other == r || other.spec.GetNode() != at.node || other.phase > up {
@@ -128,6 +145,10 @@ func (d *deployment) candidates(r *copyOf) []plan.GPU {
 		all = append(all, g)
 	}
 	return all
+}
+
+func quarantined(s *messages.GpuStatus) bool {
+	return s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
 }
 
 func holds(s *messages.GpuStatus, owner string) bool {

@@ -45,8 +45,9 @@ func (d *deployment) reconcile(ctx actor.Context) {
 func (d *deployment) copies() []plan.Copy {
 	copies := make([]plan.Copy, 0, len(d.replicas))
 	for name, r := range d.replicas {
+		at := place{r.spec.GetNode(), r.spec.GetGpu()}
 		c := plan.Copy{
-			Name: name, Node: r.spec.GetNode(), Current: d.current(r.spec), Evicted: r.phase > starting && !d.nodes[r.spec.GetNode()].open(),
+			Name: name, Node: at.node, Current: d.current(r.spec), Evicted: r.phase > starting && (d.sick[at] || !d.nodes[at.node].open()),
 			Load: int(r.status.GetRunning() + r.status.GetWaiting()),
 		}
 		switch {

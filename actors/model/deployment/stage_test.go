@@ -30,7 +30,6 @@ type host struct {
 	specs    map[string]*messages.ReplicaSpec
 	term     uint64 // the highest that was heard
 	free     uint64
-	draining bool
 	stopped  []string
 }
 

@@ -253,13 +253,13 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	r.engine = engine
 }
 
-// onTerminated: the engine crashed too often. So does the replica, for its own supervisor to judge. Else it is another
+// onTerminated: the engine crashed too often, or its device is lost. So does the replica, for its own supervisor to judge. Else it is another
 // replica that was watched.
 func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	switch {
 	case r.ending:
 	case r.engine != nil && msg.GetWho().Equal(r.engine):
-		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often")
+		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often, or its device is lost")
 	default:
 		r.onLost(ctx, msg.GetWho())
 	}

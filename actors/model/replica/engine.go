@@ -2,11 +2,13 @@ package replica
 
 import (
 	"context"
+	"errors"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
 	"troupe/core/sample"
+	"troupe/cuda"
 	"troupe/engine"
 	"troupe/messages"
 )
@@ -15,6 +17,9 @@ import (
 type EngineConfig struct {
 	// Open returns an engine over the replica's weights and KV memory.
 	Open func() (engine.Engine, error)
+	// GPU is told when the device is lost.
+	GPU   *actor.PID
+	Lease string
 }
 
 // EngineProps returns the recipe for an engine actor.
@@ -63,7 +68,7 @@ func (e *stepper) onStarted(ctx actor.Context) {
 	e.life, e.end = context.WithCancel(context.Background())
 	opened, err := e.Open()
 	if err != nil {
-		panic(err)
+		e.fail(ctx, err)
 	}
 	e.engine = opened
 	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
@@ -96,10 +101,19 @@ func (e *stepper) onStepped(ctx actor.Context, msg *stepped) {
 		return
 	}
 	if msg.err != nil {
-		panic(msg.err) // the replica runs the step again on the next incarnation
+		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
 	}
 	ctx.Send(msg.replyTo, &messages.RunStepResult{
 		Step: msg.step, Incarnation: e.incarnation,
 		Outcome: &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch, msg.tokens)}},
 	})
+}
+
+// fail crashes the engine. That its device is lost concerns more than this replica: the gpu actor hears of it first, so that it refuses
+// whoever asks from now on.
+func (e *stepper) fail(ctx actor.Context, err error) {
+	if errors.Is(err, cuda.ErrDeviceLost) {
+		ctx.Send(e.GPU, &messages.DeviceFailed{Lease: e.Lease, Detail: err.Error()})
+	}
+	panic(err)
 }

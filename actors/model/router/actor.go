@@ -33,6 +33,7 @@ func Props(cfg Config) *actor.Props {
 const (
 	flushEvery     = 100 * time.Millisecond
 	beatEvery      = 5                      // flushes, where nothing changed
+	silentAfter    = time.Second            // two beats: from when on a node that says nothing is suspected
 	askEvery       = 500 * time.Millisecond // for a snapshot, of one peer
 	retryAfter     = 50 * time.Millisecond  // when a session may ask for a route again
 	snapshotBlocks = 8192                   // of one replica: 64 KiB
@@ -73,6 +74,7 @@ type peer struct {
 	pid      *actor.PID
 	feed     plan.Feed
 	asked    time.Time // for a snapshot
+	heard    time.Time
 	sessions uint32
 }
 

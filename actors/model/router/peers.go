@@ -63,6 +63,7 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	if p == nil {
 		return
 	}
+	p.heard = time.Now()
 	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
 	case plan.FeedAsk:
 		r.ask(ctx, p)

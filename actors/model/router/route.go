@@ -22,7 +22,7 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	var decision plan.Decision
 	if t != nil && (r.stored[msg.GetModel()] != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
-			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: msg.GetAvoid(),
+			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.suspect(t, msg.GetAvoid()),
 		})
 	}
 	if !decision.OK {
@@ -38,6 +38,19 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 			Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(), Node: to.node,
 		},
 	}})
+}
+
+// suspect are those of the replicas to be avoided that may really be lost. One that serves on a node that is heard from is busy: to
+// have its sequences computed anew elsewhere would make everybody busier.
+func (r *router) suspect(t *table, avoid []string) []string {
+	return slices.DeleteFunc(slices.Clone(avoid), func(name string) bool {
+		m := t.replicas[name]
+		if m == nil || stateOf(m.status) != plan.Serving {
+			return false
+		}
+		p := r.peers[m.node]
+		return m.node == r.Node || p != nil && time.Since(p.heard) < silentAfter
+	})
 }
 
 // hashes are the blocks of a prompt, as they are announced.

@@ -58,7 +58,10 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	n := &node{name: name}
 	lossy := func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-			if m, ok := env.Message.(proto.Message); ok && w.lose != nil && w.lose(name, m) {
+			w.mu.Lock()
+			lose := w.lose
+			w.mu.Unlock()
+			if m, ok := env.Message.(proto.Message); ok && lose != nil && lose(name, m) {
 				return
 			}
 			next(ctx, env)
@@ -72,6 +75,12 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 	synctest.Wait()
 	return n
+}
+
+func (w *world) losing(f func(to string, m proto.Message) bool) {
+	w.mu.Lock()
+	w.lose = f
+	w.mu.Unlock()
 }
 
 // live says who is in the cluster now. An address is the id of the member's router.
@@ -185,6 +194,29 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 	})
 }
 
+// TestAvoidsWhatIsLost: a replica that a session gave up is avoided where its node is silent too; else it is only busy.
+func TestAvoidsWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running = 5 })
+		w.announce(b, "m-1", nil)
+		avoid := func(q *messages.RouteSequence) { q.Avoid = []string{"m-1"} }
+		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-1" {
+			t.Errorf("b is heard from, and the request goes to %v", r)
+		}
+		w.losing(func(to string, m proto.Message) bool {
+			_, word := m.(*messages.RoutesAnnounced)
+			return word && to == "a"
+		})
+		w.pass(2 * time.Second)
+		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-0" {
+			t.Errorf("b is silent, and the request goes to %v", r)
+		}
+	})
+}
+
 // TestLostAnnouncement: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
 func TestLostAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -193,14 +225,14 @@ func TestLostAnnouncement(t *testing.T) {
 		w.live(a, b)
 		w.announce(b, "m-0", nil)
 		lost := false
-		w.lose = func(to string, m proto.Message) bool {
+		w.losing(func(to string, m proto.Message) bool {
 			n, ok := m.(*messages.RoutesAnnounced)
 			if !ok || to != "a" || len(n.GetReplicas()) == 0 || n.GetSnapshot() || lost {
 				return false
 			}
 			lost = true
 			return true
-		}
+		})
 		w.announce(b, "m-1", nil)
 		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
 		if !lost {

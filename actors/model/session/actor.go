@@ -57,6 +57,7 @@ type session struct {
 	since   time.Time  // of other
 	attempt uint64     // counts routes and submissions; stale timers carry an older one
 	futile  int        // interruptions since the last new token
+	silent  *serving   // the replica that was given up and may go on; nil: none
 	avoid   []string   // the replica that was lost or given up last, until there is a new token
 	heard   time.Time
 	timer   *time.Timer // pending note: check, or retry

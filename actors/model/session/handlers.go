@@ -21,6 +21,11 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 		return
 	}
 	to := msg.GetRouted()
+	if s.silent != nil && to.GetReplica() != s.silent.name { // should it wake up, it must not go on for nobody
+		s.Log.Warn().Str("request", s.RequestID).Str("replica", s.silent.name).Str("instead", to.GetReplica()).Msg("replica is silent and given up")
+		ctx.Send(s.silent.pid, &messages.CancelSequence{RequestId: s.RequestID})
+	}
+	s.silent = nil
 	s.submit(ctx, &serving{
 		name: to.GetReplica(), pid: actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), incarnation: to.GetIncarnation(),
 	})
@@ -132,11 +137,10 @@ func (s *session) onCheck(ctx actor.Context, msg *check) {
 	s.arm(ctx, checkEvery, msg)
 }
 
-// giveUp leaves a replica that does not answer: it hangs, or is cut off. Should it come back, it must not go on for nobody.
+// giveUp leaves a replica that does not answer: it hangs, or is cut off. Where the router still hears from its node it is only
+// busy, and is given the sequence again, which it has.
 func (s *session) giveUp(ctx actor.Context) {
-	s.Log.Warn().Str("request", s.RequestID).Str("replica", s.replica.name).Msg("replica is silent and given up")
-	ctx.Send(s.replica.pid, &messages.CancelSequence{RequestId: s.RequestID})
-	s.avoid = []string{s.replica.name}
+	s.silent, s.avoid = s.replica, []string{s.replica.name}
 	s.route(ctx)
 }
 

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"testing"
@@ -47,8 +48,10 @@ type stage struct {
 	t       *testing.T
 	router  *testkit.Peer
 	replica *testkit.Peer
+	told    sync.Mutex
 	emitted uint32 // by the replica
 	silent  bool   // the replica says nothing when asked
+	next    string // replica that the router names; empty: m-0
 	session *actor.PID
 }
 
@@ -60,6 +63,8 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if m, ok := m.(*messages.SubmitSequence); ok {
 			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
 		}
+		s.told.Lock()
+		defer s.told.Unlock()
 		if _, ok := m.(*messages.GetSequence); ok && !s.silent {
 			return &messages.SequenceStatus{Known: true, OutputTokens: s.emitted}
 		}
@@ -71,8 +76,10 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if refused := route(routes); refused != nil {
 			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		}
+		s.told.Lock()
+		defer s.told.Unlock()
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: "m-0", Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
+			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
 		}}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
@@ -91,7 +98,9 @@ func (s *stage) emit(first uint32, tokens ...uint32) {
 }
 
 func (s *stage) end(finish messages.FinishReason, first uint32, tokens ...uint32) {
+	s.told.Lock()
 	s.emitted = max(s.emitted, first+uint32(len(tokens)))
+	s.told.Unlock()
 	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
 	synctest.Wait()
 }
@@ -251,25 +260,30 @@ func TestRouterDown(t *testing.T) {
 	})
 }
 
-// TestSilentReplica: one that does not even answer is given up and avoided.
+// TestSilentReplica: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
+// sequence again, which it has.
 func TestSilentReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := play(t, always)
-		s.emit(0, 10)
-		s.silent = true
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		routes := testkit.Got[*messages.RouteSequence](s.router)
-		if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
-			t.Errorf("routes: %v", routes)
-		}
-		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
-			t.Errorf("%d submissions, the last with %v", n, output)
-		}
-		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 {
-			t.Error("should it wake up, it goes on for nobody")
-		}
-	})
+	for _, other := range []string{"m-0", "m-1"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := play(t, always)
+			s.emit(0, 10)
+			s.told.Lock()
+			s.silent, s.next = true, other
+			s.told.Unlock()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			routes := testkit.Got[*messages.RouteSequence](s.router)
+			if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
+				t.Errorf("routes: %v", routes)
+			}
+			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
+				t.Errorf("%d submissions, the last with %v", n, output)
+			}
+			if cancelled := len(testkit.Got[*messages.CancelSequence](s.replica)) == 1; cancelled != (other == "m-1") {
+				t.Errorf("given to %s: cancelled is %v", other, cancelled)
+			}
+		})
+	}
 }
 
 // TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.

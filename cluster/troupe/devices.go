@@ -1,0 +1,64 @@
+package troupe
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/gpu"
+	"troupe/actors/kvblock"
+	"troupe/actors/supervise"
+	"troupe/cuda/host"
+	"troupe/cuda/selftest"
+	"troupe/cuda/telemetry"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/messages"
+)
+
+// openDevices opens the software devices.
+func (n *Node) openDevices(context.Context) error {
+	for _, cfg := range n.cfg.Devices {
+		d, err := host.Open(cfg)
+		if err != nil {
+			return err
+		}
+		n.adopt(GPU{d, telemetry.Device(d)})
+	}
+	return nil
+}
+
+// adopt takes a device over: it is closed when the node ends.
+func (n *Node) adopt(d GPU) {
+	n.devices = append(n.devices, d)
+	n.holders = append(n.holders, engine.NewHolder(d.Device, llama.Format{}))
+	n.undo = append(n.undo, func() { _ = d.Close() })
+}
+
+func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
+
+func (n *Node) devicesProps() *actor.Props {
+	var children []supervise.Child
+	for i, d := range n.devices {
+		name := gpuName(i)
+		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
+			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			Source: d.Source, Facts: factsOf(d.Source), Publish: n.events.Publish,
+			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
+			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
+		}))})
+	}
+	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
+}
+
+func factsOf(s telemetry.Source) *messages.GpuFacts {
+	f := s.Facts()
+	facts := &messages.GpuFacts{
+		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width), PowerLimitMilliwatts: uint32(f.PowerLimit),
+	}
+	for _, n := range f.Near {
+		facts.Near = append(facts.Near, &messages.GpuNeighbour{Uuid: n.UUID, Nvlinks: uint32(n.NVLinks), Level: string(n.Level)})
+	}
+	return facts
+}

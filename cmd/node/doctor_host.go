@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"troupe/cluster/troupe"
+	"troupe/core/spec"
+)
+
+const (
+	enoughDisk   = 1 << 30
+	enoughLocked = 1 << 30
+	enoughFiles  = 4096
+)
+
+func checkVersions(context.Context, settings) []finding {
+	return []finding{{"version", fine, fmt.Sprintf("troupe %s, %s, %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH), ""}}
+}
+
+// checkLimits looks at what this process may lock and open. Children of the same shell or service get the same.
+func checkLimits(context.Context, settings) (all []finding) {
+	var lock, files unix.Rlimit
+	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock), unix.Getrlimit(unix.RLIMIT_NOFILE, &files)); err != nil {
+		return []finding{{"limits", odd, err.Error(), "see ulimit -a"}}
+	}
+	all = append(all, finding{"memory lock", fine, "as much as there is", ""})
+	if lock.Cur != unix.RLIM_INFINITY {
+		all[0].Text = spec.FormatBytes(int64(lock.Cur))
+		if lock.Cur < enoughLocked && onBus() > 0 {
+			all[0] = finding{"memory lock", odd, all[0].Text + " may be locked", "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service: GPUs copy from locked memory"}
+		}
+	}
+	if files.Max < enoughFiles { // Go raises the limit to the hard one
+		return append(all, finding{"open files", odd, fmt.Sprintf("%d", files.Max), "ulimit -Hn 65536, or LimitNOFILE=65536 in the service: each client is one"})
+	}
+	return append(all, finding{"open files", fine, fmt.Sprintf("%d", files.Max), ""})
+}
+
+// checkPorts tries where the node would listen. Where nobody chose, the next port would be taken.
+func checkPorts(_ context.Context, s settings) (all []finding) {
+	listeners := append([]listener{{"--http", s.HTTP}}, s.nodeListeners()...)
+	for _, l := range listeners {
+		if strings.HasSuffix(l.addr, ":0") {
+			continue // any will do
+		}
+		f := finding{"port", fine, l.addr + " is free", ""}
+		switch err := listens(l.addr); {
+		case errors.Is(err, syscall.EADDRINUSE) && !s.chose(l.flag):
+			f = finding{"port", fine, l.addr + " is in use; the next free one would be taken", ""}
+		case err != nil:
+			f = finding{"port", bad, tryListen(l.flag, l.addr).Error(), "see who listens there: ss -ltnp"}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// chose reports whether somebody said where to listen.
+func (s settings) chose(flag string) bool {
+	return map[string]string{
+		"--http": s.given.HTTP, "--nats-listen": s.given.NATSListen, "--nats-cluster-listen": s.given.NATSClusterListen,
+		"--cluster-listen": s.given.ClusterListen, "--data-listen": s.given.DataListen,
+	}[flag] != ""
+}
+
+// checkNATS connects where the node would, and looks for JetStream.
+func checkNATS(ctx context.Context, s settings) []finding {
+	if s.Join == "" {
+		return []finding{{"NATS", fine, "this node brings its own", ""}}
+	}
+	cfg := troupe.Config{Log: zerolog.Nop()}
+	if err := s.secure(&cfg); err != nil {
+		return []finding{{"NATS", bad, err.Error(), "see \"node certs\" and \"node keys\""}}
+	}
+	login, err := cfg.Login.Options()
+	if err != nil {
+		return []finding{{"NATS", bad, err.Error(), "see --nats-creds and --nats-nkey"}}
+	}
+	conn, err := nats.Connect(s.Join, append(login, nats.Name("node doctor"), nats.Timeout(askWithin))...)
+	if err != nil {
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "start the node or NATS server there, or correct --join"}}
+	}
+	defer conn.Close()
+	rtt, err := conn.RTT()
+	if err != nil {
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "see the log of the NATS server"}}
+	}
+	js, err := jetstream.New(conn)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	if err != nil {
+		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", s.Join, err), "enable JetStream in its configuration"}}
+	}
+	return []finding{{"NATS", fine, fmt.Sprintf("%s answers in %.1f ms, with JetStream", conn.ConnectedUrlRedacted(), float64(rtt.Microseconds())/1000), ""}}
+}
+
+// checkData looks whether the folder can be written to, by whom it is held, and what room there is.
+func checkData(_ context.Context, s settings) []finding {
+	lock, err := lockData(s.Data)
+	if errors.Is(err, errHeld) {
+		return []finding{{"data", fine, s.Data + " belongs to a node that is running", ""}}
+	}
+	if err != nil {
+		return []finding{{"data", bad, err.Error(), "let this user write there, or choose another folder with --data"}}
+	}
+	defer lock.Close()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(s.Data, &fs); err != nil {
+		return []finding{{"data", odd, fmt.Sprintf("%s: %v", s.Data, err), "see df"}}
+	}
+	free := int64(fs.Bavail) * fs.Bsize
+	if free < enoughDisk {
+		return []finding{{"data", odd, fmt.Sprintf("%s has %s left", s.Data, spec.FormatBytes(free)), "make room, or choose another folder with --data"}}
+	}
+	return []finding{{"data", fine, fmt.Sprintf("%s can be written to, and has %s left", s.Data, spec.FormatBytes(free)), ""}}
+}

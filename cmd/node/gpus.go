@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"troupe/cluster/troupe"
+	"troupe/core/spec"
+	"troupe/cuda"
+	"troupe/cuda/driver"
+	"troupe/cuda/telemetry"
+)
+
+// devices settles which GPUs the node has, and notes what it found. It comes last: what it opens, the node closes.
+func (s *settings) devices(cfg *troupe.Config) (err error) {
+	if s.Devices != automatic {
+		cfg.Devices, err = parseDevices(s.Devices)
+		return err
+	}
+	found, none, err := driver.Probe()
+	if err != nil {
+		return fmt.Errorf("this machine's GPUs: %w; \"node doctor\" looks closer, and --devices host:1x4GiB does without them", err)
+	}
+	if len(found) == 0 {
+		cfg.Devices = hostDevices(1, machineMemory()/2)
+		s.note("No GPU: %s.\nIn its place there is one software GPU with %s.", none, spec.FormatBytes(cfg.Devices[0].MemoryBytes))
+		return nil
+	}
+	sources, unseen := sources()
+	if unseen != nil {
+		s.note("The health of the GPUs is not observed: %s.", unseen)
+	}
+	for _, info := range found {
+		d, err := driver.Open(info.Index)
+		if err != nil {
+			return errors.Join(fmt.Errorf("%w; \"node doctor\" looks closer", err), closeAll(cfg.GPUs))
+		}
+		gpu := troupe.GPU{Device: d, Source: telemetry.Device(d)}
+		if source := sources[info.UUID]; source != nil {
+			gpu.Source = source
+		}
+		cfg.GPUs = append(cfg.GPUs, gpu)
+		s.note("gpu-%d is %s.", info.Index, described(info))
+	}
+	return nil
+}
+
+func described(info cuda.Info) string {
+	text := fmt.Sprintf("%s with %s", info.Name, spec.FormatBytes(info.MemoryBytes))
+	if info.Simulated {
+		text += ", simulated"
+	}
+	return text
+}
+
+// sources are what tells the health of this machine's GPUs, by UUID.
+func sources() (map[string]telemetry.Source, error) {
+	lib, err := telemetry.OpenNVML("")
+	if err != nil {
+		return nil, err
+	}
+	gpus, err := lib.GPUs()
+	byUUID := make(map[string]telemetry.Source)
+	for _, g := range gpus {
+		byUUID[g.Facts().UUID] = g
+	}
+	return byUUID, err
+}
+
+func closeAll(gpus []troupe.GPU) (err error) {
+	for _, g := range gpus {
+		err = errors.Join(err, g.Close())
+	}
+	return err
+}

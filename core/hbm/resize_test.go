@@ -1,0 +1,121 @@
+package hbm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestYield(t *testing.T) {
+	pools := []Pool{
+		{Owner: "chat", Priority: 3, LastUsed: 90, Pages: 50, Least: 10},
+		{Owner: "batch-old", Priority: 1, LastUsed: 10, Pages: 8, Least: 4},
+		{Owner: "batch-new", Priority: 1, LastUsed: 80, Pages: 30, Least: 4},
+		{Owner: "full", Priority: 1, LastUsed: 0, Pages: 5, Least: 9},
+	}
+	for _, tc := range []struct {
+		need, free int
+		want       string
+		why        string // part of it
+	}{
+		{5, 9, "[]", "5 pages needed, 9 free"},
+		{12, 9, "[{batch-old 3}]", "batch-old gives 3 of 8 pages"},
+		{15, 9, "[{batch-old 4} {batch-new 2}]", "batch-old gives 4 of 8 pages; batch-new gives 2 of 30"},
+		{50, 9, "[{batch-old 4} {batch-new 26} {chat 11}]", "chat gives 11 of 50"},
+		{79, 9, "[{batch-old 4} {batch-new 26} {chat 40}]", ""},
+		{80, 9, "[]", "80 pages needed, 9 free; what KV pools could give leaves 1 missing"},
+	} {
+		gifts, why, ok := Yield(tc.need, tc.free, pools)
+		if fmt.Sprint(gifts) != tc.want || !strings.Contains(why, tc.why) || ok != (tc.need < 80) {
+			t.Errorf("%d of %d: %v, %q, %v", tc.need, tc.free, gifts, why, ok)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	pools := []Pool{
+		{Owner: "batch", Priority: 1, LastUsed: 99, Wants: 50}, {Owner: "chat", Priority: 3, LastUsed: 1, Wants: 20},
+		{Owner: "code", Priority: 3, LastUsed: 9, Wants: 5}, {Owner: "idle", Priority: 3},
+	}
+	for _, tc := range []struct {
+		free, reserve int
+		want          string
+	}{{4, 4, "[]"}, {3, 9, "[]"}, {10, 4, "[{code 5} {chat 1}]"}, {100, 10, "[{code 5} {chat 20} {batch 50}]"}} {
+		if got := fmt.Sprint(Spread(tc.free, tc.reserve, pools)); got != tc.want {
+			t.Errorf("%d, %d: %s", tc.free, tc.reserve, got)
+		}
+	}
+}
+
+// TestBalanceInvariants carries out what is decided in a ledger: it is always possible, nobody goes below its least, and a lower
+// priority keeps more than its least only if nothing more was needed.
+func TestBalanceInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLedger(64 * PageBytes)
+		var pools []Pool
+		for i := range rapid.IntRange(0, 4).Draw(t, "pools") {
+			pages := rapid.IntRange(0, 16).Draw(t, "pages")
+			p := Pool{
+				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"), LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
+				Pages: pages, Least: rapid.IntRange(0, 16).Draw(t, "least"), Wants: rapid.IntRange(0, 9).Draw(t, "wants"),
+			}
+			if _, short := l.Resize(p.Owner, "kv", int64(pages)*PageBytes); short != nil {
+				t.Fatal(short)
+			}
+			pools = append(pools, p)
+		}
+		at := func(owner string) *Pool { return &pools[owner[0]-'a'] }
+		apply := func(changes []Change, sign int) {
+			for _, c := range changes {
+				p := at(c.Owner)
+				p.Pages += sign * c.Pages
+				if _, short := l.Resize(c.Owner, "kv", int64(p.Pages)*PageBytes); short != nil || c.Pages <= 0 {
+					t.Fatalf("%+v can not be carried out: %v", c, short)
+				}
+			}
+		}
+		free := int(l.Free() / PageBytes)
+		need := rapid.IntRange(0, 80).Draw(t, "need")
+		gifts, why, ok := Yield(need, free, pools)
+		apply(gifts, -1)
+		gave := map[string]bool{}
+		for _, g := range gifts {
+			gave[g.Owner] = true
+			if p := at(g.Owner); p.Pages < p.Least {
+				t.Fatalf("%s was brought below its least", p.Owner)
+			}
+			for _, lower := range pools {
+				if lower.Priority < at(g.Owner).Priority && lower.Pages > lower.Least {
+					t.Fatalf("%s gives though %s has a lower priority and more than its least", g.Owner, lower.Owner)
+				}
+			}
+		}
+		now := int(l.Free() / PageBytes)
+		if ok && now < need || ok && len(gifts) > 0 && now != need || !ok && (len(gifts) > 0 || why == "") {
+			t.Fatalf("%d needed, %d free after %v (%s)", need, now, gifts, why)
+		}
+		reserve := rapid.IntRange(0, 20).Draw(t, "reserve")
+		grants := Spread(now, reserve, pools)
+		apply(grants, 1)
+		if len(grants) > 0 && int(l.Free()/PageBytes) < reserve {
+			t.Fatalf("%v eat into the reserve of %d", grants, reserve)
+		}
+	})
+}
+
+func TestResizeKeepsWhatItHas(t *testing.T) {
+	l := NewLedger(4 * PageBytes)
+	first, _ := l.Resize("a", "kv", 2*PageBytes)
+	if _, short := l.Resize("a", "kv", 5*PageBytes); short == nil || short.Need != 3*PageBytes || l.Free() != 2*PageBytes {
+		t.Errorf("%v, %d free", short, l.Free())
+	}
+	grown, _ := l.Resize("a", "kv", 3*PageBytes-1)
+	if len(grown.Pages) != 3 || grown.Pages[0] != first.Pages[0] || grown.Pages[1] != first.Pages[1] {
+		t.Errorf("%v grew to %v", first.Pages, grown.Pages)
+	}
+	if shrunk, _ := l.Resize("a", "kv", 1); len(shrunk.Pages) != 1 || shrunk.Pages[0] != first.Pages[0] || l.Free() != 3*PageBytes || len(grown.Pages) != 3 {
+		t.Errorf("%v", shrunk)
+	}
+}

@@ -1,0 +1,222 @@
+//go:build linux
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"troupe/cuda"
+)
+
+// device is a GPU by its primary context, which all of the process shares.
+type device struct {
+	lib     *Library
+	info    cuda.Info
+	handle  uintptr // CUdevice
+	context uintptr // CUcontext
+	lost    atomic.Pointer[cuda.Fault]
+
+	memory spans    // of the device, where it has addresses
+	host   spans    // page-locked
+	ranges spans    // reserved addresses
+	owned  sync.Map // what has no address → func() error that gives it back
+	events events
+	code   code
+
+	mu      sync.Mutex
+	streams map[*stream]struct{}
+	closed  bool
+}
+
+// Open opens a device with the kernels in m.
+func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
+	info, handle, err := l.describeDevice(index)
+	if err != nil {
+		return nil, err
+	}
+	context := out[uintptr]()
+	// An error means that somebody uses the device already, who then says how waits are.
+	_ = l.call("say how waits are", l.ContextFlags, handle, blockingWaits)
+	if err := l.call("open the device", l.ContextRetain, address(context), handle); err != nil {
+		return nil, fmt.Errorf("GPU %d: %w", index, err)
+	}
+	d := &device{lib: l, info: info, handle: handle, context: *context, events: events{context: *context}, streams: map[*stream]struct{}{}}
+	if err := d.load(m); err != nil {
+		return nil, errors.Join(fmt.Errorf("GPU %d: %w", index, err), d.Close())
+	}
+	return d, nil
+}
+
+// blockingWaits makes those who wait sleep and not spin: CU_CTX_SCHED_BLOCKING_SYNC.
+const blockingWaits = 4
+
+func (d *device) Info() cuda.Info { return d.info }
+
+// call calls a function in the device's context.
+func (d *device) call(op string, fn symbol, args ...uintptr) error {
+	return d.callIn(d.context, op, fn, args...)
+}
+
+func (d *device) callIn(context uintptr, op string, fn symbol, args ...uintptr) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
+	return d.callAnyway(context, op, fn, args...)
+}
+
+// callAnyway is callIn for what is tried on a lost device too: giving something back.
+func (d *device) callAnyway(context uintptr, op string, fn symbol, args ...uintptr) error {
+	if fn.at == 0 {
+		return unsupported(fn)
+	}
+	both := []command{{fn: d.lib.SetContext.at, args: [maxArgs]uintptr{context}}, {fn: fn.at}}
+	copy(both[1].args[:], args)
+	if _, result := cross(both); result != success {
+		return d.failed(op, result)
+	}
+	return nil
+}
+
+// usable returns the fault that has lost the device, if any.
+func (d *device) usable() error {
+	if fault := d.lost.Load(); fault != nil {
+		return fault
+	}
+	return nil
+}
+
+// failed is the error for a result; a lasting one loses the device. The first fault is the one that everybody gets.
+func (d *device) failed(op string, result int) error {
+	err := d.lib.failure(op, result)
+	if fault := (*cuda.Fault)(nil); errors.As(err, &fault) && fault.Lost {
+		d.lost.CompareAndSwap(nil, fault)
+		return d.lost.Load()
+	}
+	return err
+}
+
+func (d *device) Alloc(bytes int64) (cuda.Ptr, error) {
+	if bytes <= 0 {
+		return 0, fmt.Errorf("cuda: allocation of %d bytes", bytes)
+	}
+	p := out[cuda.Ptr]()
+	if err := d.call(fmt.Sprintf("allocate %d bytes", bytes), d.lib.Alloc, address(p), uintptr(bytes)); err != nil {
+		return 0, err
+	}
+	at := *p
+	d.memory.add(span{start: at, end: at.Offset(bytes), free: func() error { return d.giveBack("free", d.lib.Free, uintptr(at)) }})
+	return at, nil
+}
+
+// giveBack returns something to the driver. Of a lost device nothing can be had back, which the fault has said.
+func (d *device) giveBack(op string, fn symbol, args ...uintptr) error {
+	err := d.callAnyway(d.context, op, fn, args...)
+	if d.lost.Load() != nil {
+		return nil
+	}
+	return err
+}
+
+func (d *device) Free(p cuda.Ptr) error {
+	s, ok := d.memory.take(p, allocated)
+	if !ok {
+		return fmt.Errorf("cuda: %#x was not allocated, or was freed before", uint64(p))
+	}
+	if err := s.free(); err != nil {
+		d.memory.add(s)
+		return err
+	}
+	return nil
+}
+
+// Memory returns 0 free of a lost device.
+func (d *device) Memory() (free, total int64) {
+	left, all := out[uint64](), out[uint64]()
+	if err := d.call("ask for free memory", d.lib.Info, address(left), address(all)); err != nil {
+		return 0, d.info.MemoryBytes
+	}
+	return int64(*left), d.info.MemoryBytes
+}
+
+// portable makes host memory page-locked for all devices.
+const portable = 1
+
+func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
+	if bytes <= 0 {
+		return nil, fmt.Errorf("cuda: allocation of %d bytes", bytes)
+	}
+	p := out[*byte]()
+	if err := d.call(fmt.Sprintf("allocate %d bytes of host memory", bytes), d.lib.HostAlloc, address(p), uintptr(bytes), portable); err != nil {
+		return nil, err
+	}
+	m := &hostMemory{dev: d, bytes: unsafe.Slice(*p, bytes)}
+	at := pointer(m.bytes)
+	d.host.add(span{start: at, end: at.Offset(bytes), free: func() error {
+		return d.giveBack("free host memory", d.lib.HostFree, uintptr(at))
+	}})
+	return m, nil
+}
+
+// pointer is where b is.
+func pointer(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+type hostMemory struct {
+	dev   *device
+	bytes []byte
+}
+
+func (h *hostMemory) Bytes() []byte { return h.bytes }
+
+func (h *hostMemory) Free() error {
+	s, ok := h.dev.host.take(pointer(h.bytes), allocated)
+	if !ok {
+		return errors.New("cuda: host memory was freed before")
+	}
+	return s.free()
+}
+
+// Close ends all streams, after the work they were given, and gives everything back.
+func (d *device) Close() error {
+	d.mu.Lock()
+	streams, was := d.streams, d.closed
+	d.streams, d.closed = nil, true
+	d.mu.Unlock()
+	if was {
+		return nil
+	}
+	var errs []error
+	for s := range streams {
+		errs = append(errs, s.shut())
+	}
+	errs = append(errs, d.memory.giveBack(), d.disownAll(), d.ranges.giveBack(), d.host.giveBack(), d.events.destroy(d), d.unload(),
+		d.lib.call("close the device", d.lib.ContextRelease, d.handle))
+	return errors.Join(errs...)
+}
+
+// own keeps what gives something back until disown or Close.
+func (d *device) own(what any, free func() error) { d.owned.Store(what, free) }
+
+func (d *device) owns(what any) bool {
+	_, ok := d.owned.Load(what)
+	return ok
+}
+
+func (d *device) disown(what any) error {
+	free, ok := d.owned.LoadAndDelete(what)
+	if !ok {
+		return errors.New("cuda: closed or released before")
+	}
+	return free.(func() error)()
+}
+
+func (d *device) disownAll() error {
+	var errs []error
+	for what := range d.owned.Range {
+		errs = append(errs, d.disown(what))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,336 @@
+//go:build linux
+
+package driver_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"troupe/cuda"
+	"troupe/cuda/cudatest"
+	"troupe/cuda/driver"
+	"troupe/testkit/fakecuda"
+	"troupe/testkit/kernelhost"
+)
+
+func TestConformanceOnFake(t *testing.T) {
+	fake := fakecuda.Open(t)
+	l := load(t, fake.Path)
+	before := fake.Live()
+	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties"}
+	if _, err := exec.LookPath("g++"); err == nil {
+		fake.Do("kernels " + kernelhost.Build(t))
+		required = append(required, "kernels", "graphs of kernels", "two streams in turn")
+	}
+	cudatest.Run(t, func(t *testing.T) cuda.Device {
+		fake.Reset() // after a kernel that was to fail
+		return open(t, l, 0)
+	}, required...)
+	fake.Reset()
+	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, l, 0), open(t, l, 1)) })
+	if left := fake.Live() - before; left != 0 {
+		t.Errorf("%d objects of the driver were not given back", left)
+	}
+}
+
+// TestConformanceOnGPU runs on the machine's GPU where there is one; TROUPE_TEST_GPU=0 keeps it off.
+func TestConformanceOnGPU(t *testing.T) {
+	if os.Getenv("TROUPE_TEST_GPU") == "0" {
+		t.Skip("TROUPE_TEST_GPU=0")
+	}
+	found, why, err := driver.Probe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		t.Skip("no GPU: " + why)
+	}
+	openGPU := func(t *testing.T, index int) cuda.Device {
+		d, err := driver.Open(index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	cudatest.Run(t, func(t *testing.T) cuda.Device { return openGPU(t, 0) })
+	if len(found) > 1 {
+		t.Run("peers", func(t *testing.T) { cudatest.Peers(t, openGPU(t, 0), openGPU(t, 1)) })
+	}
+}
+
+// TestSystemLibrary: a library that the system finds by its name is the one that is used.
+func TestSystemLibrary(t *testing.T) {
+	path := fakecuda.Path(t)
+	child := exec.Command(os.Args[0], "-test.run=^TestConformanceOnGPU$/^(memory|copies|peers)$", "-test.v")
+	child.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(path), "FAKECUDA_DEVICES=3", "TROUPE_TEST_GPU=1")
+	out, err := child.CombinedOutput()
+	if err != nil || strings.Count(string(out), "--- PASS") != 4 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func load(t testing.TB, path string) *driver.Library {
+	t.Helper()
+	l, err := driver.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func open(t testing.TB, l *driver.Library, index int) cuda.Device {
+	t.Helper()
+	d, err := l.Open(index, driver.Embedded{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func stream(t testing.TB, d cuda.Device) cuda.Stream {
+	t.Helper()
+	s, err := d.NewStream("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func alloc(t testing.TB, d cuda.Device, bytes int64) cuda.Ptr {
+	t.Helper()
+	p, err := d.Alloc(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func hostMemory(t testing.TB, d cuda.Device, bytes int64) []byte {
+	t.Helper()
+	m, err := d.AllocHost(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Bytes()
+}
+
+// TestAsynchronous: work is handed over before it is done, and an event knows the difference.
+func TestAsynchronous(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	s, other := stream(t, d), stream(t, d)
+	at, in, out := alloc(t, d, 8), hostMemory(t, d, 8), hostMemory(t, d, 8)
+	copy(in, "message")
+	fake.Do("hold")
+	if err := s.CopyIn(at, in); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Record()
+	if err = errors.Join(err, other.Wait(e), other.CopyOut(out, at)); err != nil {
+		t.Fatal(err)
+	}
+	last, err := other.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Done() || last.Done() {
+		t.Error("an event is done before its work")
+	}
+	fake.Do("go")
+	if err := last.Sync(); err != nil || !e.Done() || !bytes.Equal(in, out) {
+		t.Errorf("%q came back, %v", out, err)
+	}
+}
+
+// TestWaitIsForOneRecord: a stream waits for the record that it was told of, though the driver's event is used again since. Otherwise
+// this test does not end.
+func TestWaitIsForOneRecord(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	s, waiting, at, host := stream(t, d), stream(t, d), alloc(t, d, 8), hostMemory(t, d, 8)
+	e, err := s.Record()
+	if err = errors.Join(err, waiting.Wait(e), e.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("hold")
+	err = s.CopyIn(at, host)
+	again, failed := s.Record()
+	last, failedLast := waiting.Record()
+	if err := errors.Join(err, failed, failedLast, last.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("go")
+	if err := again.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyAskAnEvent: any number of goroutines may, while it is used again for others.
+func TestManyAskAnEvent(t *testing.T) {
+	d := open(t, load(t, fakecuda.Open(t).Path), 0)
+	s, at, host := stream(t, d), alloc(t, d, 1<<20), hostMemory(t, d, 1<<20)
+	for range 20 {
+		err := s.CopyIn(at, host)
+		e, failed := s.Record()
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				for i%2 == 0 && !e.Done() {
+					runtime.Gosched()
+				}
+				if err := e.Sync(); err != nil || !e.Done() {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// TestThreads: goroutines that move between threads always work on the device they mean. The fake refuses streams of another context,
+// and memory is counted.
+func TestThreads(t *testing.T) {
+	fake := fakecuda.Open(t)
+	l := load(t, fake.Path)
+	devices := []cuda.Device{open(t, l, 0), open(t, l, 1)}
+	free, _ := devices[0].Memory()
+	var all sync.WaitGroup
+	for g := range 16 {
+		all.Go(func() {
+			d := devices[g%2]
+			s, host := stream(t, d), hostMemory(t, d, 64)
+			for range 100 {
+				p, err := d.Alloc(64)
+				if err = errors.Join(err, s.CopyIn(p, host), s.CopyOut(host, p), s.Sync(), d.Free(p)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, d := range devices {
+		if left, _ := d.Memory(); left != free {
+			t.Errorf("device %d has %d bytes free, and had %d", i, left, free)
+		}
+	}
+}
+
+// TestLongLists: more work than a list takes is done in its order.
+func TestLongLists(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	s, at, host := stream(t, d), alloc(t, d, 8), hostMemory(t, d, 1000)
+	crossings := fake.Calls("cuCtxSetCurrent")
+	for i := range host {
+		host[i] = byte(i)
+		if err := s.CopyIn(at, host[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := fake.Calls("cuCtxSetCurrent") - crossings; n != 1000/64 {
+		t.Errorf("a thousand copies took %d crossings before anybody waited", n)
+	}
+	if err := errors.Join(s.CopyOut(host[:1], at), s.Sync()); err != nil || host[0] != byte(999%256) {
+		t.Errorf("the last copy is not the last: %d, %v", host[0], err)
+	}
+}
+
+// TestSharedMemory: another process reads and writes memory of this one's device.
+func TestSharedMemory(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	alloc(t, d, 1000) // so that what is shared does not begin a page
+	s, at, host := stream(t, d), alloc(t, d, 4096), hostMemory(t, d, 4096)
+	copy(host, "from the parent")
+	handle, err := d.(cuda.Sharer).Share(at)
+	if err = errors.Join(err, s.CopyIn(at, host), s.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestSharedMemoryChild$", "-test.v")
+	child.Env = append(os.Environ(), "TROUPE_TEST_SHARED="+hex.EncodeToString(handle[:]))
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := errors.Join(s.CopyOut(host, at), s.Sync()); err != nil || !strings.HasPrefix(string(host), "from the child") {
+		t.Errorf("%q, %v", host[:16], err)
+	}
+	if _, err := d.(cuda.Sharer).OpenShared(handle, 4096); err == nil {
+		t.Error("a process opens its own memory")
+	}
+}
+
+func TestSharedMemoryChild(t *testing.T) {
+	text := os.Getenv("TROUPE_TEST_SHARED")
+	if text == "" {
+		t.Skip("is run by TestSharedMemory")
+	}
+	var handle cuda.SharedHandle
+	if _, err := hex.Decode(handle[:], []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, load(t, fakecuda.Path(t)), 0)
+	sharer, s, host := d.(cuda.Sharer), stream(t, d), hostMemory(t, d, 4096)
+	at, err := sharer.OpenShared(handle, 4096)
+	if err = errors.Join(err, s.CopyOut(host, at), s.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(host), "from the parent") {
+		t.Errorf("%q", host[:16])
+	}
+	copy(host, "from the child\x00")
+	if err := errors.Join(s.CopyIn(at, host), s.Sync(), sharer.CloseShared(at)); err != nil {
+		t.Error(err)
+	}
+	if sharer.CloseShared(at) == nil {
+		t.Error("closed twice")
+	}
+}
+
+// TestWhatIsMissing: a library that is not there, or is too old, is said in words.
+func TestWhatIsMissing(t *testing.T) {
+	path := fakecuda.Path(t, "green")
+	folder := t.TempDir()
+	if _, err := driver.Load(filepath.Join(folder, "none.so")); err == nil || !strings.Contains(err.Error(), "install it") {
+		t.Errorf("no library: %v", err)
+	}
+	old := compile(t, "int cuInit(unsigned flags) { return 0; }")
+	if _, err := driver.Load(old); err == nil || !strings.Contains(err.Error(), "lacks cuDriverGetVersion, ") || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("a library that can do next to nothing: %v", err)
+	}
+	d := open(t, load(t, path), 0)
+	_, err := d.(cuda.Partitioner).Partition(8)
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "CUDA 12.5") {
+		t.Errorf("partitions of a library without them: %v", err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	l := load(t, fakecuda.Open(t).Path)
+	found, why, err := l.Probe()
+	if err != nil || why != "" || len(found) != 2 || l.Count() != 2 {
+		t.Fatalf("%+v, %q, %v", found, why, err)
+	}
+	if d := open(t, l, 1); found[1] != d.Info() || !d.Info().Simulated || d.Info().Index != 1 || found[0].UUID == found[1].UUID {
+		t.Errorf("%+v is not %+v", d.Info(), found)
+	}
+	if _, err := l.Open(2, driver.Embedded{}); err == nil {
+		t.Error("opened a device that there is not")
+	}
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"troupe/cuda"
+)
+
+const noDriver = "GPUs are driven on Linux only"
+
+// Open opens a device of this machine.
+func Open(index int) (cuda.Device, error) {
+	return nil, fmt.Errorf("cuda: no GPU %d: %s: %w", index, noDriver, errors.ErrUnsupported)
+}
+
+// Count returns how many devices this machine has.
+func Count() int { return 0 }
+
+// Probe says which devices this machine has; where none, why says so in words.
+func Probe() (found []cuda.Info, why string, err error) { return nil, noDriver, nil }

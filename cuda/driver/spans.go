@@ -1,0 +1,108 @@
+//go:build linux
+
+package driver
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"troupe/cuda"
+)
+
+// span is memory at [start, end).
+type span struct {
+	start, end cuda.Ptr
+	kind       kind
+	free       func() error // gives it back
+}
+
+// kind is how memory came to be, and so which call takes it away.
+type kind uint8
+
+const (
+	allocated kind = iota
+	mapping        // a copy may cross from one to the next
+	opened         // of another process
+)
+
+// spans is what has been allocated, by address. Looking something up takes no lock.
+type spans struct {
+	mu     sync.Mutex
+	sorted atomic.Pointer[[]span] // replaced as a whole
+}
+
+func (s *spans) all() []span {
+	if all := s.sorted.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+func find(all []span, p cuda.Ptr) (at int, exact bool) {
+	return slices.BinarySearchFunc(all, p, func(s span, p cuda.Ptr) int {
+		switch {
+		case s.start < p:
+			return -1
+		case s.start > p:
+			return 1
+		}
+		return 0
+	})
+}
+
+func (s *spans) add(added span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, _ := find(s.all(), added.start)
+	all := slices.Insert(slices.Clone(s.all()), at, added)
+	s.sorted.Store(&all)
+}
+
+// take removes the span of a kind that starts at p. Only one call gets it.
+func (s *spans) take(p cuda.Ptr, k kind) (taken span, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := find(s.all(), p)
+	if !ok || s.all()[at].kind != k {
+		return span{}, false
+	}
+	taken = s.all()[at]
+	all := slices.Delete(slices.Clone(s.all()), at, at+1)
+	s.sorted.Store(&all)
+	return taken, true
+}
+
+// covers reports whether [p, p+bytes) is in one span, or in mappings next to each other.
+func (s *spans) covers(p cuda.Ptr, bytes int64) bool {
+	if bytes == 0 {
+		return true
+	}
+	all, end := s.all(), p.Offset(bytes)
+	at, exact := find(all, p)
+	if !exact {
+		at--
+	}
+	if bytes < 0 || end < p || at < 0 || p >= all[at].end {
+		return false
+	}
+	for all[at].end < end {
+		if all[at].kind != mapping || at+1 == len(all) || all[at+1].start != all[at].end || all[at+1].kind != mapping {
+			return false
+		}
+		at++
+	}
+	return true
+}
+
+// giveBack takes and frees all spans.
+func (s *spans) giveBack() error {
+	var errs []error
+	for _, each := range s.all() {
+		if taken, ok := s.take(each.start, each.kind); ok {
+			errs = append(errs, taken.free())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,178 @@
+//go:build linux
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"troupe/cuda"
+)
+
+const (
+	// listCommands is how much work crosses at once at the most. Handing it over costs the library a microsecond each, so
+	// that the device starts on the first while it is given the last.
+	listCommands = 64
+	// argumentBytes is room for the arguments of the kernels in a list.
+	argumentBytes = 16 << 10
+)
+
+var errClosed = errors.New("cuda: stream is closed")
+
+// stream queues work on its side until a list is full or somebody waits.
+type stream struct {
+	dev    *device
+	name   string
+	events *events // of its context: the device's, or a partition's
+	handle uintptr
+
+	mu        sync.Mutex
+	list      list
+	commands  [1 + listCommands]command // the first sets the context
+	ops       [1 + listCommands]string  // what each is, for errors
+	arguments []byte                    // of queued kernels; never grows, since commands have addresses in it
+	fault     error                     // sticky
+	capturing bool
+	closed    bool
+}
+
+// nonBlocking makes a stream independent of the context's default one.
+const nonBlocking = 1
+
+// NewStream implements cuda.Device.
+func (d *device) NewStream(name string) (cuda.Stream, error) {
+	return d.newStream(name, &d.events, func(handle uintptr) error {
+		return d.call("create stream "+name, d.lib.StreamCreate, handle, nonBlocking, 0)
+	})
+}
+
+func (d *device) newStream(name string, e *events, create func(handle uintptr) error) (*stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fmt.Errorf("cuda: stream %s: the device is closed", name)
+	}
+	handle := out[uintptr]()
+	if err := create(address(handle)); err != nil {
+		return nil, err
+	}
+	s := &stream{dev: d, name: name, events: e, handle: *handle, arguments: make([]byte, 0, argumentBytes)}
+	s.commands[0] = command{fn: d.lib.SetContext.at, args: [maxArgs]uintptr{e.context}}
+	s.list = list{commands: &s.commands[0], n: 1}
+	d.streams[s] = struct{}{}
+	return s, nil
+}
+
+// queue takes one command. The lock is held.
+func (s *stream) queue(op string, fn symbol, args ...uintptr) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	if fn.at == 0 {
+		return unsupported(fn)
+	}
+	if s.list.n == len(s.commands) {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	c := &s.commands[s.list.n]
+	c.fn = fn.at
+	copy(c.args[:], args)
+	s.ops[s.list.n] = op
+	s.list.n++
+	return nil
+}
+
+// ready says why the stream takes no work, if it does not.
+func (s *stream) ready() error {
+	if s.closed {
+		return errClosed
+	}
+	if err := s.dev.usable(); err != nil {
+		return err
+	}
+	return s.fault
+}
+
+// flush hands over what is queued. What fails there is a fault of the stream, and what comes after it is not done.
+func (s *stream) flush() error {
+	if s.list.n == 1 || s.fault != nil {
+		return s.fault
+	}
+	s.list.done, s.list.result = 0, success
+	s.list.run()
+	s.list.n, s.arguments = 1, s.arguments[:0]
+	if s.list.result != success {
+		s.fault = s.dev.failed(s.ops[s.list.done], s.list.result)
+	}
+	return s.fault
+}
+
+// Sync implements cuda.Stream.
+func (s *stream) Sync() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(); err != nil {
+		return err
+	}
+	if s.capturing {
+		return errCapturing
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.settle()
+}
+
+// settle waits for what has been handed over.
+func (s *stream) settle() error {
+	query, wait := s.crossing(s.dev.lib.StreamQuery, s.handle), s.crossing(s.dev.lib.StreamSync, s.handle)
+	if result := await(query, wait); result != success {
+		s.fault = s.dev.failed("stream "+s.name, result)
+	}
+	return s.fault
+}
+
+// crossing is a call of fn in the stream's context.
+func (s *stream) crossing(fn symbol, handle uintptr) []command {
+	return []command{s.commands[0], {fn: fn.at, args: [maxArgs]uintptr{handle}}}
+}
+
+// patience is how long a wait asks again and again: longer than short copies take, and shorter than anybody notices.
+const patience = 10 * time.Microsecond
+
+// await waits for what query asks about: by asking for a while, and then by a call that blocks.
+func await(query, wait []command) (result int) {
+	for start := time.Now(); time.Since(start) < patience; runtime.Gosched() {
+		if _, result = cross(query); result != notReady {
+			return result
+		}
+	}
+	_, result = cross(wait)
+	return result
+}
+
+// Close implements cuda.Stream. It waits for the work that was given.
+func (s *stream) Close() error {
+	s.dev.mu.Lock()
+	delete(s.dev.streams, s)
+	s.dev.mu.Unlock()
+	return s.shut()
+}
+
+func (s *stream) shut() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if s.dev.usable() == nil && s.flush() == nil {
+		_ = s.settle() // its fault was for those who wait
+	}
+	s.closed = true
+	return s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle)
+}

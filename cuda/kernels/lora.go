@@ -1,0 +1,114 @@
+package kernels
+
+import "troupe/cuda"
+
+// maxRank is the highest rank that adapters can have: what a block of threads keeps of Mid for its rows.
+const maxRank = 256
+
+// adapters is a LoRA with its arrays.
+type adapters struct {
+	LoRA
+	m       machine
+	rows    []int32
+	pages   []cuda.Ptr
+	offsets []int64
+	ranks   []int32
+	scales  []float32
+}
+
+func (m machine) adapters(op LoRA, n int32) adapters {
+	if op.MaxRank < 1 || op.MaxRank > maxRank {
+		panic("the highest rank is outside [1, 256]")
+	}
+	count := int(op.Adapters)
+	return adapters{
+		op, m, m.i32(op.Rows, int(n)), m.ptrs(op.Pages, count*int(op.PageWidth)), m.i64(op.Offsets, count),
+		m.i32(op.Ranks, count), m.f32(op.Scales, count),
+	}
+}
+
+func (m machine) shrink(op LoRAShrink) {
+	a, k, width := m.adapters(op.A, op.N), int(op.K), int(op.A.MaxRank)
+	in, mid := dense(m.f32(op.In, int(op.N)*k), int(op.N), k), dense(m.f32(op.Mid, int(op.N)*width), int(op.N), width)
+	a.runs(int64(k)*int64(width), func(lo, hi, adapter, rank int) {
+		out := matrix{mid.data[lo*width:], hi - lo, rank, width}
+		a.multiply(out, in.fromRow(lo, hi-lo), adapter, false)
+		for i := range out.rows {
+			row := out.row(i)
+			for j := range row {
+				row[j] *= a.scales[adapter]
+			}
+		}
+	})
+}
+
+func (m machine) expand(op LoRAExpand) {
+	b, dim, width := m.adapters(op.B, op.N), int(op.Dim), int(op.B.MaxRank)
+	out, mid := dense(m.f32(op.Out, int(op.N)*dim), int(op.N), dim), m.f32(op.Mid, int(op.N)*width)
+	b.runs(int64(dim)*int64(width), func(lo, hi, adapter, rank int) {
+		b.multiply(out.fromRow(lo, hi-lo), matrix{mid[lo*width:], hi - lo, rank, width}, adapter, true)
+	})
+}
+
+// runs calls work for each run of rows of one adapter that has a matrix, cost multiply-adds a row.
+func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
+	var starts []int
+	for i, adapter := range a.rows {
+		if adapter != -1 {
+			index("adapter", adapter, a.Adapters)
+		}
+		if i == 0 || adapter != a.rows[i-1] {
+			starts = append(starts, i)
+		}
+	}
+	rows := int64(len(a.rows))
+	a.m.workers(len(starts), cost*rows/max(1, int64(len(starts))), func(lo, hi int) {
+		for ; lo < hi; lo++ {
+			from, to := starts[lo], len(a.rows)
+			if lo+1 < len(starts) {
+				to = starts[lo+1]
+			}
+			adapter := int(a.rows[from])
+			if adapter < 0 || a.offsets[adapter] < 0 {
+				continue
+			}
+			work(from, to, adapter, index("rank", a.ranks[adapter]-1, a.MaxRank)+1)
+		}
+	})
+}
+
+// multiply computes out = x · wᵀ, or adds that to out, with the adapter's matrix w [out.cols, x.cols]. It is read in parts.
+func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	k, at := x.cols, a.offsets[adapter]
+	if at%16 != 0 {
+		panic("a matrix does not start at a multiple of 16 bytes")
+	}
+	some := max(4, wideBytes/4/k&^3)
+	for j := 0; j < out.cols; j += some {
+		n := min(some, out.cols-j)
+		wide := s.take(n * k)
+		a.read(wide, adapter, at+int64(j)*int64(k)*a.DType.Bytes())
+		multiply(out.fromColumn(j, n), x, dense(wide, n, k), add)
+	}
+}
+
+// read widens elements from an address in an adapter's pages on.
+func (a *adapters) read(out []float32, adapter int, at int64) {
+	size := a.DType.Bytes()
+	for len(out) > 0 {
+		page := at / PageBytes
+		if page >= int64(a.PageWidth) {
+			panic("a matrix reaches past its adapter's pages")
+		}
+		from := a.pages[int64(adapter)*int64(a.PageWidth)+page]
+		n := int(min(int64(len(out)), (PageBytes-at%PageBytes)/size))
+		if a.DType == cuda.F32 {
+			copy(out[:n], a.m.f32(from.Offset(at%PageBytes), n))
+		} else {
+			widen(out[:n], a.m.u16(from.Offset(at%PageBytes), n), a.DType)
+		}
+		out, at = out[n:], at+int64(n)*size
+	}
+}

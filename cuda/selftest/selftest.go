@@ -1,0 +1,114 @@
+// Package selftest tries a device out: whether memory that is copied in, within and out again is what it was, and how fast that is.
+//
+// A device that hangs hangs the test with it: run it where that holds up nobody, and give up waiting.
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"troupe/cuda"
+)
+
+// size is how much memory the test takes, if there is so much.
+const size = 8 << 20
+
+// Run allocates memory, copies a pattern in, within and out, and compares. It leaves nothing behind.
+func Run(ctx context.Context, d cuda.Device) error {
+	b, err := open(d, size)
+	if err != nil {
+		return err
+	}
+	pattern := b.host.Bytes()[:b.bytes]
+	back := b.host.Bytes()[b.bytes:]
+	for i := range pattern {
+		pattern[i] = byte(i*31 ^ i>>8)
+	}
+	for _, step := range []func() error{
+		func() error { return b.stream.CopyIn(b.at, pattern) },
+		func() error { return b.stream.Copy(b.at.Offset(b.bytes), b.at, b.bytes) },
+		func() error { return b.stream.CopyOut(back, b.at.Offset(b.bytes)) },
+		b.stream.Sync,
+		ctx.Err,
+		func() error {
+			if !bytes.Equal(pattern, back) {
+				return fmt.Errorf("device %d: memory that was copied in and out has changed", d.Info().Index)
+			}
+			return nil
+		},
+	} {
+		if err := step(); err != nil {
+			return errors.Join(fmt.Errorf("self-test: %w", err), b.close())
+		}
+	}
+	return b.close()
+}
+
+// Speeds are copy bandwidths in bytes per second, each counted once: bytes that arrived, not read and written.
+type Speeds struct{ In, Out, Within float64 }
+
+// Bandwidth measures copies of so many bytes each way, one after the other on one stream; it returns the best of some rounds.
+func Bandwidth(ctx context.Context, d cuda.Device, each int64, rounds int) (best Speeds, err error) {
+	b, err := open(d, each)
+	if err != nil {
+		return best, err
+	}
+	in, out := b.host.Bytes()[:b.bytes], b.host.Bytes()[b.bytes:]
+	clear(in) // else it is the system's one page of zeros that is copied
+	for range rounds {
+		for _, way := range []struct {
+			best *float64
+			copy func() error
+		}{
+			{&best.In, func() error { return b.stream.CopyIn(b.at, in) }},
+			{&best.Within, func() error { return b.stream.Copy(b.at.Offset(b.bytes), b.at, b.bytes) }},
+			{&best.Out, func() error { return b.stream.CopyOut(out, b.at.Offset(b.bytes)) }},
+		} {
+			began := time.Now()
+			if err := errors.Join(way.copy(), b.stream.Sync(), ctx.Err()); err != nil {
+				return best, errors.Join(fmt.Errorf("bandwidth: %w", err), b.close())
+			}
+			*way.best = max(*way.best, float64(b.bytes)/time.Since(began).Seconds())
+		}
+	}
+	return best, b.close()
+}
+
+// bench is memory of twice so many bytes, on the device and page-locked on the host, and a stream.
+type bench struct {
+	device cuda.Device
+	bytes  int64
+	at     cuda.Ptr
+	host   cuda.HostMemory
+	stream cuda.Stream
+}
+
+// open takes less memory than asked for where there is not so much.
+func open(d cuda.Device, each int64) (*bench, error) {
+	free, _ := d.Memory()
+	b := &bench{device: d, bytes: min(each, free/4)}
+	var err error
+	if b.at, err = d.Alloc(2 * b.bytes); err != nil {
+		return nil, fmt.Errorf("self-test: %w", err)
+	}
+	if b.host, err = d.AllocHost(2 * b.bytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("self-test: %w", err), b.close())
+	}
+	if b.stream, err = d.NewStream("self-test"); err != nil {
+		return nil, errors.Join(fmt.Errorf("self-test: %w", err), b.close())
+	}
+	return b, nil
+}
+
+func (b *bench) close() (err error) {
+	if b.stream != nil {
+		err = b.stream.Close()
+	}
+	if b.host != nil {
+		err = errors.Join(err, b.host.Free())
+	}
+	return errors.Join(err, b.device.Free(b.at))
+}

@@ -1,0 +1,207 @@
+package llama
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"troupe/core/lora"
+	"troupe/cuda"
+	"troupe/cuda/kernels"
+	"troupe/engine"
+	"troupe/engine/peft"
+)
+
+// shape of a projection.
+type shape = peft.Projection
+
+// projection is the shape of one of a layer's projections.
+func (c Config) projection(t lora.Target) shape {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	return [lora.Targets]shape{
+		lora.Q: {Out: q, In: c.Hidden}, lora.K: {Out: kv, In: c.Hidden}, lora.V: {Out: kv, In: c.Hidden}, lora.O: {Out: c.Hidden, In: q},
+		lora.Gate: {Out: c.Intermediate, In: c.Hidden}, lora.Up: {Out: c.Intermediate, In: c.Hidden},
+		lora.Down: {Out: c.Hidden, In: c.Intermediate},
+	}[t]
+}
+
+// OpenAdapter implements engine.AdapterFormat: it reads a PEFT folder.
+func (Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
+	c, err := ReadConfig(model)
+	if err != nil {
+		return engine.AdapterFile{}, err
+	}
+	base := peft.Base{Layers: c.Layers, DType: device.Weights}
+	for t := range lora.Targets {
+		base.Projections[t] = c.projection(t)
+	}
+	a, err := peft.Open(adapter, base)
+	if err != nil {
+		return engine.AdapterFile{}, err
+	}
+	return engine.AdapterFile{Base: a.Base, Layout: a.Layout, Rank: a.Rank, Scale: a.Scale, Read: a.Read}, nil
+}
+
+// rankBytes is the size of an adapter of rank 1 for all projections.
+func (c Config) rankBytes(dtype cuda.DType) int64 {
+	elements := 0
+	for t := range lora.Targets {
+		s := c.projection(t)
+		elements += s.Out + s.In
+	}
+	return int64(c.Layers*elements) * dtype.Bytes()
+}
+
+// adapterBytes is what a step's tables have of each adapter, but for its pages: offsets, rank and scale.
+func (c Config) adapterBytes() int64 { return int64(c.matrices())*8 + 4 + 4 }
+
+// matrices is how many an adapter can have.
+func (c Config) matrices() int { return c.Layers * int(lora.Targets) * 2 }
+
+// adapters are the tables that the LoRA kernels read, and their workspace. The tables are sent when a step has other adapters than the
+// one before.
+type adapters struct {
+	device  cuda.Device
+	dtype   cuda.DType
+	count   int // of matrices
+	limits  engine.Limits
+	width   int // pages of the largest adapter
+	staging cuda.HostMemory
+	memory  cuda.Ptr
+	mid     cuda.Ptr // F32 [StepTokens, MaxRank]
+
+	held []*engine.Adapter // whom the tables are about
+	has  []bool            // by matrix: whether any of them has it
+}
+
+func newAdapters(w *Weights, limits engine.Limits) (_ *adapters, err error) {
+	if limits.MaxRank < 1 || limits.MaxRank > peft.MaxRank {
+		return nil, fmt.Errorf("adapters of rank %d; it must be between 1 and %d", limits.MaxRank, peft.MaxRank)
+	}
+	a := &adapters{device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits, width: w.facts.AdapterPages(limits.MaxRank)}
+	tables := int64(limits.MaxAdapters) * (8*int64(a.width) + w.adapterBytes())
+	aligned := (tables + align - 1) / align * align
+	if a.staging, err = w.device.AllocHost(tables); err != nil {
+		return nil, err
+	}
+	if a.memory, err = w.device.Alloc(aligned + 4*int64(limits.StepTokens*limits.MaxRank)); err != nil {
+		return nil, errors.Join(fmt.Errorf("workspace of adapters: %w", err), a.staging.Free())
+	}
+	a.mid = a.memory.Offset(aligned)
+	a.has = make([]bool, a.count)
+	return a, nil
+}
+
+func (a *adapters) close() error { return errors.Join(a.device.Free(a.memory), a.staging.Free()) }
+
+// matrix numbers an adapter's matrices.
+func matrix(m lora.Matrix) int { return (m.Layer*int(lora.Targets)+int(m.Target))*2 + int(m.Part) }
+
+// adapt says which rows have which adapter, and sends the tables where one is new.
+func (e *llama) adapt(batch []engine.Sequence, in *input) error {
+	wanted, err := e.wanted(batch)
+	if err != nil || len(wanted) == 0 {
+		return err
+	}
+	a := e.adapters
+	if slices.ContainsFunc(wanted, func(w *engine.Adapter) bool { return !slices.Contains(a.held, w) }) {
+		if err := a.send(e.stream, wanted); err != nil {
+			return err
+		}
+	}
+	in.adapted = true
+	rows := in.adapterRows
+	for _, s := range batch {
+		for i := range s.Tokens {
+			rows[i] = int32(slices.Index(a.held, s.Adapter)) // -1 for none
+		}
+		rows = rows[len(s.Tokens):]
+	}
+	return nil
+}
+
+// wanted returns the adapters of a batch.
+func (e *llama) wanted(batch []engine.Sequence) ([]*engine.Adapter, error) {
+	var all []*engine.Adapter
+	for i, s := range batch {
+		if s.Adapter == nil || slices.Contains(all, s.Adapter) {
+			continue
+		}
+		if err := e.adapters.check(s.Adapter); err != nil {
+			return nil, fmt.Errorf("llama: sequence %d: %w", i, err)
+		}
+		all = append(all, s.Adapter)
+	}
+	if len(all) > e.limits.MaxAdapters {
+		return nil, fmt.Errorf("llama: %d adapters in a step for %d", len(all), e.limits.MaxAdapters)
+	}
+	return all, nil
+}
+
+// check refuses an adapter that the tables have no room for.
+func (a *adapters) check(adapter *engine.Adapter) error {
+	switch {
+	case a == nil:
+		return errors.New("it has an adapter, and the engine was opened without; raise max_adapters")
+	case adapter.Rank < 1 || adapter.Rank > a.limits.MaxRank:
+		return fmt.Errorf("its adapter is of rank %d, and the engine takes at most %d", adapter.Rank, a.limits.MaxRank)
+	case len(adapter.Pages) < adapter.Layout.Pages() || len(adapter.Pages) > a.width:
+		return fmt.Errorf("its adapter of %d pages is in %d, and the engine takes at most %d", adapter.Layout.Pages(), len(adapter.Pages), a.width)
+	}
+	return nil
+}
+
+// send writes the tables of n adapters: U64 pages [n, width], I64 offsets [matrices, n], I32 ranks [n], F32 scales [n].
+func (a *adapters) send(stream cuda.Stream, held []*engine.Adapter) error {
+	a.held = nil // until they are there
+	n := len(held)
+	words := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(a.staging.Bytes()))), n*(a.width+a.count))
+	pages, offsets := words[:n*a.width], words[n*a.width:]
+	clear(pages)
+	clear(a.has)
+	tail := a.staging.Bytes()[8*len(words):]
+	ranks, scales := integers(tail[:4*n]), floats(tail[4*n:8*n])
+	for i := range offsets {
+		offsets[i] = -1
+	}
+	for i, adapter := range held {
+		for j, page := range adapter.Pages {
+			pages[i*a.width+j] = int64(page)
+		}
+		for m, extent := range adapter.Layout.All() {
+			if matrix(m) >= a.count {
+				return fmt.Errorf("llama: an adapter for layer %d, which the model does not have", m.Layer)
+			}
+			offsets[matrix(m)*n+i] = extent.Offset
+			a.has[matrix(m)] = true
+		}
+		ranks[i], scales[i] = int32(adapter.Rank), adapter.Scale
+	}
+	if err := stream.CopyIn(a.memory, a.staging.Bytes()[:8*len(words)+8*n]); err != nil {
+		return err
+	}
+	a.held = slices.Clone(held)
+	return nil
+}
+
+// add adds what adapters change about a projection, all rows in two launches.
+func (a *adapters) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in input, s shape) {
+	if !in.adapted || !a.has[matrix(which)] {
+		return
+	}
+	n := len(a.held)
+	offsets := a.memory.Offset(8 * int64(n*a.width))
+	ranks := offsets.Offset(8 * int64(n*a.count))
+	args := kernels.LoRA{
+		Rows: in.adapters, Pages: a.memory, Ranks: ranks, Scales: ranks.Offset(4 * int64(n)),
+		Adapters: int32(n), PageWidth: int32(a.width), MaxRank: int32(a.limits.MaxRank), DType: a.dtype,
+	}
+	at := func(part lora.Part) kernels.LoRA {
+		which.Part = part
+		args.Offsets = offsets.Offset(8 * int64(matrix(which)*n))
+		return args
+	}
+	l.launch(kernels.LoRAShrink{Mid: a.mid, In: rows, N: int32(in.n), K: int32(s.In), A: at(lora.A)})
+	l.launch(kernels.LoRAExpand{Out: out, Mid: a.mid, N: int32(in.n), Dim: int32(s.Out), B: at(lora.B)})
+}

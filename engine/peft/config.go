@@ -1,0 +1,213 @@
+package peft
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"troupe/core/lora"
+)
+
+// MaxRank is the highest rank that the kernels take.
+const MaxRank = 256
+
+// Config is what adapter_config.json says.
+type Config struct {
+	Base  string // base_model_name_or_path: a name, or somebody's path
+	Rank  int
+	Scale float32 // alpha/rank, or alpha/√rank with rslora
+
+	names   []string       // target modules: the ends of their paths
+	pattern *regexp.Regexp // or a pattern of whole paths
+	layers  []int          // nil: all
+}
+
+// file is adapter_config.json as it is written.
+type file struct {
+	Type           string          `json:"peft_type"`
+	Base           string          `json:"base_model_name_or_path"`
+	Rank           int             `json:"r"`
+	Alpha          float64         `json:"lora_alpha"`
+	RankStabilized bool            `json:"use_rslora"`
+	Targets        json.RawMessage `json:"target_modules"`
+	Layers         json.RawMessage `json:"layers_to_transform"`
+	LayersPattern  json.RawMessage `json:"layers_pattern"`
+	Bias           string          `json:"bias"`
+
+	LoraBias     bool            `json:"lora_bias"`
+	DoRA         bool            `json:"use_dora"`
+	QALoRA       bool            `json:"use_qalora"`
+	FanInFanOut  bool            `json:"fan_in_fan_out"`
+	Init         json.RawMessage `json:"init_lora_weights"`
+	Save         json.RawMessage `json:"modules_to_save"`
+	Exclude      json.RawMessage `json:"exclude_modules"`
+	Ranks        json.RawMessage `json:"rank_pattern"`
+	Alphas       json.RawMessage `json:"alpha_pattern"`
+	Replication  json.RawMessage `json:"layer_replication"`
+	Tokens       json.RawMessage `json:"trainable_token_indices"`
+	Parameters   json.RawMessage `json:"target_parameters"`
+	Megatron     json.RawMessage `json:"megatron_config"`
+	ActivatedBy  json.RawMessage `json:"alora_invocation_tokens"`
+	ArrowRouting json.RawMessage `json:"arrow_config"`
+}
+
+// ReadConfig reads the adapter_config.json of a folder.
+func ReadConfig(dir string) (Config, error) {
+	path := filepath.Join(dir, "adapter_config.json")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Config{}, fmt.Errorf("%s: no adapter_config.json; give the folder of a PEFT adapter: %w", dir, err)
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	c, err := f.config()
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (f file) config() (Config, error) {
+	c := Config{Base: f.Base, Rank: f.Rank}
+	if f.Type != "LORA" {
+		return c, fmt.Errorf("peft_type %q is not supported; LORA is", f.Type)
+	}
+	if f.Rank < 1 || f.Rank > MaxRank {
+		return c, fmt.Errorf("r is %d; it must be between 1 and %d", f.Rank, MaxRank)
+	}
+	if f.Bias != "" && f.Bias != "none" {
+		return c, fmt.Errorf("bias %q is not supported; none is", f.Bias)
+	}
+	if name := f.unsupported(); name != "" {
+		return c, fmt.Errorf("%s is not supported; train the adapter without it", name)
+	}
+	c.Scale = float32(f.Alpha / float64(f.Rank))
+	if f.RankStabilized { // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023
+		c.Scale = float32(f.Alpha / math.Sqrt(float64(f.Rank)))
+	}
+	if err := c.targets(f.Targets); err != nil {
+		return c, err
+	}
+	return c, c.selection(f.Layers, f.LayersPattern)
+}
+
+// unsupported names the first setting that would change the outcome.
+func (f file) unsupported() string {
+	for _, s := range []struct {
+		name string
+		set  bool
+	}{
+		{"use_dora", f.DoRA}, {"use_qalora", f.QALoRA}, {"lora_bias", f.LoraBias}, {"fan_in_fan_out", f.FanInFanOut},
+		{"modules_to_save", given(f.Save)}, {"exclude_modules", given(f.Exclude)}, {"rank_pattern", given(f.Ranks)},
+		{"alpha_pattern", given(f.Alphas)}, {"layer_replication", given(f.Replication)}, {"trainable_token_indices", given(f.Tokens)},
+		{"target_parameters", given(f.Parameters)}, {"megatron_config", given(f.Megatron)},
+		{"alora_invocation_tokens", given(f.ActivatedBy)}, {"arrow_config", given(f.ArrowRouting)},
+	} {
+		if s.set {
+			return s.name
+		}
+	}
+	var init string
+	if json.Unmarshal(f.Init, &init) == nil { // these change the base model's weights too
+		for _, name := range []string{"pissa", "olora", "corda", "loftq"} {
+			if strings.HasPrefix(strings.ToLower(init), name) {
+				return fmt.Sprintf("init_lora_weights %q", init)
+			}
+		}
+	}
+	return ""
+}
+
+// given reports whether a setting says anything.
+func given(raw json.RawMessage) bool {
+	return !slices.Contains([]string{"", "null", "false", "[]", "{}"}, string(raw))
+}
+
+// targets reads a list of names or a pattern.
+func (c *Config) targets(raw json.RawMessage) error {
+	var pattern string
+	switch {
+	case json.Unmarshal(raw, &c.names) == nil && len(c.names) > 0:
+		return nil
+	case json.Unmarshal(raw, &pattern) != nil || pattern == "":
+		return fmt.Errorf("target_modules is %s; it must be a list of names or a pattern", raw)
+	case pattern == "all-linear":
+		pattern = ".*_proj"
+	}
+	var err error
+	if c.pattern, err = regexp.Compile("^(?:" + pattern + ")$"); err != nil {
+		return fmt.Errorf("target_modules: pattern %q is not supported (%w); list the modules by name", pattern, err)
+	}
+	return nil
+}
+
+// selection reads which layers are changed.
+func (c *Config) selection(layers, pattern json.RawMessage) error {
+	if given(pattern) && string(pattern) != `"layers"` && string(pattern) != `["layers"]` {
+		return fmt.Errorf("layers_pattern %s is not supported; layers is", pattern)
+	}
+	var one int
+	switch {
+	case !given(layers):
+	case json.Unmarshal(layers, &one) == nil:
+		c.layers = []int{one}
+	case json.Unmarshal(layers, &c.layers) != nil:
+		return fmt.Errorf("layers_to_transform is %s; it must be a number or a list of numbers", layers)
+	}
+	return nil
+}
+
+// path is the name of a projection in the base model.
+func path(layer int, t lora.Target) string {
+	block := "self_attn"
+	if t >= lora.Gate {
+		block = "mlp"
+	}
+	return fmt.Sprintf("model.layers.%d.%s.%s", layer, block, t)
+}
+
+// changes reports whether the adapter has matrices for a projection, as PEFT decides it.
+func (c *Config) changes(layer int, t lora.Target) bool {
+	if c.layers != nil && !slices.Contains(c.layers, layer) {
+		return false
+	}
+	if c.pattern != nil {
+		return c.pattern.MatchString(path(layer, t))
+	}
+	return slices.ContainsFunc(c.names, func(name string) bool { return names(name, path(layer, t)) })
+}
+
+// names reports whether a name is a path, or the end of one.
+func names(name, path string) bool { return path == name || strings.HasSuffix(path, "."+name) }
+
+// check finds names and layers that the base model does not have.
+func (c *Config) check(layers int) error {
+	for _, layer := range c.layers {
+		if layer < 0 || layer >= layers {
+			return fmt.Errorf("layers_to_transform names layer %d, and the base model has %d", layer, layers)
+		}
+	}
+	for _, name := range c.names {
+		known := false
+		for layer := range layers {
+			for t := range lora.Targets {
+				known = known || names(name, path(layer, t))
+			}
+		}
+		if !known {
+			return fmt.Errorf("target module %q is not supported; the projections of attention and MLP are (%s, …)", name, lora.Q)
+		}
+	}
+	return nil
+}

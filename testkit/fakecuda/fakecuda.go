@@ -1,0 +1,102 @@
+package fakecuda
+
+import (
+	"crypto/sha256"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+//go:embed src
+var source embed.FS
+
+// The library has no name of its own, so that who opens libcuda.so.1 does not get one that is loaded already.
+var flags = []string{"-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fPIC", "-shared"}
+
+// ErrNoCompiler is what Build returns where there is no gcc.
+var ErrNoCompiler = errors.New("no gcc to build testkit/fakecuda with: install it to run what needs a fake libcuda.so.1")
+
+// Path returns the path of the fake libcuda.so.1, and skips the test where it cannot be built for want of a compiler. Its folder
+// can be put into LD_LIBRARY_PATH. It leaves out what Build does.
+func Path(t testing.TB, without ...string) string {
+	t.Helper()
+	path, err := Build(without...)
+	if errors.Is(err, ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Build compiles the fake, unless one of the same source is there, and returns its path. It can leave parts out, as an older driver
+// does: "green" is src/green.c.
+func Build(without ...string) (string, error) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		return "", ErrNoCompiler
+	}
+	sum, err := digest(without)
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("troupe-fakecuda-%d-%x", os.Getuid(), sum[:8]))
+	path := filepath.Join(folder, "libcuda.so.1")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := compile(gcc, folder, path, without); err != nil {
+		return "", fmt.Errorf("build testkit/fakecuda: %w", err)
+	}
+	return path, nil
+}
+
+func digest(without []string) ([]byte, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, flags, without)
+	err := fs.WalkDir(source, "src", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := source.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
+		return err
+	})
+	return sum.Sum(nil), err
+}
+
+// compile works in a folder of its own and moves the result into place, since other processes may build at the same time.
+func compile(gcc, folder, path string, without []string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(folder, "build")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := os.CopyFS(work, source); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(work, "src", "*.c"))
+	if err != nil {
+		return err
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		return slices.Contains(without, strings.TrimSuffix(filepath.Base(file), ".c"))
+	})
+	built := filepath.Join(work, "libcuda.so.1")
+	out, err := exec.Command(gcc, slices.Concat(flags, []string{"-o", built}, files, []string{"-ldl", "-lpthread"})...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("gcc: %w: %s", err, out)
+	}
+	return os.Rename(built, path)
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"troupe/messages"
+	"troupe/testkit/cluster"
+)
+
+const (
+	outageRounds  = 10
+	outageStreams = 64
+	outageTokens  = 200
+)
+
+// outages lets nodes die, hang and hand over under streams through another node's gateway.
+func outages() (section, error) {
+	s := section{
+		title: "Nodes that are lost",
+		how: fmt.Sprintf("Two nodes, each a process with one replica, and an external nats-server. %d streams run through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. "+
+			"Every stream must have exactly the tokens of an undisturbed run. Detected: until it is no member any more. Pause: the longest between two chunks of each stream that was open.",
+			outageStreams, outageRounds),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	defer cluster.RemoveBinaries()
+	requests := cluster.Requests(outageStreams, outageTokens)
+	answers, err := cluster.Undisturbed(ctx, requests)
+	if err != nil {
+		return s, err
+	}
+	dir, err := os.MkdirTemp("", "troupe-bench-")
+	if err != nil {
+		return s, err
+	}
+	defer os.RemoveAll(dir)
+	c, err := cluster.New(ctx, cluster.Config{Dir: dir, Nodes: 2, NATS: cluster.External})
+	if err != nil {
+		return s, err
+	}
+	defer c.Close()
+	if err := c.Deploy(ctx, cluster.Spec(2)); err != nil {
+		return s, err
+	}
+	load := cluster.Load{Gateways: c.Nodes[:1], Requests: requests, Answers: answers, Streams: outageStreams}
+	for _, f := range []struct {
+		kind cluster.Kind
+		what string
+	}{{cluster.Kill, "killed (kill -9)"}, {cluster.Stop, "stopped (SIGSTOP)"}} {
+		o, err := c.Measure(ctx, load, cluster.Fault{Kind: f.kind, On: "n2"}, outageRounds)
+		if err != nil {
+			return s, err
+		}
+		p99 := cluster.Quantile(o.Pauses, 0.99)
+		detected := cluster.Quantile(o.Detection, 0.99)
+		s.rows = append(s.rows,
+			row{"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s", yes(detected <= 2*time.Second)},
+			row{"a node is " + f.what + ": pause of a stream", spread(o.Pauses), "p99 under 3 s", yes(p99 < 3*time.Second)})
+	}
+	moved, err := migrations(ctx, c, load)
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows, moved)
+	return s, nil
+}
+
+// spread is in ascending order.
+func spread(all []time.Duration) string {
+	ms := func(q float64) time.Duration { return cluster.Quantile(all, q).Round(time.Millisecond) }
+	return fmt.Sprintf("median %s, p99 %s, of %d", ms(0.5), ms(0.99), len(all))
+}
+
+// migrations moves running sequences to the other node and back.
+func migrations(ctx context.Context, c *cluster.Cluster, load cluster.Load) (row, error) {
+	load.Repeat = true
+	run := load.Start(ctx)
+	defer run.Finish()
+	if err := run.Flowing(ctx); err != nil {
+		return row{}, err
+	}
+	var pauses []time.Duration
+	var bytes, moves uint64
+	for range outageRounds {
+		names, err := c.Replicas(ctx)
+		if err != nil {
+			return row{}, err
+		}
+		for _, from := range names {
+			res := &messages.MigrateReplicaResponse{}
+			if err := c.Ask(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: from}, res); err != nil {
+				return row{}, err
+			}
+			for _, m := range res.GetSequences() {
+				if m.GetMoved() && m.GetBlocks() > 0 {
+					pauses = append(pauses, time.Duration(m.GetPauseSeconds()*float64(time.Second)))
+					bytes += m.GetBytes()
+					moves++
+				}
+			}
+		}
+	}
+	slices.Sort(pauses)
+	if moves == 0 {
+		return row{}, fmt.Errorf("no sequence was moved")
+	}
+	return row{
+		what:   "a running sequence moves to the other node, under that load: its pause",
+		figure: fmt.Sprintf("%s moves, %.0f KiB of KV each", spread(pauses), float64(bytes)/float64(moves)/1024),
+	}, nil
+}

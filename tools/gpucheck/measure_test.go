@@ -1,0 +1,199 @@
+package gpucheck
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"troupe/cuda"
+	"troupe/cuda/kernels"
+)
+
+// meter times work on one stream of a device.
+type meter struct {
+	*testing.T
+	d cuda.Device
+	s cuda.Stream
+	// full is for a GPU: sizes of a model of eight billion parameters. Otherwise they are small, and say nothing but that all of it runs.
+	full bool
+}
+
+func newMeter(t *testing.T) *meter {
+	t.Helper()
+	d := open(t)
+	s, err := d.NewStream("measure")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &meter{t, d, s, !d.Info().Simulated}
+}
+
+func (m *meter) alloc(bytes int64) cuda.Ptr {
+	m.Helper()
+	p, err := m.d.Alloc(bytes)
+	if err != nil {
+		m.Fatal(err)
+	}
+	return p
+}
+
+func (m *meter) host(bytes int64) []byte {
+	m.Helper()
+	h, err := m.d.AllocHost(bytes)
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { _ = h.Free() })
+	return h.Bytes()
+}
+
+func put[E any](m *meter, values []E) cuda.Ptr {
+	m.Helper()
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
+	staging, at := m.host(int64(len(raw))), m.alloc(int64(len(raw)))
+	copy(staging, raw)
+	if err := errors.Join(m.s.CopyIn(at, staging), m.s.Sync()); err != nil {
+		m.Fatal(err)
+	}
+	return at
+}
+
+// time is the median of rounds, of one of several calls of work that are given at once.
+func (m *meter) time(work func() error) time.Duration {
+	m.Helper()
+	rounds, calls := 3, 2
+	if m.full {
+		rounds, calls = 21, 20
+	}
+	var times []time.Duration
+	for range rounds + 1 { // the first warms up
+		start := time.Now()
+		var err error
+		for range calls {
+			err = errors.Join(err, work())
+		}
+		if err = errors.Join(err, m.s.Sync()); err != nil {
+			m.Fatal(err)
+		}
+		times = append(times, time.Since(start)/time.Duration(calls))
+	}
+	times = times[1:]
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+func rate(amount float64, d time.Duration) float64 { return amount / d.Seconds() / 1e9 }
+
+// pick is big on a GPU.
+func (m *meter) pick(big, small int) int {
+	if m.full {
+		return big
+	}
+	return small
+}
+
+func TestMeasureCopies(t *testing.T) {
+	m := newMeter(t)
+	row(t, "\n## Copies, GB/s\n\n| bytes | to the device | from it | within it (read and written) |\n| --- | --- | --- | --- |")
+	for _, size := range []int{64 << 10, 1280 << 10, m.pick(256<<20, 8<<20)} {
+		n := int64(size)
+		at, to, memory := m.alloc(n), m.alloc(n), m.host(n)
+		row(t, "| %d | %.2f | %.2f | %.2f |", n,
+			rate(float64(n), m.time(func() error { return m.s.CopyIn(at, memory) })),
+			rate(float64(n), m.time(func() error { return m.s.CopyOut(memory, at) })),
+			rate(2*float64(n), m.time(func() error { return m.s.Copy(to, at, n) })))
+	}
+}
+
+func TestMeasureMatMul(t *testing.T) {
+	m := newMeter(t)
+	n := m.pick(4096, 256)
+	k := n
+	row(t, "\n## Products with %d x %d weights of BF16\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| --- | --- | --- | --- |", n, k)
+	weights := m.alloc(int64(2 * n * k))
+	for _, rows := range []int{1, 8, 16, 32, 64, 256, m.pick(2048, 256)} {
+		op := kernels.MatMul{
+			Out: m.alloc(int64(4 * rows * n)), In: m.alloc(int64(4 * rows * k)), Weight: weights,
+			M: int32(rows), N: int32(n), K: int32(k), DType: cuda.BF16,
+		}
+		d := m.time(func() error { return m.s.Launch(op) })
+		row(t, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d), rate(2*float64(rows)*float64(n)*float64(k), d)/1e3)
+	}
+}
+
+func TestMeasureAttention(t *testing.T) {
+	m := newMeter(t)
+	kv := kernels.KVLayout{Blocks: int32(m.pick(8192, 256)), BlockTokens: 16, KVHeads: 8, HeadDim: 128}
+	half := 4 * int64(kv.BlockTokens) * int64(kv.KVHeads*kv.HeadDim)
+	kv.BlockBytes, kv.ValueOffset = 2*half, half
+	kv.Arena = m.alloc(int64(kv.Blocks) * kv.BlockBytes)
+	row(t, "\n## Attention of one layer, decode: 32 heads of 128, 8 of them in KV\n\n| sequences | positions | microseconds | GB/s of keys and values |\n| --- | --- | --- | --- |")
+	for _, c := range [][2]int{{1, m.pick(4096, 256)}, {32, m.pick(4096, 64)}} {
+		rows, positions, width := make([]int32, c[0]), make([]int32, c[0]), c[1]/16
+		tables := make([]int32, c[0]*width)
+		for i := range rows {
+			rows[i], positions[i] = int32(i), int32(c[1]-1)
+		}
+		for i := range tables {
+			tables[i] = int32(i) % kv.Blocks
+		}
+		op := kernels.Attention{
+			Out: m.alloc(int64(4 * c[0] * 4096)), Q: m.alloc(int64(4 * c[0] * 4096)), Rows: put(m, rows), Positions: put(m, positions),
+			Tables: put(m, tables), TableWidth: int32(width), N: int32(c[0]), Heads: 32, Scale: 0.1, KV: kv,
+		}
+		d := m.time(func() error { return m.s.Launch(op) })
+		row(t, "| %d | %d | %.1f | %.1f |", c[0], c[1], d.Seconds()*1e6, rate(float64(c[0]*width)*float64(kv.BlockBytes), d))
+	}
+}
+
+func TestMeasureAdapters(t *testing.T) {
+	m := newMeter(t)
+	rows, count, rank, dim := m.pick(128, 8), m.pick(40, 3), 16, m.pick(4096, 256)
+	matrix := int64(rank*dim) * cuda.BF16.Bytes()
+	pages, offsets, ranks, scales, of := make([]cuda.Ptr, count), make([]int64, count), make([]int32, count), make([]float32, count), make([]int32, rows)
+	arena := m.alloc(int64(count) * kernels.PageBytes)
+	for i := range count {
+		pages[i], ranks[i], scales[i] = arena.Offset(int64(i)*kernels.PageBytes), int32(rank), 1
+	}
+	for i := range of {
+		of[i] = int32(i * count / rows) // those of one adapter side by side, as the scheduler has them
+	}
+	l := kernels.LoRA{
+		Rows: put(m, of), Pages: put(m, pages), Offsets: put(m, offsets), Ranks: put(m, ranks), Scales: put(m, scales),
+		Adapters: int32(count), PageWidth: 1, MaxRank: int32(rank), DType: cuda.BF16,
+	}
+	mid, in, out := m.alloc(int64(4*rows*rank)), m.alloc(int64(4*rows*dim)), m.alloc(int64(4*rows*dim))
+	d := m.time(func() error {
+		return errors.Join(
+			m.s.Launch(kernels.LoRAShrink{Mid: mid, In: in, N: int32(rows), K: int32(dim), A: l}),
+			m.s.Launch(kernels.LoRAExpand{Out: out, Mid: mid, N: int32(rows), Dim: int32(dim), B: l}))
+	})
+	size := matrix * int64(count)
+	from, to := m.alloc(size), m.alloc(size)
+	floor := m.time(func() error { return m.s.Copy(to, from, size) }) // reading and writing as many bytes as all A have moves as many as reading all A and B
+	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their bytes, moved by a copy: %.1f µs; ratio %.2f.",
+		count, rank, rows, dim, dim, d.Seconds()*1e6, floor.Seconds()*1e6, d.Seconds()/floor.Seconds())
+}
+
+func TestMeasureModel(t *testing.T) {
+	e := load(t)
+	row(t, "\n## Decode of the shipped model\n\n| sequences | tokens a second |\n| --- | --- |")
+	for _, n := range []int{1, 16} {
+		const tokens = 64
+		prompts, counts := make([][]uint32, n), make([]int, n)
+		for i := range prompts {
+			prompts[i], counts[i] = []uint32{uint32(3 + i)}, tokens
+		}
+		generate(t, e, prompts, counts) // warms up
+		start := time.Now()
+		generate(t, e, prompts, counts)
+		row(t, "| %d | %.0f |", n, float64(n*tokens)/time.Since(start).Seconds())
+	}
+}

@@ -1,0 +1,158 @@
+package adapters
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"troupe/core/lora"
+	"troupe/testkit"
+)
+
+// least tries every eviction.
+func least(trace []request, there []string, capacity int) int {
+	if len(trace) == 0 {
+		return 0
+	}
+	if slices.Contains(there, trace[0].adapter) {
+		return least(trace[1:], there, capacity)
+	}
+	if len(there) < capacity {
+		return 1 + least(trace[1:], append(slices.Clone(there), trace[0].adapter), capacity)
+	}
+	best := math.MaxInt
+	for i := range there {
+		next := slices.Clone(there)
+		next[i] = trace[0].adapter
+		best = min(best, 1+least(trace[1:], next, capacity))
+	}
+	return best
+}
+
+func TestOptimum(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var trace []request
+		for range 12 {
+			trace = append(trace, request{adapter: name(r.IntN(5))})
+		}
+		if got, want := optimum(trace, 2, 0), least(trace, nil, 2); got != want {
+			t.Fatalf("%v: %d loads, and %d are enough", trace, got, want)
+		}
+		if lru(trace, 2, 0) < optimum(trace, 2, 0) {
+			t.Fatalf("%v: LRU is better than the optimum", trace)
+		}
+	}
+	abc := []request{{adapter: "a"}, {adapter: "b"}, {adapter: "a"}, {adapter: "c"}, {adapter: "a"}, {adapter: "b", at: time.Second}}
+	if lru(abc, 2, 0) != 4 || lru(abc, 2, time.Second) != 1 {
+		t.Errorf("LRU loads %d, %d of them late", lru(abc, 2, 0), lru(abc, 2, time.Second))
+	}
+}
+
+// TestOnline: the bound is what a cache of the most popular comes to.
+func TestOnline(t *testing.T) {
+	l := Load{Adapters: 50, PerSecond: 100, Zipf: 1.2, Prompt: 1, Output: 1, Length: 10 * time.Minute}
+	trace, loads, extra := l.trace(3), 0, ""
+	for _, r := range trace {
+		if r.adapter >= name(9) && r.adapter != extra { // nine places for the most popular, one for the others
+			extra = r.adapter
+			loads++
+		}
+	}
+	if got, want := float64(loads)/l.Length.Seconds(), l.online(10); math.Abs(got/want-1) > 0.03 {
+		t.Errorf("%.2f loads a second, and the formula has %.2f", got, want)
+	}
+}
+
+var small = Setting{Model: llama7B, Rank: 8, Resident: 4, Sequences: 16, StepTokens: 512, Waiting: 100}
+
+// TestRun: every token is computed, by every strategy, and a run is a function of its trace.
+func TestRun(t *testing.T) {
+	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: 20 * time.Second}.trace(1)
+	tokens := 0
+	for _, r := range trace {
+		tokens += r.output
+	}
+	var visible []float64
+	for _, strategy := range strategies {
+		s := small
+		s.Policy, s.Popular = strategy.policy, strategy.popular
+		r := newRun(s, trace)
+		r.toEnd()
+		o := r.outcome()
+		if r.tokens != tokens || len(o.first) != len(trace) || o.Refused != 0 {
+			t.Errorf("%s: %d of %d tokens, %d of %d requests", strategy.name, r.tokens, tokens, len(o.first), len(trace))
+		}
+		if o.Visible > o.Cold+1 || o.Mean <= 0 || o.P99 < o.Mean || r.loads < len(distinctOf(trace)) {
+			t.Errorf("%s: %+v, %d loads", strategy.name, o.Visible, r.loads)
+		}
+		for i := range 20 {
+			if n := r.pool.Users(name(i)); n != 0 {
+				t.Errorf("%s: %d requests still hold %s", strategy.name, n, name(i))
+			}
+		}
+		if again := simulate(s, trace); again.Mean != o.Mean || again.Loads != o.Loads {
+			t.Errorf("%s: another run, another outcome", strategy.name)
+		}
+		visible = append(visible, o.Visible)
+	}
+	if visible[2] >= visible[1] {
+		t.Errorf("prefetch hides nothing: %v", visible)
+	}
+}
+
+func distinctOf(trace []request) map[string]bool {
+	var all []string
+	for _, r := range trace {
+		all = append(all, r.adapter)
+	}
+	return distinct(all)
+}
+
+// TestColdStart: of a request that finds its adapter on disk, the first token comes a load and a step later, and beside others
+// a step in flight hides the load.
+func TestColdStart(t *testing.T) {
+	s := small
+	s.Policy = lora.Policy{Lookahead: 10}
+	l := s.Model.Layout(s.Rank)
+	cold := simulate(s, []request{{0, "a", 10, 1}, {time.Second, "a", 10, 1}})
+	load, step := s.Model.load(l.Bytes()), s.Model.step(10, 10, l.Bytes())
+	if want := []time.Duration{step, load + step}; !slices.Equal(cold.first, want) {
+		t.Errorf("first tokens after %v, not %v", cold.first, want)
+	}
+	if r := newRun(s, []request{{0, "a", 10, 1}}); r.toEnd() != 1 {
+		t.Errorf("%d visible cold starts", r.visible)
+	}
+	beside := newRun(s, []request{{0, "a", 10, 100}, {100 * time.Millisecond, "b", 10, 1}})
+	if beside.toEnd() != 1 {
+		t.Errorf("%d visible cold starts, though a step of %s hides a load of %s", beside.visible, step, load)
+	}
+}
+
+func TestFragmentation(t *testing.T) {
+	pages, whole := fragment(newPaged(), 1), fragment(contiguous{lora.NewFirstFit(memory)}, 1)
+	if pages.failures != 0 || pages.external != 0 || pages.internal <= 0 || pages.internal > 0.01 {
+		t.Errorf("pages: %+v", pages)
+	}
+	if whole.failures == 0 || whole.external <= 0 || whole.internal != 0 || whole.residents >= pages.residents {
+		t.Errorf("contiguous: %+v", whole)
+	}
+}
+
+func TestReadTrace(t *testing.T) {
+	trace, err := readTrace(testkit.Shared(t, "data/traces/arena-multilora/arena27_adapters_600s.csv"))
+	if err != nil || len(trace) != 1500 || trace[0] != (request{0, "dummy-lora-7b-rank-8-13", 13, 199}) {
+		t.Errorf("%d requests, %v", len(trace), err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.csv")
+	if err := os.WriteFile(bad, []byte("a,b,c,d,e\n1,x,a,1,1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readTrace(bad); err == nil {
+		t.Error("a time of x was read")
+	}
+}

@@ -1,0 +1,217 @@
+package adapters
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/core/lora"
+)
+
+const seeds = 5
+
+// strategies are the rows of the tables.
+var strategies = []struct {
+	name    string
+	policy  lora.Policy
+	popular int
+}{
+	{"first come, first served", lora.Policy{FirstCome: true}, 0},
+	{"resident first", lora.Policy{}, 0},
+	{"… and prefetch", lora.Policy{Lookahead: 10}, 10},
+	{"… and at most 32 adapters", lora.Policy{Lookahead: 10, MaxAdapters: 32}, 10},
+	{"… and at most 64 adapters", lora.Policy{Lookahead: 10, MaxAdapters: 64}, 10},
+}
+
+// Write simulates everything and writes adapters.md and its plot to a folder. Without the trace at a path, that part is left
+// out.
+func Write(dir, arena string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	made, err := madeUp(dir)
+	if err != nil {
+		return err
+	}
+	real, err := fromTrace(arena)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "adapters.md"), []byte(head+made+real+memoryTable()), 0o644)
+}
+
+const head = `# Many adapters on one base model, simulated
+
+Written by ` + "`make sim`" + `; do not edit. **Everything here is simulated**: the decisions are those of core/lora, as on a replica; how long steps and
+copies take is a timing model; no GPU was used, and none of these figures was measured on one.
+
+- **first token**: from the request's arrival to the end of the step that computes its prompt.
+- **loads**: adapters that were copied to the device, a second.
+- **cold starts**: requests that came when their adapter was not on the device, a second.
+- **visible**: those of them that had to wait for it at the beginning of some step that had room for them.
+- **ahead**: loads by popularity, for which nobody had asked, a second.
+- **LRU** and **optimum** (Belady's): loads of a cache of that many adapters for the same requests, one after the other.
+
+A step takes the longer of its memory traffic and its arithmetic. Adapters come from host memory over one link, one at a time.
+`
+
+// describe lists a setting's parameters.
+func describe(s Setting) string {
+	l := s.Model.Layout(s.Rank)
+	return fmt.Sprintf(`
+%s: %.1f TB/s and %.0f TFLOP/s reached on each GPU, %s fixed a step; link %.0f GB/s, and %s a load. Adapters of rank %d for q, k, v and o:
+%.1f MB, %d pages, %s to load; %d fit on the device. At most %d sequences and %d tokens in a step, %d requests in line; age limit 500 ms.
+Popularity halves in 60 s; a request protects its adapter for 5 s from eviction for a prefetch.
+`, s.Model.Name, s.Model.Bandwidth/1e12, s.Model.Arithmetic/1e12, s.Model.Fixed, s.Model.Link/1e9, s.Model.PerLoad, s.Rank,
+		float64(l.Bytes())/1e6, l.Pages(), s.Model.load(l.Bytes()).Round(10*time.Microsecond), s.Resident, s.Sequences, s.StepTokens, s.Waiting)
+}
+
+const tableHead = `
+| strategy | first token, mean | p99 | tokens/s | loads/s | of the optimum | cold starts/s | visible/s | ahead/s | refused |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+`
+
+// madeUp is the table of a thousand adapters.
+func madeUp(dir string) (string, error) {
+	s := Setting{Model: llama70B, Rank: 16, Resident: 76, Sequences: 128, StepTokens: 2048, Waiting: 1000, From: time.Minute}
+	span := (thousand.Length - s.From).Seconds()
+	var least, recent []float64
+	outcomes := make([][]Outcome, len(strategies))
+	for seed := range uint64(seeds) {
+		trace := thousand.trace(seed + 1)
+		least = append(least, float64(optimum(trace, s.Resident, s.From))/span)
+		recent = append(recent, float64(lru(trace, s.Resident, s.From))/span)
+		for i, strategy := range strategies {
+			s.Policy, s.Popular = strategy.policy, strategy.popular
+			outcomes[i] = append(outcomes[i], simulate(s, trace))
+			fmt.Fprintf(os.Stderr, "seed %d, %s\n", seed+1, strategy.name)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## A thousand adapters
+%s
+Load: %d adapters, %.0f requests a second (Poisson), Zipf %.1f, prompts of %.0f and outputs of %.0f tokens in the mean (exponential), %s, of which the
+first %s is not counted. %d seeds: means, and the smallest and largest in brackets.
+`, describe(s), thousand.Adapters, thousand.PerSecond, thousand.Zipf, thousand.Prompt, thousand.Output, thousand.Length, s.From, seeds)
+	b.WriteString(tableHead)
+	var names []string
+	var first []Outcome
+	for i, strategy := range strategies {
+		names, first = append(names, strategy.name), append(first, outcomes[i][0])
+		b.WriteString(line(strategy.name, outcomes[i], least))
+	}
+	fmt.Fprintf(&b, `
+LRU: %s loads a second. Optimum, which knows the future: %s. A cache that knows how popular each adapter is, and not what comes, can not do with
+less than %.1f, which is %.2f of the optimum (Aho, Denning and Ullman, 1971).
+Aims: loads within 1.15 of the optimum; fewer than 0.1 visible cold starts a second.
+
+![distributions of the time to first token](adapters.svg)
+
+Seed 1.
+`, spread(recent, "%.1f"), spread(least, "%.1f"), thousand.online(s.Resident), thousand.online(s.Resident)/mean(least))
+	return b.String(), draw(filepath.Join(dir, "adapters.svg"), names, first)
+}
+
+// fromTrace is the table of the arena trace.
+func fromTrace(path string) (string, error) {
+	trace, err := readTrace(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "\n## A recorded trace\n\nLeft out: the trace is not here.\n", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	s := Setting{Model: llama7B, Rank: 8, Resident: 8, Sequences: 64, StepTokens: 2048, Waiting: 1000}
+	span := trace[len(trace)-1].at.Seconds()
+	least := float64(optimum(trace, s.Resident, 0)) / span
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## A recorded trace
+%s
+Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s, as it is; one run, since nothing in it is drawn.
+`, describe(s), len(trace), span)
+	b.WriteString(tableHead)
+	for _, strategy := range strategies {
+		s.Policy, s.Popular = strategy.policy, strategy.popular
+		b.WriteString(line(strategy.name, []Outcome{simulate(s, trace)}, []float64{least}))
+	}
+	fmt.Fprintf(&b, "\nLRU: %.3f loads a second. Optimum: %.3f.\n", float64(lru(trace, s.Resident, 0))/span, least)
+	return b.String(), nil
+}
+
+// memoryTable is what loads and evictions do to memory.
+func memoryTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## Fragmentation
+
+%d loads of adapters of ranks %v, in equal shares, for q, k, v and o of a Llama 70B, into %d GiB; random ones are evicted until one fits.
+%d seeds. A failure is an adapter that had no room though as many bytes were free; one load may fail several times. With internal waste: as
+many were free together with those that adapters were given and do not use. External: share of the free bytes outside the largest piece that one
+adapter can have. Internal: share of the bytes given out that no adapter uses. Aims: no failure while bytes suffice, waste under 1 %%.
+
+| memory | failures | with internal waste | external | internal | residents |
+| --- | --- | --- | --- | --- | --- |
+`, cycles, ranks, memory>>30, seeds)
+	for _, kind := range []struct {
+		name string
+		make func() allocator
+	}{
+		{"contiguous, first fit", func() allocator { return contiguous{lora.NewFirstFit(memory)} }},
+		{"pages of 2 MiB", func() allocator { return newPaged() }},
+	} {
+		var failures, unused, external, internal, residents []float64
+		for seed := range uint64(seeds) {
+			f := fragment(kind.make(), seed+1)
+			failures, unused = append(failures, float64(f.failures)), append(unused, float64(f.unused))
+			external, internal = append(external, 100*f.external), append(internal, 100*f.internal)
+			residents = append(residents, f.residents)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", kind.name, spread(failures, "%.0f"), spread(unused, "%.0f"),
+			spread(external, "%.1f %%"), spread(internal, "%.2f %%"), spread(residents, "%.1f"))
+	}
+	return b.String()
+}
+
+// line is a strategy's row.
+func line(name string, outcomes []Outcome, least []float64) string {
+	column := func(format string, value func(i int, o Outcome) float64) string {
+		var all []float64
+		for i, o := range outcomes {
+			all = append(all, value(i, o))
+		}
+		return " | " + spread(all, format)
+	}
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	return "| " + name +
+		column("%.1f ms", func(_ int, o Outcome) float64 { return ms(o.Mean) }) +
+		column("%.1f ms", func(_ int, o Outcome) float64 { return ms(o.P99) }) +
+		column("%.0f", func(_ int, o Outcome) float64 { return o.Tokens }) +
+		column("%.2f", func(_ int, o Outcome) float64 { return o.Loads }) +
+		column("%.2f", func(i int, o Outcome) float64 { return o.Loads / least[i] }) +
+		column("%.2f", func(_ int, o Outcome) float64 { return o.Cold }) +
+		column("%.2f", func(_ int, o Outcome) float64 { return o.Visible }) +
+		column("%.2f", func(_ int, o Outcome) float64 { return o.Ahead }) +
+		column("%.1f %%", func(_ int, o Outcome) float64 { return 100 * o.Refused }) + " |\n"
+}
+
+// spread is the mean, and where there are several the smallest and the largest.
+func spread(all []float64, format string) string {
+	text := fmt.Sprintf(format, mean(all))
+	if len(all) > 1 && slices.Min(all) != slices.Max(all) {
+		text += fmt.Sprintf(" ("+strings.Fields(format)[0]+"–"+strings.Fields(format)[0]+")", slices.Min(all), slices.Max(all))
+	}
+	return text
+}
+
+func mean(all []float64) (sum float64) {
+	for _, v := range all {
+		sum += v
+	}
+	return sum / float64(len(all))
+}

@@ -1,0 +1,260 @@
+package adapters
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"troupe/core/lora"
+)
+
+// Setting is a model, what it may hold, and how it is scheduled.
+type Setting struct {
+	Model      Model
+	Rank       int
+	Resident   int           // adapters that fit on the device
+	Sequences  int           // in a step
+	StepTokens int           // likewise
+	From       time.Duration // what comes before is not counted
+	Policy     lora.Policy
+	Popular    int // adapters that are loaded ahead by popularity every 100 ms, at most
+	Waiting    int // requests in line, at most; others are refused
+}
+
+const every = 100 * time.Millisecond
+
+// Outcome is what came out of a run, per second where it is a rate.
+type Outcome struct {
+	Mean, P99                   time.Duration // time to first token
+	Tokens                      float64       // of output
+	Loads, Cold, Visible, Ahead float64       // see the page
+	Refused                     float64       // share of all requests
+	first                       []time.Duration
+}
+
+// run is a simulation under way. A request's id is its index in the trace.
+type run struct {
+	Setting
+	trace     []request
+	pool      *lora.Pool
+	admission *lora.Admission
+	layout    *lora.Layout
+
+	now, linkFree, stepEnd, tick time.Duration
+	coming                       int // index of the next request
+	copies                       []finished
+	waiting                      []lora.Waiting
+	running                      []*sequence
+	stepping                     bool
+	held                         map[string]bool // requests whose cold start is visible
+	out                          Outcome
+	tokens, loads, cold, visible int
+	refused                      int
+}
+
+type sequence struct {
+	id     string
+	index  int
+	output int // tokens so far
+}
+
+// finished is a copy that ends at a time.
+type finished struct {
+	at      time.Duration
+	adapter string
+}
+
+var epoch = time.Unix(0, 0)
+
+const never = time.Duration(math.MaxInt64)
+
+// simulate runs a trace to its end.
+func simulate(s Setting, trace []request) Outcome {
+	r := newRun(s, trace)
+	r.toEnd()
+	return r.outcome()
+}
+
+func newRun(s Setting, trace []request) *run {
+	r := &run{Setting: s, trace: trace, layout: s.Model.Layout(s.Rank), held: map[string]bool{}}
+	pages := make([]uint32, s.Resident*r.layout.Pages())
+	for i := range pages {
+		pages[i] = uint32(i)
+	}
+	r.pool = lora.NewPool(lora.Config{Pages: pages, HostBytes: math.MaxInt64})
+	r.admission = lora.NewAdmission(s.Policy, r.pool)
+	for _, q := range trace {
+		r.pool.Register(q.adapter, r.layout) // again and again is refused, and no matter
+	}
+	return r
+}
+
+// toEnd returns how many cold starts were visible.
+func (r *run) toEnd() int {
+	for r.coming < len(r.trace) || len(r.waiting)+len(r.running) > 0 {
+		r.next()
+	}
+	return r.visible
+}
+
+// next lets the next event happen. Of two at one time the order is that of the cases.
+func (r *run) next() {
+	arrival, copied, step := never, never, never
+	if r.coming < len(r.trace) {
+		arrival = r.trace[r.coming].at
+	}
+	if len(r.copies) > 0 {
+		copied = r.copies[0].at
+	}
+	if r.stepping {
+		step = r.stepEnd
+	}
+	r.now = min(arrival, copied, step, r.tick)
+	switch r.now {
+	case copied:
+		r.pool.Loaded(r.copies[0].adapter, nil)
+		r.copies = r.copies[1:]
+	case arrival:
+		r.arrive()
+	case r.tick:
+		r.tick += every
+		r.pool.Prefetch(r.Popular, epoch.Add(r.now))
+	case step:
+		r.endStep()
+	}
+	r.carry()
+	if !r.stepping {
+		r.startStep()
+	}
+}
+
+func (r *run) arrive() {
+	q := r.trace[r.coming]
+	if len(r.waiting) == r.Waiting {
+		r.coming++
+		r.refused++
+		return
+	}
+	if state, _ := r.pool.State(q.adapter); state != lora.Idle && state != lora.Active && q.at >= r.From {
+		r.cold++
+	}
+	r.waiting = append(r.waiting, lora.Waiting{ID: strconv.Itoa(r.coming), Adapter: q.adapter, Arrived: epoch.Add(q.at)})
+	r.coming++
+	r.pool.Requested(q.adapter, epoch.Add(r.now))
+	r.admission.Ahead(r.waiting)
+}
+
+// carry carries the pool's actions out. The link copies one adapter at a time. Whoever is evicted is idle, so no step reads it.
+func (r *run) carry() {
+	for actions := r.pool.Actions(); len(actions) > 0; actions = r.pool.Actions() {
+		for _, action := range actions {
+			switch a := action.(type) {
+			case lora.Load:
+				r.linkFree = max(r.now, r.linkFree) + r.Model.load(r.layout.Bytes())
+				r.copies = append(r.copies, finished{r.linkFree, a.Adapter})
+				if r.now >= r.From {
+					r.loads++
+				}
+			case lora.Evict:
+				r.pool.Evicted(a.Adapter)
+			}
+		}
+	}
+}
+
+// startStep admits, and begins a step where there is something to compute.
+func (r *run) startStep() {
+	inside := make([]string, len(r.running))
+	tokens, context := len(r.running), 0
+	for i, s := range r.running {
+		inside[i] = r.trace[s.index].adapter
+		context += r.trace[s.index].prompt + s.output
+	}
+	entered := map[string]bool{}
+	full := false
+	r.admission.Admit(r.waiting, inside, epoch.Add(r.now), func(w lora.Waiting) bool {
+		index, _ := strconv.Atoi(w.ID)
+		prompt := r.trace[index].prompt
+		if full = len(r.running) == r.Sequences || tokens > 0 && tokens+prompt > r.StepTokens; full {
+			return false
+		}
+		entered[w.ID] = true
+		tokens, context = tokens+prompt, context+prompt
+		inside = append(inside, w.Adapter)
+		r.running = append(r.running, &sequence{id: w.ID, index: index})
+		return true
+	})
+	r.waiting = slices.DeleteFunc(r.waiting, func(w lora.Waiting) bool { return entered[w.ID] })
+	r.admission.Ahead(r.waiting)
+	different := distinct(inside)
+	r.look(different, full)
+	r.carry()
+	if len(r.running) > 0 {
+		r.stepping = true
+		r.stepEnd = r.now + r.Model.step(tokens, context, int64(len(different))*r.layout.Bytes())
+	}
+}
+
+// look marks the requests that would have entered but for their adapter: there was room for them.
+func (r *run) look(inside map[string]bool, full bool) {
+	if full {
+		return
+	}
+	for _, w := range r.waiting {
+		state, _ := r.pool.State(w.Adapter)
+		place := inside[w.Adapter] || r.Policy.MaxAdapters == 0 || len(inside) < r.Policy.MaxAdapters
+		if state == lora.Idle || state == lora.Active || !place || r.held[w.ID] {
+			continue
+		}
+		r.held[w.ID] = true
+		if r.now >= r.From {
+			r.visible++
+		}
+	}
+}
+
+func (r *run) endStep() {
+	r.stepping = false
+	left := r.running[:0]
+	for _, s := range r.running {
+		q := r.trace[s.index]
+		s.output++
+		if s.output == 1 && q.at >= r.From {
+			r.out.first = append(r.out.first, r.now-q.at)
+		}
+		if r.now >= r.From {
+			r.tokens++
+		}
+		if s.output == q.output {
+			r.pool.Unpin(s.id)
+			continue
+		}
+		left = append(left, s)
+	}
+	r.running = left
+}
+
+func (r *run) outcome() Outcome {
+	o := r.out
+	span := (r.now - r.From).Seconds()
+	slices.Sort(o.first)
+	var sum time.Duration
+	for _, d := range o.first {
+		sum += d
+	}
+	o.Mean, o.P99 = sum/time.Duration(len(o.first)), o.first[len(o.first)*99/100]
+	o.Tokens, o.Loads = float64(r.tokens)/span, float64(r.loads)/span
+	o.Cold, o.Visible = float64(r.cold)/span, float64(r.visible)/span
+	o.Refused = float64(r.refused) / float64(len(r.trace))
+	o.Ahead = float64(r.pool.Stats().Prefetches) / r.now.Seconds()
+	return o
+}
+
+func distinct(adapters []string) map[string]bool {
+	all := make(map[string]bool, len(adapters))
+	for _, a := range adapters {
+		all[a] = true
+	}
+	return all
+}
