@@ -212,6 +212,8 @@ func (d *device) Unmap(p cuda.Ptr, bytes int64) error {
 
 // close gives back what there is.
 func (v *virtual) close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var errs []error
 	for p, bytes := range v.ranges {
 		errs = append(errs, unix.MunmapPtr(at(p), uintptr(bytes)))
