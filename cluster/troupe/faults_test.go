@@ -258,7 +258,7 @@ func TestOnlyDeviceLost(t *testing.T) {
 	serve(t, n, 1)
 	fake.Fault(lasting[0].faults)
 	for i, a := range few(t, n) {
-		if a.status != http.StatusServiceUnavailable {
+		if a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, lasting[0].says) {
 			t.Errorf("stream %d: %v", i, a)
 		}
 	}
