@@ -105,8 +105,11 @@ func (d *device) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		d.onStarted(ctx)
-	case *actor.Restarting, *actor.Stopping:
+	case *actor.Restarting:
 		d.end()
+	case *actor.Stopping:
+		d.end()
+		d.busy.Wait() // who stops the actor closes the device next
 	case *messages.LoadModel:
 		d.onLoad(ctx, msg)
 	case *inspected:

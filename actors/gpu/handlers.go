@@ -73,9 +73,10 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 		d.refuse(ctx, msg.lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short)
 		return
 	}
-	models, incarnation := d.Models, d.incarnation
+	models, incarnation, busy := d.Models, d.incarnation, &d.busy
+	busy.Add(1)
 	supervise.Job(ctx, d.life,
-		func(life context.Context) (engine.Loaded, error) { return models.Load(life, load) },
+		func(life context.Context) (engine.Loaded, error) { defer busy.Done(); return models.Load(life, load) },
 		func(m engine.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
 }
 
@@ -158,9 +159,10 @@ func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
 // free gives a lease's memory back, in a job, and tells who waits for it.
 func (d *device) free(ctx actor.Context, lease string, askers []asker) {
 	d.freeing[lease] = askers
-	models, incarnation := d.Models, d.incarnation
+	models, incarnation, busy := d.Models, d.incarnation, &d.busy
+	busy.Add(1)
 	supervise.Job(ctx, d.life,
-		func(context.Context) (int64, error) { return models.Unload(lease) },
+		func(context.Context) (int64, error) { defer busy.Done(); return models.Unload(lease) },
 		func(bytes int64, err error) any { return &unloaded{incarnation, lease, bytes, err} })
 }
 

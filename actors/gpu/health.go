@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -30,6 +31,8 @@ const (
 
 // standing is whether the device may be used, and what is known of it. It outlives the actor.
 type standing struct {
+	busy sync.WaitGroup // loads and unloads in flight, of every incarnation
+
 	quarantine *messages.Quarantine // nil: it may be used
 	seen       *health.Observation  // the last one
 	observed   time.Time            // when

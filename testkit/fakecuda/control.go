@@ -50,6 +50,9 @@ func (f *Fake) Reset() {
 // Fault arms one or more faults: "cuMemAlloc_v2@2=2,exec:copy@1=214!".
 func (f *Fake) Fault(specs string) { f.Do("fault " + specs) }
 
+// Unfired is how many faults nothing has met yet.
+func (f *Fake) Unfired() int64 { return f.Do("unfired") }
+
 // Live is how many objects were made and not given back.
 func (f *Fake) Live() int64 { return f.Do("live") }
 

@@ -10,6 +10,7 @@ struct fault {
   char what[80];
   long left;
   bool always;  // that one, and each after it
+  bool fired;
   bool sticky;  // and the device with it
   CUresult code;
   struct fault *next;
@@ -59,6 +60,7 @@ static struct fault *fire(const char *what) {
     if (strcmp(f->what, what) || f->left <= 0) continue;
     if (--f->left > 0) continue;
     if (f->always) f->left = 1;
+    f->fired = true;
     due = f;
   }
   return due;
@@ -106,6 +108,13 @@ static long calls_of(const char *name) {
   return 0;
 }
 
+// unfired counts the faults that nothing has met yet.
+static long unfired(void) {
+  long n = 0;
+  for (struct fault *f = faults; f; f = f->next) n += !f->fired;
+  return n;
+}
+
 static void revive(void) {
   for (int i = 0; i < MAX_DEVICES; i++) fake.devices[i].sticky = SUCCESS;
 }
@@ -119,6 +128,7 @@ static long obey(const char *command) {
   if (!strcmp(command, "hold")) return fake.held = true, 0;
   if (!strcmp(command, "go")) return fake.held = false, 0;
   if (!strcmp(command, "live")) return fake.live;
+  if (!strcmp(command, "unfired")) return unfired();
   return -1;
 }
 
