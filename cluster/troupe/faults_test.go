@@ -118,8 +118,8 @@ func undisturbed(t *testing.T) [4]ended {
 	return want
 }
 
-// settled waits until nothing is left of requests, and of leases only those of the replicas.
-func settled(t *testing.T, n *troupe.Node) {
+// quiet waits until nothing is left of requests, and of leases only those of the replicas.
+func quiet(t *testing.T, n *troupe.Node) {
 	t.Helper()
 	until(t, "nothing is left of the requests", func() bool {
 		s, err := n.NodeStatus(t.Context())
@@ -141,7 +141,7 @@ func TestFaultsHarmNobody(t *testing.T) {
 	n, log := onFake(t, fake, library, 1, "")
 	serve(t, n, 1, 1)
 	few(t, n) // makes what is made once
-	settled(t, n)
+	quiet(t, n)
 	serving := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
 		{"cuMemcpyHtoDAsync_v2@2=1", "CUDA_ERROR_INVALID_VALUE"},
@@ -163,7 +163,7 @@ func TestFaultsHarmNobody(t *testing.T) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 			serve(t, n, 1, 1)
-			settled(t, n)
+			quiet(t, n)
 			if said := log.take(); !strings.Contains(said, tc.says) {
 				t.Errorf("nothing says %q: %s", tc.says, said)
 			}
@@ -203,7 +203,7 @@ func TestFaultsWhileLoading(t *testing.T) {
 			if said := log.take(); !strings.Contains(said, tc.says) {
 				t.Errorf("nothing says %q: %s", tc.says, said)
 			}
-			settled(t, n)
+			quiet(t, n)
 		})
 		if left := fake.Live() - live; ok && left != 0 {
 			t.Errorf("%s: %d objects were not given back", tc.faults, left)
@@ -242,7 +242,7 @@ func TestDriverLosesDevice(t *testing.T) {
 			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST || !strings.Contains(q.GetDetail(), tc.says) {
 				t.Errorf("quarantined: %v", q)
 			}
-			settled(t, n)
+			quiet(t, n)
 		})
 		fake.Reset()
 		if left := fake.Live() - live; ok && left != 0 {
@@ -262,7 +262,7 @@ func TestOnlyDeviceLost(t *testing.T) {
 			t.Errorf("stream %d: %v", i, a)
 		}
 	}
-	settled(t, n)
+	quiet(t, n)
 	if state := gpu(t, n, 0).GetState(); state != messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Error(state)
 	}
