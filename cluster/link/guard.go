@@ -11,6 +11,8 @@ type guard struct {
 	system *actor.ActorSystem
 	index  int           // of its resolver; remote's is the next
 	remote actor.Process // one for all: it goes by the PID that it is given
+
+	watches watches
 }
 
 var _ actor.Process = (*guard)(nil)
@@ -56,11 +58,17 @@ func (g *guard) SendSystemMessage(pid *actor.PID, message any) {
 			g.terminated(m.GetWatcher(), pid)
 			return
 		}
+		g.watches.add(m.GetWatcher(), pid)
 		g.remote.SendSystemMessage(pid, m)
 		if !g.link.roster.reachable(pid.Address) { // it left meanwhile, and the endpoint may be a new one
 			g.link.terminate(pid.Address)
 		}
-	case *actor.Unwatch, *actor.Terminated:
+	case *actor.Unwatch:
+		g.watches.remove(m.GetWatcher(), pid)
+		if reachable {
+			g.remote.SendSystemMessage(pid, m)
+		}
+	case *actor.Terminated:
 		if reachable {
 			g.remote.SendSystemMessage(pid, m)
 		}

@@ -102,6 +102,7 @@ func (l *Link) subscribe() {
 				s.released.Store(true)
 			}
 			l.failRequests(e.Address)
+			l.failWatches(e.Address)
 		}
 	})
 }

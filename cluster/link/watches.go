@@ -1,0 +1,50 @@
+package link
+
+import (
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// watches are who watches whom at each address. Remote keeps the same, in an actor that loses what it has not read yet when its
+// endpoint ends; a watch that is lost would never be answered.
+type watches struct {
+	mu sync.Mutex
+	at map[string]map[watch]*actor.PID // address -> watch -> who is watched
+}
+
+type watch struct{ watcher, watched string } // ids
+
+func (w *watches) add(watcher, who *actor.PID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == nil {
+		w.at = make(map[string]map[watch]*actor.PID)
+	}
+	if w.at[who.GetAddress()] == nil {
+		w.at[who.GetAddress()] = make(map[watch]*actor.PID)
+	}
+	w.at[who.GetAddress()][watch{watcher.GetId(), who.GetId()}] = who
+}
+
+func (w *watches) remove(watcher, who *actor.PID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.at[who.GetAddress()], watch{watcher.GetId(), who.GetId()})
+}
+
+// takeAll returns the watches at an address and forgets them.
+func (w *watches) takeAll(address string) map[watch]*actor.PID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.at[address]
+	delete(w.at, address)
+	return all
+}
+
+// failWatches tells all watchers that an address is lost. Remote tells most of them too; hearing it twice does no harm.
+func (l *Link) failWatches(address string) {
+	for w, who := range l.guard.watches.takeAll(address) {
+		l.guard.terminated(actor.NewPID(l.cfg.System.Address(), w.watcher), who)
+	}
+}
