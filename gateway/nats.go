@@ -136,7 +136,9 @@ func respondText(r micro.Request, text string) error {
 // refuse answers with an error that the service's statistics count.
 func (g *Gateway) refuse(r micro.Request, a asked, e *openai.Error) {
 	g.answered(a, e.Status)
-	_ = r.Error(strconv.Itoa(e.Status), oneLine(e.Message), inferError(e)) // the asker may be gone
+	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{ // not Error, which is for handlers that have not returned
+		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
+	})) // the asker may be gone
 	_ = r.Respond(nil)
 }
 

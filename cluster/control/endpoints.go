@@ -92,11 +92,14 @@ func Encode(m proto.Message) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Fail answers a request with an error: in the headers of the micro protocol, and as JSON.
+// Fail answers a request with an error: in the headers of the micro protocol, and as JSON. It is not Request.Error, which is for handlers
+// that have not returned: the service looks at what that leaves behind.
 func Fail(r micro.Request, reason messages.Reason, detail string) {
 	body, err := Encode(&messages.ErrorResponse{Reason: reason, Error: detail})
 	if err != nil {
 		body = nil
 	}
-	_ = r.Error(strconv.Itoa(reason.HTTPStatus()), strings.ReplaceAll(detail, "\n", " "), body) // the asker may be gone
+	_ = r.Respond(body, micro.WithHeaders(micro.Headers{
+		micro.ErrorHeader: {strings.ReplaceAll(detail, "\n", " ")}, micro.ErrorCodeHeader: {strconv.Itoa(reason.HTTPStatus())},
+	})) // the asker may be gone
 }
