@@ -12,7 +12,7 @@ import (
 	"troupe/testkit"
 )
 
-// full plays a device of 16 MiB: m-0 has 5 MiB of KV memory, in three pages, of which one can be given up, and 4 MiB are free.
+// full plays a device of 16 MiB: m-0 has 8 MiB of KV memory, of which 6 can be given up, and 4 MiB are free.
 func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
 	p, pid := playWith(t, s, func(c *gpu.Config) { c.Info = cuda.Info{MemoryBytes: 16 << 20} })
 	send := func(msg any) {
