@@ -763,22 +763,23 @@ func (x *GetGpu) GetRequestId() string {
 
 // GpuStatus (report) is a device as it is.
 type GpuStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // "gpu-0"
-	Product       string                 `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"` // "NVIDIA H200", "host device"
-	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Simulated     bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device: real arithmetic in host memory
-	State         GpuState               `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.GpuState" json:"state,omitempty"`
-	MemoryBytes   uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	FreeBytes     uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, in whole pages
-	Leases        []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
-	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that owns it
-	Unreachable   string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node could not be asked; then only names are known
-	Quarantine    *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // with state QUARANTINED
-	Health        *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
-	Facts         *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // "gpu-0"
+	Product        string                 `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"` // "NVIDIA H200", "host device"
+	Uuid           string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device: real arithmetic in host memory
+	State          GpuState               `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.GpuState" json:"state,omitempty"`
+	MemoryBytes    uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	FreeBytes      uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, in whole pages
+	Leases         []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
+	Node           string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that owns it
+	Unreachable    string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node could not be asked; then only names are known
+	Quarantine     *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // with state QUARANTINED
+	Health         *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
+	Facts          *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
+	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // of KV memory that replicas could give up
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GpuStatus) Reset() {
@@ -900,6 +901,13 @@ func (x *GpuStatus) GetFacts() *GpuFacts {
 		return x.Facts
 	}
 	return nil
+}
+
+func (x *GpuStatus) GetYieldableBytes() uint64 {
+	if x != nil {
+		return x.YieldableBytes
+	}
+	return 0
 }
 
 // Quarantine says why a device takes nothing.
@@ -1718,6 +1726,267 @@ func (x *GpuLease) GetPages() uint32 {
 	return 0
 }
 
+// KVReport (event, from a replica to the gpu actor of its device, every second) says what it does with the KV memory of its lease.
+type KVReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // blocks that it can live with: one sequence of full length
+	Wants         uint32                 `protobuf:"varint,4,opt,name=wants,proto3" json:"wants,omitempty"` // more blocks that it would put to use at once
+	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
+	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // when it last ran a step
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KVReport) Reset() {
+	*x = KVReport{}
+	mi := &file_messages_gpu_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KVReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KVReport) ProtoMessage() {}
+
+func (x *KVReport) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
+func (*KVReport) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *KVReport) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *KVReport) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *KVReport) GetLeast() uint32 {
+	if x != nil {
+		return x.Least
+	}
+	return 0
+}
+
+func (x *KVReport) GetWants() uint32 {
+	if x != nil {
+		return x.Wants
+	}
+	return 0
+}
+
+func (x *KVReport) GetPriority() PriorityClass {
+	if x != nil {
+		return x.Priority
+	}
+	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
+}
+
+func (x *KVReport) GetLastUsed() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsed
+	}
+	return nil
+}
+
+// ShrinkKV (command, from the gpu actor to a replica) has it give up the blocks beyond so many. It is repeated until the answer comes; one that
+// GrowKV overtakes is over.
+type ShrinkKV struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShrinkKV) Reset() {
+	*x = ShrinkKV{}
+	mi := &file_messages_gpu_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShrinkKV) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShrinkKV) ProtoMessage() {}
+
+func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
+func (*ShrinkKV) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ShrinkKV) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *ShrinkKV) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *ShrinkKV) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+// KVShrunk answers ShrinkKV once nobody uses the blocks beyond. No step runs from then on until GrowKV: it is repeated until that comes.
+type KVShrunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // nothing changes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KVShrunk) Reset() {
+	*x = KVShrunk{}
+	mi := &file_messages_gpu_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KVShrunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KVShrunk) ProtoMessage() {}
+
+func (x *KVShrunk) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
+func (*KVShrunk) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *KVShrunk) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *KVShrunk) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *KVShrunk) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// GrowKV (event, from the gpu actor to a replica) says how many blocks the lease has now, after it grew or shrank, or did not.
+type GrowKV struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrowKV) Reset() {
+	*x = GrowKV{}
+	mi := &file_messages_gpu_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrowKV) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrowKV) ProtoMessage() {}
+
+func (x *GrowKV) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
+func (*GrowKV) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GrowKV) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *GrowKV) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
 var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
@@ -1771,7 +2040,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xcb\x03\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xf4\x03\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -1789,7 +2058,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"quarantine\x18\v \x01(\v2\x15.troupe.v1.QuarantineR\n" +
 	"quarantine\x12,\n" +
 	"\x06health\x18\f \x01(\v2\x14.troupe.v1.GpuHealthR\x06health\x12)\n" +
-	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\"\xa5\x01\n" +
+	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
+	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x1a.troupe.v1.QuarantineCauseR\x05cause\x12\x16\n" +
@@ -1861,7 +2131,25 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages*\xca\x01\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xd3\x01\n" +
+	"\bKVReport\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x14\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\x12\x14\n" +
+	"\x05wants\x18\x04 \x01(\rR\x05wants\x124\n" +
+	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
+	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"R\n" +
+	"\bShrinkKV\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\"h\n" +
+	"\bKVShrunk\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12,\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
+	"\x06GrowKV\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\xca\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +
@@ -1891,7 +2179,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_messages_gpu_proto_goTypes = []any{
 	(GpuState)(0),                 // 0: troupe.v1.GpuState
 	(QuarantineCause)(0),          // 1: troupe.v1.QuarantineCause
@@ -1915,40 +2203,48 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*ReleaseGpuResult)(nil),      // 19: troupe.v1.ReleaseGpuResult
 	(*DeviceFailed)(nil),          // 20: troupe.v1.DeviceFailed
 	(*GpuLease)(nil),              // 21: troupe.v1.GpuLease
-	(*Refused)(nil),               // 22: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*KVReport)(nil),              // 22: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 23: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 24: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 25: troupe.v1.GrowKV
+	(*Refused)(nil),               // 26: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 29: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	4,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	22, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	26, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	5,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	23, // 3: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	23, // 4: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	23, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	23, // 6: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	27, // 3: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	27, // 4: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	27, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	27, // 6: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
 	8,  // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	22, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	26, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	0,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
 	21, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
 	11, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
 	12, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
 	14, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
 	1,  // 14: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	24, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	24, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	28, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	28, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
 	13, // 17: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	24, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	28, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
 	15, // 19: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
 	10, // 20: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	22, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	26, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
 	10, // 22: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	22, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	26, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	29, // 24: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	28, // 25: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	26, // 26: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -1980,7 +2276,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

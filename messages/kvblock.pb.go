@@ -578,6 +578,59 @@ func (x *TierLease) GetBlockBytes() uint64 {
 	return 0
 }
 
+// BlocksResized (event) says how many blocks a lease has now. Those that remain hold what they held.
+type BlocksResized struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksResized) Reset() {
+	*x = BlocksResized{}
+	mi := &file_messages_kvblock_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksResized) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksResized) ProtoMessage() {}
+
+func (x *BlocksResized) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_kvblock_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksResized.ProtoReflect.Descriptor instead.
+func (*BlocksResized) Descriptor() ([]byte, []int) {
+	return file_messages_kvblock_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *BlocksResized) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *BlocksResized) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
 var File_messages_kvblock_proto protoreflect.FileDescriptor
 
 const file_messages_kvblock_proto_rawDesc = "" +
@@ -622,7 +675,10 @@ const file_messages_kvblock_proto_rawDesc = "" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1a\n" +
 	"\bresident\x18\x03 \x01(\rR\bresident\x12\x1f\n" +
 	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
-	"blockBytesB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"blockBytes\"=\n" +
+	"\rBlocksResized\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocksB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_kvblock_proto_rawDescOnce sync.Once
@@ -636,7 +692,7 @@ func file_messages_kvblock_proto_rawDescGZIP() []byte {
 	return file_messages_kvblock_proto_rawDescData
 }
 
-var file_messages_kvblock_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_messages_kvblock_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_kvblock_proto_goTypes = []any{
 	(*AdoptBlocks)(nil),       // 0: troupe.v1.AdoptBlocks
 	(*AdoptBlocksResult)(nil), // 1: troupe.v1.AdoptBlocksResult
@@ -647,19 +703,20 @@ var file_messages_kvblock_proto_goTypes = []any{
 	(*GetTier)(nil),           // 6: troupe.v1.GetTier
 	(*TierStatus)(nil),        // 7: troupe.v1.TierStatus
 	(*TierLease)(nil),         // 8: troupe.v1.TierLease
-	(*Refused)(nil),           // 9: troupe.v1.Refused
+	(*BlocksResized)(nil),     // 9: troupe.v1.BlocksResized
+	(*Refused)(nil),           // 10: troupe.v1.Refused
 }
 var file_messages_kvblock_proto_depIdxs = []int32{
-	2, // 0: troupe.v1.AdoptBlocksResult.adopted:type_name -> troupe.v1.BlocksAdopted
-	9, // 1: troupe.v1.AdoptBlocksResult.refused:type_name -> troupe.v1.Refused
-	3, // 2: troupe.v1.BlocksAdopted.resident:type_name -> troupe.v1.Block
-	3, // 3: troupe.v1.BlocksChanged.committed:type_name -> troupe.v1.Block
-	8, // 4: troupe.v1.TierStatus.leases:type_name -> troupe.v1.TierLease
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2,  // 0: troupe.v1.AdoptBlocksResult.adopted:type_name -> troupe.v1.BlocksAdopted
+	10, // 1: troupe.v1.AdoptBlocksResult.refused:type_name -> troupe.v1.Refused
+	3,  // 2: troupe.v1.BlocksAdopted.resident:type_name -> troupe.v1.Block
+	3,  // 3: troupe.v1.BlocksChanged.committed:type_name -> troupe.v1.Block
+	8,  // 4: troupe.v1.TierStatus.leases:type_name -> troupe.v1.TierLease
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_messages_kvblock_proto_init() }
@@ -678,7 +735,7 @@ func file_messages_kvblock_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_kvblock_proto_rawDesc), len(file_messages_kvblock_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

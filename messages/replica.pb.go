@@ -87,10 +87,11 @@ type ReplicaSpec struct {
 	Gpu           string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // "gpu-0"
 	BlockTokens   uint32                 `protobuf:"varint,5,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	KvBlocks      uint32                 `protobuf:"varint,6,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	MaxSequences  uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
-	MaxWaiting    uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`       // queued beyond that
-	StepTokens    uint32                 `protobuf:"varint,9,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
-	Node          string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                     // name of the member that it is placed on
+	MaxSequences  uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`   // running at once
+	MaxWaiting    uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`         // queued beyond that
+	StepTokens    uint32                 `protobuf:"varint,9,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`         // token budget of a step
+	Node          string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                       // name of the member that it is placed on
+	Priority      PriorityClass          `protobuf:"varint,11,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"` // of its deployment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -193,6 +194,13 @@ func (x *ReplicaSpec) GetNode() string {
 		return x.Node
 	}
 	return ""
+}
+
+func (x *ReplicaSpec) GetPriority() PriorityClass {
+	if x != nil {
+		return x.Priority
+	}
+	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
 }
 
 // StartReplica (command, to the replicas group). A replica of that name that runs already is the answer.
@@ -1761,7 +1769,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x98\x02\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xce\x02\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1775,7 +1783,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\vstep_tokens\x18\t \x01(\rR\n" +
 	"stepTokens\x12\x12\n" +
 	"\x04node\x18\n" +
-	" \x01(\tR\x04node\"\xa8\x01\n" +
+	" \x01(\tR\x04node\x124\n" +
+	"\bpriority\x18\v \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\"\xa8\x01\n" +
 	"\fStartReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -1949,42 +1958,44 @@ var file_messages_replica_proto_goTypes = []any{
 	(*RunStepResult)(nil),        // 20: troupe.v1.RunStepResult
 	(*StepDone)(nil),             // 21: troupe.v1.StepDone
 	(*SampledToken)(nil),         // 22: troupe.v1.SampledToken
-	(*ActorRef)(nil),             // 23: troupe.v1.ActorRef
-	(*Refused)(nil),              // 24: troupe.v1.Refused
-	(*SwitchMetrics)(nil),        // 25: troupe.v1.SwitchMetrics
-	(*SamplingParams)(nil),       // 26: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 27: troupe.v1.TokenLogprobs
+	(PriorityClass)(0),           // 23: troupe.v1.PriorityClass
+	(*ActorRef)(nil),             // 24: troupe.v1.ActorRef
+	(*Refused)(nil),              // 25: troupe.v1.Refused
+	(*SwitchMetrics)(nil),        // 26: troupe.v1.SwitchMetrics
+	(*SamplingParams)(nil),       // 27: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 28: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	1,  // 0: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	23, // 1: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 2: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	24, // 3: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	23, // 4: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
-	1,  // 5: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	7,  // 6: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	24, // 7: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
-	4,  // 8: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	24, // 9: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	23, // 10: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 11: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	24, // 12: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	16, // 13: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	24, // 14: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	0,  // 15: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	23, // 16: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	25, // 17: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	19, // 18: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	26, // 19: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	21, // 20: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	24, // 21: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 22: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	27, // 23: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	23, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	1,  // 1: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
+	24, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	4,  // 3: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	25, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	24, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
+	7,  // 7: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
+	25, // 8: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	4,  // 9: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	25, // 10: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	24, // 11: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	4,  // 12: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
+	25, // 13: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	16, // 14: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	25, // 15: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	0,  // 16: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	24, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	26, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	19, // 19: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	27, // 20: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	21, // 21: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	25, // 22: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 23: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	28, // 24: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/core/hbm"
 	"troupe/cuda"
 	"troupe/engine"
@@ -19,6 +20,7 @@ type Models interface {
 	Inspect(path string) (engine.Facts, error)
 	Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error)
 	Unload(lease string) (int64, error)
+	Resize(lease string, blocks int) (engine.Loaded, error)
 	Held() []engine.Loaded
 }
 
@@ -56,11 +58,16 @@ type device struct {
 	life        context.Context // cancelled when this incarnation ends
 	end         context.CancelFunc
 
-	hbm     *actor.PID
-	ledger  *hbm.Ledger
-	held    map[string]engine.Loaded // lease -> the model under it
-	loading map[string]*load         // lease -> the load in flight
-	freeing map[string][]asker       // lease -> who waits for it to be free
+	hbm      *actor.PID
+	ledger   *hbm.Ledger
+	held     map[string]engine.Loaded // lease -> the model under it
+	loading  map[string]*load         // lease -> the load in flight
+	freeing  map[string][]asker       // lease -> who waits for it to be free
+	users    map[string]user          // lease -> who uses its KV memory, as last heard
+	resizing map[string]*resize       // lease -> its KV memory grows or shrinks
+	fixed    map[string]bool          // leases that can not be resized
+	attempt  uint64                   // of the last resize; unique over all lives
+	busy     time.Time                // when memory was last wanted for something else than growing
 
 	testing   bool      // a self-test runs
 	tried     time.Time // when the last one began, or the quarantine
@@ -72,6 +79,9 @@ type load struct {
 	command *messages.LoadModel // the first that asked
 	askers  []asker
 	began   time.Time
+	facts   engine.Facts // once inspected
+	waits   bool         // for memory that others give up
+	until   time.Time    // for how long; zero: it has not been short of any
 }
 
 type asker struct {
@@ -106,10 +116,10 @@ func (d *device) Receive(ctx actor.Context) {
 	case *actor.Started:
 		d.onStarted(ctx)
 	case *actor.Restarting:
-		d.end()
+		d.onEnding()
 	case *actor.Stopping:
-		d.end()
-		d.busy.Wait() // who stops the actor closes the device next
+		d.onEnding()
+		d.jobs.Wait() // who stops the actor closes the device next
 	case *messages.LoadModel:
 		d.onLoad(ctx, msg)
 	case *inspected:
@@ -123,7 +133,7 @@ func (d *device) Receive(ctx actor.Context) {
 	case *messages.GetGpu:
 		ctx.Respond(d.status())
 	default:
-		d.receiveHealth(ctx)
+		d.receiveResize(ctx)
 	}
 }
 
@@ -151,6 +161,8 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.held = make(map[string]engine.Loaded)
 	d.loading = make(map[string]*load)
 	d.freeing = make(map[string][]asker)
+	d.users, d.resizing, d.fixed = make(map[string]user), make(map[string]*resize), make(map[string]bool)
+	d.attempt, d.busy = uint64(time.Now().UnixNano()), time.Now()
 	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
@@ -165,6 +177,17 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.hbm = pid
 	if d.Source != nil {
 		d.observe(ctx)
+	}
+	supervise.After(ctx, spreadEvery, &spread{d.incarnation})
+}
+
+// onEnding blocks until no memory is being resized: the next life takes what there is for granted.
+func (d *device) onEnding() {
+	d.end()
+	for _, z := range d.resizing {
+		if z.done != nil {
+			<-z.done
+		}
 	}
 }
 
@@ -202,6 +225,9 @@ func (d *device) status() *messages.GpuStatus {
 		Name: d.Name, Product: d.Info.Name, Uuid: d.Info.UUID, Simulated: d.Info.Simulated, State: d.state(),
 		MemoryBytes: uint64(d.ledger.Total()), FreeBytes: uint64(d.ledger.Free()),
 		Quarantine: d.quarantine, Health: d.health(), Facts: d.Facts,
+	}
+	for _, p := range d.pools() {
+		s.YieldableBytes += uint64(max(0, p.Pages-p.Least)) * hbm.PageBytes
 	}
 	for _, l := range d.ledger.Leases() {
 		s.Leases = append(s.Leases, &messages.GpuLease{

@@ -1,11 +1,15 @@
 // Package gpu is the actor of one device: its HBM ledger, the models in it, and whether it may be used at all.
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory.
-// Accepts: LoadModel, UnloadModel, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult,
-// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus.
+// Accepts: LoadModel, UnloadModel, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult,
+// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends ShrinkKV, GrowKV.
 //
 // Who may have which page is decided by core/hbm, and how many KV blocks fit by core/spec. Reading a model is
 // a job; what it read is held by Models, which outlives every actor.
+//
+// KV memory is resized while it serves (resize.go). A load that is short waits for what core/hbm has replicas give up: each says that nobody uses it
+// (KVShrunk), a job takes it away, GrowKV says how much is left, and no step runs in between. A replica that is silent or refuses keeps what it has, and
+// a load that got no memory in time is refused. What stays free goes to replicas that are short. The ledger follows what Models holds.
 //
 // Every second a job observes the device, and core/health judges what it saw. A device that is lost, has memory errors or needs a reset is
 // quarantined: it takes no new model, and deployments, which ask, move what is on it elsewhere. What is on a lost device is given

@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -23,11 +24,12 @@ import (
 
 // shelf holds models without a device.
 type shelf struct {
-	mu    sync.Mutex
-	held  map[string]engine.Loaded
-	loads int
-	delay time.Duration
-	fail  error
+	mu         sync.Mutex
+	held       map[string]engine.Loaded
+	loads      int
+	delay      time.Duration
+	fail       error
+	failResize error
 }
 
 func (s *shelf) Inspect(path string) (engine.Facts, error) {
@@ -61,6 +63,18 @@ func (s *shelf) Unload(lease string) (int64, error) {
 	defer s.mu.Unlock()
 	delete(s.held, lease)
 	return 1, nil
+}
+
+func (s *shelf) Resize(lease string, blocks int) (engine.Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, held := s.held[lease]
+	if !held || s.failResize != nil {
+		return m, cmp.Or(s.failResize, errors.New("not held"))
+	}
+	m.KVBlocks = blocks
+	s.held[lease] = m
+	return m, nil
 }
 
 func (s *shelf) Held() (all []engine.Loaded) {

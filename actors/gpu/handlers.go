@@ -21,6 +21,10 @@ const retryBusy = 100 * time.Millisecond
 
 func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
+	if z := d.resizing[lease]; z != nil && z.done != nil && !d.lost() { // how much there is will be known soon
+		z.askers = append(z.askers, who)
+		return
+	}
 	if m, ok := d.held[lease]; ok && !d.lost() {
 		ctx.Send(who.replyTo, d.granted(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 		return
@@ -58,7 +62,7 @@ func (l *load) join(who asker) {
 	l.askers = append(l.askers, who)
 }
 
-// onInspected: the sizes are known. Take the pages, then read the weights.
+// onInspected: the sizes are known.
 func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	l := d.loading[msg.lease]
 	if msg.incarnation != d.incarnation || l == nil {
@@ -68,12 +72,21 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 		d.refuse(ctx, msg.lease, messages.Reason_REASON_LOAD_FAILED, msg.err.Error())
 		return
 	}
-	load, short := d.reserve(l.command, msg.facts)
-	if short != "" {
-		d.refuse(ctx, msg.lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short)
+	l.facts = msg.facts
+	d.start(ctx, l)
+}
+
+// start takes the pages and reads the weights, or waits until others have given up as much.
+func (d *device) start(ctx actor.Context, l *load) {
+	if l.waits = !d.room(ctx, l); l.waits {
 		return
 	}
-	models, incarnation, busy := d.Models, d.incarnation, &d.busy
+	load, short := d.reserve(l.command, l.facts)
+	if short != "" {
+		d.refuse(ctx, load.Lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short)
+		return
+	}
+	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
 	busy.Add(1)
 	supervise.Job(ctx, d.life,
 		func(life context.Context) (engine.Loaded, error) { defer busy.Done(); return models.Load(life, load) },
@@ -121,7 +134,7 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 		return
 	}
 	delete(d.loading, msg.lease)
-	d.held[msg.lease] = msg.model
+	d.held[msg.lease], d.busy = msg.model, time.Now()
 	took := time.Since(l.began)
 	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).Msg("model loaded")
 	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Facts.WeightBytes)}
@@ -159,10 +172,21 @@ func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
 // free gives a lease's memory back, in a job, and tells who waits for it.
 func (d *device) free(ctx actor.Context, lease string, askers []asker) {
 	d.freeing[lease] = askers
-	models, incarnation, busy := d.Models, d.incarnation, &d.busy
+	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
+	var resized <-chan struct{}
+	if z := d.resizing[lease]; z != nil {
+		resized = z.done
+		delete(d.resizing, lease)
+	}
 	busy.Add(1)
 	supervise.Job(ctx, d.life,
-		func(context.Context) (int64, error) { defer busy.Done(); return models.Unload(lease) },
+		func(context.Context) (int64, error) {
+			defer busy.Done()
+			if resized != nil {
+				<-resized
+			}
+			return models.Unload(lease)
+		},
 		func(bytes int64, err error) any { return &unloaded{incarnation, lease, bytes, err} })
 }
 
@@ -172,8 +196,11 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	}
 	askers := d.freeing[msg.lease]
 	delete(d.freeing, msg.lease)
+	d.busy = time.Now()
 	if msg.err == nil {
 		delete(d.held, msg.lease)
+		delete(d.users, msg.lease)
+		delete(d.fixed, msg.lease)
 		d.ledger.Release(msg.lease)
 		ctx.Send(d.hbm, &messages.BlocksReleased{Lease: msg.lease})
 		d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.bytes).Msg("model unloaded")
@@ -185,6 +212,7 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 		}
 		ctx.Send(a.replyTo, freed(a.requestID, msg.lease, msg.bytes))
 	}
+	d.place(ctx)
 }
 
 func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {

@@ -31,7 +31,7 @@ const (
 
 // standing is whether the device may be used, and what is known of it. It outlives the actor.
 type standing struct {
-	busy sync.WaitGroup // loads and unloads in flight, of every incarnation
+	jobs sync.WaitGroup // loads and unloads in flight, of every incarnation
 
 	quarantine *messages.Quarantine // nil: it may be used
 	seen       *health.Observation  // the last one

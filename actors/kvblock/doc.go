@@ -4,7 +4,7 @@
 // # HBM
 //
 // Parent: the gpu actor. Children: none.
-// Accepts: AdoptBlocks, BlocksChanged, BlocksReleased, GetTier.
+// Accepts: AdoptBlocks, BlocksChanged, BlocksResized, BlocksReleased, GetTier.
 // Answers: AdoptBlocksResult, TierStatus.
 //
 // A replica decides which block goes where; this actor remembers what is in them. It sits

@@ -40,6 +40,10 @@ func (h *hbm) Receive(ctx actor.Context) {
 		h.onAdopt(ctx, msg)
 	case *messages.BlocksChanged:
 		h.onChanged(msg)
+	case *messages.BlocksResized:
+		if a, ok := h.leases[msg.GetLease()]; ok {
+			a.resize(msg.GetBlocks())
+		}
 	case *messages.BlocksReleased:
 		delete(h.leases, msg.GetLease())
 	case *messages.GetTier:
@@ -49,10 +53,11 @@ func (h *hbm) Receive(ctx actor.Context) {
 
 func (h *hbm) onAdopt(ctx actor.Context, msg *messages.AdoptBlocks) {
 	a := h.lease(msg.GetLease())
-	if a.blocks != 0 && (a.blocks != msg.GetBlocks() || a.blockBytes != msg.GetBlockBytes()) {
+	if a.blockBytes != 0 && a.blockBytes != msg.GetBlockBytes() {
 		clear(a.resident) // another arena under the same lease
 	}
-	a.blocks, a.blockBytes = msg.GetBlocks(), msg.GetBlockBytes()
+	a.blockBytes = msg.GetBlockBytes()
+	a.resize(msg.GetBlocks())
 	resident := make([]*messages.Block, 0, len(a.resident))
 	for _, index := range slices.Sorted(maps.Keys(a.resident)) {
 		resident = append(resident, &messages.Block{Index: index, Hash: a.resident[index]})
@@ -63,6 +68,12 @@ func (h *hbm) onAdopt(ctx actor.Context, msg *messages.AdoptBlocks) {
 			Lease: msg.GetLease(), Resident: resident,
 		}},
 	})
+}
+
+// resize forgets the blocks beyond so many; the others hold what they held.
+func (a *arena) resize(blocks uint32) {
+	a.blocks = blocks
+	maps.DeleteFunc(a.resident, func(index uint32, _ []byte) bool { return index >= blocks })
 }
 
 func (h *hbm) onChanged(msg *messages.BlocksChanged) {

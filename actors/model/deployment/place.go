@@ -90,7 +90,10 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 	name := r.spec.GetName()
 	at, left := d.homes[name]
 	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
-		chosen, why, ok := plan.Place(d.need(), d.candidates(r))
+		chosen, why, ok := plan.Place(d.need(), d.candidates(r, false))
+		if !ok {
+			chosen, why, ok = plan.Place(d.need(), d.candidates(r, true))
+		}
 		if !ok {
 			d.unplaced(ctx, r, why)
 			return
@@ -122,14 +125,18 @@ func (d *deployment) need() int64 {
 	return d.facts.WeightBytes + d.facts.WorkspaceBytes(limits) + d.facts.KVTokenBytes*int64(d.spec.GetBlockTokens())
 }
 
-// candidates are the GPUs that answered. What a replica that is still loading will take is counted as taken.
-func (d *deployment) candidates(r *copyOf) []plan.GPU {
+// candidates are the GPUs that answered. What a replica that is still loading will take is counted as taken; what others could give up counts
+// as free where they are to give way.
+func (d *deployment) candidates(r *copyOf, giveWay bool) []plan.GPU {
 	var all []plan.GPU
 	for at, s := range r.gpus {
 		g := plan.GPU{
 			Node: at.node, Name: at.name, Free: int64(s.GetFreeBytes()), Avoid: time.Now().Before(d.avoid[at]),
 			Quarantined: quarantined(s),
 			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,
+		}
+		if giveWay {
+			g.Free += int64(s.GetYieldableBytes())
 		}
 		for _, other := range d.replicas {
 			if other == r || other.spec.GetNode() != at.node || other.phase > up {

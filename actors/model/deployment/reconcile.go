@@ -70,7 +70,7 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 	return &messages.ReplicaSpec{
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
 		KvBlocks: d.spec.GetKvBlocks(), MaxSequences: d.spec.GetMaxSequences(), MaxWaiting: d.spec.GetMaxWaiting(),
-		StepTokens: d.spec.GetStepTokens(),
+		StepTokens: d.spec.GetStepTokens(), Priority: d.spec.GetPriority(),
 	}
 }
 
@@ -78,6 +78,7 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 func (d *deployment) current(spec *messages.ReplicaSpec) bool {
 	want := d.replicaSpec(spec.GetName())
 	want.Node, want.Gpu = spec.GetNode(), spec.GetGpu()
+	want.Priority = spec.GetPriority() // not worth a restart
 	return proto.Equal(want, spec)
 }
 

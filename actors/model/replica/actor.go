@@ -57,13 +57,15 @@ type replica struct {
 	ready   bool                  // the engine has said so
 	ending  bool                  // this life is over; the engine ends with it
 
-	batch  *batch.Scheduler // nil until the blocks are adopted
-	pool   *kv.Pool
-	calls  map[string]*call // request id -> who gets the tokens
-	step   *flight          // the step in flight
-	solo   []batch.Entry    // entries of a step that crashed twice, to be run one by one
-	steps  uint64
-	totals totals
+	batch   *batch.Scheduler // nil until the blocks are adopted
+	pool    *kv.Pool
+	calls   map[string]*call // request id -> who gets the tokens
+	step    *flight          // the step in flight
+	solo    []batch.Entry    // entries of a step that crashed twice, to be run one by one
+	steps   uint64
+	stepped time.Time // when the last one began
+	shrink  *shrink   // nil: the KV memory is not to shrink
+	totals  totals
 
 	drained   *actor.PID // who waits for the drain
 	reporting bool       // a report note is pending
@@ -148,7 +150,7 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onBeat(ctx, msg)
 	default:
 		if !r.receiveTiers(ctx) {
-			r.receiveMigration(ctx)
+			r.receiveResize(ctx)
 		}
 	}
 }
@@ -251,6 +253,7 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 		panic(err)
 	}
 	r.engine = engine
+	r.reportKV(ctx)
 }
 
 // onTerminated: the engine crashed too often, or its device is lost. So does the replica, for its own supervisor to judge. Else it is another

@@ -4,10 +4,10 @@
 // # Replica
 //
 // Parent: the replicas group. Child: engine.
-// Speaks with: the gpu actor (LoadModel), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), sessions.
+// Speaks with: the gpu actor (LoadModel, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), sessions.
 // Speaks also with: its node's router (ReplicaAnnounced), other replicas of the model (protocol Migrate).
 // Accepts: SubmitSequence, CancelSequence, GetSequence, DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences,
-// OfferSequence, ResumeSequence, AbandonSequence.
+// OfferSequence, ResumeSequence, AbandonSequence, ShrinkKV, GrowKV.
 //
 // Which sequences enter a step, and which blocks they get, is decided by core/batch over core/kv. The replica carries
 // that out: one step is in flight at a time, and every token goes to its session the moment the step ends.

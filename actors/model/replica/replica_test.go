@@ -83,7 +83,13 @@ func play(t *testing.T, c *counter, load func(int) *messages.LoadModelResult, mw
 	sys := testkit.System(t)
 	s := &stage{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
 	loads := 0
-	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message { loads++; return answer(load(loads)) })
+	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message {
+		if _, asks := m.(*messages.LoadModel); !asks {
+			return nil
+		}
+		loads++
+		return answer(load(loads))
+	})
 	s.hbm = testkit.NewPeer(t, sys, "hbm", s.tier)
 	s.deploy = testkit.NewPeer(t, sys, "deployment", nil)
 	s.client = testkit.NewPeer(t, sys, "client", nil)

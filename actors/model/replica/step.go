@@ -25,18 +25,16 @@ func (r *replica) advance(ctx actor.Context) {
 		r.step.crashes = crashesTogether
 		return
 	}
+	if r.shrinking(ctx) {
+		return
+	}
 	r.tend(ctx)
 	plan, ok := r.batch.Plan()
 	if !ok {
 		r.onIdle(ctx)
 		return
 	}
-	for _, p := range plan.Preempted {
-		r.totals.preemptions++
-		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
-		r.keep(ctx, p.ID, "it was preempted: "+p.Why)
-		r.want(p.ID)
-	}
+	r.preempted(ctx, plan.Preempted)
 	r.run(ctx, plan.Entries)
 }
 
@@ -53,6 +51,7 @@ func (r *replica) onIdle(ctx actor.Context) {
 func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
 	r.announce(ctx)
 	r.steps++
+	r.stepped = time.Now()
 	command := &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
 	for i, e := range entries {
 		command.Sequences[i] = r.share(e)

@@ -1,0 +1,125 @@
+package gpu_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"troupe/actors/gpu"
+	"troupe/cuda"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// full plays a device of 16 MiB: m-0 has 8 MiB of KV memory, of which 6 can be given up, and 4 MiB are free.
+func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
+	p, pid := playWith(t, s, func(c *gpu.Config) { c.Info = cuda.Info{MemoryBytes: 16 << 20} })
+	send := func(msg any) {
+		switch m := msg.(type) {
+		case *messages.LoadModel:
+			p.Send(pid, m)
+		case *messages.KVReport:
+			p.Send(pid, m)
+		case *messages.KVShrunk:
+			p.Send(pid, m)
+		case *messages.UnloadModel:
+			p.Send(pid, m)
+		case *messages.GetGpu:
+			p.Send(pid, m)
+		}
+		synctest.Wait()
+	}
+	first := load("1", "m-0", "m")
+	first.KvBlocks = 512 // of 16 KiB: 8 MiB
+	send(first)
+	send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128})
+	return p, send
+}
+
+// TestGivesWay: a load that is short of memory waits until a replica has shrunk.
+func TestGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, send := full(t, &shelf{})
+		second := load("2", "n-0", "m")
+		second.KvBlocks = 128
+		send(second)
+		ask := last[*messages.ShrinkKV](t, p)
+		if ask.GetLease() != "m-0" || ask.GetBlocks() != 384 {
+			t.Fatalf("%v", ask)
+		}
+		if n := len(testkit.Got[loadResult](p)); n != 1 {
+			t.Errorf("%d loads answered before there was room", n)
+		}
+		shrunk := &messages.KVShrunk{Lease: "m-0", Attempt: ask.GetAttempt()}
+		send(shrunk)
+		if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
+			t.Errorf("%v", got)
+		}
+		send(shrunk) // it has not heard yet
+		if got := testkit.Got[*messages.GrowKV](p); len(got) != 2 || got[0].GetBlocks() != 384 || got[1].GetBlocks() != 384 {
+			t.Errorf("%v", got)
+		}
+		send(&messages.GetGpu{})
+		var pages uint32
+		for _, l := range last[status](t, p).GetLeases() {
+			pages += l.GetPages()
+		}
+		if got := last[status](t, p); pages != 8 || got.GetFreeBytes() != 0 {
+			t.Errorf("%d pages are leased: %v", pages, got)
+		}
+	})
+}
+
+// TestDoesNotGiveWay: a replica that refuses, is silent, or whose memory can not shrink, keeps what it has, and the load is refused.
+func TestDoesNotGiveWay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		shelf  *shelf
+		answer func(attempt uint64) *messages.KVShrunk
+	}{
+		"silent": {&shelf{}, func(uint64) *messages.KVShrunk { return nil }},
+		"refuses": {&shelf{}, func(a uint64) *messages.KVShrunk {
+			return &messages.KVShrunk{Lease: "m-0", Attempt: a, Refused: &messages.Refused{}}
+		}},
+		"fixed": {&shelf{failResize: errors.ErrUnsupported}, func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, send := full(t, tc.shelf)
+				second := load("2", "n-0", "m")
+				second.KvBlocks = 128
+				send(second)
+				if a := tc.answer(last[*messages.ShrinkKV](t, p).GetAttempt()); a != nil {
+					send(a)
+				}
+				time.Sleep(6 * time.Second)
+				if got := last[loadResult](t, p).GetRefused(); got.GetReason() != messages.Reason_REASON_NO_MEMORY {
+					t.Errorf("%v", got)
+				}
+				if got := last[*messages.GrowKV](t, p); got.GetBlocks() != 512 {
+					t.Errorf("%v", got)
+				}
+				send(&messages.GetGpu{})
+				if got := last[status](t, p); got.GetFreeBytes() != 4<<20 || got.GetState() != messages.GpuState_GPU_STATE_SERVING {
+					t.Errorf("%v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestSpreads: what is free goes to who is short of it.
+func TestSpreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, send := full(t, &shelf{})
+		send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128, Wants: 200})
+		time.Sleep(2500 * time.Millisecond)
+		if got := last[*messages.GrowKV](t, p); got.GetBlocks() != 712 {
+			t.Errorf("%v", got)
+		}
+		send(&messages.GetGpu{})
+		if got := last[status](t, p); got.GetFreeBytes() != 0 {
+			t.Errorf("%v", got)
+		}
+	})
+}

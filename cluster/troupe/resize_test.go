@@ -1,0 +1,75 @@
+package troupe_test
+
+import (
+	"sync"
+	"testing"
+
+	"troupe/cluster/troupe"
+	"troupe/cuda/host"
+	"troupe/testkit"
+)
+
+// TestGivesWayAndGrows: a model that has most of a GPU's memory gives KV blocks up for a second one while streams run, and takes
+// them back when it is short and the second one is gone. No stream notices.
+func TestGivesWayAndGrows(t *testing.T) {
+	want := run(t, start(t, nil))
+	n := start(t, func(c *troupe.Config) {
+		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 40 << 20}}, nil
+	})
+	deploy(t, n, kjv(1))
+	before := replica(t, n, "kjv").GetKvBlocks()
+	texts := make(chan []string, 1)
+	go func() { texts <- run(t, n) }()
+	until(t, "streams", func() bool { return replica(t, n, "kjv").GetRunning() > 0 })
+	second := kjv(1)
+	second.Name, second.Path = "second", testkit.Model()
+	deploy(t, n, second)
+	until(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
+	during := replica(t, n, "kjv").GetKvBlocks()
+	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during, replica(t, n, "second").GetKvBlocks())
+	for i, got := range <-texts {
+		if got != want[i] {
+			t.Errorf("stream %d: got %q, want %q", i, got, want[i])
+		}
+	}
+	if got := complete(t, n, map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
+		t.Error("the second model does not serve")
+	}
+	added(t, n)
+
+	if err := n.DeleteDeployment(t.Context(), "second"); err != nil {
+		t.Fatal(err)
+	}
+	var again sync.WaitGroup
+	for range 4 { // more than there is room for
+		again.Go(func() {
+			for range 3 {
+				for i, got := range run(t, n) {
+					if got != want[i] {
+						t.Errorf("stream %d: got %q, want %q", i, got, want[i])
+					}
+				}
+			}
+		})
+	}
+	until(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
+	again.Wait()
+	t.Logf("it has %d KV blocks in the end", replica(t, n, "kjv").GetKvBlocks())
+	added(t, n)
+}
+
+// added checks that leased and free memory add up.
+func added(t *testing.T, n *troupe.Node) {
+	t.Helper()
+	gpus, err := n.Gpus(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := gpus[0].GetFreeBytes()
+	for _, l := range gpus[0].GetLeases() {
+		sum += uint64(l.GetPages()) << 21
+	}
+	if sum != gpus[0].GetMemoryBytes() {
+		t.Errorf("%d bytes of %d: %v", sum, gpus[0].GetMemoryBytes(), gpus[0])
+	}
+}

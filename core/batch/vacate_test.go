@@ -1,0 +1,34 @@
+package batch
+
+import (
+	"testing"
+
+	"troupe/core/kv"
+)
+
+// TestVacate: only who has blocks beyond gives way, and its blocks are free.
+func TestVacate(t *testing.T) {
+	pool := kv.NewPool(8, 4)
+	s := New(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 32}, pool)
+	for _, id := range []string{"low", "high"} {
+		prompt := make([]uint32, 7) // two blocks, the first in order has the first ones
+		for i := range prompt {
+			prompt[i] = uint32(len(id)*10 + i)
+		}
+		if _, refused := s.Submit(Request{ID: id, Prompt: prompt, MaxOutput: 4}); refused != nil {
+			t.Fatal(refused.Detail)
+		}
+	}
+	s.Plan()
+	pool.Resize(2)
+	if busy, _ := pool.Leaving(); busy != 2 {
+		t.Fatalf("%d blocks are leaving", busy)
+	}
+	gone := s.Vacate(2)
+	if len(gone) != 1 || gone[0].ID != "high" || s.Running() != 1 {
+		t.Errorf("%v gave way, %d run", gone, s.Running())
+	}
+	if busy, _ := pool.Leaving(); busy != 0 {
+		t.Errorf("%d blocks are still leaving", busy)
+	}
+}
