@@ -187,8 +187,7 @@ func TestNobodyListens(t *testing.T) {
 		p.Send(to, &messages.GetSequence{})
 	}
 	terminated(t, watch)
-	// Remote loses what is in its writer's mailbox when an endpoint ends: rarely, and then some.
-	until(t, "dead letters for the messages", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) >= n/2 })
+	until(t, "dead letter for each message", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == n })
 	dead(t, a.ask(to, "x"))
 	if connected.Load() == 0 {
 		t.Error("remote knows that it failed")
