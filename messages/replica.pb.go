@@ -1149,6 +1149,7 @@ type ReplicaStatus struct {
 	KvRecomputed   uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
 	MaxSequences   uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
 	StepTokens     uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
+	Adapters       []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                              // on its device or in host memory
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1370,6 +1371,13 @@ func (x *ReplicaStatus) GetStepTokens() uint32 {
 		return x.StepTokens
 	}
 	return 0
+}
+
+func (x *ReplicaStatus) GetAdapters() []*AdapterHeld {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
 }
 
 // EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
@@ -1769,7 +1777,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xce\x02\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xce\x02\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1854,7 +1862,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xef\x06\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xa3\a\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1887,7 +1895,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\rkv_recomputed\x18\x1b \x01(\x04R\fkvRecomputed\x12#\n" +
 	"\rmax_sequences\x18\x17 \x01(\rR\fmaxSequences\x12\x1f\n" +
 	"\vstep_tokens\x18\x18 \x01(\rR\n" +
-	"stepTokens\"/\n" +
+	"stepTokens\x122\n" +
+	"\badapters\x18\x1c \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +
@@ -1962,8 +1971,9 @@ var file_messages_replica_proto_goTypes = []any{
 	(*ActorRef)(nil),             // 24: troupe.v1.ActorRef
 	(*Refused)(nil),              // 25: troupe.v1.Refused
 	(*SwitchMetrics)(nil),        // 26: troupe.v1.SwitchMetrics
-	(*SamplingParams)(nil),       // 27: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 28: troupe.v1.TokenLogprobs
+	(*AdapterHeld)(nil),          // 27: troupe.v1.AdapterHeld
+	(*SamplingParams)(nil),       // 28: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 29: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
 	23, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
@@ -1985,17 +1995,18 @@ var file_messages_replica_proto_depIdxs = []int32{
 	0,  // 16: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
 	24, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
 	26, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	19, // 19: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	27, // 20: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	21, // 21: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	25, // 22: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 23: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	28, // 24: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	27, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	19, // 20: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	28, // 21: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	21, // 22: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	25, // 23: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 24: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	29, // 25: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2003,6 +2014,7 @@ func file_messages_replica_proto_init() {
 	if File_messages_replica_proto != nil {
 		return
 	}
+	file_messages_adapter_proto_init()
 	file_messages_common_proto_init()
 	file_messages_gpu_proto_init()
 	file_messages_sequence_proto_init()

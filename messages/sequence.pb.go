@@ -137,6 +137,7 @@ type SequenceSpec struct {
 	Sampling      *SamplingParams        `protobuf:"bytes,4,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	AdapterSpec   *AdapterSpec           `protobuf:"bytes,7,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +210,13 @@ func (x *SequenceSpec) GetPriority() PriorityClass {
 func (x *SequenceSpec) GetDeadline() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deadline
+	}
+	return nil
+}
+
+func (x *SequenceSpec) GetAdapterSpec() *AdapterSpec {
+	if x != nil {
+		return x.AdapterSpec
 	}
 	return nil
 }
@@ -1283,18 +1291,19 @@ var File_messages_sequence_proto protoreflect.FileDescriptor
 
 const file_messages_sequence_proto_rawDesc = "" +
 	"\n" +
-	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"a\n" +
+	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\"a\n" +
 	"\vOpenSession\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
-	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\"\xfb\x01\n" +
+	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\"\xb6\x02\n" +
 	"\fSequenceSpec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x16\n" +
 	"\x06prompt\x18\x03 \x03(\rR\x06prompt\x125\n" +
 	"\bsampling\x18\x04 \x01(\v2\x19.troupe.v1.SamplingParamsR\bsampling\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x126\n" +
-	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xd5\x04\n" +
+	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x129\n" +
+	"\fadapter_spec\x18\a \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\"\xd5\x04\n" +
 	"\x0eSamplingParams\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
@@ -1429,30 +1438,32 @@ var file_messages_sequence_proto_goTypes = []any{
 	nil,                           // 18: troupe.v1.SamplingParams.LogitBiasEntry
 	(PriorityClass)(0),            // 19: troupe.v1.PriorityClass
 	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*Refused)(nil),               // 21: troupe.v1.Refused
-	(*ActorRef)(nil),              // 22: troupe.v1.ActorRef
+	(*AdapterSpec)(nil),           // 21: troupe.v1.AdapterSpec
+	(*Refused)(nil),               // 22: troupe.v1.Refused
+	(*ActorRef)(nil),              // 23: troupe.v1.ActorRef
 }
 var file_messages_sequence_proto_depIdxs = []int32{
 	2,  // 0: troupe.v1.OpenSession.sequence:type_name -> troupe.v1.SequenceSpec
 	3,  // 1: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
 	19, // 2: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
 	20, // 3: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
-	18, // 4: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
-	7,  // 5: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
-	21, // 6: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
-	22, // 7: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
-	2,  // 8: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
-	10, // 9: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
-	21, // 10: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
-	12, // 11: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
-	0,  // 12: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
-	13, // 13: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
-	21, // 14: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	21, // 4: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	18, // 5: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
+	7,  // 6: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
+	22, // 7: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
+	23, // 8: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
+	2,  // 9: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
+	10, // 10: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
+	22, // 11: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
+	12, // 12: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
+	0,  // 13: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
+	13, // 14: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
+	22, // 15: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_messages_sequence_proto_init() }
@@ -1460,6 +1471,7 @@ func file_messages_sequence_proto_init() {
 	if File_messages_sequence_proto != nil {
 		return
 	}
+	file_messages_adapter_proto_init()
 	file_messages_common_proto_init()
 	file_messages_sequence_proto_msgTypes[5].OneofWrappers = []any{
 		(*RouteSequenceResult_Routed)(nil),
