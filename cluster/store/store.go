@@ -84,6 +84,26 @@ func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec,
 	return spec, e.Revision(), err
 }
 
+// List returns all deployments. A value that can not be read is logged and passed over.
+func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err error) {
+	w, err := s.kv.Watch(ctx, deployments+">", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Stop() }() // of a lost connection it is gone already
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case e := <-w.Updates():
+			if e == nil {
+				return all, nil
+			}
+			s.pass(e, func(c deployment.Change) { all = append(all, c.Spec) })
+		}
+	}
+}
+
 // Delete removes a deployment, or returns ErrNotFound.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	if _, _, err := s.Get(ctx, name); errors.Is(err, ErrNotFound) {

@@ -89,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openTiers, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.awaitControl, n.applyDeployments,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openTiers, n.startActors, n.join, n.awaitControl, n.applyDeployments,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
