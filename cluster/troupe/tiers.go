@@ -165,7 +165,7 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
-	t := replica.Tiers{Space: weightsNow(r.GetPath()), Watermark: n.cfg.Tiers.Watermark, Always: n.cfg.Tiers.RestoreAlways}
+	t := replica.Tiers{Space: weightsNow(r.GetPath()), Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Always: n.cfg.Tiers.RestoreAlways}
 	for _, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.pid(tiersID + "/" + l.name), Store: l.store})
 	}

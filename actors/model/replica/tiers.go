@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,6 +20,7 @@ type Tiers struct {
 	// Space names what a block's hash leaves out: the weights, as they are in files now. Blocks of another space are other blocks.
 	Space     string
 	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default 0.9
+	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
 	// Always restores what lies below, also where recomputing would be faster. For tests and measurements.
 	Always bool
 }
@@ -32,6 +34,7 @@ type Tier struct {
 
 const (
 	defaultWatermark = 0.9
+	defaultIdle      = 100
 	burstShare       = 16                     // of the HBM blocks, one part leaves at once
 	maxLooks         = 8                      // sequences whose blocks are looked for, or restored, at once
 	tierWithin       = 2 * time.Second        // a tier may take to answer
@@ -68,9 +71,7 @@ func (r *replica) openTiers() {
 		return
 	}
 	l := &lower{Tiers: r.Tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(r.Tiers.Lower))}
-	if l.Watermark == 0 {
-		l.Watermark = defaultWatermark
-	}
+	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, defaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	for _, open := range []*Blocks{&l.down, &l.up} {
 		blocks, err := r.Blocks(r.model.GetLease())
 		if err != nil {
@@ -127,14 +128,22 @@ func (r *replica) tend(ctx actor.Context) {
 		r.restore(ctx, found)
 	}
 	r.look(ctx)
-	r.offload(ctx)
+	if !l.offloading {
+		r.offload(ctx, r.pool.Depart(l.Watermark, r.burst()))
+	}
 	if r.steps-l.told >= stepsTold {
 		for _, t := range l.Lower {
 			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.told)})
 		}
 		l.told = r.steps
+		if !l.offloading {
+			r.offload(ctx, r.pool.DepartIdle(l.IdleSteps, r.burst()))
+		}
 	}
 }
+
+// burst is how many blocks leave at once.
+func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
 
 // measure learns from a step that prefilled how fast that is.
 func (r *replica) measure(step *flight) {
@@ -150,13 +159,9 @@ func (r *replica) measure(step *flight) {
 	}
 }
 
-// offload has blocks copied down that are above the watermark.
-func (r *replica) offload(ctx actor.Context) {
+// offload has blocks copied down.
+func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
 	l := r.lower
-	if l.offloading {
-		return
-	}
-	blocks := r.pool.Depart(l.Watermark, max(1, int(r.model.GetKvBlocks())/burstShare))
 	if len(blocks) == 0 {
 		return
 	}
