@@ -28,7 +28,7 @@ type TiersConfig struct {
 	DRAMBytes int64   // of page-locked host memory
 	NVMeBytes int64   // of a file on a local disk; it keeps its blocks over restarts
 	NVMePath  string  // of that file
-	Watermark float64 // share of HBM, and of a tier, above which blocks leave it ahead of need; default 0.9
+	Watermark float64 // share of HBM, and of a tier, above which blocks leave it ahead of need; default kv.DefaultWatermark
 	Policy    string  // which block leaves a tier first: one of kv.PolicyNames; default kv.DefaultPolicy
 	// DRAMOptional goes without that tier, with a warning, where the memory can not be had.
 	DRAMOptional bool
@@ -152,11 +152,11 @@ func (n *Node) addTier(name string, store tier.Store, detail string) {
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Policy: n.cfg.Tiers.Policy,
+		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Copied: n.copies.copied, Policy: n.cfg.Tiers.Policy,
 			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
-			cfg.Limits.IdleSteps, cfg.Below = nvmeIdle-hbmIdle, &kvblock.Lower{Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
+			cfg.Limits.IdleSteps, cfg.Below = nvmeIdle-hbmIdle, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
 		}
 		children = append(children, supervise.Child{Name: t.name, Props: n.as("tier", kvblock.TierProps(cfg))})
 	}
@@ -165,7 +165,7 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
-	t := replica.Tiers{Space: weightsNow(r.GetPath()), Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Always: n.cfg.Tiers.RestoreAlways}
+	t := replica.Tiers{Space: weightsNow(r.GetPath()), Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways}
 	for _, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.pid(tiersID + "/" + l.name), Store: l.store})
 	}

@@ -66,7 +66,7 @@ const (
 func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain,
-		"kvdram": spec.FormatBytes(mostDRAM), "kvwatermark": defaultWatermark, "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvdram": spec.FormatBytes(mostDRAM), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 	}
 }
 
@@ -117,7 +117,7 @@ func settle(flags Options, path string) (settings, error) {
 	if err := s.clash(); err != nil {
 		return s, err
 	}
-	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark, KVPolicy: kv.DefaultPolicy})
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy})
 	if err := s.network(); err != nil {
 		return s, err
 	}

@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	defaultWatermark = "0.9"
 	// mostDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeShare the part of what is free.
 	mostDRAM  = 16 << 30
 	freeShare = 8
@@ -36,6 +35,8 @@ func (s *settings) tiers(cfg *troupe.Config) {
 	}
 	cfg.Tiers = t
 }
+
+func defaultWatermark() string { return fmt.Sprint(kv.DefaultWatermark) }
 
 // bytesOf is a size that was checked; of nothing, 0.
 func bytesOf(size string) int64 {
