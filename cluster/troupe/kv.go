@@ -47,12 +47,25 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
 }
 
-// replicasHere are those of this node.
+// replicasHere are those of this node, as they are now; one that does not answer at once, as it was.
 func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, error) {
 	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
-	here := only(slices.DeleteFunc(slices.Clone(t.GetReplicas()), func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name }), "", "")
+	if err != nil {
+		return nil, err
+	}
+	here := slices.DeleteFunc(slices.Clone(t.GetReplicas()), func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
+	var asked sync.WaitGroup
+	for i, r := range here {
+		asked.Go(func() {
+			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
+			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, askAgain); err == nil {
+				here[i] = now
+			}
+		})
+	}
+	asked.Wait()
 	slices.SortFunc(here, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return here, err
+	return here, nil
 }
 
 // only are those of a model and of a name, where these are given.

@@ -51,6 +51,7 @@ func (r *replica) receiveOrders(ctx actor.Context) bool {
 		if r.orderable(ctx, msg.GetRequestId(), false) {
 			moved := &messages.KvMoved{Tier: hbmTier, Replica: r.Spec.GetName(), Blocks: uint32(r.pool.Flush())}
 			r.announce(ctx)
+			r.changed(ctx)
 			ctx.Respond(blocksMoved(msg.GetRequestId(), moved))
 		}
 	default:

@@ -326,6 +326,7 @@ func (r *replica) onRestored(ctx actor.Context, msg *restored) {
 		l.paths[i].Merge(rate)
 	}
 	msg.order.answer(ctx, r, msg.climbed.blocks, "")
+	r.changed(ctx)
 	r.goOn(msg.id)
 	r.advance(ctx)
 }
