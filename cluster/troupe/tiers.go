@@ -81,7 +81,7 @@ func (n *Node) openDRAM() error {
 	memory, err := n.devices[0].AllocHost(cfg.DRAMBytes)
 	switch {
 	case err == nil:
-		n.addTier("dram", tier.NewArena(memory, cfg.SlotBytes), "page-locked host memory")
+		n.addTier("dram", tier.NewArena(memory, cfg.SlotBytes), "host memory")
 	case cfg.DRAMOptional:
 		n.cfg.Log.Warn().Err(err).Int64("bytes", cfg.DRAMBytes).Msg("no host memory for KV blocks; give a size with --kv-dram")
 	default:
@@ -182,6 +182,14 @@ func weightsNow(path string) string {
 		}
 	}
 	return name
+}
+
+// TierDetails say what the tiers below HBM are made of, and how large they are, for people.
+func (n *Node) TierDetails() (all []string) {
+	for _, t := range n.tiers {
+		all = append(all, fmt.Sprintf("%s of %s", spec.FormatBytes(int64(t.store.Slots())*int64(t.store.SlotBytes())), t.detail))
+	}
+	return all
 }
 
 // Tiers asks the tiers below HBM how full they are.
