@@ -172,6 +172,23 @@ func TestPoolAgainstModel(t *testing.T) {
 				want = want[:min(len(want), max(most, 0))]
 				m.depart(t, p.Depart(watermark, burst), want)
 			},
+			"take": func(t *rapid.T) {
+				if len(tables) == 0 {
+					return
+				}
+				b := rapid.SampledFrom(tables).Draw(t, "table")[0]
+				readers := m.refs[b]
+				if _, leaves := m.leaves[b]; leaves {
+					readers--
+				}
+				_, held := m.hash[b]
+				if got := p.Take(b); got != (held && readers == 1) {
+					t.Fatalf("take of a block with %d readers, which holds something: %v, is %v", readers, held, got)
+				} else if got {
+					delete(m.hash, b)
+					delete(m.below, b)
+				}
+			},
 			"tick": func(*rapid.T) { p.Tick(); m.step++ },
 			"depart idle": func(t *rapid.T) {
 				steps, burst := rapid.IntRange(0, 3).Draw(t, "steps"), rapid.IntRange(1, 4).Draw(t, "burst")

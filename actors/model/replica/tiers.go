@@ -208,11 +208,11 @@ func (r *replica) look(ctx actor.Context) {
 		if !ok || !l.wanting[id] {
 			return
 		}
-		delete(l.wanting, id)
 		have := r.pool.Match(hashes)
 		if have == len(hashes) {
-			continue
+			return // it may have lost some when its turn comes
 		}
+		delete(l.wanting, id)
 		r.batch.Hold(id)
 		l.looks[id] = true
 		s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: l.Lower, hashes: hashes[have:], space: l.space}
