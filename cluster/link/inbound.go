@@ -2,7 +2,6 @@ package link
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,8 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// inbound is the stream on which one peer writes to us. It delivers the messages of users itself; remote's reader gets what
-// touches its own tables, and nothing that it would fall over.
+// inbound is the stream on which one peer writes to us. It delivers the messages itself; remote's reader only greets.
 type inbound struct {
 	grpc.ServerStream
 	link     *Link
@@ -59,7 +57,7 @@ func (in *inbound) part() {
 	}
 }
 
-// RecvMsg returns what remote is to see.
+// RecvMsg returns what remote is to see: how a peer greets, and the end.
 func (in *inbound) RecvMsg(m any) error {
 	for {
 		if in.err = in.ServerStream.RecvMsg(m); in.err != nil {
@@ -80,40 +78,35 @@ func (in *inbound) RecvMsg(m any) error {
 				in.err = status.Error(codes.InvalidArgument, "a node gives its address first")
 				return in.err
 			}
-			if in.deliver(t.MessageBatch); len(t.MessageBatch.Envelopes) > 0 {
-				return nil
-			}
+			in.deliver(t.MessageBatch)
 		}
 	}
 }
 
-// deliver leaves in the batch what is for remote.
 func (in *inbound) deliver(batch *remote.MessageBatch) {
-	rest := batch.Envelopes[:0]
 	for _, e := range batch.Envelopes {
 		l, err := open(batch, e, in.link.cfg.System.Address())
 		if err != nil {
 			in.link.refused.Warn().Err(err).Str("node", in.peer).Msg("dropped what a node sent")
 			continue
 		}
-		if in.hand(l) {
-			rest = append(rest, e)
-		}
+		in.hand(l)
 	}
-	batch.Envelopes = rest
 }
 
-// hand gives a message to its actor, or refuses it. It reports whether it is one for remote.
-func (in *inbound) hand(l letter) (forRemote bool) {
+// hand gives a message to its actor, or refuses it.
+func (in *inbound) hand(l letter) {
 	sys := in.link.cfg.System
 	message, reason, err := decode(l.kind, l.data, in.peer, sys.Address())
 	if err != nil {
 		in.refuse(l, reason, err)
-		return false
+		return
 	}
 	switch m := message.(type) {
-	case *actor.Terminated: // remote keeps the list of who watches there
-		return m.GetWho().GetAddress() == in.peer
+	case *actor.Terminated: // of whom nobody watches any more: the watcher was told that the address is lost
+		if who := m.GetWho(); who.GetAddress() == in.peer && in.link.guard.watches.remove(l.target, who) {
+			in.link.guard.terminated(l.target, who, m.GetWhy())
+		}
 	case *actor.Watch:
 		in.watch(l.target, m.GetWatcher(), m)
 	case *actor.Unwatch:
@@ -124,10 +117,9 @@ func (in *inbound) hand(l letter) (forRemote bool) {
 		}
 		sys.Root.Send(l.target, &actor.MessageEnvelope{Header: l.header, Message: message, Sender: l.sender})
 	}
-	return false
 }
 
-// watch passes Watch and Unwatch on. Remote drops those for an actor that is gone, and its watcher would wait for ever.
+// watch passes Watch and Unwatch on. One for an actor that is gone is answered: its watcher would wait for ever.
 func (in *inbound) watch(target, watcher *actor.PID, message actor.SystemMessage) {
 	if watcher.GetAddress() != in.peer {
 		in.link.refused.Warn().Str("node", in.peer).Msg("dropped a watch for another node's actor")
@@ -145,33 +137,4 @@ func (in *inbound) refuse(l letter, reason messages.Reason, err error) {
 	if l.sender != nil {
 		in.link.cfg.System.Root.Send(l.sender, &messages.Refused{Reason: reason, Detail: err.Error()})
 	}
-}
-
-// letter is one message of a batch.
-type letter struct {
-	kind           string // full name of its type
-	data           []byte
-	target, sender *actor.PID // sender may be nil
-	header         map[string]string
-}
-
-// open checks every index, which remote does not.
-func open(batch *remote.MessageBatch, e *remote.MessageEnvelope, address string) (letter, error) {
-	switch {
-	case e == nil || e.SerializerId != 0:
-		return letter{}, errors.New("it is not protobuf")
-	case e.TypeId < 0 || int(e.TypeId) >= len(batch.TypeNames):
-		return letter{}, fmt.Errorf("it has type %d of %d", e.TypeId, len(batch.TypeNames))
-	case e.Target < 0 || int(e.Target) >= len(batch.Targets):
-		return letter{}, fmt.Errorf("it is for target %d of %d", e.Target, len(batch.Targets))
-	case e.Sender < 0 || int(e.Sender) > len(batch.Senders):
-		return letter{}, fmt.Errorf("it is from sender %d of %d", e.Sender, len(batch.Senders))
-	}
-	l := letter{kind: batch.TypeNames[e.TypeId], data: e.MessageData, header: e.GetMessageHeader().GetHeaderData()}
-	l.target = &actor.PID{Address: address, Id: batch.Targets[e.Target], RequestId: e.TargetRequestId}
-	if e.Sender > 0 {
-		from := batch.Senders[e.Sender-1]
-		l.sender = &actor.PID{Address: from.GetAddress(), Id: from.GetId(), RequestId: e.SenderRequestId}
-	}
-	return l, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -95,12 +94,5 @@ func (l *Link) remoteConfig(host string, port int, advertise string) *remote.Con
 	if l.cfg.ServerTLS != nil {
 		server = append(server, grpc.Creds(credentials.NewTLS(l.cfg.ServerTLS)))
 	}
-	cfg := remote.Configure(host, port, remote.WithAdvertisedHost(advertise), remote.WithServerOptions(server...),
-		// Remote's own connection is never used: open dials one that it can cut.
-		remote.WithDialOptions(grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStreamInterceptor(l.open)),
-		// A batch that ends with the word to stop is dropped by remote, whatever else is in it: the outbox merges.
-		remote.WithEndpointWriterBatchSize(1),
-		remote.WithEndpointWriterQueueSize(64)) // to begin with; it grows
-	cfg.MaxRetryCount = 1
-	return cfg
+	return remote.Configure(host, port, remote.WithAdvertisedHost(advertise), remote.WithServerOptions(server...))
 }
