@@ -11,7 +11,6 @@ type guard struct {
 
 var _ actor.Process = (*guard)(nil)
 
-// newGuard registers its resolver, before remote does: the first one that answers is asked.
 func newGuard(l *Link) *guard {
 	g := &guard{link: l, system: l.cfg.System}
 	l.cfg.System.ProcessRegistry.RegisterAddressResolver(func(*actor.PID) (actor.Process, bool) { return g, true })

@@ -6,40 +6,42 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"troupe/messages"
 )
 
-// inbound is the stream on which one peer writes to us. It delivers the messages itself; remote's reader only greets.
+// service answers peers in remote's protocol.
+type service struct {
+	remote.UnimplementedRemotingServer
+	link *Link
+}
+
+// inbound is the stream on which one peer writes to us.
 type inbound struct {
-	grpc.ServerStream
+	stream   remote.Remoting_ReceiveServer
 	link     *Link
 	peer     string // address that the peer gave
-	err      error  // what ended it
 	expelled chan struct{}
 }
 
-// accept is a server interceptor.
-func (l *Link) accept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	select {
-	case <-l.ready:
-	case <-stream.Context().Done():
-		return stream.Context().Err()
-	}
-	in := &inbound{ServerStream: stream, link: l, expelled: make(chan struct{})}
+// Receive reads what one peer writes.
+func (s service) Receive(stream remote.Remoting_ReceiveServer) error {
+	in := &inbound{stream: stream, link: s.link, expelled: make(chan struct{})}
 	done := make(chan error, 1)
-	l.running.Go(func() {
-		err := handler(srv, in)
-		in.part()
+	s.link.running.Go(func() {
+		err := in.read()
+		in.part(err)
 		done <- err
 	})
 	select {
 	case err := <-done:
+		if errors.Is(err, io.EOF) { // by which the peer knows that we have read everything
+			return nil
+		}
 		return err
-	case <-in.expelled: // which also ends what the handler waits for
+	case <-in.expelled: // which also ends what read waits for
 		return status.Error(codes.Unavailable, "you have left the cluster")
 	}
 }
@@ -47,40 +49,47 @@ func (l *Link) accept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInf
 // expel ends the stream of a peer that has left. It is called once, by whoever took it from the roster.
 func (in *inbound) expel() { close(in.expelled) }
 
-// part forgets the stream. Where it broke, answers and the deaths of actors may be lost with it.
-func (in *inbound) part() {
+// part forgets the stream, and why it ended. Where it broke, answers and the deaths of actors may be lost with it.
+func (in *inbound) part(err error) {
 	if !in.link.roster.part(in) {
 		return
 	}
-	if !errors.Is(in.err, io.EOF) || !in.link.roster.reachable(in.peer) {
+	if !errors.Is(err, io.EOF) || !in.link.roster.reachable(in.peer) {
 		in.link.terminate(in.peer)
 	}
 }
 
-// RecvMsg returns what remote is to see: how a peer greets, and the end.
-func (in *inbound) RecvMsg(m any) error {
+// read returns why the stream ended: io.EOF where the peer has written everything.
+func (in *inbound) read() error {
 	for {
-		if in.err = in.ServerStream.RecvMsg(m); in.err != nil {
-			return in.err
+		m, err := in.stream.Recv()
+		if err != nil {
+			return err
 		}
-		switch t := m.(*remote.RemoteMessage).MessageType.(type) {
+		switch t := m.MessageType.(type) {
 		case *remote.RemoteMessage_ConnectRequest:
 			address := t.ConnectRequest.GetServerConnection().GetAddress()
 			if address == "" || in.peer != "" {
-				in.err = status.Error(codes.InvalidArgument, "a node gives its address once")
-				return in.err
+				return status.Error(codes.InvalidArgument, "a node gives its address once")
 			}
-			in.peer = address
-			in.link.roster.greet(in, address)
-			return nil
+			if err := in.greet(address); err != nil {
+				return err
+			}
 		case *remote.RemoteMessage_MessageBatch:
 			if in.peer == "" {
-				in.err = status.Error(codes.InvalidArgument, "a node gives its address first")
-				return in.err
+				return status.Error(codes.InvalidArgument, "a node gives its address first")
 			}
 			in.deliver(t.MessageBatch)
 		}
 	}
+}
+
+func (in *inbound) greet(address string) error {
+	in.peer = address
+	in.link.roster.greet(in, address)
+	return in.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectResponse{
+		ConnectResponse: &remote.ConnectResponse{MemberId: in.link.cfg.System.ID},
+	}})
 }
 
 func (in *inbound) deliver(batch *remote.MessageBatch) {

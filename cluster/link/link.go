@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/cluster"
 	"github.com/asynkron/protoactor-go/remote"
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
 )
 
 // Config describes the link of one node.
@@ -46,11 +47,11 @@ type Link struct {
 	losses  losses
 	refused zerolog.Logger // limited in rate
 	broken  zerolog.Logger // likewise
-	ready   chan struct{}  // closed when streams of peers may be read
+	server  *grpc.Server
 	stop    sync.Once
 
 	endpoints endpoints
-	running   sync.WaitGroup // goroutines of streams
+	running   sync.WaitGroup // goroutines of the server and of streams
 }
 
 // stopWithin is how long Stop lets peers read what was sent to them.
@@ -66,14 +67,14 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), endpoints: newEndpoints(),
 		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		broken:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		ready:   make(chan struct{}),
 	}
 	l.guard = newGuard(l)
-	if err := l.listen(ctx); err != nil {
+	listener, err := l.listen(ctx)
+	if err != nil {
 		return nil, err
 	}
 	l.subscribe()
-	close(l.ready)
+	l.serve(listener)
 
 	// As cluster.StartMember does, without gossip, and without the second that it sleeps at its end.
 	l.cluster.IdentityLookup = cfg.Lookup
@@ -145,9 +146,6 @@ func (l *Link) disconnect(ctx context.Context) {
 	for _, s := range l.endpoints.of("") {
 		s.cut(errNoMember)
 	}
-	l.cluster.Remote.Shutdown(false) // a graceful one waits for the peers, for as long as ten seconds
-	for _, name := range []string{"EndpointSupervisor", "activator"} {
-		_ = l.cfg.System.Root.StopFuture(l.cfg.System.NewLocalPID(name)).Wait()
-	}
+	l.server.Stop()
 	l.running.Wait()
 }

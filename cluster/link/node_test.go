@@ -169,25 +169,11 @@ func behind(t testing.TB) (*node, *proxy) {
 		t.Fatal(err)
 	}
 	n := start(t, func(c *link.Config) { c.Advertise = l.Addr().String() })
-	return n, before(t, n, l)
-}
-
-// at starts a proxy at the address that a node advertises.
-func at(t testing.TB, n *node, address string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return before(t, n, l)
-}
-
-func before(t testing.TB, n *node, l net.Listener) *proxy {
 	p := &proxy{listener: l, conns: map[net.Conn]bool{}, callers: map[net.Conn]bool{}}
 	p.target = n.link.Cluster().Config.RemoteConfig.Address
 	p.wg.Go(p.serve)
 	t.Cleanup(func() { _ = l.Close(); p.resume(); p.cut(); p.wg.Wait() })
-	return p
+	return n, p
 }
 
 // accepted is how many connections there were.
