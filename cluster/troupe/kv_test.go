@@ -93,6 +93,33 @@ func TestKVByCommand(t *testing.T) {
 	}
 }
 
+// TestIdleBlocksGoDown: where there is room enough for everything, what nobody wants is copied to DRAM all the same, and then goes on to the disk.
+func TestIdleBlocksGoDown(t *testing.T) {
+	n := start(t, roomy(t))
+	conn := connect(t, n)
+	want, _ := hello(t, n, system)
+	more := func() { // steps are what tells time
+		complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
+	}
+	until(t, "idle blocks to be in DRAM", func() bool {
+		more()
+		return held(t, conn).GetTiers()[0].GetSlots().GetArrivals() >= 4
+	})
+	if s := held(t, conn); s.GetReplicas()[0].GetSteps() < 100 || s.GetTiers()[1].GetSlots().GetArrivals() > 0 {
+		t.Errorf("too early: %v", s)
+	}
+	until(t, "idle blocks to be on the disk", func() bool {
+		more()
+		return held(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
+	})
+	if s := held(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
+		t.Errorf("too early: %v", s)
+	}
+	if got, cached := hello(t, n, system); got != want || cached < 32 {
+		t.Errorf("%q with %d tokens cached, and %q before", got, cached, want)
+	}
+}
+
 // scrape reads the lines about KV blocks as Prometheus does.
 func scrape(t *testing.T, n *troupe.Node) (lines string) {
 	t.Helper()
