@@ -149,6 +149,14 @@ func (v *View) kv(ctx context.Context, m *messages.Member, req *messages.KvNodeR
 	return answer, v.ask(ctx, m.GetName()+".kv", req, answer)
 }
 
+// answers finds out with patience whether a node does, before it is asked for what takes long.
+func (v *View) answers(ctx context.Context, m *messages.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := v.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	return err
+}
+
 // move has blocks moved on all nodes, or the one that is named, and returns what became of them everywhere.
 func (v *View) move(ctx context.Context, node string, req *messages.KvNodeRequest) (all []*messages.KvMoved, err error) {
 	members, err := v.named(node)
@@ -156,7 +164,11 @@ func (v *View) move(ctx context.Context, node string, req *messages.KvNodeReques
 		return nil, err
 	}
 	for _, moved := range askAll(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
-		answer, err := v.kv(ctx, m, req)
+		err := v.answers(ctx, m)
+		var answer *messages.KvNodeResponse
+		if err == nil {
+			answer, err = v.kv(ctx, m, req)
+		}
 		if err != nil {
 			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: why(err)}}
 		}

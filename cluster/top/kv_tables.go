@@ -106,7 +106,7 @@ func bytesPerSecond(n float64) cell { return word(spec.FormatBytes(int64(n)) + "
 
 var blockColumns = []column{
 	{name: "REPLICA"}, {name: "GPU"}, {name: "BLOCKS", numeric: true}, {name: "IN USE", numeric: true}, {name: "CACHED", numeric: true}, {name: "PINNED", numeric: true},
-	{name: "OFFLOADED", numeric: true}, {name: "RESTORED", numeric: true}, {name: "RECOMPUTED", numeric: true}, {name: "RESTORES", numeric: true}, {name: "AVOIDED", numeric: true},
+	{name: "OFFLOADED", numeric: true}, {name: "RESTORED", numeric: true}, {name: "RECOMPUTED", numeric: true}, {name: "RESTORES", numeric: true}, {name: "AVOIDED", numeric: true}, {name: "NOTE"},
 }
 
 // blockSection has the replicas: blocks in HBM, and what was decided about those below.
@@ -114,14 +114,25 @@ func blockSection(s KVSample) section {
 	t := section{columns: blockColumns}
 	for _, n := range s.GetNodes() {
 		for _, r := range n.GetReplicas() {
+			note, m := misfit(r, n.GetTiers())
 			t.rows = append(t.rows, row{[]cell{
 				word(r.GetName()), word(place(r.GetNode(), r.GetGpu())), number(float64(r.GetKvBlocks())), number(float64(r.GetKvBlocks() - r.GetKvBlocksFree())),
 				number(float64(r.GetKvBlocksCached())), number(float64(r.GetKvBlocksPinned())), number(float64(r.GetKvOffloaded())), number(float64(r.GetKvRestored())),
-				number(float64(r.GetKvRecomputed())), number(float64(r.GetKvRestores())), number(float64(r.GetKvRestoresAvoided())),
-			}, well})
+				number(float64(r.GetKvRecomputed())), number(float64(r.GetKvRestores())), number(float64(r.GetKvRestoresAvoided())), word(note),
+			}, m})
 		}
 	}
 	return t
+}
+
+// misfit says that a replica's blocks are too large for the tiers of its node.
+func misfit(r *messages.ReplicaStatus, tiers []*messages.KvTier) (string, mood) {
+	for _, t := range tiers {
+		if r.GetKvBlockBytes() > t.GetSlotBytes() {
+			return fmt.Sprintf("its blocks of %s do not fit below; see --kv-slot", spec.FormatBytes(int64(r.GetKvBlockBytes()))), uneasy
+		}
+	}
+	return "", well
 }
 
 func pinSection(s KVSample) section {

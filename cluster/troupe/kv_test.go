@@ -209,3 +209,47 @@ func held(t *testing.T, conn *nats.Conn) *messages.KvNode {
 		}
 	}
 }
+
+// TestBlocksTooLarge: where blocks do not fit into the slots, a replica does without, and says so when it is asked to move them.
+func TestBlocksTooLarge(t *testing.T) {
+	n := start(t, func(c *troupe.Config) {
+		roomy(t)(c)
+		c.Tiers.SlotBytes = 4096
+	})
+	hello(t, n, system)
+	conn := connect(t, n)
+	m := request(t, conn, "troupe.v1.kv.offload", "")
+	if !strings.Contains(string(m.Data), "no KV tier below HBM that its blocks fit into; start it with --kv-dram") {
+		t.Errorf("%s", m.Data)
+	}
+	if s := held(t, conn); s.GetTiers()[0].GetSlotBytes() != 4096 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
+		t.Errorf("%v", s)
+	}
+}
+
+// TestKVOfTwoNodes: whoever is asked has the blocks of all nodes moved.
+func TestKVOfTwoNodes(t *testing.T) {
+	nodes := together(t, 2, func(_ int, c *troupe.Config) {
+		roomy(t)(c)
+		c.Tiers.SlotBytes = 49152 // nothing is deployed yet that it could be known from
+	})
+	deploy(t, nodes[0], kjv(2))
+	for _, n := range nodes {
+		for i := range 8 {
+			hello(t, n, fmt.Sprintf("%d: %s", i, system)) // spread over both
+		}
+	}
+	conn := connect(t, nodes[1])
+	down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", "").GetMoved()
+	if len(down) != 2 || down[0].GetNode() != "a" || down[1].GetNode() != "b" || down[0].GetBlocks()+down[1].GetBlocks() < 16 {
+		t.Errorf("%v", down)
+	}
+	if one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved(); len(one) != 1 || one[0].GetNode() != "a" {
+		t.Errorf("%v", one)
+	}
+	for i, s := range answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes() {
+		if s.GetTiers()[0].GetSlots().GetResident() != down[i].GetBlocks() || s.GetUnreachable() != "" {
+			t.Errorf("%v, and %v was offloaded", s, down[i])
+		}
+	}
+}

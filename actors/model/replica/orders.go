@@ -36,6 +36,19 @@ type pins struct {
 	hashes  []kv.Hash
 }
 
+// fitting are the tiers that the replica's blocks are not too large for.
+func (r *replica) fitting(all []Tier) (fit []Tier) {
+	for _, t := range all {
+		if uint64(t.Store.SlotBytes()) >= r.model.GetKvBlockBytes() {
+			fit = append(fit, t)
+			continue
+		}
+		r.Log.Warn().Str("tier", t.Name).Uint64("block_bytes", r.model.GetKvBlockBytes()).Int("slot_bytes", t.Store.SlotBytes()).
+			Msg("KV blocks do not fit into the tier; start the node again, or say with --kv-slot how large they are")
+	}
+	return fit
+}
+
 func (r *replica) receiveOrders(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case *messages.OffloadBlocks:
@@ -67,7 +80,7 @@ func (r *replica) orderable(ctx actor.Context, id string, below bool) bool {
 	case r.ending || !r.ready:
 		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case below && r.lower == nil:
-		why = refusal(messages.Reason_REASON_UNSUPPORTED, "node "+r.Spec.GetNode()+" has no KV tier below HBM; start it with --kv-dram or --kv-nvme", 0)
+		why = refusal(messages.Reason_REASON_UNSUPPORTED, "node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, and --kv-slot where blocks are large", 0)
 	default:
 		return true
 	}

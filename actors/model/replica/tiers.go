@@ -72,10 +72,11 @@ type tierTotals struct {
 
 // openTiers makes ready to copy blocks of the lease.
 func (r *replica) openTiers() {
-	if len(r.Tiers.Lower) == 0 {
+	tiers := r.Tiers
+	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 {
 		return
 	}
-	l := &lower{Tiers: r.Tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(r.Tiers.Lower))}
+	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower))}
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
 		l.Copied = func(string, string, int, time.Duration) {}
