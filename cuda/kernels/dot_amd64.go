@@ -74,6 +74,10 @@ func fourRows(w *matrix, j int) four {
 //
 //go:norace
 func multiply16(out, x, w *matrix, add bool) {
+	if x.cols <= narrow && x.cols%16 == 0 && w.stride == w.cols {
+		multiplyNarrow16(out, x, w, add)
+		return
+	}
 	j := 0
 	for ; j+4 <= w.rows; j += 4 {
 		rows, i := fourRows(w, j), 0
@@ -87,6 +91,34 @@ func multiply16(out, x, w *matrix, add bool) {
 		}
 	}
 	finish(out, x, w, j, add)
+}
+
+// narrow is up to how many columns it pays to keep to one row of x, whose vectors stay in registers or nearby.
+const narrow = 64
+
+// multiplyNarrow16 is multiply16 where rows are a few whole vectors, those of w side by side: what an adapter expands.
+//
+//go:norace
+func multiplyNarrow16(out, x, w *matrix, add bool) {
+	vectors, four := whole(w.data[:w.rows*w.cols]), w.rows&^3
+	for i := range x.rows {
+		narrowRow16(out.row(i)[:four], whole(x.row(i)), vectors, add)
+	}
+	finish(out, x, w, four, add)
+}
+
+//go:norace
+func narrowRow16(out []float32, x, w []sixteen, add bool) {
+	for ; len(out) >= 4; out, w = out[4:], w[4*len(x):] {
+		w0, w1, w2, w3 := w[:len(x)], w[len(x):][:len(x)], w[2*len(x):][:len(x)], w[3*len(x):][:len(x)]
+		var s0, s1, s2, s3 f16
+		for i := range x {
+			a := all(&x[i])
+			s0, s1 = all(&w0[i]).MulAdd(a, s0), all(&w1[i]).MulAdd(a, s1)
+			s2, s3 = all(&w2[i]).MulAdd(a, s2), all(&w3[i]).MulAdd(a, s3)
+		}
+		put4(out, sum4(fold(s0), fold(s1), fold(s2), fold(s3)), add)
+	}
 }
 
 // twoByFour16 is the inner products of x with each row of w, and of y. That many sums fit the registers.
