@@ -121,6 +121,42 @@ func narrowRow16(out []float32, x, w []sixteen, add bool) {
 	}
 }
 
+type eight = [8]float32
+
+// multiplyEight is multiply where rows are half a vector: an inner product is that of a vector whose other half is 0.
+//
+//go:norace
+func multiplyEight(out, x, w *matrix, add bool) {
+	four := w.rows &^ 3
+	for i := range x.rows {
+		a := archsimd.LoadFloat32x8((*eight)(x.row(i)))
+		to, from := out.row(i), w.data[:8*w.rows]
+		for ; len(to) >= 4; to, from = to[4:], from[32:] {
+			b := (*[4]eight)(unsafe.Pointer((*[32]float32)(from)))
+			put4(to, sum4(
+				archsimd.LoadFloat32x8(&b[0]).Mul(a), archsimd.LoadFloat32x8(&b[1]).Mul(a),
+				archsimd.LoadFloat32x8(&b[2]).Mul(a), archsimd.LoadFloat32x8(&b[3]).Mul(a),
+			), add)
+		}
+	}
+	archsimd.ClearAVXUpperBits()
+	for j := four; j < w.rows; j++ {
+		for i := range x.rows {
+			sum := eightPlain((*eight)(x.row(i)), (*eight)(w.row(j)))
+			if add {
+				sum += out.row(i)[j]
+			}
+			out.row(i)[j] = sum
+		}
+	}
+}
+
+// eightPlain is one of these inner products, with the same bits: a converted product is rounded.
+func eightPlain(a, b *eight) float32 {
+	p := func(i int) float32 { return float32(a[i] * b[i]) }
+	return ((p(0) + p(1)) + (p(2) + p(3))) + ((p(4) + p(5)) + (p(6) + p(7)))
+}
+
 // twoByFour16 is the inner products of x with each row of w, and of y. That many sums fit the registers.
 //
 //go:norace

@@ -81,7 +81,7 @@ func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
 }
 
 // multiply computes out = x · wᵀ, or adds that to out, with the adapter's matrix w [out.cols, x.cols]. It is read in parts: where it is,
-// if its rows are whole vectors of F32 that do not reach over a page, else through scratch, where they are filled up with 0.
+// if its rows are vectors of F32 that do not reach over a page, else through scratch, where they are filled up with 0.
 func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -89,7 +89,7 @@ func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	if at%16 != 0 {
 		panic("a matrix does not start at a multiple of 16 bytes")
 	}
-	wide := (k + lanes - 1) / lanes * lanes
+	wide := vectorised(k)
 	some := max(4, wideBytes/4/wide&^3)
 	room := s.take((some + x.rows) * wide)
 	if wide != k {
@@ -109,8 +109,13 @@ func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	}
 }
 
-// lanes is how many elements a vector has at the most.
-const lanes = 16
+// vectorised is the next number of columns that are whole vectors, or half of one.
+func vectorised(k int) int {
+	if k <= 8 {
+		return 8
+	}
+	return (k + 15) &^ 15
+}
 
 // filled copies x to rows of so many columns, of which those past its own are 0.
 func filled(room []float32, x matrix, cols int) matrix {
