@@ -28,7 +28,7 @@ func TestOldClosesOneAdapter(t *testing.T) {
 // TestPlacesUnderLoad: more adapters are asked for than there are places, and the popular ones never run out of requests. Nobody waits
 // longer than until he is old, and every other adapter has had its turn before him.
 func TestPlacesUnderLoad(t *testing.T) {
-	const adapters, places, longest, requests, each = 12, 4, 20, 4000, 10 * time.Millisecond
+	const adapters, places, longest, requests, each = 12, 4, 20, 1500, 10 * time.Millisecond
 	var names []string
 	for i := range adapters {
 		names = append(names, fmt.Sprintf("%02d", i))
