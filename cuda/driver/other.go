@@ -11,8 +11,14 @@ import (
 
 const noDriver = "GPUs are driven on Linux only"
 
+// What Open can be told of cuBLAS.
+const (
+	AnyBLAS = "auto"
+	NoBLAS  = "off"
+)
+
 // Open opens a device of this machine.
-func Open(index int) (cuda.Device, error) {
+func Open(index int, blas string) (cuda.Device, error) {
 	return nil, fmt.Errorf("cuda: no GPU %d: %s: %w", index, noDriver, errors.ErrUnsupported)
 }
 

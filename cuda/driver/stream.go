@@ -34,6 +34,7 @@ type stream struct {
 	commands  [1 + listCommands]command // the first sets the context
 	ops       [1 + listCommands]string  // what each is, for errors
 	arguments []byte                    // of queued kernels; never grows, since commands have addresses in it
+	product   *product                  // once it was needed
 	fault     error                     // sticky
 	capturing bool
 	closed    bool
@@ -174,5 +175,5 @@ func (s *stream) shut() error {
 		_ = s.settle() // its fault was for those who wait
 	}
 	s.closed = true
-	return s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle)
+	return errors.Join(s.endProduct(s.product), s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle))
 }

@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	model   = flag.String("model", "", "folder of the model; default the shipped one")
-	results = flag.String("results", "", "file to write results to; default none")
+	model    = flag.String("model", "", "folder of the model; default the shipped one")
+	products = flag.String("products", driver.AnyBLAS, "who multiplies matrices on a GPU: auto, off, or the path of a cuBLAS")
+	results  = flag.String("results", "", "file to write results to; default none")
 )
 
 // report is the file of results as it grows. Tests of this package run one after the other.
@@ -67,7 +68,7 @@ func open(t *testing.T) cuda.Device {
 	}
 	var d cuda.Device
 	if len(found) > 0 {
-		d, err = driver.Open(0)
+		d, err = driver.Open(0, *products)
 	} else {
 		d, err = host.Open(host.Config{MemoryBytes: 2 << 30})
 	}
