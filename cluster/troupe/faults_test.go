@@ -155,6 +155,7 @@ func TestFaultsHarmNobody(t *testing.T) {
 		{"cuLaunchKernel@70=701", "cuda: fault in"},
 		{"cuLaunchKernel@1=1,cuMemAlloc_v2@1=2", "out of device memory"},
 		{"cuLaunchKernel@1=1,cuMemHostRegister_v2@2=2", "out of device memory"},
+		{"cuLaunchKernel@1=1,cuStreamCreateWithPriority@1=2", "out of device memory"},
 	} {
 		t.Run(tc.faults, func(t *testing.T) {
 			log.take()

@@ -45,9 +45,13 @@ const nonBlocking = 1
 
 // NewStream implements cuda.Device.
 func (d *device) NewStream(name string) (cuda.Stream, error) {
-	return d.newStream(name, &d.events, func(handle uintptr) error {
+	s, err := d.newStream(name, &d.events, func(handle uintptr) error {
 		return d.call("create stream "+name, d.lib.StreamCreate, handle, nonBlocking, 0)
 	})
+	if err != nil {
+		return nil, err // and no interface with nothing in it
+	}
+	return s, nil
 }
 
 func (d *device) newStream(name string, e *events, create func(handle uintptr) error) (*stream, error) {
