@@ -109,7 +109,6 @@ func TestShrinksWhileMoving(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, size{140, 12}, size{140, 12}) // a sequence of full length takes 128
 				seq := sampled(5, 60, 60)
-				want := c.alone(seq)
 				for i := range uint32(10) { // these take the first 130 blocks
 					c.call(greedy(10+i, 100, 20))
 				}
@@ -118,7 +117,8 @@ func TestShrinksWhileMoving(t *testing.T) {
 				id := c.order(c.a, c.b, got.id)
 				time.Sleep(6 * time.Millisecond) // a chunk is on its way
 				c.shrinkTo(which(c), 130)
-				c.finished(got, want)
+				c.until("its end", got.done)
+				c.finished(got, c.alone(seq)) // which would have left its prompt in the first blocks before
 				c.until("an answer", func() bool { return c.answer(id) != nil })
 				if s := c.status(which(c)); s.GetKvBlocks() != 130 {
 					t.Errorf("%d blocks", s.GetKvBlocks())
