@@ -5,6 +5,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"troupe/cuda"
 )
@@ -20,6 +21,11 @@ const (
 // Open opens a device of this machine.
 func Open(index int, blas string) (cuda.Device, error) {
 	return nil, fmt.Errorf("cuda: no GPU %d: %s: %w", index, noDriver, errors.ErrUnsupported)
+}
+
+// CrossingCost measures what a command costs its caller.
+func CrossingCost() (time.Duration, error) {
+	return 0, fmt.Errorf("cuda: %s: %w", noDriver, errors.ErrUnsupported)
 }
 
 // Count returns how many devices this machine has.
