@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/engine"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -35,7 +36,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 						p.Send(pid, &messages.KVShrunk{Lease: "m-0", Attempt: asked[len(asked)-1].GetAttempt()})
 					}
 					time.Sleep(time.Second)
-					p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: uint32(s.held["m-0"].KVBlocks), Least: 128})
+					p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: uint32(s.has("m-0").KVBlocks), Least: 128})
 					time.Sleep(time.Second)
 				}
 				if crash.Crashed() == 0 {
@@ -44,16 +45,23 @@ func TestCrashWhileShrinking(t *testing.T) {
 				if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
 					t.Errorf("the second model: %v", got)
 				}
-				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.held["m-0"].KVBlocks || got.GetBlocks() >= 512 {
-					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(), s.held["m-0"].KVBlocks)
+				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks || got.GetBlocks() >= 512 {
+					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(), s.has("m-0").KVBlocks)
 				}
 				p.Send(pid, &messages.GetGpu{})
 				for _, l := range last[status](t, p).GetLeases() {
-					if m := s.held[l.GetOwner()]; l.GetKind() == "kv" && int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
+					if m := s.has(l.GetOwner()); l.GetKind() == "kv" && int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
 						t.Errorf("%v is leased, and there are %d blocks", l, m.KVBlocks)
 					}
 				}
 			})
 		})
 	}
+}
+
+// has is what it holds under a lease.
+func (s *shelf) has(lease string) engine.Loaded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[lease]
 }
