@@ -61,6 +61,7 @@ func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, err
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(device.Weights),
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(), RankBytes: c.rankBytes(device.Weights),
+		StreamBytes: device.StreamBytes,
 	}
 	for _, t := range tensors {
 		facts.Parameters += t.source.Elements()

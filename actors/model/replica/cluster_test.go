@@ -174,7 +174,10 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	})
 	n := &node{name: name, known: map[uint32][]byte{}}
 	n.gpu = testkit.NewPeer(c.t, c.sys, name+"-gpu", func(m proto.Message) proto.Message {
-		load := m.(*messages.LoadModel)
+		load, asks := m.(*messages.LoadModel)
+		if !asks {
+			return nil
+		}
 		l, err := holder.Load(context.Background(), engine.LoadSpec{
 			Lease: name, Path: testkit.Model(), BlockTokens: int(load.GetBlockTokens()), KVBlocks: int(of.blocks),
 			Limits: engine.Limits{StepTokens: int(load.GetStepTokens()), MaxSequences: int(load.GetMaxSequences())},
