@@ -13,13 +13,13 @@ type adapters struct {
 	policy    lora.Policy
 	keeper    lora.Keeper // nil: no sequence has one
 	admission *lora.Admission
-	promised  map[string]int // reservations, by adapter
+	rooms     map[*Reservation]bool // that are open, for sequences with adapters
 }
 
 // UseAdapters has the scheduler take sequences with adapters, which a keeper holds for them. MaxAdapters of the policy is how many
 // different ones run at once.
 func (s *Scheduler) UseAdapters(policy lora.Policy, keeper lora.Keeper) {
-	s.adapters = adapters{policy, keeper, lora.NewAdmission(policy, keeper), make(map[string]int)}
+	s.adapters = adapters{policy, keeper, lora.NewAdmission(policy, keeper), make(map[*Reservation]bool)}
 }
 
 func (a *adapters) check(r Request) *Refusal {
@@ -32,16 +32,6 @@ func (a *adapters) check(r Request) *Refusal {
 func (a *adapters) unpin(r Request) {
 	if r.Adapter != "" {
 		a.keeper.Unpin(r.ID)
-	}
-}
-
-// promise counts the reservations of an adapter.
-func (a *adapters) promise(r Request, n int) {
-	if r.Adapter == "" {
-		return
-	}
-	if a.promised[r.Adapter] += n; a.promised[r.Adapter] == 0 {
-		delete(a.promised, r.Adapter)
 	}
 }
 
@@ -82,8 +72,8 @@ func (s *Scheduler) inside() []string {
 			all = append(all, seq.Adapter)
 		}
 	}
-	for adapter := range s.adapters.promised {
-		all = append(all, adapter)
+	for room := range s.adapters.rooms {
+		all = append(all, room.request.Adapter)
 	}
 	return all
 }
@@ -126,8 +116,8 @@ func (p *planning) outwaited(now time.Time) (all []lora.Rejected) {
 
 // reserveAdapter holds the adapter of a sequence that moves here.
 func (s *Scheduler) reserveAdapter(r Request) *Refusal {
-	if r.Adapter == "" {
-		return nil
+	if refusal := s.adapters.check(r); refusal != nil || r.Adapter == "" {
+		return refusal
 	}
 	different := map[string]bool{r.Adapter: true}
 	for _, adapter := range s.inside() {
@@ -150,7 +140,13 @@ func (s *Scheduler) reserveAdapter(r Request) *Refusal {
 
 // Unreserve gives up the adapter that a Reserve which was refused may hold.
 func (s *Scheduler) Unreserve(r Request) {
-	if s.byID[r.ID] == nil {
-		s.adapters.unpin(r)
+	if r.Adapter == "" || s.byID[r.ID] != nil || s.adapters.keeper == nil {
+		return
 	}
+	for room := range s.adapters.rooms {
+		if room.request.ID == r.ID {
+			return
+		}
+	}
+	s.adapters.keeper.Unpin(r.ID)
 }

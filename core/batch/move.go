@@ -96,15 +96,12 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 	case len(s.running) >= s.places():
 		return nil, &Refusal{NoRoom, fmt.Sprintf("all of the %d places are taken", s.limits.MaxSequences)}
 	}
-	if refusal := s.adapters.check(r); refusal != nil {
-		return nil, refusal
-	}
 	if refusal := s.reserveAdapter(r); refusal != nil {
 		return nil, refusal
 	}
 	need := tokens/size + 1
 	if short := need - s.pool.Match(hashes) - s.pool.FreeWithout(hashes); short > 0 {
-		s.adapters.unpin(r)
+		s.Unreserve(r)
 		return nil, &Refusal{NoRoom, fmt.Sprintf("%d KV blocks are short of the %d that its %d tokens take", short, need, tokens)}
 	}
 	res := &Reservation{Blocks: s.pool.Acquire(hashes), request: r}
@@ -118,7 +115,9 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 		res.Blocks = append(res.Blocks, b)
 	}
 	s.reserved++
-	s.adapters.promise(r, 1)
+	if r.Adapter != "" {
+		s.adapters.rooms[res] = true
+	}
 	return res, nil
 }
 
@@ -169,13 +168,11 @@ func (s *Scheduler) Abandon(res *Reservation) {
 	}
 	s.close(res)
 	s.pool.Release(res.Blocks)
-	if s.byID[res.request.ID] == nil {
-		s.adapters.unpin(res.request)
-	}
+	s.Unreserve(res.request)
 }
 
 func (s *Scheduler) close(res *Reservation) {
 	res.closed = true
 	s.reserved--
-	s.adapters.promise(res.request, -1)
+	delete(s.adapters.rooms, res)
 }

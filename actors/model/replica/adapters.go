@@ -91,8 +91,11 @@ func (r *replica) receiveAdapters(ctx actor.Context) bool {
 			ctx.Send(r.lora.pool, msg)
 		}
 	case *adapterBeat:
-		if msg.incarnation == r.incarnation && r.lora != nil {
+		if msg.incarnation == r.incarnation && r.lora != nil && !r.ending {
 			r.lora.ticking = false
+			if r.step == nil && len(r.solo) == 0 {
+				r.takeOffers(ctx)
+			}
 			r.advance(ctx)
 		}
 	default:
@@ -117,20 +120,20 @@ func (r *replica) refuseAdapter(seq *messages.SequenceSpec) *messages.Refused {
 
 // wantAdapter: a sequence has come that may have an adapter. It is loaded while a step is in flight.
 func (r *replica) wantAdapter(ctx actor.Context, seq *messages.SequenceSpec) {
-	if seq.GetAdapterSpec() == nil {
-		return
+	if spec := seq.GetAdapterSpec(); spec != nil {
+		if r.noteAdapter(ctx, spec); r.lora.life != 0 {
+			ctx.Send(r.lora.pool, &messages.AdapterRequested{Adapter: spec})
+		}
+		r.batch.Ahead()
 	}
-	r.noteAdapter(ctx, seq.GetAdapterSpec())
-	r.batch.Ahead()
 }
 
 // noteAdapter makes an adapter known, and has pages leased for the first one.
 func (r *replica) noteAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
-	r.lora.specs[spec.Key()] = spec
-	if r.lora.life != 0 {
-		ctx.Send(r.lora.pool, &messages.AdapterRequested{Adapter: spec})
+	if spec != nil {
+		r.lora.specs[spec.Key()] = spec
+		r.lease(ctx)
 	}
-	r.lease(ctx)
 }
 
 // lease asks for pages, unless there are some.
@@ -192,7 +195,7 @@ func (r *replica) askPool(ctx actor.Context) {
 		}
 		ctx.Send(r.lora.pool, r.pinOf(a))
 	}
-	if r.step == nil && r.batch.Waiting() > 0 && !r.lora.ticking { // so that nobody waits for ever
+	if r.step == nil && r.batch.Waiting()+len(r.offers) > 0 && !r.lora.ticking { // so that nobody waits for ever
 		r.lora.ticking = true
 		supervise.After(ctx, adapterTick, &adapterBeat{r.incarnation})
 	}
@@ -204,6 +207,9 @@ func (r *replica) onPinned(ctx actor.Context, msg *messages.PinAdapterResult) {
 		return
 	}
 	r.lora.desk.Answered(msg.GetRequestId(), refusedByPool(msg.GetRefused()))
+	if r.step == nil && len(r.solo) == 0 {
+		r.takeOffers(ctx)
+	}
 	r.advance(ctx)
 }
 

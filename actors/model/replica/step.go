@@ -221,13 +221,14 @@ func finishOf(f batch.Finish) messages.FinishReason {
 }
 
 var reasons = map[batch.Reason]messages.Reason{
-	batch.QueueFull: messages.Reason_REASON_QUEUE_FULL,
-	batch.TooLong:   messages.Reason_REASON_TOO_LONG,
-	batch.Duplicate: messages.Reason_REASON_ALREADY_EXISTS,
-	batch.Invalid:   messages.Reason_REASON_INVALID_ARGUMENT,
-	batch.Finished:  messages.Reason_REASON_CONFLICT,
-	batch.NoRoom:    messages.Reason_REASON_NO_MEMORY,
-	batch.NoAdapter: messages.Reason_REASON_UNSUPPORTED,
+	batch.QueueFull:      messages.Reason_REASON_QUEUE_FULL,
+	batch.TooLong:        messages.Reason_REASON_TOO_LONG,
+	batch.Duplicate:      messages.Reason_REASON_ALREADY_EXISTS,
+	batch.Invalid:        messages.Reason_REASON_INVALID_ARGUMENT,
+	batch.Finished:       messages.Reason_REASON_CONFLICT,
+	batch.NoRoom:         messages.Reason_REASON_NO_MEMORY,
+	batch.NoAdapter:      messages.Reason_REASON_UNSUPPORTED,
+	batch.AdapterLoading: messages.Reason_REASON_NOT_READY,
 }
 
 func refusedByBatch(r *batch.Refusal) *messages.Refused {
