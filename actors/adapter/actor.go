@@ -94,7 +94,9 @@ func (p *pool) Receive(ctx actor.Context) {
 		p.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		p.ending = true
-		p.end()
+		if p.end != nil { // else it has not begun
+			p.end()
+		}
 	case *messages.AdoptPins:
 		p.onAdopt(ctx, msg)
 	case *inspected:

@@ -48,10 +48,17 @@ func (s *slot) Receive(ctx actor.Context) {
 	case *actor.Started:
 		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		s.end()
-		<-s.copying // the pages may be given to another next
+		s.onEnding()
 	case *copied:
 		s.onCopied(ctx, msg)
+	}
+}
+
+// onEnding blocks until the copy has ended: the pages may be given to another next.
+func (s *slot) onEnding() {
+	if s.copying != nil { // else it has not begun
+		s.end()
+		<-s.copying
 	}
 }
 

@@ -145,10 +145,11 @@ func (d *Desk) Answered(name string, refusal *Refusal) {
 	if !ok || p.state == ended {
 		return
 	}
-	p.state, p.held = granted, true
 	if refusal != nil {
 		p.state, p.refusal = refused, refusal
+		return
 	}
+	p.state, p.held = granted, true
 }
 
 // Told notes where an adapter is now.
@@ -174,13 +175,13 @@ func (d *Desk) Restarted() (hold []Ask) {
 		switch a := (Ask{Name: name, Adapter: p.adapter}); {
 		case p.state == asked:
 			d.asks = append(d.asks, a)
-		case p.state == ended && !p.held: // no step ever read it
-			delete(d.names, name)
-		case p.held:
+		case p.state == granted:
 			hold = append(hold, a)
-			if p.state == ended {
-				d.asks = append(d.asks, Ask{Name: name, Adapter: p.adapter, End: true})
-			}
+		case p.state == ended && p.held: // a step may read it
+			hold = append(hold, a)
+			d.asks = append(d.asks, Ask{Name: name, Adapter: p.adapter, End: true})
+		case p.state == ended:
+			delete(d.names, name)
 		}
 	}
 	return hold
