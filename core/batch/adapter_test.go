@@ -285,3 +285,24 @@ func TestWithoutAdapters(t *testing.T) {
 		t.Errorf("%+v", why)
 	}
 }
+
+// TestPreemptedWaitsForItsAdapter: one that gave way in this very plan is not admitted again by it, though there is room: it holds no adapter.
+func TestPreemptedWaitsForItsAdapter(t *testing.T) {
+	s := newShelf(1, "a")
+	h := withAdapters(Limits{MaxSequences: 2, MaxWaiting: 4, StepTokens: 9, ContextTokens: 16}, 4, lora.Policy{}, s)
+	low := adapted("1", "a", 7)
+	low.Class = Batch
+	h.submit(low)
+	h.plan()
+	s.carry(true)
+	h.plan()
+	h.plan()
+	h.submit(adapted("2", "", 4))
+	if ids, _ := h.plan(); fmt.Sprint(ids) != "[2]" || s.Users("a") != 0 {
+		t.Errorf("%v run; %d hold a", ids, s.Users("a"))
+	}
+	h.plan()
+	if ids, _ := h.plan(); !slices.Contains(ids, "1") || s.Users("a") != 1 {
+		t.Errorf("then %v run; %d hold a", ids, s.Users("a"))
+	}
+}
