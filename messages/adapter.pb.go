@@ -21,6 +21,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -154,6 +155,7 @@ type AdapterSpec struct {
 	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of its address space on a device, before rounding to pages
 	Pinned        bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // kept on the device of every replica
+	Registered    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +239,13 @@ func (x *AdapterSpec) GetPinned() bool {
 	return false
 }
 
+func (x *AdapterSpec) GetRegistered() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Registered
+	}
+	return nil
+}
+
 // AdapterHeld (report) is what a replica has of an adapter.
 type AdapterHeld struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -245,6 +254,7 @@ type AdapterHeld struct {
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
 	State         AdapterState           `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.AdapterState" json:"state,omitempty"`
+	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // as it was told last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +322,13 @@ func (x *AdapterHeld) GetState() AdapterState {
 		return x.State
 	}
 	return AdapterState_ADAPTER_STATE_UNSPECIFIED
+}
+
+func (x *AdapterHeld) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
 }
 
 // AdaptersReady (event, from the pool to its replica) begins a life of the pool. Until AdoptPins it does nothing, and hears nothing else.
@@ -758,6 +775,51 @@ func (x *AdaptersChanged) GetAdapters() []*AdapterHeld {
 	return nil
 }
 
+// ApplyAdapter (command, no answer, to a replica): keep it on the device, or no longer, as `pinned` says.
+type ApplyAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyAdapter) Reset() {
+	*x = ApplyAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyAdapter) ProtoMessage() {}
+
+func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyAdapter.ProtoReflect.Descriptor instead.
+func (*ApplyAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
 // ForgetAdapter (command, no answer, to a replica, which passes it on): whoever uses it finishes, nobody else may, then its memory is free.
 type ForgetAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -768,7 +830,7 @@ type ForgetAdapter struct {
 
 func (x *ForgetAdapter) Reset() {
 	*x = ForgetAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[10]
+	mi := &file_messages_adapter_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +842,7 @@ func (x *ForgetAdapter) String() string {
 func (*ForgetAdapter) ProtoMessage() {}
 
 func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[10]
+	mi := &file_messages_adapter_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +855,7 @@ func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetAdapter.ProtoReflect.Descriptor instead.
 func (*ForgetAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
@@ -814,7 +876,7 @@ type SlotLoaded struct {
 
 func (x *SlotLoaded) Reset() {
 	*x = SlotLoaded{}
-	mi := &file_messages_adapter_proto_msgTypes[11]
+	mi := &file_messages_adapter_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +888,7 @@ func (x *SlotLoaded) String() string {
 func (*SlotLoaded) ProtoMessage() {}
 
 func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[11]
+	mi := &file_messages_adapter_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +901,7 @@ func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoaded.ProtoReflect.Descriptor instead.
 func (*SlotLoaded) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{11}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SlotLoaded) GetAdapter() string {
@@ -860,7 +922,7 @@ var File_messages_adapter_proto protoreflect.FileDescriptor
 
 const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\"\xa9\x01\n" +
+	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xe5\x01\n" +
 	"\vAdapterSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -868,13 +930,17 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\brevision\x18\x04 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06pinned\x18\a \x01(\bR\x06pinned\"\xc2\x01\n" +
+	"\x06pinned\x18\a \x01(\bR\x06pinned\x12:\n" +
+	"\n" +
+	"registered\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"registered\"\xda\x01\n" +
 	"\vAdapterHeld\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x126\n" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
 	"\tsequences\x18\x04 \x01(\rR\tsequences\x12-\n" +
-	"\x05state\x18\x05 \x01(\x0e2\x17.troupe.v1.AdapterStateR\x05state\"G\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x17.troupe.v1.AdapterStateR\x05state\x12\x16\n" +
+	"\x06pinned\x18\x06 \x01(\bR\x06pinned\"G\n" +
 	"\rAdaptersReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"X\n" +
@@ -902,7 +968,9 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"g\n" +
 	"\x0fAdaptersChanged\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x122\n" +
-	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"A\n" +
+	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"@\n" +
+	"\fApplyAdapter\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
 	"\rForgetAdapter\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"T\n" +
 	"\n" +
@@ -935,40 +1003,44 @@ func file_messages_adapter_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_adapter_proto_goTypes = []any{
-	(AdapterLocation)(0),     // 0: troupe.v1.AdapterLocation
-	(AdapterState)(0),        // 1: troupe.v1.AdapterState
-	(*AdapterSpec)(nil),      // 2: troupe.v1.AdapterSpec
-	(*AdapterHeld)(nil),      // 3: troupe.v1.AdapterHeld
-	(*AdaptersReady)(nil),    // 4: troupe.v1.AdaptersReady
-	(*AdoptPins)(nil),        // 5: troupe.v1.AdoptPins
-	(*PinAdapter)(nil),       // 6: troupe.v1.PinAdapter
-	(*PinAdapterResult)(nil), // 7: troupe.v1.PinAdapterResult
-	(*AdapterPinned)(nil),    // 8: troupe.v1.AdapterPinned
-	(*UnpinAdapter)(nil),     // 9: troupe.v1.UnpinAdapter
-	(*AdapterRequested)(nil), // 10: troupe.v1.AdapterRequested
-	(*AdaptersChanged)(nil),  // 11: troupe.v1.AdaptersChanged
-	(*ForgetAdapter)(nil),    // 12: troupe.v1.ForgetAdapter
-	(*SlotLoaded)(nil),       // 13: troupe.v1.SlotLoaded
-	(*Refused)(nil),          // 14: troupe.v1.Refused
+	(AdapterLocation)(0),          // 0: troupe.v1.AdapterLocation
+	(AdapterState)(0),             // 1: troupe.v1.AdapterState
+	(*AdapterSpec)(nil),           // 2: troupe.v1.AdapterSpec
+	(*AdapterHeld)(nil),           // 3: troupe.v1.AdapterHeld
+	(*AdaptersReady)(nil),         // 4: troupe.v1.AdaptersReady
+	(*AdoptPins)(nil),             // 5: troupe.v1.AdoptPins
+	(*PinAdapter)(nil),            // 6: troupe.v1.PinAdapter
+	(*PinAdapterResult)(nil),      // 7: troupe.v1.PinAdapterResult
+	(*AdapterPinned)(nil),         // 8: troupe.v1.AdapterPinned
+	(*UnpinAdapter)(nil),          // 9: troupe.v1.UnpinAdapter
+	(*AdapterRequested)(nil),      // 10: troupe.v1.AdapterRequested
+	(*AdaptersChanged)(nil),       // 11: troupe.v1.AdaptersChanged
+	(*ApplyAdapter)(nil),          // 12: troupe.v1.ApplyAdapter
+	(*ForgetAdapter)(nil),         // 13: troupe.v1.ForgetAdapter
+	(*SlotLoaded)(nil),            // 14: troupe.v1.SlotLoaded
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Refused)(nil),               // 16: troupe.v1.Refused
 }
 var file_messages_adapter_proto_depIdxs = []int32{
-	0,  // 0: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
-	1,  // 1: troupe.v1.AdapterHeld.state:type_name -> troupe.v1.AdapterState
-	6,  // 2: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
-	2,  // 3: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	8,  // 4: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
-	14, // 5: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
-	2,  // 6: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
-	3,  // 7: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
-	2,  // 8: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	14, // 9: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	15, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
+	0,  // 1: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
+	1,  // 2: troupe.v1.AdapterHeld.state:type_name -> troupe.v1.AdapterState
+	6,  // 3: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
+	2,  // 4: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	8,  // 5: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
+	16, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
+	2,  // 7: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
+	3,  // 8: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
+	2,  // 9: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	2,  // 10: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	16, // 11: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }
@@ -987,7 +1059,7 @@ func file_messages_adapter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_adapter_proto_rawDesc), len(file_messages_adapter_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
