@@ -112,7 +112,54 @@ func TestPinnedByOperator(t *testing.T) {
 		}
 		apply(false)
 		c.until("it is idle", func() bool { return c.adapters(c.a)["shout@3"].GetState() == messages.AdapterState_ADAPTER_STATE_IDLE })
+		apply(true)
 		c.operator.Send(c.a.PID, &messages.ForgetAdapter{Adapter: spec})
 		c.until("it is gone", func() bool { return c.adapters(c.a)["shout@3"] == nil })
+	})
+}
+
+// TestPinnedOnceThereIsRoom: while all pages are in use it waits, and for no sequence's sake.
+func TestPinnedOnceThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, size{40, 4}, size{40, 4})
+		one, two := c.call(with("psalms", greedy(1, 10, 60))), c.call(with("proverbs", greedy(2, 10, 60)))
+		c.until("both run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
+		spec := with("shout", greedy(1, 4, 4)).GetAdapterSpec()
+		spec.Pinned = true
+		c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec})
+		c.until("they end", func() bool { return one.done() && two.done() })
+		c.until("it is there", func() bool { return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU })
+	})
+}
+
+// TestBlocksAreOfOneAdapter: what was computed of a prompt with one adapter, or none, is not taken for that with another; with the same one it is.
+func TestBlocksAreOfOneAdapter(t *testing.T) {
+	var want, base []uint32
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, size{40, 4}, size{40, 4})
+		got := c.call(with("psalms", greedy(1, 40, 20)))
+		c.until("it ends", got.done)
+		want = got.Output()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, size{40, 4}, size{40, 4})
+		run := func(seq *messages.SequenceSpec) []uint32 {
+			got := c.call(seq)
+			c.until("it ends", got.done)
+			return got.Output()
+		}
+		base = run(greedy(1, 40, 20))
+		older := with("psalms", greedy(1, 40, 20))
+		older.AdapterSpec.Revision, older.AdapterSpec.Path = 2, filepath.Join(testkit.Model(), "adapters", "shout")
+		run(older)
+		if got := run(with("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || slices.Equal(got, base) {
+			t.Errorf("got %v, in a fresh replica %v, without adapter %v", got, want, base)
+		}
+		if n := c.status(c.a).GetTokensCached(); n != 0 {
+			t.Errorf("%d tokens were taken from others' blocks", n)
+		}
+		if got := run(with("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || c.status(c.a).GetTokensCached() == 0 {
+			t.Errorf("again: got %v, want %v, %d tokens cached", got, want, c.status(c.a).GetTokensCached())
+		}
 	})
 }
