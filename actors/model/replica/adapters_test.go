@@ -128,7 +128,9 @@ func TestPinnedOnceThereIsRoom(t *testing.T) {
 		spec.Pinned = true
 		c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec})
 		c.until("they end", func() bool { return one.done() && two.done() })
-		c.until("it is there", func() bool { return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU })
+		c.until("it is there", func() bool {
+			return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU
+		})
 	})
 }
 
