@@ -176,6 +176,7 @@ type AdapterHeld struct {
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
+	Pinned        bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`       // as it was told last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +239,112 @@ func (x *AdapterHeld) GetSequences() uint32 {
 	return 0
 }
 
+func (x *AdapterHeld) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+// ApplyAdapter (command, no answer, to a replica): keep it on the device, or no longer, as `pinned` says.
+type ApplyAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyAdapter) Reset() {
+	*x = ApplyAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyAdapter) ProtoMessage() {}
+
+func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyAdapter.ProtoReflect.Descriptor instead.
+func (*ApplyAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+// ForgetAdapter (command, no answer, to a replica): it is not in the catalogue any more. Sequences that use it finish; then it is freed,
+// pinned or not.
+type ForgetAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetAdapter) Reset() {
+	*x = ForgetAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetAdapter) ProtoMessage() {}
+
+func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetAdapter.ProtoReflect.Descriptor instead.
+func (*ForgetAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ForgetAdapter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ForgetAdapter) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 var File_messages_adapter_proto protoreflect.FileDescriptor
 
 const file_messages_adapter_proto_rawDesc = "" +
@@ -250,12 +357,18 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\brevision\x18\x04 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06pinned\x18\a \x01(\bR\x06pinned\"\x93\x01\n" +
+	"\x06pinned\x18\a \x01(\bR\x06pinned\"\xab\x01\n" +
 	"\vAdapterHeld\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x126\n" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
-	"\tsequences\x18\x04 \x01(\rR\tsequences*\x83\x01\n" +
+	"\tsequences\x18\x04 \x01(\rR\tsequences\x12\x16\n" +
+	"\x06pinned\x18\x05 \x01(\bR\x06pinned\"@\n" +
+	"\fApplyAdapter\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"?\n" +
+	"\rForgetAdapter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision*\x83\x01\n" +
 	"\x0fAdapterLocation\x12 \n" +
 	"\x1cADAPTER_LOCATION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADAPTER_LOCATION_DISK\x10\x01\x12\x19\n" +
@@ -275,19 +388,22 @@ func file_messages_adapter_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_messages_adapter_proto_goTypes = []any{
-	(AdapterLocation)(0), // 0: troupe.v1.AdapterLocation
-	(*AdapterSpec)(nil),  // 1: troupe.v1.AdapterSpec
-	(*AdapterHeld)(nil),  // 2: troupe.v1.AdapterHeld
+	(AdapterLocation)(0),  // 0: troupe.v1.AdapterLocation
+	(*AdapterSpec)(nil),   // 1: troupe.v1.AdapterSpec
+	(*AdapterHeld)(nil),   // 2: troupe.v1.AdapterHeld
+	(*ApplyAdapter)(nil),  // 3: troupe.v1.ApplyAdapter
+	(*ForgetAdapter)(nil), // 4: troupe.v1.ForgetAdapter
 }
 var file_messages_adapter_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	1, // 1: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }
@@ -301,7 +417,7 @@ func file_messages_adapter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_adapter_proto_rawDesc), len(file_messages_adapter_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -425,14 +425,15 @@ func (x *CloseSession) GetRequestId() string {
 
 // RouteSequence (query, to the node's router): which replica should serve this?
 type RouteSequence struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Avoid         []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that just failed it
-	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	Adapter       string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"` // with the output so far: what prefixes are compared with
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	RequestId       string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Avoid           []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that just failed it
+	Model           string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	Adapter         string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	Prompt          []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"` // with the output so far: what prefixes are compared with
+	AdapterRevision uint64                 `protobuf:"varint,6,opt,name=adapter_revision,json=adapterRevision,proto3" json:"adapter_revision,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RouteSequence) Reset() {
@@ -498,6 +499,13 @@ func (x *RouteSequence) GetPrompt() []uint32 {
 		return x.Prompt
 	}
 	return nil
+}
+
+func (x *RouteSequence) GetAdapterRevision() uint64 {
+	if x != nil {
+		return x.AdapterRevision
+	}
+	return 0
 }
 
 type RouteSequenceResult struct {
@@ -1330,14 +1338,15 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x8c\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xb7\x01\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05avoid\x18\x02 \x03(\tR\x05avoid\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x04 \x01(\tR\aadapter\x12\x16\n" +
-	"\x06prompt\x18\x05 \x03(\rR\x06prompt\"\xa4\x01\n" +
+	"\x06prompt\x18\x05 \x03(\rR\x06prompt\x12)\n" +
+	"\x10adapter_revision\x18\x06 \x01(\x04R\x0fadapterRevision\"\xa4\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +

@@ -3,13 +3,23 @@ package kv
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 )
 
 // Hash identifies the content of a full block: SHA-256 over the parent's hash and the block's tokens, cut to
 // 16 bytes.
 type Hash [16]byte
 
-// Root is the parent of a sequence's first block.
+// Adapter names a revision of an adapter to Root; no name is no adapter. Keys and values depend on it, so one that was registered again shares no
+// blocks with what it was.
+func Adapter(name string, revision uint64) string {
+	if name == "" {
+		return ""
+	}
+	return name + "@" + strconv.FormatUint(revision, 10)
+}
+
+// Root is the parent of a sequence's first block. The adapter is as Adapter names it.
 func Root(model, adapter string) Hash {
 	return cut(sha256.Sum256([]byte(model + "\x00" + adapter)))
 }

@@ -23,6 +23,11 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	case r.state != messages.ReplicaState_REPLICA_STATE_SERVING:
 		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)))
 		return
+	case msg.GetSequence().GetAdapter() != "":
+		ctx.Respond(r.refuse(id, &messages.Refused{
+			Reason: messages.Reason_REASON_UNSUPPORTED, Detail: "replica " + r.Spec.GetName() + " serves its model without adapters; ask for the model itself",
+		}))
+		return
 	}
 	if c, ok := r.calls[id]; ok && r.repoint(ctx, id, c, len(msg.GetOutput())) {
 		return
@@ -72,10 +77,15 @@ func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool 
 // request is a sequence as the batch wants it.
 func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
-		ID: id, Class: batch.Class(seq.GetPriority()), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapter()),
+		ID: id, Class: batch.Class(seq.GetPriority()), Root: rootOf(r.Spec.GetModel(), seq),
 		Prompt: seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
 	}
+}
+
+// rootOf is what the blocks of a sequence depend on beside its tokens.
+func rootOf(model string, seq *messages.SequenceSpec) kv.Hash {
+	return kv.Root(model, kv.Adapter(seq.GetAdapter(), seq.GetAdapterSpec().GetRevision()))
 }
 
 // stops are the tokens that end a sequence.
