@@ -11,6 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -86,6 +87,7 @@ type AdapterSpec struct {
 	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of its address space on a device, before rounding to pages
 	Pinned        bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // kept on the device of every replica
+	Registered    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +171,13 @@ func (x *AdapterSpec) GetPinned() bool {
 	return false
 }
 
+func (x *AdapterSpec) GetRegistered() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Registered
+	}
+	return nil
+}
+
 // AdapterHeld (report) is what a replica has of an adapter.
 type AdapterHeld struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -176,7 +185,7 @@ type AdapterHeld struct {
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
-	Pinned        bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`       // as it was told last
+	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"`       // as it was told last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,12 +300,10 @@ func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
 	return nil
 }
 
-// ForgetAdapter (command, no answer, to a replica): it is not in the catalogue any more. Sequences that use it finish; then it is freed,
-// pinned or not.
+// ForgetAdapter (command, no answer, to a replica, which passes it on): whoever uses it finishes, nobody else may, then its memory is free.
 type ForgetAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,25 +338,18 @@ func (*ForgetAdapter) Descriptor() ([]byte, []int) {
 	return file_messages_adapter_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ForgetAdapter) GetName() string {
+func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
 	if x != nil {
-		return x.Name
+		return x.Adapter
 	}
-	return ""
-}
-
-func (x *ForgetAdapter) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
+	return nil
 }
 
 var File_messages_adapter_proto protoreflect.FileDescriptor
 
 const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/adapter.proto\x12\ttroupe.v1\"\xa9\x01\n" +
+	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x01\n" +
 	"\vAdapterSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -357,18 +357,20 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\brevision\x18\x04 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06pinned\x18\a \x01(\bR\x06pinned\"\xab\x01\n" +
+	"\x06pinned\x18\a \x01(\bR\x06pinned\x12:\n" +
+	"\n" +
+	"registered\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"registered\"\xab\x01\n" +
 	"\vAdapterHeld\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x126\n" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
 	"\tsequences\x18\x04 \x01(\rR\tsequences\x12\x16\n" +
-	"\x06pinned\x18\x05 \x01(\bR\x06pinned\"@\n" +
+	"\x06pinned\x18\x06 \x01(\bR\x06pinned\"@\n" +
 	"\fApplyAdapter\x120\n" +
-	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"?\n" +
-	"\rForgetAdapter\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision*\x83\x01\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
+	"\rForgetAdapter\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter*\x83\x01\n" +
 	"\x0fAdapterLocation\x12 \n" +
 	"\x1cADAPTER_LOCATION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADAPTER_LOCATION_DISK\x10\x01\x12\x19\n" +
@@ -390,20 +392,23 @@ func file_messages_adapter_proto_rawDescGZIP() []byte {
 var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_messages_adapter_proto_goTypes = []any{
-	(AdapterLocation)(0),  // 0: troupe.v1.AdapterLocation
-	(*AdapterSpec)(nil),   // 1: troupe.v1.AdapterSpec
-	(*AdapterHeld)(nil),   // 2: troupe.v1.AdapterHeld
-	(*ApplyAdapter)(nil),  // 3: troupe.v1.ApplyAdapter
-	(*ForgetAdapter)(nil), // 4: troupe.v1.ForgetAdapter
+	(AdapterLocation)(0),          // 0: troupe.v1.AdapterLocation
+	(*AdapterSpec)(nil),           // 1: troupe.v1.AdapterSpec
+	(*AdapterHeld)(nil),           // 2: troupe.v1.AdapterHeld
+	(*ApplyAdapter)(nil),          // 3: troupe.v1.ApplyAdapter
+	(*ForgetAdapter)(nil),         // 4: troupe.v1.ForgetAdapter
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_messages_adapter_proto_depIdxs = []int32{
-	0, // 0: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
-	1, // 1: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
+	0, // 1: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
+	1, // 2: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	1, // 3: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }

@@ -3,23 +3,14 @@ package kv
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"strconv"
 )
 
 // Hash identifies the content of a full block: SHA-256 over the parent's hash and the block's tokens, cut to
 // 16 bytes.
 type Hash [16]byte
 
-// Adapter names a revision of an adapter to Root; no name is no adapter. Keys and values depend on it, so one that was registered again shares no
-// blocks with what it was.
-func Adapter(name string, revision uint64) string {
-	if name == "" {
-		return ""
-	}
-	return name + "@" + strconv.FormatUint(revision, 10)
-}
-
-// Root is the parent of a sequence's first block. The adapter is as Adapter names it.
+// Root is the parent of a sequence's first block. The adapter is named with its revision, "name@7": one that was registered again shares no
+// blocks with what it was. Empty: the base model alone.
 func Root(model, adapter string) Hash {
 	return cut(sha256.Sum256([]byte(model + "\x00" + adapter)))
 }

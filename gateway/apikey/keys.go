@@ -18,6 +18,7 @@ import (
 // Key is what one user may do.
 type Key struct {
 	Name   string
+	Admin  bool // it may also change which adapters there are
 	sum    [sha256.Size]byte
 	models []string // patterns; none: all models
 }

@@ -77,15 +77,10 @@ func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool 
 // request is a sequence as the batch wants it.
 func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
-		ID: id, Class: batch.Class(seq.GetPriority()), Root: rootOf(r.Spec.GetModel(), seq),
+		ID: id, Class: batch.Class(seq.GetPriority()), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key()),
 		Prompt: seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
 	}
-}
-
-// rootOf is what the blocks of a sequence depend on beside its tokens.
-func rootOf(model string, seq *messages.SequenceSpec) kv.Hash {
-	return kv.Root(model, kv.Adapter(seq.GetAdapter(), seq.GetAdapterSpec().GetRevision()))
 }
 
 // stops are the tokens that end a sequence.
