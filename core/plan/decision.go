@@ -84,7 +84,11 @@ func (d Decision) instead() string {
 	c := d.Candidates[0]
 	for _, o := range d.Candidates[1:] {
 		if (o.Excluded == OverShare || o.Excluded == Avoided) && o.Cost < c.Cost {
-			return fmt.Sprintf("%s has %d cached but %s", o.Name, o.Cached, o.reason())
+			held := ""
+			if o.Adapter > c.Adapter { // it is nearer there
+				held = "the adapter and "
+			}
+			return fmt.Sprintf("%s has %s%d cached but %s", o.Name, held, o.Cached, o.reason())
 		}
 	}
 	if c.Excluded == Avoided {
