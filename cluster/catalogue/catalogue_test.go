@@ -87,6 +87,8 @@ func TestCorrections(t *testing.T) {
 		}
 		return all
 	}
+	inUse := held("gone 3", "pinned 2 pinned", "late 4 pinned")
+	inUse[0].Sequences = 1
 	c := filled("m kept 1", "m pinned 2 pinned", "m again 5", "other gone 3", "m late 4 pinned")
 	for name, tc := range map[string]struct {
 		held []*messages.AdapterHeld
@@ -94,6 +96,7 @@ func TestCorrections(t *testing.T) {
 	}{
 		"as it should be":           {held("kept 1", "pinned 2 pinned", "late 4 pinned"), ""},
 		"deleted":                   {held("gone 3", "pinned 2 pinned", "late 4 pinned"), "forget gone@3"},
+		"deleted, and in use":       {inUse, ""},
 		"an older revision":         {held("again 4", "pinned 2 pinned", "late 4 pinned"), "forget again@4"},
 		"not heard of yet":          {held("new 6", "again 7", "pinned 2 pinned", "late 4 pinned"), ""},
 		"pinned, and not there":     {held("pinned 2 pinned"), "apply late@4 true"},
@@ -114,7 +117,9 @@ func TestCorrections(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, got, tc.want)
 		}
 	}
-	if got := New().Corrections("m", held("kept 1")); got != nil {
+	unread := New()
+	apply(unread, "other a 9")
+	if got := unread.Corrections("m", held("kept 1")); got != nil {
 		t.Errorf("before the store was read: %v", got)
 	}
 }
