@@ -67,7 +67,8 @@ func (n *Node) replicasProps() *actor.Props {
 				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
 				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
-				Tiers: n.lower(spec),
+				Tiers:    n.lower(spec),
+				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
@@ -79,7 +80,7 @@ func (n *Node) engineProps(gpu, lease string) *actor.Props {
 			return nil, err
 		}
 		return h.Open(lease)
-	}}))
+	}, Adapter: func(key string) (*engine.Adapter, error) { return n.adapter(gpu, lease, key) }}))
 }
 
 // blocks opens the KV blocks of a lease.

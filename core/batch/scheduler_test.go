@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -11,6 +12,9 @@ import (
 )
 
 const blockTokens = 4
+
+// now is a moment at which nothing is old.
+var now time.Time
 
 // oracle is what the "model" answers: a function of all tokens before, so that a sequence that was preempted and computed
 // again goes on as it would have.
@@ -58,7 +62,7 @@ func (h *harness) step(t fataler) bool {
 	for _, s := range h.waiting {
 		best = max(best, s.Class)
 	}
-	plan, ok := h.Plan()
+	plan, ok := h.Plan(now)
 	if !ok {
 		return false
 	}
@@ -236,12 +240,12 @@ func TestOrder(t *testing.T) {
 	for _, r := range []Request{request("batch", Batch, 6, 9), request("late", Standard, 6, 9), request("first", Interactive, 6, 9)} {
 		h.submit(r)
 	}
-	plan, _ := h.Plan()
+	plan, _ := h.Plan(now)
 	if got := fmt.Sprint(ids(plan)); got != "[first:6 late:4]" {
 		t.Errorf("admission by class, the budget cut into chunks: %s", got)
 	}
 	h.Done(plan.Entries, []uint32{1})
-	plan, _ = h.Plan()
+	plan, _ = h.Plan(now)
 	if got := fmt.Sprint(ids(plan)); got != "[first:1 late:2 batch:6]" {
 		t.Errorf("decodes first, then the rest of prefills, then admission: %s", got)
 	}
@@ -252,11 +256,11 @@ func TestHigherClassTakesPlace(t *testing.T) {
 	h.submit(request("low", Batch, 5, 9))
 	h.step(t)
 	h.submit(request("same", Batch, 5, 9))
-	if plan, _ := h.Plan(); len(plan.Preempted) != 0 {
+	if plan, _ := h.Plan(now); len(plan.Preempted) != 0 {
 		t.Fatalf("one of the same class was preempted: %v", plan.Preempted)
 	}
 	h.submit(request("high", Interactive, 5, 9))
-	plan, _ := h.Plan()
+	plan, _ := h.Plan(now)
 	if len(plan.Preempted) != 1 || plan.Preempted[0].ID != "low" || fmt.Sprint(ids(plan)) != "[high:5]" {
 		t.Fatalf("preempted %v, step %v", plan.Preempted, ids(plan))
 	}
@@ -271,7 +275,7 @@ func TestLastInOrderGivesWayForABlock(t *testing.T) {
 	h.submit(request("b", Standard, 4, 8))
 	h.step(t) // both have 2 of 4 blocks soon
 	for len(h.running) == 2 {
-		plan, _ := h.Plan()
+		plan, _ := h.Plan(now)
 		if len(plan.Preempted) > 0 {
 			if plan.Preempted[0].ID != "b" || plan.Preempted[0].Why == "" {
 				t.Fatalf("preempted %v", plan.Preempted)
@@ -294,7 +298,7 @@ func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
 	h.step(t)
 	r.ID = "again"
 	h.submit(r)
-	plan, _ := h.Plan()
+	plan, _ := h.Plan(now)
 	if e := plan.Entries[0]; len(e.Tokens) != 4 || e.Position != 8 {
 		t.Fatalf("computes %d tokens from %d on; two of three blocks are known", len(e.Tokens), e.Position)
 	}
@@ -332,7 +336,7 @@ func BenchmarkStep(b *testing.B) {
 	sampled := make([]uint32, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, _ := h.Plan()
+		plan, _ := h.Plan(now)
 		n := 0
 		for _, e := range plan.Entries {
 			if e.Sample {
