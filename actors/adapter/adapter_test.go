@@ -76,6 +76,7 @@ func TestRoomIsMade(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, s *stage) {
 		s.pin("1", "a1@1")
 		s.pin("2", "b1@1")
+		wait()
 		s.pin("3", "c1@1")
 		wait()
 		if _, why := s.pin("3", "c1@1"); why == nil || why.Reason != lora.NoRoom {

@@ -47,6 +47,7 @@ func sized(pages int) engine.AdapterFile {
 
 // Inspect knows an adapter by its path: "a/2" has two pages.
 func (m *memory) Inspect(path string) (engine.AdapterFile, error) {
+	time.Sleep(5 * time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var name string

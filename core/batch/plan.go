@@ -23,7 +23,8 @@ func (s *Scheduler) Plan(now time.Time) (Step, bool) {
 	if s.adapters.wanted(s.waiting) {
 		p.admitByAdapter(now)
 	} else {
-		for len(s.waiting) > 0 && p.budget > 0 && p.admit(s.waiting[0]) {
+		// One with an adapter was preempted just now, and holds it no more.
+		for len(s.waiting) > 0 && s.waiting[0].Adapter == "" && p.budget > 0 && p.admit(s.waiting[0]) {
 		}
 	}
 	if s.adapters.keeper != nil {

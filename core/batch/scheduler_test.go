@@ -26,6 +26,14 @@ func oracle(tokens []uint32) uint32 {
 	return h % 50
 }
 
+// oracle is the one of the request's adapter.
+func (r Request) oracle(tokens []uint32) uint32 {
+	if r.Adapter == "" {
+		return oracle(tokens)
+	}
+	return oracle(append([]uint32{1000 + uint32(r.Adapter[0])}, tokens...))
+}
+
 // harness runs a scheduler and checks every step against its invariants.
 type harness struct {
 	*Scheduler
@@ -36,6 +44,8 @@ type harness struct {
 	finished map[string]Finish
 	written  map[int32][]uint32 // block -> the tokens whose keys are in it: what the sequence was up to each slot
 	during   func()             // what happens while a step is in flight; nil: nothing
+	planned  func(Step)         // likewise, before it begins
+	now      time.Time
 }
 
 func newHarness(limits Limits, blocks int) *harness {
@@ -62,7 +72,10 @@ func (h *harness) step(t fataler) bool {
 	for _, s := range h.waiting {
 		best = max(best, s.Class)
 	}
-	plan, ok := h.Plan(now)
+	plan, ok := h.Plan(h.now)
+	if h.planned != nil {
+		h.planned(plan)
+	}
 	if !ok {
 		return false
 	}
@@ -70,7 +83,8 @@ func (h *harness) step(t fataler) bool {
 	var sampled []uint32
 	for _, e := range plan.Entries {
 		tokens += len(e.Tokens)
-		all := slices.Concat(h.requests[e.ID].Prompt, h.outputs[e.ID])
+		r := h.requests[e.ID]
+		all := slices.Concat(r.Prompt, h.outputs[e.ID])
 		end := e.Position + len(e.Tokens)
 		if !slices.Equal(all[e.Position:end], e.Tokens) || e.Sample != (end == len(all)) {
 			t.Fatalf("%s: computes %v at %d, its tokens are %v", e.ID, e.Tokens, e.Position, all)
@@ -85,14 +99,14 @@ func (h *harness) step(t fataler) bool {
 					t.Fatalf("covered: %s and %s write to block %d", e.ID, other, block)
 				}
 				writers[block] = e.ID
-				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]), oracle(all[:p+1]))
+				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]), r.oracle(all[:p+1]))
 			}
-			if len(h.written[block]) <= slot || h.written[block][slot] != oracle(all[:p+1]) {
+			if len(h.written[block]) <= slot || h.written[block][slot] != r.oracle(all[:p+1]) {
 				t.Fatalf("%s reads position %d in block %d, which holds something else", e.ID, p, block)
 			}
 		}
 		if e.Sample {
-			sampled = append(sampled, oracle(all))
+			sampled = append(sampled, r.oracle(all))
 		}
 	}
 	if tokens > h.limits.StepTokens || len(h.running) > h.limits.MaxSequences {
@@ -125,7 +139,7 @@ func (h *harness) emitted(t fataler, e Emission) {
 func want(r Request, context int) ([]uint32, Finish) {
 	all := slices.Concat(r.Prompt, r.Output)
 	for {
-		token := oracle(all)
+		token := r.oracle(all)
 		all = append(all, token)
 		n := len(all) - len(r.Prompt)
 		switch {
