@@ -127,7 +127,7 @@ func TestDeletedAdapterFinishes(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	registerShipped(t, conn)
-	const body = `{"model":"shout","prompt":"In the beginning","max_tokens":400,"temperature":0,"stream":true,"ignore_eos":true}`
+	const body = `{"model":"shout","prompt":"In the beginning","max_tokens":1000,"temperature":0,"stream":true,"ignore_eos":true}`
 	running, err := http.Post("http://"+n.HTTPAddr()+"/v1/completions", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
