@@ -129,7 +129,7 @@ func (g *Gateway) changeAdapters(w http.ResponseWriter, r *http.Request, endpoin
 	a := askedBy(r, endpoint)
 	done, err := func() (string, error) {
 		if a.key != nil && !a.key.Admin {
-			return "", openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key may not load and unload adapters; add admin: true to its line in the file of keys")
+			return "", openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key may not load and unload adapters; add admin: true to its line in the file of keys, or make one with \"node keys new --admin\"")
 		}
 		var req loadRequest
 		body, err := readBody(w, r)
