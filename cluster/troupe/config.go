@@ -49,8 +49,10 @@ type Config struct {
 
 	// Deployments are applied at the start, beside those that are stored.
 	Deployments []*messages.DeploymentSpec
-	Version     string // semantic
-	Log         zerolog.Logger
+	// Adapters likewise, after them.
+	Adapters []*messages.RegisterAdapterRequest
+	Version  string // semantic
+	Log      zerolog.Logger
 
 	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
 	Wrap func(kind string, props *actor.Props) *actor.Props

@@ -16,6 +16,17 @@ import (
 type file struct {
 	Options     `yaml:",inline"`
 	Deployments []Deployment `yaml:"deployments" validate:"unique=Name"`
+	Adapters    []Adapter    `yaml:"adapters"`
+}
+
+// Adapter has the fields of messages.AdapterSpec that are for the operator to say. What is in its folder is checked against the model when the
+// node starts.
+type Adapter struct {
+	Name    string `yaml:"name" validate:"required"`
+	Model   string `yaml:"model" validate:"required,name"`
+	Path    string `yaml:"path" validate:"required,adapter"`
+	Pinned  bool   `yaml:"pinned"`
+	AnyBase bool   `yaml:"any_base"`
 }
 
 // Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets.
@@ -59,6 +70,9 @@ func readFile(path string) (file, error) {
 	for i := range f.Deployments {
 		f.Deployments[i].Path = absolute(base, f.Deployments[i].Path)
 	}
+	for i := range f.Adapters {
+		f.Adapters[i].Path = absolute(base, f.Adapters[i].Path)
+	}
 	return f, nil
 }
 
@@ -73,6 +87,16 @@ func (f file) specs() []*messages.DeploymentSpec {
 		}
 	}
 	return specs
+}
+
+func (f file) adapters() []*messages.RegisterAdapterRequest {
+	all := make([]*messages.RegisterAdapterRequest, len(f.Adapters))
+	for i, a := range f.Adapters {
+		all[i] = &messages.RegisterAdapterRequest{
+			Adapter: &messages.AdapterSpec{Name: a.Name, Model: a.Model, Path: a.Path, Pinned: a.Pinned}, AnyBase: a.AnyBase,
+		}
+	}
+	return all
 }
 
 var priorities = map[string]messages.PriorityClass{
