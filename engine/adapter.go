@@ -44,7 +44,7 @@ type Adapters struct {
 	pages  int
 
 	mu     sync.Mutex
-	stream cuda.Stream
+	stream cuda.Stream // nil once closed
 }
 
 // NewAdapters allocates so many pages.
@@ -54,7 +54,7 @@ func NewAdapters(device cuda.Device, pages int) (*Adapters, error) {
 		return nil, err
 	}
 	base, err := device.Alloc(int64(pages) * hbm.PageBytes)
-	if err != nil {
+	if err != nil { // nothing is left behind
 		return nil, errors.Join(fmt.Errorf("%d pages for adapters: %w", pages, err), stream.Close())
 	}
 	return &Adapters{device: device, base: base, pages: pages, stream: stream}, nil
@@ -95,6 +95,9 @@ func (a *Adapters) Load(ctx context.Context, file AdapterFile, staged cuda.HostM
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.stream == nil {
+		return nil, errors.New("the memory for adapters is closed")
+	}
 	left := staged.Bytes()[:file.Layout.Bytes()]
 	for _, to := range adapter.Pages {
 		if err := ctx.Err(); err != nil {
@@ -112,7 +115,11 @@ func (a *Adapters) Load(ctx context.Context, file AdapterFile, staged cuda.HostM
 	return adapter, nil
 }
 
-// Close gives the memory back. No step may use it any more.
+// Close waits for the copy that is under way and gives the memory back. No step may use it any more.
 func (a *Adapters) Close() error {
-	return errors.Join(a.stream.Close(), a.device.Free(a.base))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	stream := a.stream
+	a.stream = nil
+	return errors.Join(stream.Close(), a.device.Free(a.base))
 }

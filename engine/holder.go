@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"troupe/core/hbm"
 	"troupe/cuda"
 )
 
@@ -18,6 +19,8 @@ type LoadSpec struct {
 	BlockTokens int
 	KVBlocks    int
 	Limits      Limits
+	// AdapterPages of 2 MiB are for adapters; 0: none until LeaseAdapters.
+	AdapterPages int
 }
 
 // Loaded is what is there under a lease.
@@ -41,13 +44,14 @@ type Holder struct {
 // holding is a lease, held or on its way.
 type holding struct {
 	Loaded
-	weights Weights
-	arena   Arena
-	memory  *memory
-	blocks  atomic.Int64  // KVBlocks, for those who do not hold the lock
-	ready   chan struct{} // closed when loading has ended
-	err     error         // how it ended
-	users   int           // engines and Blocks that are open over it
+	weights  Weights
+	arena    Arena
+	memory   *memory
+	adapters *AdapterStore // nil: there are none
+	blocks   atomic.Int64  // KVBlocks, for those who do not hold the lock
+	ready    chan struct{} // closed when loading has ended
+	err      error         // how it ended
+	users    int           // engines and Blocks that are open over it
 }
 
 // NewHolder returns the holder of a device.
@@ -107,6 +111,11 @@ func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {
 	l.blocks.Store(int64(spec.KVBlocks))
 	l.arena = Arena{
 		Base: memory.base, Blocks: func() int { return int(l.blocks.Load()) }, BlockTokens: spec.BlockTokens, BlockBytes: blockBytes,
+	}
+	if spec.AdapterPages > 0 {
+		if err := h.leaseAdapters(l, spec.AdapterPages); err != nil {
+			return errors.Join(err, weights.Free(), memory.free())
+		}
 	}
 	return nil
 }
@@ -191,8 +200,12 @@ func (h *Holder) Unload(lease string) (int64, error) {
 		return 0, fmt.Errorf("lease %s: an engine is still open over it; stop its replica first", lease)
 	}
 	delete(h.held, lease)
-	bytes := l.Facts.WeightBytes + l.KVBlockBytes*int64(l.KVBlocks)
-	return bytes, errors.Join(l.weights.Free(), l.memory.free())
+	bytes := l.Facts.WeightBytes + l.KVBlockBytes*int64(l.KVBlocks) + hbm.PageBytes*int64(l.AdapterPages)
+	err = errors.Join(l.weights.Free(), l.memory.free())
+	if l.adapters != nil {
+		err = errors.Join(err, l.adapters.close())
+	}
+	return bytes, err
 }
 
 // Held returns what is on the device, by lease.

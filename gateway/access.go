@@ -57,6 +57,11 @@ func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
 // may reports whether the caller may use a model.
 func (c caller) may(model string) bool { return c.key == nil || c.key.Allows(model) }
 
+// mayAdapt reports whether the caller may use an adapter. To use its base model is something else.
+func (c caller) mayAdapt(a *messages.AdapterSpec) bool {
+	return c.may(a.GetName()) || c.may(a.GetModel()+":"+a.GetName())
+}
+
 // deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed.
 func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
 	c := callerOf(ctx)
@@ -78,6 +83,7 @@ func hidden(model string) *openai.Error {
 type asked struct {
 	caller
 	endpoint, model string
+	adapter         string // logged, not counted: there may be thousands
 }
 
 func askedBy(r *http.Request, endpoint string) asked {
@@ -93,6 +99,9 @@ func (g *Gateway) answered(a asked, status int) {
 	}
 	if a.key != nil {
 		line.Str("key", a.key.Name)
+	}
+	if a.adapter != "" {
+		line.Str("adapter", a.adapter)
 	}
 	line.Str("endpoint", a.endpoint).Str("model", a.model).Int("status", status).Str("request", a.id).Str("remote", a.remote).Msg("answered")
 }

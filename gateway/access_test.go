@@ -29,15 +29,7 @@ const (
 // locked starts a gateway that serves kjv and other, with a key for everything and one for kjv.
 func locked(t *testing.T, log *bytes.Buffer) *world {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "keys.yaml")
-	content := fmt.Sprintf("keys:\n- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*']}\n", anyModel, kjvOnly)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := apikey.Open(file, zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n", anyModel, kjvOnly))
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
 		cfg.Routes = map[string]http.Handler{"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") })}
@@ -46,6 +38,20 @@ func locked(t *testing.T, log *bytes.Buffer) *world {
 		Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	})
 	return w
+}
+
+// keysOf are the keys of a file with these entries.
+func keysOf(t *testing.T, entries string) *apikey.Keys {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys.yaml")
+	if err := os.WriteFile(file, []byte("keys:\n"+entries), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := apikey.Open(file, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 // TestAccessWire compares what is answered to keys with testdata/wire.

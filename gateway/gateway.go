@@ -15,6 +15,7 @@ import (
 // Config describes a gateway.
 type Config struct {
 	Directory Directory
+	Adapters  Adapters
 	// Inspect describes a model's folder.
 	Inspect  func(path string) (engine.Facts, error)
 	Calls    *Calls

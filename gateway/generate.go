@@ -23,6 +23,8 @@ const grace = time.Second
 type generation struct {
 	request  *openai.Request
 	model    *model
+	base     string                // the deployment
+	adapter  *messages.AdapterSpec // nil: none
 	meter    meter
 	choices  []*choice
 	wake     chan struct{} // a call has something
@@ -38,15 +40,16 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	gen.deadline = gen.began.Add(r.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
 	defer cancel()
-	d, err := g.deployment(ctx, r.Model)
+	d, adapter, err := g.resolve(ctx, r.Model)
 	if err != nil {
 		return nil, err
 	}
-	a.model = r.Model
+	gen.base, gen.adapter = d.GetSpec().GetName(), adapter
+	a.model, a.adapter = gen.base, adapter.GetName()
 	if gen.model, err = g.models.of(d); err != nil {
 		return nil, err
 	}
-	gen.meter = g.metrics.of(r.Model)
+	gen.meter = g.metrics.of(gen.base)
 	if r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
 		r.Priority = d.GetSpec().GetPriority()
 	}
@@ -89,7 +92,8 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 	c := newChoice(len(gen.choices), gen.model.tokenizer, r)
 	c.prompt = tokens
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
-		Model: r.Model, Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline),
+		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
+		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline),
 	}}
 	if r.Echo {
 		c.echo(r.Prompts[prompt], gen.model.tokenizer)

@@ -33,6 +33,8 @@ func (g *Gateway) routes() {
 		g.fail(w, askedBy(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
 			"embeddings are not supported: the models here generate text; use /v1/completions or /v1/chat/completions"))
 	})
+	g.mux.HandleFunc("POST /v1/load_lora_adapter", g.loadAdapter)
+	g.mux.HandleFunc("POST /v1/unload_lora_adapter", g.unloadAdapter)
 	g.mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
 		g.answer(w, askedBy(r, "health"), http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -139,13 +141,22 @@ func (g *Gateway) enter() (leave func(), ok bool) {
 	return leave, true
 }
 
-func readRequest(w http.ResponseWriter, r *http.Request, isChat bool) (*openai.Request, error) {
+// readBody reads a request's body whole.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyWithin)) // as with the write deadline
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
 		return nil, bodyError(err)
+	}
+	return data, nil
+}
+
+func readRequest(w http.ResponseWriter, r *http.Request, isChat bool) (*openai.Request, error) {
+	data, err := readBody(w, r)
+	if err != nil {
+		return nil, err
 	}
 	req, err := openai.Decode(data, isChat)
 	if err != nil {

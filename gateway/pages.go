@@ -25,14 +25,15 @@ func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte)
 	_, _ = w.Write(append(body, '\n')) // the client may have left
 }
 
-// modelObject is a model as /v1/models shows it; the last two fields are vLLM's.
+// modelObject is a model as /v1/models shows it; the last three fields are vLLM's. An adapter has a parent.
 type modelObject struct {
-	ID            string `json:"id"`
-	Object        string `json:"object"`
-	Created       int64  `json:"created"`
-	OwnedBy       string `json:"owned_by"`
-	Root          string `json:"root"`
-	ContextTokens int    `json:"max_model_len,omitempty"`
+	ID            string  `json:"id"`
+	Object        string  `json:"object"`
+	Created       int64   `json:"created"`
+	OwnedBy       string  `json:"owned_by"`
+	Root          string  `json:"root"`
+	Parent        *string `json:"parent"`
+	ContextTokens int     `json:"max_model_len,omitempty"`
 }
 
 func (g *Gateway) describe(d *messages.DeploymentStatus) modelObject {
@@ -56,17 +57,23 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 			list = append(list, g.describe(d))
 		}
 	}
+	list = append(list, g.adapters(a.caller, all)...)
 	g.answer(w, a, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
 func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "models")
-	d, err := g.deployment(r.Context(), r.PathValue("model"))
+	asked := r.PathValue("model")
+	d, adapter, err := g.resolve(r.Context(), asked)
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
 	}
-	a.model = d.GetSpec().GetName()
+	a.model, a.adapter = d.GetSpec().GetName(), adapter.GetName()
+	if adapter != nil {
+		g.answer(w, a, http.StatusOK, describeAdapter(asked, adapter))
+		return
+	}
 	g.answer(w, a, http.StatusOK, g.describe(d))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/cluster/catalogue"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/llama"
@@ -32,6 +33,7 @@ type world struct {
 	actor     *actor.PID
 	calls     *gateway.Calls
 	directory *directory
+	adapters  *adapters
 
 	mu     sync.Mutex
 	opened []*gateway.Call // whose sessions were started, in order; again after a crash
@@ -44,7 +46,7 @@ type play func(ctx context.Context, call *gateway.Call)
 // newWorld starts a gateway that serves the shipped model, under the name kjv.
 func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	t.Helper()
-	w := &world{t: t, sys: testkit.System(t), calls: gateway.NewCalls(), directory: &directory{}}
+	w := &world{t: t, sys: testkit.System(t), calls: gateway.NewCalls(), directory: &directory{}, adapters: &adapters{catalogue: catalogue.New()}}
 	w.directory.add(&messages.DeploymentStatus{
 		Spec:  &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
@@ -54,7 +56,7 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 		Calls: w.calls, Strategy: strategy, Log: zerolog.Nop(), Session: func(call *gateway.Call) *actor.Props { return w.session(call, act) },
 	}), crashes)
 	cfg := gateway.Config{
-		Directory: w.directory, Inspect: inspect, Calls: w.calls, Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
+		Directory: w.directory, Adapters: w.adapters, Inspect: inspect, Calls: w.calls, Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -5,12 +5,23 @@
 // source: messages/adapter.proto
 
 // Spoken by the catalogue of adapters, the pool of a replica and its slots (protocol Adapters).
+//
+//   replica                          pool                                  slot
+//     ◀──────────── AdaptersReady
+//     AdoptPins ───────────────────▶  holds what is in use
+//     AdapterRequested ────────────▶  counts it
+//     PinAdapter ──────────────────▶  pages are free, or an idle one's ──▶  (started) disk ═▶ DRAM ═▶ device
+//                                     ◀──────────────────────── SlotLoaded
+//     ◀─────────── PinAdapterResult
+//     UnpinAdapter ────────────────▶  idle after the last one
+//     ◀──────────── AdaptersChanged (at every change)
 
 package messages
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -75,6 +86,64 @@ func (AdapterLocation) EnumDescriptor() ([]byte, []int) {
 	return file_messages_adapter_proto_rawDescGZIP(), []int{0}
 }
 
+type AdapterState int32
+
+const (
+	AdapterState_ADAPTER_STATE_UNSPECIFIED AdapterState = 0
+	AdapterState_ADAPTER_STATE_ABSENT      AdapterState = 1 // not on the device
+	AdapterState_ADAPTER_STATE_LOADING     AdapterState = 2
+	AdapterState_ADAPTER_STATE_IDLE        AdapterState = 3 // there, and nobody uses it
+	AdapterState_ADAPTER_STATE_ACTIVE      AdapterState = 4
+	AdapterState_ADAPTER_STATE_EVICTING    AdapterState = 5
+)
+
+// Enum value maps for AdapterState.
+var (
+	AdapterState_name = map[int32]string{
+		0: "ADAPTER_STATE_UNSPECIFIED",
+		1: "ADAPTER_STATE_ABSENT",
+		2: "ADAPTER_STATE_LOADING",
+		3: "ADAPTER_STATE_IDLE",
+		4: "ADAPTER_STATE_ACTIVE",
+		5: "ADAPTER_STATE_EVICTING",
+	}
+	AdapterState_value = map[string]int32{
+		"ADAPTER_STATE_UNSPECIFIED": 0,
+		"ADAPTER_STATE_ABSENT":      1,
+		"ADAPTER_STATE_LOADING":     2,
+		"ADAPTER_STATE_IDLE":        3,
+		"ADAPTER_STATE_ACTIVE":      4,
+		"ADAPTER_STATE_EVICTING":    5,
+	}
+)
+
+func (x AdapterState) Enum() *AdapterState {
+	p := new(AdapterState)
+	*p = x
+	return p
+}
+
+func (x AdapterState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AdapterState) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_adapter_proto_enumTypes[1].Descriptor()
+}
+
+func (AdapterState) Type() protoreflect.EnumType {
+	return &file_messages_adapter_proto_enumTypes[1]
+}
+
+func (x AdapterState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AdapterState.Descriptor instead.
+func (AdapterState) EnumDescriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{1}
+}
+
 // AdapterSpec (desired) is one LoRA adapter of a base model. It travels with each sequence that names it, so that a replica needs
 // no catalogue.
 type AdapterSpec struct {
@@ -86,6 +155,7 @@ type AdapterSpec struct {
 	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of its address space on a device, before rounding to pages
 	Pinned        bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // kept on the device of every replica
+	Registered    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +239,13 @@ func (x *AdapterSpec) GetPinned() bool {
 	return false
 }
 
+func (x *AdapterSpec) GetRegistered() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Registered
+	}
+	return nil
+}
+
 // AdapterHeld (report) is what a replica has of an adapter.
 type AdapterHeld struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -176,6 +253,8 @@ type AdapterHeld struct {
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
+	State         AdapterState           `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.AdapterState" json:"state,omitempty"`
+	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // by ApplyAdapter, for as long as that says so
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,11 +317,612 @@ func (x *AdapterHeld) GetSequences() uint32 {
 	return 0
 }
 
+func (x *AdapterHeld) GetState() AdapterState {
+	if x != nil {
+		return x.State
+	}
+	return AdapterState_ADAPTER_STATE_UNSPECIFIED
+}
+
+func (x *AdapterHeld) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+// AdaptersReady (event, from the pool to its replica) begins a life of the pool. Until AdoptPins it does nothing, and hears nothing else.
+type AdaptersReady struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it has on the device
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdaptersReady) Reset() {
+	*x = AdaptersReady{}
+	mi := &file_messages_adapter_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdaptersReady) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdaptersReady) ProtoMessage() {}
+
+func (x *AdaptersReady) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdaptersReady.ProtoReflect.Descriptor instead.
+func (*AdaptersReady) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AdaptersReady) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *AdaptersReady) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// AdoptPins (command, no answer, to the pool) says which pins hold from the beginning: steps may read what they keep.
+type AdoptPins struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the pool
+	Pins          []*PinAdapter          `protobuf:"bytes,2,rep,name=pins,proto3" json:"pins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptPins) Reset() {
+	*x = AdoptPins{}
+	mi := &file_messages_adapter_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptPins) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptPins) ProtoMessage() {}
+
+func (x *AdoptPins) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptPins.ProtoReflect.Descriptor instead.
+func (*AdoptPins) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AdoptPins) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *AdoptPins) GetPins() []*PinAdapter {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
+}
+
+// PinAdapter (command, to the pool) keeps an adapter on the device until UnpinAdapter. The answer comes when it is there.
+type PinAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // of the pin
+	Adapter       *AdapterSpec           `protobuf:"bytes,2,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinAdapter) Reset() {
+	*x = PinAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinAdapter) ProtoMessage() {}
+
+func (x *PinAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinAdapter.ProtoReflect.Descriptor instead.
+func (*PinAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PinAdapter) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *PinAdapter) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+type PinAdapterResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*PinAdapterResult_Pinned
+	//	*PinAdapterResult_Refused
+	Outcome       isPinAdapterResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinAdapterResult) Reset() {
+	*x = PinAdapterResult{}
+	mi := &file_messages_adapter_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinAdapterResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinAdapterResult) ProtoMessage() {}
+
+func (x *PinAdapterResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinAdapterResult.ProtoReflect.Descriptor instead.
+func (*PinAdapterResult) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PinAdapterResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *PinAdapterResult) GetOutcome() isPinAdapterResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *PinAdapterResult) GetPinned() *AdapterPinned {
+	if x != nil {
+		if x, ok := x.Outcome.(*PinAdapterResult_Pinned); ok {
+			return x.Pinned
+		}
+	}
+	return nil
+}
+
+func (x *PinAdapterResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*PinAdapterResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isPinAdapterResult_Outcome interface {
+	isPinAdapterResult_Outcome()
+}
+
+type PinAdapterResult_Pinned struct {
+	Pinned *AdapterPinned `protobuf:"bytes,2,opt,name=pinned,proto3,oneof"`
+}
+
+type PinAdapterResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*PinAdapterResult_Pinned) isPinAdapterResult_Outcome() {}
+
+func (*PinAdapterResult_Refused) isPinAdapterResult_Outcome() {}
+
+type AdapterPinned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       string                 `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // "name@revision"
+	Pages         uint32                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterPinned) Reset() {
+	*x = AdapterPinned{}
+	mi := &file_messages_adapter_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterPinned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterPinned) ProtoMessage() {}
+
+func (x *AdapterPinned) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterPinned.ProtoReflect.Descriptor instead.
+func (*AdapterPinned) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AdapterPinned) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
+}
+
+func (x *AdapterPinned) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+// UnpinAdapter (command, no answer, to the pool). No step reads it for this pin any more.
+type UnpinAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnpinAdapter) Reset() {
+	*x = UnpinAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinAdapter) ProtoMessage() {}
+
+func (x *UnpinAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinAdapter.ProtoReflect.Descriptor instead.
+func (*UnpinAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UnpinAdapter) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// AdapterRequested (event, to the pool): a sequence that names it has come.
+type AdapterRequested struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterRequested) Reset() {
+	*x = AdapterRequested{}
+	mi := &file_messages_adapter_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterRequested) ProtoMessage() {}
+
+func (x *AdapterRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterRequested.ProtoReflect.Descriptor instead.
+func (*AdapterRequested) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AdapterRequested) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+// AdaptersChanged (event, from the pool to its replica).
+type AdaptersChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Adapters      []*AdapterHeld         `protobuf:"bytes,2,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that changed; `sequences` is not set
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdaptersChanged) Reset() {
+	*x = AdaptersChanged{}
+	mi := &file_messages_adapter_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdaptersChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdaptersChanged) ProtoMessage() {}
+
+func (x *AdaptersChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdaptersChanged.ProtoReflect.Descriptor instead.
+func (*AdaptersChanged) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AdaptersChanged) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *AdaptersChanged) GetAdapters() []*AdapterHeld {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+// ApplyAdapter (command, no answer, to a replica): keep it on the device whoever uses it, or no longer, as `pinned` says.
+type ApplyAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyAdapter) Reset() {
+	*x = ApplyAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyAdapter) ProtoMessage() {}
+
+func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyAdapter.ProtoReflect.Descriptor instead.
+func (*ApplyAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+// ForgetAdapter (command, no answer, to a replica, which passes it on): whoever uses it finishes, nobody else may, then its memory is free.
+type ForgetAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetAdapter) Reset() {
+	*x = ForgetAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetAdapter) ProtoMessage() {}
+
+func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetAdapter.ProtoReflect.Descriptor instead.
+func (*ForgetAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+// SlotLoaded (event, from a slot to the pool): the copy has ended.
+type SlotLoaded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       string                 `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	Refused       *Refused               `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"` // unset: it is there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotLoaded) Reset() {
+	*x = SlotLoaded{}
+	mi := &file_messages_adapter_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotLoaded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotLoaded) ProtoMessage() {}
+
+func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotLoaded.ProtoReflect.Descriptor instead.
+func (*SlotLoaded) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SlotLoaded) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
+}
+
+func (x *SlotLoaded) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 var File_messages_adapter_proto protoreflect.FileDescriptor
 
 const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/adapter.proto\x12\ttroupe.v1\"\xa9\x01\n" +
+	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xe5\x01\n" +
 	"\vAdapterSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -250,17 +930,65 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\brevision\x18\x04 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06pinned\x18\a \x01(\bR\x06pinned\"\x93\x01\n" +
+	"\x06pinned\x18\a \x01(\bR\x06pinned\x12:\n" +
+	"\n" +
+	"registered\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"registered\"\xda\x01\n" +
 	"\vAdapterHeld\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x126\n" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
-	"\tsequences\x18\x04 \x01(\rR\tsequences*\x83\x01\n" +
+	"\tsequences\x18\x04 \x01(\rR\tsequences\x12-\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x17.troupe.v1.AdapterStateR\x05state\x12\x16\n" +
+	"\x06pinned\x18\x06 \x01(\bR\x06pinned\"G\n" +
+	"\rAdaptersReady\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"X\n" +
+	"\tAdoptPins\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12)\n" +
+	"\x04pins\x18\x02 \x03(\v2\x15.troupe.v1.PinAdapterR\x04pins\"]\n" +
+	"\n" +
+	"PinAdapter\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
+	"\aadapter\x18\x02 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"\xa0\x01\n" +
+	"\x10PinAdapterResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x122\n" +
+	"\x06pinned\x18\x02 \x01(\v2\x18.troupe.v1.AdapterPinnedH\x00R\x06pinned\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"?\n" +
+	"\rAdapterPinned\x12\x18\n" +
+	"\aadapter\x18\x01 \x01(\tR\aadapter\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"-\n" +
+	"\fUnpinAdapter\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"D\n" +
+	"\x10AdapterRequested\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"g\n" +
+	"\x0fAdaptersChanged\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x122\n" +
+	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"@\n" +
+	"\fApplyAdapter\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
+	"\rForgetAdapter\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"T\n" +
+	"\n" +
+	"SlotLoaded\x12\x18\n" +
+	"\aadapter\x18\x01 \x01(\tR\aadapter\x12,\n" +
+	"\arefused\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\arefused*\x83\x01\n" +
 	"\x0fAdapterLocation\x12 \n" +
 	"\x1cADAPTER_LOCATION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADAPTER_LOCATION_DISK\x10\x01\x12\x19\n" +
 	"\x15ADAPTER_LOCATION_DRAM\x10\x02\x12\x18\n" +
-	"\x14ADAPTER_LOCATION_GPU\x10\x03B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x14ADAPTER_LOCATION_GPU\x10\x03*\xb0\x01\n" +
+	"\fAdapterState\x12\x1d\n" +
+	"\x19ADAPTER_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ADAPTER_STATE_ABSENT\x10\x01\x12\x19\n" +
+	"\x15ADAPTER_STATE_LOADING\x10\x02\x12\x16\n" +
+	"\x12ADAPTER_STATE_IDLE\x10\x03\x12\x18\n" +
+	"\x14ADAPTER_STATE_ACTIVE\x10\x04\x12\x1a\n" +
+	"\x16ADAPTER_STATE_EVICTING\x10\x05B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_adapter_proto_rawDescOnce sync.Once
@@ -274,20 +1002,45 @@ func file_messages_adapter_proto_rawDescGZIP() []byte {
 	return file_messages_adapter_proto_rawDescData
 }
 
-var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_adapter_proto_goTypes = []any{
-	(AdapterLocation)(0), // 0: troupe.v1.AdapterLocation
-	(*AdapterSpec)(nil),  // 1: troupe.v1.AdapterSpec
-	(*AdapterHeld)(nil),  // 2: troupe.v1.AdapterHeld
+	(AdapterLocation)(0),          // 0: troupe.v1.AdapterLocation
+	(AdapterState)(0),             // 1: troupe.v1.AdapterState
+	(*AdapterSpec)(nil),           // 2: troupe.v1.AdapterSpec
+	(*AdapterHeld)(nil),           // 3: troupe.v1.AdapterHeld
+	(*AdaptersReady)(nil),         // 4: troupe.v1.AdaptersReady
+	(*AdoptPins)(nil),             // 5: troupe.v1.AdoptPins
+	(*PinAdapter)(nil),            // 6: troupe.v1.PinAdapter
+	(*PinAdapterResult)(nil),      // 7: troupe.v1.PinAdapterResult
+	(*AdapterPinned)(nil),         // 8: troupe.v1.AdapterPinned
+	(*UnpinAdapter)(nil),          // 9: troupe.v1.UnpinAdapter
+	(*AdapterRequested)(nil),      // 10: troupe.v1.AdapterRequested
+	(*AdaptersChanged)(nil),       // 11: troupe.v1.AdaptersChanged
+	(*ApplyAdapter)(nil),          // 12: troupe.v1.ApplyAdapter
+	(*ForgetAdapter)(nil),         // 13: troupe.v1.ForgetAdapter
+	(*SlotLoaded)(nil),            // 14: troupe.v1.SlotLoaded
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Refused)(nil),               // 16: troupe.v1.Refused
 }
 var file_messages_adapter_proto_depIdxs = []int32{
-	0, // 0: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	15, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
+	0,  // 1: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
+	1,  // 2: troupe.v1.AdapterHeld.state:type_name -> troupe.v1.AdapterState
+	6,  // 3: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
+	2,  // 4: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	8,  // 5: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
+	16, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
+	2,  // 7: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
+	3,  // 8: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
+	2,  // 9: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	2,  // 10: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	16, // 11: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }
@@ -295,13 +1048,18 @@ func file_messages_adapter_proto_init() {
 	if File_messages_adapter_proto != nil {
 		return
 	}
+	file_messages_common_proto_init()
+	file_messages_adapter_proto_msgTypes[5].OneofWrappers = []any{
+		(*PinAdapterResult_Pinned)(nil),
+		(*PinAdapterResult_Refused)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_adapter_proto_rawDesc), len(file_messages_adapter_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   2,
+			NumEnums:      2,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -446,6 +446,596 @@ func (x *DeleteModelResponse) GetName() string {
 	return ""
 }
 
+// troupe.v1.adapters.register: checks a PEFT folder against its base model and stores it. Registering what is there already makes a new
+// revision of it: what is asked from then on uses the new one.
+type RegisterAdapterRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`                 // name and path; model where several are deployed, pinned
+	AnyBase       bool                   `protobuf:"varint,2,opt,name=any_base,json=anyBase,proto3" json:"any_base,omitempty"` // take it whatever base model its files name: its shapes fit
+	OnlyNew       bool                   `protobuf:"varint,3,opt,name=only_new,json=onlyNew,proto3" json:"only_new,omitempty"` // refuse where it is there already
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterAdapterRequest) Reset() {
+	*x = RegisterAdapterRequest{}
+	mi := &file_messages_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterAdapterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterAdapterRequest) ProtoMessage() {}
+
+func (x *RegisterAdapterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterAdapterRequest.ProtoReflect.Descriptor instead.
+func (*RegisterAdapterRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RegisterAdapterRequest) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+func (x *RegisterAdapterRequest) GetAnyBase() bool {
+	if x != nil {
+		return x.AnyBase
+	}
+	return false
+}
+
+func (x *RegisterAdapterRequest) GetOnlyNew() bool {
+	if x != nil {
+		return x.OnlyNew
+	}
+	return false
+}
+
+type RegisterAdapterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // with what was found in its files
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterAdapterResponse) Reset() {
+	*x = RegisterAdapterResponse{}
+	mi := &file_messages_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterAdapterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterAdapterResponse) ProtoMessage() {}
+
+func (x *RegisterAdapterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterAdapterResponse.ProtoReflect.Descriptor instead.
+func (*RegisterAdapterResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RegisterAdapterResponse) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+// troupe.v1.adapters.list, in the order of model and name.
+type ListAdaptersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`  // empty: of all
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // "<model>:<name>" of the last one that is known already
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // default and most 1000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAdaptersRequest) Reset() {
+	*x = ListAdaptersRequest{}
+	mi := &file_messages_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAdaptersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAdaptersRequest) ProtoMessage() {}
+
+func (x *ListAdaptersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAdaptersRequest.ProtoReflect.Descriptor instead.
+func (*ListAdaptersRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListAdaptersRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ListAdaptersRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListAdaptersRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListAdaptersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapters      []*AdapterSpec         `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"`
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // there are, after the last one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAdaptersResponse) Reset() {
+	*x = ListAdaptersResponse{}
+	mi := &file_messages_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAdaptersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAdaptersResponse) ProtoMessage() {}
+
+func (x *ListAdaptersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAdaptersResponse.ProtoReflect.Descriptor instead.
+func (*ListAdaptersResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListAdaptersResponse) GetAdapters() []*AdapterSpec {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+func (x *ListAdaptersResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// troupe.v1.adapters.{get,delete,pin,unpin}
+type AdapterRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // "<adapter>" or "<model>:<adapter>"
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // where several models have one of that name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterRequest) Reset() {
+	*x = AdapterRequest{}
+	mi := &file_messages_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterRequest) ProtoMessage() {}
+
+func (x *AdapterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterRequest.ProtoReflect.Descriptor instead.
+func (*AdapterRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AdapterRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AdapterRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type AdapterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // of a deleted one, as it was
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterResponse) Reset() {
+	*x = AdapterResponse{}
+	mi := &file_messages_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterResponse) ProtoMessage() {}
+
+func (x *AdapterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterResponse.ProtoReflect.Descriptor instead.
+func (*AdapterResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AdapterResponse) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+// troupe.v1.adapters.stats: what the replicas have of adapters, over all nodes.
+type AdapterStatsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterStatsRequest) Reset() {
+	*x = AdapterStatsRequest{}
+	mi := &file_messages_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterStatsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterStatsRequest) ProtoMessage() {}
+
+func (x *AdapterStatsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterStatsRequest.ProtoReflect.Descriptor instead.
+func (*AdapterStatsRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AdapterStatsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type AdapterStatsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapters      []*AdapterStats        `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that some replica has, the busiest first
+	Registered    uint32                 `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"`
+	OnGpu         uint32                 `protobuf:"varint,3,opt,name=on_gpu,json=onGpu,proto3" json:"on_gpu,omitempty"` // copies, over all replicas
+	InDram        uint32                 `protobuf:"varint,4,opt,name=in_dram,json=inDram,proto3" json:"in_dram,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterStatsResponse) Reset() {
+	*x = AdapterStatsResponse{}
+	mi := &file_messages_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterStatsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterStatsResponse) ProtoMessage() {}
+
+func (x *AdapterStatsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterStatsResponse.ProtoReflect.Descriptor instead.
+func (*AdapterStatsResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AdapterStatsResponse) GetAdapters() []*AdapterStats {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+func (x *AdapterStatsResponse) GetRegistered() uint32 {
+	if x != nil {
+		return x.Registered
+	}
+	return 0
+}
+
+func (x *AdapterStatsResponse) GetOnGpu() uint32 {
+	if x != nil {
+		return x.OnGpu
+	}
+	return 0
+}
+
+func (x *AdapterStatsResponse) GetInDram() uint32 {
+	if x != nil {
+		return x.InDram
+	}
+	return 0
+}
+
+// AdapterStats (report) is one revision of an adapter.
+type AdapterStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
+	Deleted       bool                   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`     // or registered again: it is there until its last sequence has finished
+	Places        []*AdapterPlace        `protobuf:"bytes,6,rep,name=places,proto3" json:"places,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterStats) Reset() {
+	*x = AdapterStats{}
+	mi := &file_messages_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterStats) ProtoMessage() {}
+
+func (x *AdapterStats) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterStats.ProtoReflect.Descriptor instead.
+func (*AdapterStats) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AdapterStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AdapterStats) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *AdapterStats) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AdapterStats) GetSequences() uint32 {
+	if x != nil {
+		return x.Sequences
+	}
+	return 0
+}
+
+func (x *AdapterStats) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *AdapterStats) GetPlaces() []*AdapterPlace {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+type AdapterPlace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
+	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"`
+	Pinned        bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterPlace) Reset() {
+	*x = AdapterPlace{}
+	mi := &file_messages_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterPlace) ProtoMessage() {}
+
+func (x *AdapterPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterPlace.ProtoReflect.Descriptor instead.
+func (*AdapterPlace) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AdapterPlace) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *AdapterPlace) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AdapterPlace) GetLocation() AdapterLocation {
+	if x != nil {
+		return x.Location
+	}
+	return AdapterLocation_ADAPTER_LOCATION_UNSPECIFIED
+}
+
+func (x *AdapterPlace) GetSequences() uint32 {
+	if x != nil {
+		return x.Sequences
+	}
+	return 0
+}
+
+func (x *AdapterPlace) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
 // troupe.v1.gpus.list
 type ListGpusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -455,7 +1045,7 @@ type ListGpusRequest struct {
 
 func (x *ListGpusRequest) Reset() {
 	*x = ListGpusRequest{}
-	mi := &file_messages_control_proto_msgTypes[8]
+	mi := &file_messages_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +1057,7 @@ func (x *ListGpusRequest) String() string {
 func (*ListGpusRequest) ProtoMessage() {}
 
 func (x *ListGpusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[8]
+	mi := &file_messages_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +1070,7 @@ func (x *ListGpusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGpusRequest.ProtoReflect.Descriptor instead.
 func (*ListGpusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{8}
+	return file_messages_control_proto_rawDescGZIP(), []int{18}
 }
 
 type ListGpusResponse struct {
@@ -492,7 +1082,7 @@ type ListGpusResponse struct {
 
 func (x *ListGpusResponse) Reset() {
 	*x = ListGpusResponse{}
-	mi := &file_messages_control_proto_msgTypes[9]
+	mi := &file_messages_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +1094,7 @@ func (x *ListGpusResponse) String() string {
 func (*ListGpusResponse) ProtoMessage() {}
 
 func (x *ListGpusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[9]
+	mi := &file_messages_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +1107,7 @@ func (x *ListGpusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGpusResponse.ProtoReflect.Descriptor instead.
 func (*ListGpusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{9}
+	return file_messages_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListGpusResponse) GetGpus() []*GpuStatus {
@@ -539,7 +1129,7 @@ type QuarantineGpuRequest struct {
 
 func (x *QuarantineGpuRequest) Reset() {
 	*x = QuarantineGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[10]
+	mi := &file_messages_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +1141,7 @@ func (x *QuarantineGpuRequest) String() string {
 func (*QuarantineGpuRequest) ProtoMessage() {}
 
 func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[10]
+	mi := &file_messages_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +1154,7 @@ func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuRequest.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{10}
+	return file_messages_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QuarantineGpuRequest) GetNode() string {
@@ -597,7 +1187,7 @@ type QuarantineGpuResponse struct {
 
 func (x *QuarantineGpuResponse) Reset() {
 	*x = QuarantineGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[11]
+	mi := &file_messages_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +1199,7 @@ func (x *QuarantineGpuResponse) String() string {
 func (*QuarantineGpuResponse) ProtoMessage() {}
 
 func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[11]
+	mi := &file_messages_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +1212,7 @@ func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResponse.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{11}
+	return file_messages_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QuarantineGpuResponse) GetGpu() *GpuStatus {
@@ -644,7 +1234,7 @@ type ReleaseGpuRequest struct {
 
 func (x *ReleaseGpuRequest) Reset() {
 	*x = ReleaseGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +1246,7 @@ func (x *ReleaseGpuRequest) String() string {
 func (*ReleaseGpuRequest) ProtoMessage() {}
 
 func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +1259,7 @@ func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{12}
+	return file_messages_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseGpuRequest) GetNode() string {
@@ -702,7 +1292,7 @@ type ReleaseGpuResponse struct {
 
 func (x *ReleaseGpuResponse) Reset() {
 	*x = ReleaseGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +1304,7 @@ func (x *ReleaseGpuResponse) String() string {
 func (*ReleaseGpuResponse) ProtoMessage() {}
 
 func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +1317,7 @@ func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{13}
+	return file_messages_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
@@ -747,7 +1337,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +1349,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +1362,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{14}
+	return file_messages_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -791,7 +1381,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +1393,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +1406,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{15}
+	return file_messages_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
@@ -836,7 +1426,7 @@ type RestartReplicaRequest struct {
 
 func (x *RestartReplicaRequest) Reset() {
 	*x = RestartReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +1438,7 @@ func (x *RestartReplicaRequest) String() string {
 func (*RestartReplicaRequest) ProtoMessage() {}
 
 func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +1451,7 @@ func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RestartReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{16}
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RestartReplicaRequest) GetName() string {
@@ -880,7 +1470,7 @@ type RestartReplicaResponse struct {
 
 func (x *RestartReplicaResponse) Reset() {
 	*x = RestartReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1482,7 @@ func (x *RestartReplicaResponse) String() string {
 func (*RestartReplicaResponse) ProtoMessage() {}
 
 func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1495,7 @@ func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{17}
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RestartReplicaResponse) GetName() string {
@@ -926,7 +1516,7 @@ type ScaleModelRequest struct {
 
 func (x *ScaleModelRequest) Reset() {
 	*x = ScaleModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1528,7 @@ func (x *ScaleModelRequest) String() string {
 func (*ScaleModelRequest) ProtoMessage() {}
 
 func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1541,7 @@ func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
 func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{18}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ScaleModelRequest) GetName() string {
@@ -978,7 +1568,7 @@ type ScaleModelResponse struct {
 
 func (x *ScaleModelResponse) Reset() {
 	*x = ScaleModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1580,7 @@ func (x *ScaleModelResponse) String() string {
 func (*ScaleModelResponse) ProtoMessage() {}
 
 func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1593,7 @@ func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
 func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{19}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
@@ -1033,7 +1623,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1635,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1648,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{20}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -1091,7 +1681,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1693,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1706,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{21}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -1135,7 +1725,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1737,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1750,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{22}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 type ListNodesResponse struct {
@@ -1172,7 +1762,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1774,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1787,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{23}
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1217,7 +1807,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1819,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1832,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{24}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -1261,7 +1851,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1863,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1876,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{25}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -1306,7 +1896,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1908,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1921,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{26}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -1350,7 +1940,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1952,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1965,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{27}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -1406,7 +1996,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +2008,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +2021,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{28}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -1528,7 +2118,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +2130,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +2143,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{29}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -1573,7 +2163,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +2175,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +2188,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -1626,7 +2216,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +2228,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +2241,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -1678,7 +2268,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +2280,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +2293,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -1742,7 +2332,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +2344,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +2357,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ActorNode) GetName() string {
@@ -1871,7 +2461,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1883,7 +2473,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1896,7 +2486,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -1915,7 +2505,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2517,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2530,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -1959,7 +2549,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2561,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2574,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 type NodeStatusResponse struct {
@@ -1996,7 +2586,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2598,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2611,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -2042,7 +2632,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2644,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2657,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -2105,7 +2695,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2707,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2720,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Event) GetKind() string {
@@ -2179,7 +2769,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2781,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2794,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2225,7 +2815,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\"p\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\"p\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -2247,7 +2837,47 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x12DeleteModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13DeleteModelResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x11\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x80\x01\n" +
+	"\x16RegisterAdapterRequest\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\x12\x19\n" +
+	"\bany_base\x18\x02 \x01(\bR\aanyBase\x12\x19\n" +
+	"\bonly_new\x18\x03 \x01(\bR\aonlyNew\"K\n" +
+	"\x17RegisterAdapterResponse\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"W\n" +
+	"\x13ListAdaptersRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"^\n" +
+	"\x14ListAdaptersResponse\x122\n" +
+	"\badapters\x18\x01 \x03(\v2\x16.troupe.v1.AdapterSpecR\badapters\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\":\n" +
+	"\x0eAdapterRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"C\n" +
+	"\x0fAdapterResponse\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"+\n" +
+	"\x13AdapterStatsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"\x9b\x01\n" +
+	"\x14AdapterStatsResponse\x123\n" +
+	"\badapters\x18\x01 \x03(\v2\x17.troupe.v1.AdapterStatsR\badapters\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x02 \x01(\rR\n" +
+	"registered\x12\x15\n" +
+	"\x06on_gpu\x18\x03 \x01(\rR\x05onGpu\x12\x17\n" +
+	"\ain_dram\x18\x04 \x01(\rR\x06inDram\"\xbd\x01\n" +
+	"\fAdapterStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tsequences\x18\x04 \x01(\rR\tsequences\x12\x18\n" +
+	"\adeleted\x18\x05 \x01(\bR\adeleted\x12/\n" +
+	"\x06places\x18\x06 \x03(\v2\x17.troupe.v1.AdapterPlaceR\x06places\"\xaa\x01\n" +
+	"\fAdapterPlace\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x126\n" +
+	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
+	"\tsequences\x18\x04 \x01(\rR\tsequences\x12\x16\n" +
+	"\x06pinned\x18\x05 \x01(\bR\x06pinned\"\x11\n" +
 	"\x0fListGpusRequest\"<\n" +
 	"\x10ListGpusResponse\x12(\n" +
 	"\x04gpus\x18\x01 \x03(\v2\x14.troupe.v1.GpuStatusR\x04gpus\"V\n" +
@@ -2383,92 +3013,111 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_messages_control_proto_goTypes = []any{
-	(ActorState)(0),                // 0: troupe.v1.ActorState
-	(*DeployModelRequest)(nil),     // 1: troupe.v1.DeployModelRequest
-	(*DeployModelResponse)(nil),    // 2: troupe.v1.DeployModelResponse
-	(*ListModelsRequest)(nil),      // 3: troupe.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),     // 4: troupe.v1.ListModelsResponse
-	(*GetModelRequest)(nil),        // 5: troupe.v1.GetModelRequest
-	(*GetModelResponse)(nil),       // 6: troupe.v1.GetModelResponse
-	(*DeleteModelRequest)(nil),     // 7: troupe.v1.DeleteModelRequest
-	(*DeleteModelResponse)(nil),    // 8: troupe.v1.DeleteModelResponse
-	(*ListGpusRequest)(nil),        // 9: troupe.v1.ListGpusRequest
-	(*ListGpusResponse)(nil),       // 10: troupe.v1.ListGpusResponse
-	(*QuarantineGpuRequest)(nil),   // 11: troupe.v1.QuarantineGpuRequest
-	(*QuarantineGpuResponse)(nil),  // 12: troupe.v1.QuarantineGpuResponse
-	(*ReleaseGpuRequest)(nil),      // 13: troupe.v1.ReleaseGpuRequest
-	(*ReleaseGpuResponse)(nil),     // 14: troupe.v1.ReleaseGpuResponse
-	(*ListReplicasRequest)(nil),    // 15: troupe.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),   // 16: troupe.v1.ListReplicasResponse
-	(*RestartReplicaRequest)(nil),  // 17: troupe.v1.RestartReplicaRequest
-	(*RestartReplicaResponse)(nil), // 18: troupe.v1.RestartReplicaResponse
-	(*ScaleModelRequest)(nil),      // 19: troupe.v1.ScaleModelRequest
-	(*ScaleModelResponse)(nil),     // 20: troupe.v1.ScaleModelResponse
-	(*MigrateReplicaRequest)(nil),  // 21: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil), // 22: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),       // 23: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),      // 24: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),       // 25: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),      // 26: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),     // 27: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),    // 28: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),             // 29: troupe.v1.NodeStatus
-	(*ExplainRequest)(nil),         // 30: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 31: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),            // 32: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),           // 33: troupe.v1.TreeResponse
-	(*ActorNode)(nil),              // 34: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),        // 35: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),       // 36: troupe.v1.NodeTreeResponse
-	(*NodeStatusRequest)(nil),      // 37: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),     // 38: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),           // 39: troupe.v1.ActorFailure
-	(*Event)(nil),                  // 40: troupe.v1.Event
-	(*ErrorResponse)(nil),          // 41: troupe.v1.ErrorResponse
-	(*DeploymentSpec)(nil),         // 42: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),       // 43: troupe.v1.DeploymentStatus
-	(*GpuStatus)(nil),              // 44: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),          // 45: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),      // 46: troupe.v1.SequenceMigration
-	(*Member)(nil),                 // 47: troupe.v1.Member
-	(*RouteDecision)(nil),          // 48: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),  // 49: google.protobuf.Timestamp
-	(Reason)(0),                    // 50: troupe.v1.Reason
+	(ActorState)(0),                 // 0: troupe.v1.ActorState
+	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
+	(*DeployModelResponse)(nil),     // 2: troupe.v1.DeployModelResponse
+	(*ListModelsRequest)(nil),       // 3: troupe.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 4: troupe.v1.ListModelsResponse
+	(*GetModelRequest)(nil),         // 5: troupe.v1.GetModelRequest
+	(*GetModelResponse)(nil),        // 6: troupe.v1.GetModelResponse
+	(*DeleteModelRequest)(nil),      // 7: troupe.v1.DeleteModelRequest
+	(*DeleteModelResponse)(nil),     // 8: troupe.v1.DeleteModelResponse
+	(*RegisterAdapterRequest)(nil),  // 9: troupe.v1.RegisterAdapterRequest
+	(*RegisterAdapterResponse)(nil), // 10: troupe.v1.RegisterAdapterResponse
+	(*ListAdaptersRequest)(nil),     // 11: troupe.v1.ListAdaptersRequest
+	(*ListAdaptersResponse)(nil),    // 12: troupe.v1.ListAdaptersResponse
+	(*AdapterRequest)(nil),          // 13: troupe.v1.AdapterRequest
+	(*AdapterResponse)(nil),         // 14: troupe.v1.AdapterResponse
+	(*AdapterStatsRequest)(nil),     // 15: troupe.v1.AdapterStatsRequest
+	(*AdapterStatsResponse)(nil),    // 16: troupe.v1.AdapterStatsResponse
+	(*AdapterStats)(nil),            // 17: troupe.v1.AdapterStats
+	(*AdapterPlace)(nil),            // 18: troupe.v1.AdapterPlace
+	(*ListGpusRequest)(nil),         // 19: troupe.v1.ListGpusRequest
+	(*ListGpusResponse)(nil),        // 20: troupe.v1.ListGpusResponse
+	(*QuarantineGpuRequest)(nil),    // 21: troupe.v1.QuarantineGpuRequest
+	(*QuarantineGpuResponse)(nil),   // 22: troupe.v1.QuarantineGpuResponse
+	(*ReleaseGpuRequest)(nil),       // 23: troupe.v1.ReleaseGpuRequest
+	(*ReleaseGpuResponse)(nil),      // 24: troupe.v1.ReleaseGpuResponse
+	(*ListReplicasRequest)(nil),     // 25: troupe.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),    // 26: troupe.v1.ListReplicasResponse
+	(*RestartReplicaRequest)(nil),   // 27: troupe.v1.RestartReplicaRequest
+	(*RestartReplicaResponse)(nil),  // 28: troupe.v1.RestartReplicaResponse
+	(*ScaleModelRequest)(nil),       // 29: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),      // 30: troupe.v1.ScaleModelResponse
+	(*MigrateReplicaRequest)(nil),   // 31: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 32: troupe.v1.MigrateReplicaResponse
+	(*ListNodesRequest)(nil),        // 33: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 34: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 35: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 36: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 37: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 38: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 39: troupe.v1.NodeStatus
+	(*ExplainRequest)(nil),          // 40: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 41: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 42: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 43: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 44: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 45: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 46: troupe.v1.NodeTreeResponse
+	(*NodeStatusRequest)(nil),       // 47: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 48: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 49: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 50: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 51: troupe.v1.ErrorResponse
+	(*DeploymentSpec)(nil),          // 52: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),        // 53: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 54: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 55: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 56: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 57: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 58: troupe.v1.SequenceMigration
+	(*Member)(nil),                  // 59: troupe.v1.Member
+	(*RouteDecision)(nil),           // 60: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
+	(Reason)(0),                     // 62: troupe.v1.Reason
 }
 var file_messages_control_proto_depIdxs = []int32{
-	42, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	42, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	43, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	43, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	44, // 4: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	44, // 5: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	44, // 6: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	45, // 7: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	42, // 8: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	46, // 9: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	29, // 10: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	29, // 11: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	29, // 12: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	47, // 13: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	44, // 14: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	48, // 15: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	34, // 16: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 17: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	39, // 18: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	49, // 19: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	34, // 20: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	34, // 21: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	29, // 22: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	49, // 23: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	49, // 24: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	50, // 25: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	52, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	52, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	53, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	53, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	54, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	54, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	54, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	54, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
+	55, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	56, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	56, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	56, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	57, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	52, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	58, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	59, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	56, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	60, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	49, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	61, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	61, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	61, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	62, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -2476,6 +3125,7 @@ func file_messages_control_proto_init() {
 	if File_messages_control_proto != nil {
 		return
 	}
+	file_messages_adapter_proto_init()
 	file_messages_common_proto_init()
 	file_messages_deployment_proto_init()
 	file_messages_gpu_proto_init()
@@ -2489,7 +3139,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   41,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

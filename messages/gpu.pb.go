@@ -147,16 +147,19 @@ func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
 // LoadModel (command) asks for a model's weights, and memory for its KV blocks, to be put on the
 // device under a lease. Where the lease is held already, the answer comes at once.
 type LoadModel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Lease         string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // held until UnloadModel; the replica's name
-	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // the model's folder
-	BlockTokens   uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens in a KV block
-	KvBlocks      uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as sequences of full length could use, within half of what is free
-	MaxSequences  uint32                 `protobuf:"varint,6,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`
-	StepTokens    uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"` // with max_sequences, the size of the engine's workspace
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Lease          string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // held until UnloadModel; the replica's name
+	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // the model's folder
+	BlockTokens    uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens in a KV block
+	KvBlocks       uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as sequences of full length could use, within half of what is free
+	MaxSequences   uint32                 `protobuf:"varint,6,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`
+	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // with max_sequences, the size of the engine's workspace
+	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // different ones in a step; 0: none
+	MaxAdapterRank uint32                 `protobuf:"varint,9,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"`
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, leased with it; 0: none until LeaseAdapters
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LoadModel) Reset() {
@@ -234,6 +237,27 @@ func (x *LoadModel) GetMaxSequences() uint32 {
 func (x *LoadModel) GetStepTokens() uint32 {
 	if x != nil {
 		return x.StepTokens
+	}
+	return 0
+}
+
+func (x *LoadModel) GetMaxAdapters() uint32 {
+	if x != nil {
+		return x.MaxAdapters
+	}
+	return 0
+}
+
+func (x *LoadModel) GetMaxAdapterRank() uint32 {
+	if x != nil {
+		return x.MaxAdapterRank
+	}
+	return 0
+}
+
+func (x *LoadModel) GetAdapterPages() uint32 {
+	if x != nil {
+		return x.AdapterPages
 	}
 	return 0
 }
@@ -338,7 +362,8 @@ type ModelLoaded struct {
 	Vocab         uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
 	Eos           []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
 	Metrics       *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Adopted       bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"` // the weights were on the device already
+	Adopted       bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
+	AdapterPages  uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +461,216 @@ func (x *ModelLoaded) GetAdopted() bool {
 	return false
 }
 
+func (x *ModelLoaded) GetAdapterPages() uint32 {
+	if x != nil {
+		return x.AdapterPages
+	}
+	return 0
+}
+
+// LeaseAdapters (command) asks for pages for the adapters of a lease that is held. Where it has some already, those are the answer.
+type LeaseAdapters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Lease         string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Pages         uint32                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"` // 0: for as many adapters as a step may have, within half of what is free
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseAdapters) Reset() {
+	*x = LeaseAdapters{}
+	mi := &file_messages_gpu_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseAdapters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseAdapters) ProtoMessage() {}
+
+func (x *LeaseAdapters) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseAdapters.ProtoReflect.Descriptor instead.
+func (*LeaseAdapters) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LeaseAdapters) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *LeaseAdapters) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *LeaseAdapters) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+type LeaseAdaptersResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*LeaseAdaptersResult_Leased
+	//	*LeaseAdaptersResult_Refused
+	Outcome       isLeaseAdaptersResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseAdaptersResult) Reset() {
+	*x = LeaseAdaptersResult{}
+	mi := &file_messages_gpu_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseAdaptersResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseAdaptersResult) ProtoMessage() {}
+
+func (x *LeaseAdaptersResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseAdaptersResult.ProtoReflect.Descriptor instead.
+func (*LeaseAdaptersResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *LeaseAdaptersResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *LeaseAdaptersResult) GetOutcome() isLeaseAdaptersResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *LeaseAdaptersResult) GetLeased() *AdaptersLeased {
+	if x != nil {
+		if x, ok := x.Outcome.(*LeaseAdaptersResult_Leased); ok {
+			return x.Leased
+		}
+	}
+	return nil
+}
+
+func (x *LeaseAdaptersResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*LeaseAdaptersResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isLeaseAdaptersResult_Outcome interface {
+	isLeaseAdaptersResult_Outcome()
+}
+
+type LeaseAdaptersResult_Leased struct {
+	Leased *AdaptersLeased `protobuf:"bytes,2,opt,name=leased,proto3,oneof"`
+}
+
+type LeaseAdaptersResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*LeaseAdaptersResult_Leased) isLeaseAdaptersResult_Outcome() {}
+
+func (*LeaseAdaptersResult_Refused) isLeaseAdaptersResult_Outcome() {}
+
+type AdaptersLeased struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Pages         uint32                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdaptersLeased) Reset() {
+	*x = AdaptersLeased{}
+	mi := &file_messages_gpu_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdaptersLeased) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdaptersLeased) ProtoMessage() {}
+
+func (x *AdaptersLeased) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdaptersLeased.ProtoReflect.Descriptor instead.
+func (*AdaptersLeased) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AdaptersLeased) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *AdaptersLeased) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
 // SwitchMetrics says what a model switch cost.
 type SwitchMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +686,7 @@ type SwitchMetrics struct {
 
 func (x *SwitchMetrics) Reset() {
 	*x = SwitchMetrics{}
-	mi := &file_messages_gpu_proto_msgTypes[3]
+	mi := &file_messages_gpu_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +698,7 @@ func (x *SwitchMetrics) String() string {
 func (*SwitchMetrics) ProtoMessage() {}
 
 func (x *SwitchMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[3]
+	mi := &file_messages_gpu_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +711,7 @@ func (x *SwitchMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchMetrics.ProtoReflect.Descriptor instead.
 func (*SwitchMetrics) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{3}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SwitchMetrics) GetDrain() *durationpb.Duration {
@@ -532,7 +767,7 @@ type UnloadModel struct {
 
 func (x *UnloadModel) Reset() {
 	*x = UnloadModel{}
-	mi := &file_messages_gpu_proto_msgTypes[4]
+	mi := &file_messages_gpu_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +779,7 @@ func (x *UnloadModel) String() string {
 func (*UnloadModel) ProtoMessage() {}
 
 func (x *UnloadModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[4]
+	mi := &file_messages_gpu_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +792,7 @@ func (x *UnloadModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadModel.ProtoReflect.Descriptor instead.
 func (*UnloadModel) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{4}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UnloadModel) GetRequestId() string {
@@ -588,7 +823,7 @@ type UnloadModelResult struct {
 
 func (x *UnloadModelResult) Reset() {
 	*x = UnloadModelResult{}
-	mi := &file_messages_gpu_proto_msgTypes[5]
+	mi := &file_messages_gpu_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +835,7 @@ func (x *UnloadModelResult) String() string {
 func (*UnloadModelResult) ProtoMessage() {}
 
 func (x *UnloadModelResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[5]
+	mi := &file_messages_gpu_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +848,7 @@ func (x *UnloadModelResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadModelResult.ProtoReflect.Descriptor instead.
 func (*UnloadModelResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{5}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UnloadModelResult) GetRequestId() string {
@@ -674,7 +909,7 @@ type ModelUnloaded struct {
 
 func (x *ModelUnloaded) Reset() {
 	*x = ModelUnloaded{}
-	mi := &file_messages_gpu_proto_msgTypes[6]
+	mi := &file_messages_gpu_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +921,7 @@ func (x *ModelUnloaded) String() string {
 func (*ModelUnloaded) ProtoMessage() {}
 
 func (x *ModelUnloaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[6]
+	mi := &file_messages_gpu_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +934,7 @@ func (x *ModelUnloaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUnloaded.ProtoReflect.Descriptor instead.
 func (*ModelUnloaded) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelUnloaded) GetLease() string {
@@ -726,7 +961,7 @@ type GetGpu struct {
 
 func (x *GetGpu) Reset() {
 	*x = GetGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[7]
+	mi := &file_messages_gpu_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +973,7 @@ func (x *GetGpu) String() string {
 func (*GetGpu) ProtoMessage() {}
 
 func (x *GetGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[7]
+	mi := &file_messages_gpu_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +986,7 @@ func (x *GetGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGpu.ProtoReflect.Descriptor instead.
 func (*GetGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{7}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetGpu) GetRequestId() string {
@@ -784,7 +1019,7 @@ type GpuStatus struct {
 
 func (x *GpuStatus) Reset() {
 	*x = GpuStatus{}
-	mi := &file_messages_gpu_proto_msgTypes[8]
+	mi := &file_messages_gpu_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1031,7 @@ func (x *GpuStatus) String() string {
 func (*GpuStatus) ProtoMessage() {}
 
 func (x *GpuStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[8]
+	mi := &file_messages_gpu_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1044,7 @@ func (x *GpuStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuStatus.ProtoReflect.Descriptor instead.
 func (*GpuStatus) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{8}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GpuStatus) GetName() string {
@@ -923,7 +1158,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1170,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1183,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1002,7 +1237,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[10]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1249,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[10]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1262,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1139,7 +1374,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[11]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1386,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[11]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1399,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -1195,7 +1430,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1442,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1455,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -1270,7 +1505,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1517,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1530,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -1330,7 +1565,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1577,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1590,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -1386,7 +1621,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1633,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1646,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -1473,7 +1708,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1720,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1733,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -1529,7 +1764,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1776,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1789,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -1616,7 +1851,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1863,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1876,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -1661,7 +1896,7 @@ func (x *DeviceFailed) GetDetail() string {
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "weights", "kv"
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "weights", "workspace", "kv", "adapters"
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Pages         uint32                 `protobuf:"varint,4,opt,name=pages,proto3" json:"pages,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1670,7 +1905,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1917,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1930,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -1741,7 +1976,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1988,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +2001,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KVReport) GetLease() string {
@@ -1824,7 +2059,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2071,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2084,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -1885,7 +2120,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2132,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2145,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -1945,7 +2180,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2192,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2205,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -1991,7 +2226,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xda\x01\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xcc\x02\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2001,13 +2236,17 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\tkv_blocks\x18\x05 \x01(\rR\bkvBlocks\x12#\n" +
 	"\rmax_sequences\x18\x06 \x01(\rR\fmaxSequences\x12\x1f\n" +
 	"\vstep_tokens\x18\a \x01(\rR\n" +
-	"stepTokens\"\x9d\x01\n" +
+	"stepTokens\x12!\n" +
+	"\fmax_adapters\x18\b \x01(\rR\vmaxAdapters\x12(\n" +
+	"\x10max_adapter_rank\x18\t \x01(\rR\x0emaxAdapterRank\x12#\n" +
+	"\radapter_pages\x18\n" +
+	" \x01(\rR\fadapterPages\"\x9d\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
 	"\x06loaded\x18\x02 \x01(\v2\x16.troupe.v1.ModelLoadedH\x00R\x06loaded\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x9b\x02\n" +
+	"\aoutcome\"\xc0\x02\n" +
 	"\vModelLoaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1b\n" +
@@ -2017,7 +2256,23 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05vocab\x18\x06 \x01(\rR\x05vocab\x12\x10\n" +
 	"\x03eos\x18\a \x03(\rR\x03eos\x122\n" +
 	"\ametrics\x18\b \x01(\v2\x18.troupe.v1.SwitchMetricsR\ametrics\x12\x18\n" +
-	"\aadopted\x18\t \x01(\bR\aadopted\"\xfd\x01\n" +
+	"\aadopted\x18\t \x01(\bR\aadopted\x12#\n" +
+	"\radapter_pages\x18\n" +
+	" \x01(\rR\fadapterPages\"Z\n" +
+	"\rLeaseAdapters\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x14\n" +
+	"\x05pages\x18\x03 \x01(\rR\x05pages\"\xa4\x01\n" +
+	"\x13LeaseAdaptersResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
+	"\x06leased\x18\x02 \x01(\v2\x19.troupe.v1.AdaptersLeasedH\x00R\x06leased\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"<\n" +
+	"\x0eAdaptersLeased\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xfd\x01\n" +
 	"\rSwitchMetrics\x12/\n" +
 	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
 	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
@@ -2179,72 +2434,77 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_messages_gpu_proto_goTypes = []any{
 	(GpuState)(0),                 // 0: troupe.v1.GpuState
 	(QuarantineCause)(0),          // 1: troupe.v1.QuarantineCause
 	(*LoadModel)(nil),             // 2: troupe.v1.LoadModel
 	(*LoadModelResult)(nil),       // 3: troupe.v1.LoadModelResult
 	(*ModelLoaded)(nil),           // 4: troupe.v1.ModelLoaded
-	(*SwitchMetrics)(nil),         // 5: troupe.v1.SwitchMetrics
-	(*UnloadModel)(nil),           // 6: troupe.v1.UnloadModel
-	(*UnloadModelResult)(nil),     // 7: troupe.v1.UnloadModelResult
-	(*ModelUnloaded)(nil),         // 8: troupe.v1.ModelUnloaded
-	(*GetGpu)(nil),                // 9: troupe.v1.GetGpu
-	(*GpuStatus)(nil),             // 10: troupe.v1.GpuStatus
-	(*Quarantine)(nil),            // 11: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 12: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 13: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 14: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 15: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 16: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 17: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 18: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 19: troupe.v1.ReleaseGpuResult
-	(*DeviceFailed)(nil),          // 20: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 21: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 22: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 23: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 24: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 25: troupe.v1.GrowKV
-	(*Refused)(nil),               // 26: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 29: troupe.v1.PriorityClass
+	(*LeaseAdapters)(nil),         // 5: troupe.v1.LeaseAdapters
+	(*LeaseAdaptersResult)(nil),   // 6: troupe.v1.LeaseAdaptersResult
+	(*AdaptersLeased)(nil),        // 7: troupe.v1.AdaptersLeased
+	(*SwitchMetrics)(nil),         // 8: troupe.v1.SwitchMetrics
+	(*UnloadModel)(nil),           // 9: troupe.v1.UnloadModel
+	(*UnloadModelResult)(nil),     // 10: troupe.v1.UnloadModelResult
+	(*ModelUnloaded)(nil),         // 11: troupe.v1.ModelUnloaded
+	(*GetGpu)(nil),                // 12: troupe.v1.GetGpu
+	(*GpuStatus)(nil),             // 13: troupe.v1.GpuStatus
+	(*Quarantine)(nil),            // 14: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 15: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 16: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 17: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 18: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 19: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 20: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 21: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 22: troupe.v1.ReleaseGpuResult
+	(*DeviceFailed)(nil),          // 23: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 24: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 25: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 26: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 27: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 28: troupe.v1.GrowKV
+	(*Refused)(nil),               // 29: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 32: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	4,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	26, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
-	5,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	27, // 3: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	27, // 4: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	27, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	27, // 6: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	8,  // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	26, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
-	0,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	21, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	11, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	12, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	14, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	1,  // 14: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	28, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	28, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	13, // 17: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	28, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	15, // 19: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	10, // 20: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	26, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	10, // 22: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	26, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	29, // 24: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	28, // 25: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	26, // 26: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	29, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	8,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
+	7,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
+	29, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	30, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	30, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	30, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	30, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	11, // 9: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	29, // 10: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	0,  // 11: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
+	24, // 12: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	14, // 13: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	15, // 14: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	17, // 15: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	1,  // 16: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	31, // 17: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	31, // 18: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	16, // 19: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	31, // 20: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	18, // 21: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	13, // 22: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	29, // 23: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	13, // 24: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	29, // 25: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	32, // 26: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	31, // 27: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	29, // 28: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -2257,16 +2517,20 @@ func file_messages_gpu_proto_init() {
 		(*LoadModelResult_Loaded)(nil),
 		(*LoadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[5].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[4].OneofWrappers = []any{
+		(*LeaseAdaptersResult_Leased)(nil),
+		(*LeaseAdaptersResult_Refused)(nil),
+	}
+	file_messages_gpu_proto_msgTypes[8].OneofWrappers = []any{
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[10].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[15].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[13].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[18].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[17].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
@@ -2276,7 +2540,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -80,20 +80,23 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 
 // ReplicaSpec (desired) is one placed copy of a model.
 type ReplicaSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // "<model>-<n>"
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment
-	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	Gpu           string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // "gpu-0"
-	BlockTokens   uint32                 `protobuf:"varint,5,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
-	KvBlocks      uint32                 `protobuf:"varint,6,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	MaxSequences  uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`   // running at once
-	MaxWaiting    uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`         // queued beyond that
-	StepTokens    uint32                 `protobuf:"varint,9,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`         // token budget of a step
-	Node          string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                       // name of the member that it is placed on
-	Priority      PriorityClass          `protobuf:"varint,11,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"` // of its deployment
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // "<model>-<n>"
+	Model          string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment
+	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	Gpu            string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // "gpu-0"
+	BlockTokens    uint32                 `protobuf:"varint,5,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	KvBlocks       uint32                 `protobuf:"varint,6,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
+	MaxSequences   uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`          // running at once
+	MaxWaiting     uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`                // queued beyond that
+	StepTokens     uint32                 `protobuf:"varint,9,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`                // token budget of a step
+	Node           string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                              // name of the member that it is placed on
+	Priority       PriorityClass          `protobuf:"varint,11,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`        // of its deployment
+	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // of 2 MiB, for adapters; 0: leased at the first request that has one
+	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
+	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReplicaSpec) Reset() {
@@ -201,6 +204,27 @@ func (x *ReplicaSpec) GetPriority() PriorityClass {
 		return x.Priority
 	}
 	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
+}
+
+func (x *ReplicaSpec) GetAdapterPages() uint32 {
+	if x != nil {
+		return x.AdapterPages
+	}
+	return 0
+}
+
+func (x *ReplicaSpec) GetMaxAdapters() uint32 {
+	if x != nil {
+		return x.MaxAdapters
+	}
+	return 0
+}
+
+func (x *ReplicaSpec) GetMaxAdapterRank() uint32 {
+	if x != nil {
+		return x.MaxAdapterRank
+	}
+	return 0
 }
 
 // StartReplica (command, to the replicas group). A replica of that name that runs already is the answer.
@@ -1545,6 +1569,7 @@ type StepSequence struct {
 	Prompt        []uint32               `protobuf:"varint,6,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`
 	Output        []uint32               `protobuf:"varint,7,rep,packed,name=output,proto3" json:"output,omitempty"`
 	Banned        []uint32               `protobuf:"varint,8,rep,packed,name=banned,proto3" json:"banned,omitempty"`
+	Adapter       string                 `protobuf:"bytes,9,opt,name=adapter,proto3" json:"adapter,omitempty"` // "name@revision", pinned; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1633,6 +1658,13 @@ func (x *StepSequence) GetBanned() []uint32 {
 		return x.Banned
 	}
 	return nil
+}
+
+func (x *StepSequence) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
 }
 
 type RunStepResult struct {
@@ -1833,7 +1865,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xce\x02\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xc0\x03\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1848,7 +1880,10 @@ const file_messages_replica_proto_rawDesc = "" +
 	"stepTokens\x12\x12\n" +
 	"\x04node\x18\n" +
 	" \x01(\tR\x04node\x124\n" +
-	"\bpriority\x18\v \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\"\xa8\x01\n" +
+	"\bpriority\x18\v \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x12#\n" +
+	"\radapter_pages\x18\f \x01(\rR\fadapterPages\x12!\n" +
+	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
+	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\"\xa8\x01\n" +
 	"\fStartReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -1965,7 +2000,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x125\n" +
-	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\"\xf1\x01\n" +
+	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\"\x8b\x02\n" +
 	"\fStepSequence\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\rR\bposition\x12\x16\n" +
@@ -1974,7 +2009,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\bsampling\x18\x05 \x01(\v2\x19.troupe.v1.SamplingParamsR\bsampling\x12\x16\n" +
 	"\x06prompt\x18\x06 \x03(\rR\x06prompt\x12\x16\n" +
 	"\x06output\x18\a \x03(\rR\x06output\x12\x16\n" +
-	"\x06banned\x18\b \x03(\rR\x06banned\"\xab\x01\n" +
+	"\x06banned\x18\b \x03(\rR\x06banned\x12\x18\n" +
+	"\aadapter\x18\t \x01(\tR\aadapter\"\xab\x01\n" +
 	"\rRunStepResult\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12)\n" +

@@ -451,7 +451,8 @@ type RouteCandidate struct {
 	CachedTokens  uint32                 `protobuf:"varint,5,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	Running       uint32                 `protobuf:"varint,6,opt,name=running,proto3" json:"running,omitempty"`
 	Waiting       uint32                 `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Excluded      string                 `protobuf:"bytes,8,opt,name=excluded,proto3" json:"excluded,omitempty"` // why it was no candidate
+	Excluded      string                 `protobuf:"bytes,8,opt,name=excluded,proto3" json:"excluded,omitempty"`                               // why it was no candidate
+	Adapter       AdapterLocation        `protobuf:"varint,9,opt,name=adapter,proto3,enum=troupe.v1.AdapterLocation" json:"adapter,omitempty"` // where it had the request's adapter, if that has one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -540,6 +541,13 @@ func (x *RouteCandidate) GetExcluded() string {
 		return x.Excluded
 	}
 	return ""
+}
+
+func (x *RouteCandidate) GetAdapter() AdapterLocation {
+	if x != nil {
+		return x.Adapter
+	}
+	return AdapterLocation_ADAPTER_LOCATION_UNSPECIFIED
 }
 
 // RouteDeployment (event, from a deployment to its node's router): how it is, to be told everywhere.
@@ -704,7 +712,7 @@ var File_messages_route_proto protoreflect.FileDescriptor
 
 const file_messages_route_proto_rawDesc = "" +
 	"\n" +
-	"\x14messages/route.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x16messages/replica.proto\"\x98\x01\n" +
+	"\x14messages/route.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x16messages/replica.proto\"\x98\x01\n" +
 	"\x10ReplicaAnnounced\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12\x1c\n" +
 	"\tcommitted\x18\x02 \x03(\x06R\tcommitted\x12\x18\n" +
@@ -739,7 +747,7 @@ const file_messages_route_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\x05 \x03(\v2\x19.troupe.v1.RouteCandidateR\n" +
 	"candidates\x12,\n" +
-	"\arefused\x18\x06 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"\xee\x01\n" +
+	"\arefused\x18\x06 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"\xa4\x02\n" +
 	"\x0eRouteCandidate\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -748,7 +756,8 @@ const file_messages_route_proto_rawDesc = "" +
 	"\rcached_tokens\x18\x05 \x01(\rR\fcachedTokens\x12\x18\n" +
 	"\arunning\x18\x06 \x01(\rR\arunning\x12\x18\n" +
 	"\awaiting\x18\a \x01(\rR\awaiting\x12\x1a\n" +
-	"\bexcluded\x18\b \x01(\tR\bexcluded\"d\n" +
+	"\bexcluded\x18\b \x01(\tR\bexcluded\x124\n" +
+	"\aadapter\x18\t \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\aadapter\"d\n" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\")\n" +
@@ -793,6 +802,7 @@ var file_messages_route_proto_goTypes = []any{
 	(*ActorRef)(nil),              // 13: troupe.v1.ActorRef
 	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 	(*Refused)(nil),               // 15: troupe.v1.Refused
+	(AdapterLocation)(0),          // 16: troupe.v1.AdapterLocation
 }
 var file_messages_route_proto_depIdxs = []int32{
 	11, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
@@ -803,15 +813,16 @@ var file_messages_route_proto_depIdxs = []int32{
 	14, // 5: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
 	6,  // 6: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
 	15, // 7: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
-	12, // 8: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	12, // 9: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
-	11, // 10: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
-	10, // 11: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	16, // 8: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
+	12, // 9: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
+	12, // 10: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
+	11, // 11: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
+	10, // 12: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_messages_route_proto_init() }
@@ -819,6 +830,7 @@ func file_messages_route_proto_init() {
 	if File_messages_route_proto != nil {
 		return
 	}
+	file_messages_adapter_proto_init()
 	file_messages_common_proto_init()
 	file_messages_deployment_proto_init()
 	file_messages_replica_proto_init()

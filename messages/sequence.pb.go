@@ -430,7 +430,8 @@ type RouteSequence struct {
 	Avoid         []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that just failed it
 	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	Adapter       string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"` // with the output so far: what prefixes are compared with
+	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                      // with the output so far: what prefixes are compared with
+	AdapterSpec   *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,6 +497,13 @@ func (x *RouteSequence) GetAdapter() string {
 func (x *RouteSequence) GetPrompt() []uint32 {
 	if x != nil {
 		return x.Prompt
+	}
+	return nil
+}
+
+func (x *RouteSequence) GetAdapterSpec() *AdapterSpec {
+	if x != nil {
+		return x.AdapterSpec
 	}
 	return nil
 }
@@ -1330,14 +1338,15 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x8c\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xc7\x01\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05avoid\x18\x02 \x03(\tR\x05avoid\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x04 \x01(\tR\aadapter\x12\x16\n" +
-	"\x06prompt\x18\x05 \x03(\rR\x06prompt\"\xa4\x01\n" +
+	"\x06prompt\x18\x05 \x03(\rR\x06prompt\x129\n" +
+	"\fadapter_spec\x18\x06 \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\"\xa4\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
@@ -1449,21 +1458,22 @@ var file_messages_sequence_proto_depIdxs = []int32{
 	20, // 3: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
 	21, // 4: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
 	18, // 5: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
-	7,  // 6: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
-	22, // 7: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
-	23, // 8: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
-	2,  // 9: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
-	10, // 10: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
-	22, // 11: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
-	12, // 12: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
-	0,  // 13: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
-	13, // 14: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
-	22, // 15: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	21, // 6: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	7,  // 7: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
+	22, // 8: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
+	23, // 9: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
+	2,  // 10: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
+	10, // 11: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
+	22, // 12: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
+	12, // 13: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
+	0,  // 14: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
+	13, // 15: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
+	22, // 16: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_messages_sequence_proto_init() }

@@ -21,6 +21,7 @@ type Models interface {
 	Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error)
 	Unload(lease string) (int64, error)
 	Resize(lease string, blocks int) (engine.Loaded, error)
+	LeaseAdapters(lease string, pages int) (engine.Loaded, error)
 	Held() []engine.Loaded
 }
 
@@ -66,6 +67,7 @@ type device struct {
 	users    map[string]user          // lease -> who uses its KV memory, as last heard
 	resizing map[string]*resize       // lease -> its KV memory grows or shrinks
 	fixed    map[string]bool          // leases that can not be resized
+	adapting map[string]*adapting     // lease -> it gets memory for adapters
 	attempt  uint64                   // of the last resize; unique over all lives
 	busy     time.Time                // when memory was last wanted for something else than growing
 
@@ -162,11 +164,12 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.loading = make(map[string]*load)
 	d.freeing = make(map[string][]asker)
 	d.users, d.resizing, d.fixed = make(map[string]user), make(map[string]*resize), make(map[string]bool)
+	d.adapting = make(map[string]*adapting)
 	d.attempt, d.busy = uint64(time.Now().UnixNano()), time.Now()
 	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
-		if short := d.lease(m.Lease, m.Facts, m.Limits, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
+		if short := d.lease(m.LoadSpec, m.Facts, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
 			panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
 		}
 	}
@@ -189,16 +192,25 @@ func (d *device) onEnding() {
 			<-z.done
 		}
 	}
+	for _, a := range d.adapting {
+		<-a.done
+	}
 }
 
 // lease writes a model into the ledger: all of it, or nothing.
-func (d *device) lease(owner string, facts engine.Facts, limits engine.Limits, kv int64) *hbm.Shortage {
+func (d *device) lease(spec engine.LoadSpec, facts engine.Facts, kv int64) *hbm.Shortage {
 	for _, part := range []struct {
 		kind  string
 		bytes int64
-	}{{"weights", facts.WeightBytes}, {"workspace", facts.WorkspaceBytes(limits)}, {"kv", kv}} {
-		if _, short := d.ledger.Lease(owner, part.kind, part.bytes); short != nil {
-			d.ledger.Release(owner)
+	}{
+		{"weights", facts.WeightBytes}, {"workspace", facts.WorkspaceBytes(spec.Limits)}, {"kv", kv},
+		{"adapters", int64(spec.AdapterPages) * hbm.PageBytes},
+	} {
+		if part.bytes == 0 {
+			continue
+		}
+		if _, short := d.ledger.Lease(spec.Lease, part.kind, part.bytes); short != nil {
+			d.ledger.Release(spec.Lease)
 			return short
 		}
 	}

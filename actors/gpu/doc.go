@@ -1,7 +1,7 @@
 // Package gpu is the actor of one device: its HBM ledger, the models in it, and whether it may be used at all.
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory.
-// Accepts: LoadModel, UnloadModel, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult,
+// Accepts: LoadModel, UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult,
 // QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends ShrinkKV, GrowKV.
 //
 // Who may have which page is decided by core/hbm, and how many KV blocks fit by core/spec. Reading a model is

@@ -77,6 +77,18 @@ func (s *shelf) Resize(lease string, blocks int) (engine.Loaded, error) {
 	return m, nil
 }
 
+func (s *shelf) LeaseAdapters(lease string, pages int) (engine.Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, held := s.held[lease]
+	if !held || s.failResize != nil {
+		return m, cmp.Or(s.failResize, errors.New("not held"))
+	}
+	m.AdapterPages = cmp.Or(m.AdapterPages, pages)
+	s.held[lease] = m
+	return m, nil
+}
+
 func (s *shelf) Held() (all []engine.Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

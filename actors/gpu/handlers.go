@@ -97,11 +97,11 @@ func (d *device) start(ctx actor.Context, l *load) {
 func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engine.LoadSpec, short string) {
 	load = engine.LoadSpec{
 		Lease: msg.GetLease(), Path: msg.GetPath(), BlockTokens: int(msg.GetBlockTokens()),
-		Limits: engine.Limits{StepTokens: int(msg.GetStepTokens()), MaxSequences: int(msg.GetMaxSequences())},
+		Limits: limitsOf(msg), AdapterPages: int(msg.GetAdapterPages()),
 	}
 	blockBytes := facts.KVTokenBytes * int64(load.BlockTokens)
 	blocks, why := spec.KVBlocks(spec.KVRequest{
-		Free:       d.ledger.Free() - pages(facts.WeightBytes) - pages(facts.WorkspaceBytes(load.Limits)),
+		Free:       d.ledger.Free() - pages(facts.WeightBytes) - pages(facts.WorkspaceBytes(load.Limits)) - int64(load.AdapterPages)*hbm.PageBytes,
 		BlockBytes: blockBytes, BlockTokens: load.BlockTokens, ContextTokens: facts.ContextTokens,
 		MaxSequences: load.Limits.MaxSequences, Asked: int(msg.GetKvBlocks()),
 	})
@@ -109,10 +109,17 @@ func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engi
 		return load, why
 	}
 	load.KVBlocks = blocks
-	if shortage := d.lease(load.Lease, facts, load.Limits, int64(blocks)*blockBytes); shortage != nil {
+	if shortage := d.lease(load, facts, int64(blocks)*blockBytes); shortage != nil {
 		return load, shortage.Error()
 	}
 	return load, ""
+}
+
+func limitsOf(msg *messages.LoadModel) engine.Limits {
+	return engine.Limits{
+		StepTokens: int(msg.GetStepTokens()), MaxSequences: int(msg.GetMaxSequences()),
+		MaxAdapters: int(msg.GetMaxAdapters()), MaxRank: int(msg.GetMaxAdapterRank()),
+	}
 }
 
 // pages rounds up to whole pages.
@@ -219,7 +226,7 @@ func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.Sw
 	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
 		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
-		Metrics: metrics, Adopted: adopted,
+		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages),
 	}}}
 }
 

@@ -74,6 +74,10 @@ func (d *device) receiveResize(ctx actor.Context) {
 			d.spread(ctx)
 			supervise.After(ctx, spreadEvery, msg)
 		}
+	case *messages.LeaseAdapters:
+		d.onLeaseAdapters(ctx, msg)
+	case *adaptersLeased:
+		d.onAdaptersLeased(ctx, msg)
 	default:
 		d.receiveHealth(ctx)
 	}
@@ -121,14 +125,14 @@ func (d *device) room(ctx actor.Context, l *load) bool {
 
 // pages is what a load needs at least: the weights, the workspace, and what was asked for or one sequence of full length.
 func (l *load) pages() int {
-	c := l.command
-	limits := engine.Limits{StepTokens: int(c.GetStepTokens()), MaxSequences: int(c.GetMaxSequences())}
+	c, limits := l.command, limitsOf(l.command)
 	size := max(int(c.GetBlockTokens()), 1)
 	blocks := int(c.GetKvBlocks())
 	if blocks == 0 {
 		blocks = (l.facts.ContextTokens + size - 1) / size
 	}
-	return hbm.PagesOf(l.facts.WeightBytes) + hbm.PagesOf(l.facts.WorkspaceBytes(limits)) + hbm.PagesOf(int64(blocks*size)*l.facts.KVTokenBytes)
+	return hbm.PagesOf(l.facts.WeightBytes) + hbm.PagesOf(l.facts.WorkspaceBytes(limits)) + hbm.PagesOf(int64(blocks*size)*l.facts.KVTokenBytes) +
+		int(c.GetAdapterPages())
 }
 
 // pools are those that can be resized now.
@@ -208,6 +212,7 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 	}
 	delete(d.resizing, msg.lease)
 	if msg.err == nil {
+		msg.model.AdapterPages = d.held[msg.lease].AdapterPages // another note tells of those
 		d.held[msg.lease] = msg.model
 	} else {
 		d.fixed[msg.lease] = errors.Is(msg.err, errors.ErrUnsupported)

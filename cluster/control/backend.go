@@ -23,6 +23,16 @@ type Backend interface {
 	// DrainNode stores whether a node is to be empty, and returns how far it is.
 	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
 
+	// RegisterAdapter checks an adapter with NormalizeAdapter and against its base model, stores it, and returns what is stored.
+	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
+	// Adapter, PinAdapter and DeleteAdapter name one "<adapter>" or "<model>:<adapter>".
+	Adapter(name string) (*messages.AdapterSpec, error)
+	PinAdapter(ctx context.Context, name string, pinned bool) (*messages.AdapterSpec, error)
+	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
+	// Adapters are those of a model, or all, in the order of model and name.
+	Adapters(model string) []*messages.AdapterSpec
+	AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error)
+
 	// QuarantineGpu and ReleaseGpu ask a GPU of any node.
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)

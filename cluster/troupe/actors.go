@@ -68,6 +68,7 @@ func (n *Node) replicasProps() *actor.Props {
 				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
 				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pins.of(spec.GetModel()) },
+				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
@@ -79,7 +80,7 @@ func (n *Node) engineProps(gpu, lease string) *actor.Props {
 			return nil, err
 		}
 		return h.Open(lease)
-	}}))
+	}, Adapter: func(key string) (*engine.Adapter, error) { return n.adapter(gpu, lease, key) }}))
 }
 
 // blocks opens the KV blocks of a lease.
@@ -104,6 +105,7 @@ func (n *Node) routerProps() *actor.Props {
 	return router.Props(router.Config{
 		Node: n.cfg.Name, Members: n.membersNow, Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Log: n.cfg.Log,
+		Adapters: n.catalogue.Corrections,
 	})
 }
 

@@ -138,6 +138,11 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 		return 0, err
 	}
 	spec.Path = path
+	for _, a := range n.catalogue.All("") {
+		if a.GetName() == spec.GetName() {
+			return 0, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", a.GetName(), a.GetModel()))
+		}
+	}
 	revision, err := n.store.Put(ctx, spec, ifRevision)
 	if errors.Is(err, store.ErrConflict) {
 		return 0, control.Refuse(messages.Reason_REASON_CONFLICT, err.Error())

@@ -2,7 +2,7 @@
 //
 //	node
 //	├─ devices ─ gpu-0 ─ hbm
-//	├─ replicas ─ <model>-<n> ─ engine
+//	├─ replicas ─ <model>-<n> ─ engine · adapters ─ slot-0 …
 //	├─ deployments ─ <model>
 //	├─ gateway ─ session-<id> …
 //	└─ control

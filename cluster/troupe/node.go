@@ -22,6 +22,7 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
 	"troupe/cluster/bulk"
+	"troupe/cluster/catalogue"
 	"troupe/cluster/control"
 	"troupe/cluster/link"
 	"troupe/cluster/members"
@@ -46,20 +47,21 @@ type Node struct {
 	terms    *replica.Terms
 	serving  chan struct{} // closed once the control service takes requests
 
-	devices []GPU
-	holders []*engine.Holder
-	tiers   []lowerTier // the fastest first
-	copies  *copies
-	pins    pinned
-	nats    *natsd.Server // nil where the node uses those of others
-	conn    *nats.Conn
-	events  *control.Events
-	store   *store.Store
-	members *members.Members
-	link    *link.Link
-	bulk    *bulk.Plane
-	web     *http.Server
-	address string
+	devices   []GPU
+	holders   []*engine.Holder
+	tiers     []lowerTier // the fastest first
+	copies    *copies
+	pins      pinned
+	nats      *natsd.Server // nil where the node uses those of others
+	conn      *nats.Conn
+	events    *control.Events
+	store     *store.Store
+	catalogue *catalogue.Catalogue
+	members   *members.Members
+	link      *link.Link
+	bulk      *bulk.Plane
+	web       *http.Server
+	address   string
 
 	mu       sync.Mutex
 	draining map[string]bool // nodes to be emptied, by the operator's word
@@ -70,7 +72,8 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		draining: make(map[string]bool), serving: make(chan struct{}), pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
+		catalogue: catalogue.New(), draining: make(map[string]bool), serving: make(chan struct{}),
+		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.copies = newCopies(n.metrics)
@@ -93,7 +96,8 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openTiers, n.startActors, n.join, n.awaitControl, n.applyDeployments,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitControl,
+		n.applyDeployments, n.applyAdapters,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -167,7 +171,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Directory: n, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)

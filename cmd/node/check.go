@@ -37,6 +37,7 @@ func newChecker(base string) *checker {
 				return err
 			},
 			"model":    func(path string) error { return checkModel(absolute(base, path)) },
+			"adapter":  func(path string) error { return checkAdapter(absolute(base, path)) },
 			"file":     func(path string) error { return checkFile(absolute(base, path)) },
 			"urls":     checkURLs,
 			"host":     checkHost,
@@ -77,7 +78,8 @@ func (c *checker) reason(f validator.FieldError) string {
 	}
 	switch f.Tag() {
 	case "required":
-		return "a deployment needs a " + f.Field()
+		kind, _, _ := strings.Cut(f.StructNamespace(), ".")
+		return map[string]string{"Deployment": "a deployment", "Adapter": "an adapter"}[kind] + " needs a " + f.Field()
 	case "max":
 		return fmt.Sprintf("%v is too many; the most is %s", f.Value(), f.Param())
 	case "oneof":
@@ -180,6 +182,14 @@ func checkLevel(s string) error {
 func checkModel(path string) error {
 	if _, err := os.Stat(filepath.Join(path, "config.json")); err != nil {
 		return fmt.Errorf("no model in %s: it has no config.json; name a Hugging Face model folder", path)
+	}
+	return nil
+}
+
+// checkAdapter looks no further than that the folder is an adapter's.
+func checkAdapter(path string) error {
+	if _, err := os.Stat(filepath.Join(path, "adapter_config.json")); err != nil {
+		return fmt.Errorf("no adapter in %s: it has no adapter_config.json; name the folder of a PEFT adapter", path)
 	}
 	return nil
 }

@@ -16,6 +16,17 @@ import (
 type file struct {
 	Options     `yaml:",inline"`
 	Deployments []Deployment `yaml:"deployments" validate:"unique=Name"`
+	Adapters    []Adapter    `yaml:"adapters"`
+}
+
+// Adapter has the fields of messages.AdapterSpec that are for the operator to say. What is in its folder is checked against the model when the
+// node starts.
+type Adapter struct {
+	Name    string `yaml:"name" validate:"required"`
+	Model   string `yaml:"model" validate:"required,name"`
+	Path    string `yaml:"path" validate:"required,adapter"`
+	Pinned  bool   `yaml:"pinned"`
+	AnyBase bool   `yaml:"any_base"`
 }
 
 // Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets.
@@ -31,6 +42,9 @@ type Deployment struct {
 	StepTokens   uint32 `yaml:"step_tokens" validate:"max=131072"`
 	BlockTokens  uint32 `yaml:"block_tokens" validate:"max=1024"`
 	KVBlocks     uint32 `yaml:"kv_blocks" validate:"max=1073741824"`
+	AdapterPages uint32 `yaml:"adapter_pages" validate:"max=1048576"`
+	MaxAdapters  uint32 `yaml:"max_adapters" validate:"max=4096"`
+	MaxRank      uint32 `yaml:"max_adapter_rank" validate:"max=256"`
 }
 
 // readFile reads and checks a file. No path is an empty file.
@@ -56,6 +70,9 @@ func readFile(path string) (file, error) {
 	for i := range f.Deployments {
 		f.Deployments[i].Path = absolute(base, f.Deployments[i].Path)
 	}
+	for i := range f.Adapters {
+		f.Adapters[i].Path = absolute(base, f.Adapters[i].Path)
+	}
 	return f, nil
 }
 
@@ -66,9 +83,20 @@ func (f file) specs() []*messages.DeploymentSpec {
 			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Priority: priorities[d.Priority],
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
+			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
 		}
 	}
 	return specs
+}
+
+func (f file) adapters() []*messages.RegisterAdapterRequest {
+	all := make([]*messages.RegisterAdapterRequest, len(f.Adapters))
+	for i, a := range f.Adapters {
+		all[i] = &messages.RegisterAdapterRequest{
+			Adapter: &messages.AdapterSpec{Name: a.Name, Model: a.Model, Path: a.Path, Pinned: a.Pinned}, AnyBase: a.AnyBase,
+		}
+	}
+	return all
 }
 
 var priorities = map[string]messages.PriorityClass{

@@ -14,7 +14,8 @@ type keysCommand struct {
 
 type newKeyCommand struct {
 	Name   string   `required:"" placeholder:"NAME" help:"Whose it is, for the log."`
-	Models []string `placeholder:"PATTERN,..." help:"Models that it may use, like kjv-* (default: all)."`
+	Models []string `placeholder:"PATTERN,..." help:"Models that it may use, like kjv-* (default: all). An adapter is one too: kjv:* are those of kjv."`
+	Admin  bool     `help:"It may also load and unload adapters."`
 }
 
 func (newKeyCommand) Help() string {
@@ -27,7 +28,7 @@ Example:
 
 // Run prints a new key and its line for the file.
 func (c newKeyCommand) Run(to console) error {
-	secret, line, err := apikey.Generate(c.Name, c.Models)
+	secret, line, err := apikey.Generate(c.Name, c.Models, c.Admin)
 	if err != nil {
 		return &usageError{err}
 	}

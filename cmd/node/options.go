@@ -98,6 +98,7 @@ type settings struct {
 	Options
 	given       Options // by flag, environment or file: what is not may be chosen otherwise
 	Deployments []*messages.DeploymentSpec
+	Adapters    []*messages.RegisterAdapterRequest
 	notes       []string // what was chosen otherwise, for the reader
 }
 
@@ -107,7 +108,7 @@ func gather(flags Options, path string) (settings, error) {
 		return settings{}, err
 	}
 	file, err := readFile(path)
-	return settings{given: flags.or(file.Options), Deployments: file.specs()}, err
+	return settings{given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}, err
 }
 
 // settle checks what was given, and completes it.

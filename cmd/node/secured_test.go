@@ -32,7 +32,7 @@ func TestSecured(t *testing.T) {
 	if _, err := ca.Issue("n1", []string{"127.0.0.1"}); err != nil {
 		t.Fatal(err)
 	}
-	first, line, err := apikey.Generate("anna", nil)
+	first, line, err := apikey.Generate("anna", nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestSecured(t *testing.T) {
 	if got := status(first); got != http.StatusOK {
 		t.Errorf("anna: %d", got)
 	}
-	second, another, err := apikey.Generate("otto", nil)
+	second, another, err := apikey.Generate("otto", nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

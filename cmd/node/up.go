@@ -52,7 +52,12 @@ A file:
       replicas: 2                              min_replicas and max_replicas: within which the planner may change it
       priority: standard                       batch, standard or interactive
       max_sequences: 64                        running at once in a replica
-      max_waiting: 1024                        queued beyond that, then status 429`
+      max_waiting: 1024                        queued beyond that, then status 429
+  adapters:
+    - name: psalms                             what clients put into "model", or kjv-2m:psalms
+      model: kjv-2m                            the deployment that it adapts
+      path: ../models/kjv-2m/adapters/psalms   a PEFT folder, the same on every node
+      pinned: true                             kept on the device of every replica`
 }
 
 // Run starts a node and returns when it has been told to end, and has.
@@ -90,7 +95,8 @@ func (u upCommand) Run(c console) error {
 // node reads what the files hold, settles where to listen, and returns what the node is started with.
 func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Config, err error) {
 	cfg = troupe.Config{
-		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Log: log, Version: version(),
+		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
+		Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err

@@ -2,8 +2,10 @@ package batch
 
 import (
 	"fmt"
+	"time"
 
 	"troupe/core/kv"
+	"troupe/core/lora"
 )
 
 // Class orders sequences that compete: higher is served first.
@@ -28,7 +30,9 @@ type Limits struct {
 type Request struct {
 	ID        string
 	Class     Class
+	Arrived   time.Time
 	Root      kv.Hash  // of model and adapter
+	Adapter   string   // "": none
 	Prompt    []uint32 // at least one token
 	Output    []uint32 // generated already, in an earlier life
 	MaxOutput int      // tokens, those of Output included
@@ -49,6 +53,10 @@ const (
 	Finished
 	// NoRoom: no place among the running sequences, or too few blocks, for one that moves here.
 	NoRoom
+	// AdapterLoading: the adapter of a sequence that moves here is not on the device yet; ask again.
+	AdapterLoading
+	// NoAdapter: it can not be had.
+	NoAdapter
 )
 
 // Refusal is why a request was not taken.
@@ -81,8 +89,9 @@ const (
 
 // Step is what the engine computes at once.
 type Step struct {
-	Entries   []Entry
+	Entries   []Entry // those of one adapter side by side
 	Preempted []Preemption
+	Rejected  []lora.Rejected // and forgotten
 }
 
 // Entry is one sequence's share of a step. Its slices are never changed afterwards.
@@ -92,6 +101,7 @@ type Entry struct {
 	Position int      // of Tokens[0]
 	Blocks   []int32  // block table of positions 0 to Position+len(Tokens)-1, at least
 	Sample   bool     // the last of Tokens is the last there is: choose the next
+	Adapter  string   // "": none
 	sequence *sequence
 }
 
@@ -122,8 +132,9 @@ type sequence struct {
 	committed int     // leading blocks that were offered for sharing
 	parked    int     // tokens that were computed when it gave way
 	cached    int
-	admitted  bool // at least once
-	held      bool // in no list, until Resume
+	admitted  bool      // at least once
+	held      bool      // in no list, until Resume
+	wanting   time.Time // since when it waits for its adapter; zero: it does not
 }
 
 func (s *sequence) output() []uint32 { return s.tokens[len(s.Prompt):] }

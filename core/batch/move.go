@@ -73,12 +73,14 @@ type Reservation struct {
 	Blocks   []int32
 	Resident int
 
-	hashes []kv.Hash // of the resident ones
-	closed bool
+	hashes  []kv.Hash // of the resident ones
+	request Request
+	closed  bool
 }
 
 // Reserve takes a place and blocks for so many computed tokens of a request, whose full blocks have these hashes. What is
-// resident is shared, the rest allocated; nobody gives way for it. It is all or nothing. As Plan, it may be called only while no
+// resident is shared, the rest allocated; nobody gives way for it. Its adapter, where it has one, is held, from AdapterLoading on, after which
+// Reserve is to be called again, or Unreserve. It is all or nothing. As Plan, it may be called only while no
 // step is in flight, since such a step may still write to the blocks of a sequence that was dropped.
 func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservation, *Refusal) {
 	if refusal := r.check(s.limits); refusal != nil {
@@ -94,11 +96,15 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 	case len(s.running) >= s.places():
 		return nil, &Refusal{NoRoom, fmt.Sprintf("all of the %d places are taken", s.limits.MaxSequences)}
 	}
+	if refusal := s.reserveAdapter(r); refusal != nil {
+		return nil, refusal
+	}
 	need := tokens/size + 1
 	if short := need - s.pool.Match(hashes) - s.pool.FreeWithout(hashes); short > 0 {
+		s.Unreserve(r)
 		return nil, &Refusal{NoRoom, fmt.Sprintf("%d KV blocks are short of the %d that its %d tokens take", short, need, tokens)}
 	}
-	res := &Reservation{Blocks: s.pool.Acquire(hashes)}
+	res := &Reservation{Blocks: s.pool.Acquire(hashes), request: r}
 	res.Resident, res.hashes = len(res.Blocks), hashes[:len(res.Blocks)]
 	// What it grows by while the missing blocks are sent: half of them, where the data plane is three times faster than it fills them.
 	for most := min(need+2+(need-res.Resident)/2, (longest+size-1)/size); len(res.Blocks) < most; {
@@ -109,6 +115,9 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 		res.Blocks = append(res.Blocks, b)
 	}
 	s.reserved++
+	if r.Adapter != "" {
+		s.adapters.rooms[res] = true
+	}
 	return res, nil
 }
 
@@ -124,8 +133,7 @@ func (s *Scheduler) Adopt(res *Reservation, r Request, tokens int) *Refusal {
 	used := (tokens + size - 1) / size
 	s.pool.Release(res.Blocks[used:])
 	seq.table, seq.computed, seq.admitted = slices.Clip(res.Blocks[:used]), tokens, true
-	res.closed = true
-	s.reserved--
+	s.close(res)
 	insert(&s.running, seq)
 	return nil
 }
@@ -143,6 +151,9 @@ func (s *Scheduler) adoptable(res *Reservation, r Request, tokens int) *Refusal 
 	case tokens < 1 || tokens >= len(r.Prompt)+len(r.Output) || tokens > len(res.Blocks)*size:
 		return &Refusal{Invalid, fmt.Sprintf("%d computed tokens of %d, in %d blocks", tokens, len(r.Prompt)+len(r.Output), len(res.Blocks))}
 	}
+	if refusal := s.reserveAdapter(r); refusal != nil {
+		return refusal
+	}
 	known := kv.Hashes(r.Root, slices.Concat(r.Prompt, r.Output)[:tokens], size)
 	if n := min(len(known), res.Resident); !slices.Equal(known[:n], res.hashes[:n]) {
 		return &Refusal{Invalid, "the blocks offered for " + r.ID + " are not of its tokens"}
@@ -155,7 +166,13 @@ func (s *Scheduler) Abandon(res *Reservation) {
 	if res.closed {
 		return
 	}
+	s.close(res)
+	s.pool.Release(res.Blocks)
+	s.Unreserve(res.request)
+}
+
+func (s *Scheduler) close(res *Reservation) {
 	res.closed = true
 	s.reserved--
-	s.pool.Release(res.Blocks)
+	delete(s.adapters.rooms, res)
 }

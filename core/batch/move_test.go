@@ -361,17 +361,17 @@ func TestHeldSequenceIsInNoPlan(t *testing.T) {
 	if !h.Hold("a") || h.Hold("a") || !h.Hold("c") || h.Hold("nobody") {
 		t.Error("each of the two that are there is held once")
 	}
-	if plan, _ := h.Plan(); fmt.Sprint(ids(plan)) != "[b:1]" || h.Running() != 2 || h.Waiting() != 1 {
+	if plan, _ := h.Plan(now); fmt.Sprint(ids(plan)) != "[b:1]" || h.Running() != 2 || h.Waiting() != 1 {
 		t.Errorf("%v, %d run, %d wait: a held sequence keeps its place and its queue", ids(plan), h.Running(), h.Waiting())
 	}
 	h.Resume("a")
 	h.Resume("a")
 	h.Drop("b")
-	if plan, _ := h.Plan(); fmt.Sprint(ids(plan)) != "[a:1]" {
+	if plan, _ := h.Plan(now); fmt.Sprint(ids(plan)) != "[a:1]" {
 		t.Errorf("%v", ids(plan))
 	}
 	h.Resume("c")
-	if plan, _ := h.Plan(); fmt.Sprint(ids(plan)) != "[a:1 c:4]" {
+	if plan, _ := h.Plan(now); fmt.Sprint(ids(plan)) != "[a:1 c:4]" {
 		t.Errorf("%v", ids(plan))
 	}
 }

@@ -2,6 +2,9 @@ package batch
 
 import (
 	"slices"
+	"time"
+
+	"troupe/core/lora"
 )
 
 // planning is a step in the making.
@@ -12,12 +15,20 @@ type planning struct {
 }
 
 // Plan decides the next step. It reports false where there is nothing to compute.
-func (s *Scheduler) Plan() (Step, bool) {
+func (s *Scheduler) Plan(now time.Time) (Step, bool) {
 	p := &planning{Scheduler: s, budget: s.limits.StepTokens}
 	p.step.Entries = make([]Entry, 0, min(len(s.running)+len(s.waiting), s.limits.MaxSequences))
 	p.resume(func(seq *sequence) bool { return seq.left() == 1 })
 	p.resume(func(seq *sequence) bool { return seq.left() > 1 })
-	for len(s.waiting) > 0 && p.budget > 0 && p.admit(s.waiting[0]) {
+	if s.adapters.wanted(s.waiting) {
+		p.admitByAdapter(now)
+	} else {
+		// One with an adapter was preempted just now, and holds it no more.
+		for len(s.waiting) > 0 && s.waiting[0].Adapter == "" && p.budget > 0 && p.admit(s.waiting[0]) {
+		}
+	}
+	if s.adapters.keeper != nil {
+		lora.SideBySide(p.step.Entries, func(e Entry) string { return e.Adapter })
 	}
 	return p.step, len(p.step.Entries) > 0
 }
@@ -56,6 +67,7 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 func (p *planning) preempt(victim *sequence, why string) {
 	remove(&p.running, victim)
 	p.park(victim)
+	p.adapters.unpin(victim.Request)
 	victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
 	insert(&p.waiting, victim)
 	p.step.Preempted = append(p.step.Preempted, Preemption{ID: victim.ID, Why: why})
@@ -74,7 +86,7 @@ func (p *planning) enter(seq *sequence, n int) {
 	p.budget -= n
 	p.step.Entries = append(p.step.Entries, Entry{
 		ID: seq.ID, Tokens: seq.tokens[at:end:end], Position: at, Blocks: slices.Clip(seq.table),
-		Sample: end == len(seq.tokens), sequence: seq,
+		Sample: end == len(seq.tokens), Adapter: seq.Adapter, sequence: seq,
 	})
 }
 
@@ -95,6 +107,7 @@ func (p *planning) admit(seq *sequence) bool {
 	}
 	remove(&p.waiting, seq)
 	seq.table = p.pool.Acquire(hashes)
+	seq.wanting = time.Time{}
 	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
 	p.unpark(seq)
 	if !seq.admitted {

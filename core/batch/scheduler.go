@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"troupe/core/kv"
 )
@@ -17,6 +18,8 @@ type Scheduler struct {
 	held     int         // running sequences that are held, and keep their places
 	reserved int         // places kept for sequences that move here
 	arrivals uint64
+	latest   time.Time // arrival
+	adapters adapters
 }
 
 // New returns a scheduler over a pool that it alone allocates from.
@@ -36,6 +39,9 @@ func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 	if refusal = r.check(s.limits); refusal != nil {
 		return 0, refusal
 	}
+	if refusal = s.adapters.check(r); refusal != nil {
+		return 0, refusal
+	}
 	if _, ok := s.byID[r.ID]; ok {
 		return 0, &Refusal{Duplicate, "request " + r.ID + " is here already"}
 	}
@@ -48,6 +54,10 @@ func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 
 func (s *Scheduler) enlist(r Request, state State) *sequence {
 	s.arrivals++
+	if !r.Arrived.After(s.latest) {
+		r.Arrived = s.latest.Add(1) // so that the order of arrival is that of time
+	}
+	s.latest = r.Arrived
 	seq := &sequence{Request: r, arrival: s.arrivals, state: state, tokens: slices.Concat(r.Prompt, r.Output)}
 	s.byID[r.ID] = seq
 	return seq
@@ -86,6 +96,7 @@ func (s *Scheduler) Drop(id string) bool {
 func (s *Scheduler) drop(seq *sequence) {
 	s.release(seq)
 	delete(s.byID, seq.ID)
+	s.adapters.unpin(seq.Request)
 	if seq.state == Running {
 		remove(&s.running, seq)
 		s.pool.Release(seq.table)

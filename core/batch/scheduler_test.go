@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -11,6 +12,9 @@ import (
 )
 
 const blockTokens = 4
+
+// now is a moment at which nothing is old.
+var now time.Time
 
 // oracle is what the "model" answers: a function of all tokens before, so that a sequence that was preempted and computed
 // again goes on as it would have.
@@ -20,6 +24,14 @@ func oracle(tokens []uint32) uint32 {
 		h = h*31 + t + 1
 	}
 	return h % 50
+}
+
+// oracle is the one of the request's adapter.
+func (r Request) oracle(tokens []uint32) uint32 {
+	if r.Adapter == "" {
+		return oracle(tokens)
+	}
+	return oracle(append([]uint32{1000 + uint32(r.Adapter[0])}, tokens...))
 }
 
 // harness runs a scheduler and checks every step against its invariants.
@@ -32,6 +44,8 @@ type harness struct {
 	finished map[string]Finish
 	written  map[int32][]uint32 // block -> the tokens whose keys are in it: what the sequence was up to each slot
 	during   func()             // what happens while a step is in flight; nil: nothing
+	planned  func(Step)         // likewise, before it begins
+	now      time.Time
 }
 
 func newHarness(limits Limits, blocks int) *harness {
@@ -58,7 +72,10 @@ func (h *harness) step(t fataler) bool {
 	for _, s := range h.waiting {
 		best = max(best, s.Class)
 	}
-	plan, ok := h.Plan()
+	plan, ok := h.Plan(h.now)
+	if h.planned != nil {
+		h.planned(plan)
+	}
 	if !ok {
 		return false
 	}
@@ -66,7 +83,8 @@ func (h *harness) step(t fataler) bool {
 	var sampled []uint32
 	for _, e := range plan.Entries {
 		tokens += len(e.Tokens)
-		all := slices.Concat(h.requests[e.ID].Prompt, h.outputs[e.ID])
+		r := h.requests[e.ID]
+		all := slices.Concat(r.Prompt, h.outputs[e.ID])
 		end := e.Position + len(e.Tokens)
 		if !slices.Equal(all[e.Position:end], e.Tokens) || e.Sample != (end == len(all)) {
 			t.Fatalf("%s: computes %v at %d, its tokens are %v", e.ID, e.Tokens, e.Position, all)
@@ -81,14 +99,14 @@ func (h *harness) step(t fataler) bool {
 					t.Fatalf("covered: %s and %s write to block %d", e.ID, other, block)
 				}
 				writers[block] = e.ID
-				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]), oracle(all[:p+1]))
+				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]), r.oracle(all[:p+1]))
 			}
-			if len(h.written[block]) <= slot || h.written[block][slot] != oracle(all[:p+1]) {
+			if len(h.written[block]) <= slot || h.written[block][slot] != r.oracle(all[:p+1]) {
 				t.Fatalf("%s reads position %d in block %d, which holds something else", e.ID, p, block)
 			}
 		}
 		if e.Sample {
-			sampled = append(sampled, oracle(all))
+			sampled = append(sampled, r.oracle(all))
 		}
 	}
 	if tokens > h.limits.StepTokens || len(h.running) > h.limits.MaxSequences {
@@ -121,7 +139,7 @@ func (h *harness) emitted(t fataler, e Emission) {
 func want(r Request, context int) ([]uint32, Finish) {
 	all := slices.Concat(r.Prompt, r.Output)
 	for {
-		token := oracle(all)
+		token := r.oracle(all)
 		all = append(all, token)
 		n := len(all) - len(r.Prompt)
 		switch {
@@ -236,12 +254,12 @@ func TestOrder(t *testing.T) {
 	for _, r := range []Request{request("batch", Batch, 6, 9), request("late", Standard, 6, 9), request("first", Interactive, 6, 9)} {
 		h.submit(r)
 	}
-	plan, _ := h.Plan()
+	plan, _ := h.Plan(now)
 	if got := fmt.Sprint(ids(plan)); got != "[first:6 late:4]" {
 		t.Errorf("admission by class, the budget cut into chunks: %s", got)
 	}
 	h.Done(plan.Entries, []uint32{1})
-	plan, _ = h.Plan()
+	plan, _ = h.Plan(now)
 	if got := fmt.Sprint(ids(plan)); got != "[first:1 late:2 batch:6]" {
 		t.Errorf("decodes first, then the rest of prefills, then admission: %s", got)
 	}
@@ -252,11 +270,11 @@ func TestHigherClassTakesPlace(t *testing.T) {
 	h.submit(request("low", Batch, 5, 9))
 	h.step(t)
 	h.submit(request("same", Batch, 5, 9))
-	if plan, _ := h.Plan(); len(plan.Preempted) != 0 {
+	if plan, _ := h.Plan(now); len(plan.Preempted) != 0 {
 		t.Fatalf("one of the same class was preempted: %v", plan.Preempted)
 	}
 	h.submit(request("high", Interactive, 5, 9))
-	plan, _ := h.Plan()
+	plan, _ := h.Plan(now)
 	if len(plan.Preempted) != 1 || plan.Preempted[0].ID != "low" || fmt.Sprint(ids(plan)) != "[high:5]" {
 		t.Fatalf("preempted %v, step %v", plan.Preempted, ids(plan))
 	}
@@ -271,7 +289,7 @@ func TestLastInOrderGivesWayForABlock(t *testing.T) {
 	h.submit(request("b", Standard, 4, 8))
 	h.step(t) // both have 2 of 4 blocks soon
 	for len(h.running) == 2 {
-		plan, _ := h.Plan()
+		plan, _ := h.Plan(now)
 		if len(plan.Preempted) > 0 {
 			if plan.Preempted[0].ID != "b" || plan.Preempted[0].Why == "" {
 				t.Fatalf("preempted %v", plan.Preempted)
@@ -294,7 +312,7 @@ func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
 	h.step(t)
 	r.ID = "again"
 	h.submit(r)
-	plan, _ := h.Plan()
+	plan, _ := h.Plan(now)
 	if e := plan.Entries[0]; len(e.Tokens) != 4 || e.Position != 8 {
 		t.Fatalf("computes %d tokens from %d on; two of three blocks are known", len(e.Tokens), e.Position)
 	}
@@ -332,7 +350,7 @@ func BenchmarkStep(b *testing.B) {
 	sampled := make([]uint32, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, _ := h.Plan()
+		plan, _ := h.Plan(now)
 		n := 0
 		for _, e := range plan.Entries {
 			if e.Sample {

@@ -19,7 +19,7 @@ func TestVacate(t *testing.T) {
 			t.Fatal(refused.Detail)
 		}
 	}
-	s.Plan()
+	s.Plan(now)
 	pool.Resize(2)
 	if busy, _ := pool.Leaving(); busy != 2 {
 		t.Fatalf("%d blocks are leaving", busy)

@@ -58,9 +58,18 @@ func (l *Ledger) Lease(owner, kind string, bytes int64) (Lease, *Shortage) {
 
 // Release takes back all that an owner holds and returns how many bytes its pages had.
 func (l *Ledger) Release(owner string) int64 {
+	return l.release(func(lease Lease) bool { return lease.Owner == owner })
+}
+
+// Return takes back what an owner holds of one kind.
+func (l *Ledger) Return(owner, kind string) int64 {
+	return l.release(func(lease Lease) bool { return lease.Owner == owner && lease.Kind == kind })
+}
+
+func (l *Ledger) release(which func(Lease) bool) int64 {
 	var pages int
 	l.leases = slices.DeleteFunc(l.leases, func(lease Lease) bool {
-		if lease.Owner != owner {
+		if !which(lease) {
 			return false
 		}
 		l.free = append(l.free, lease.Pages...)

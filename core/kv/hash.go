@@ -9,7 +9,8 @@ import (
 // 16 bytes.
 type Hash [16]byte
 
-// Root is the parent of a sequence's first block.
+// Root is the parent of a sequence's first block. The adapter is named with its revision, "name@7": one that was registered again shares no
+// blocks with what it was. Empty: the base model alone.
 func Root(model, adapter string) Hash {
 	return cut(sha256.Sum256([]byte(model + "\x00" + adapter)))
 }

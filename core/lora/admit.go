@@ -24,19 +24,28 @@ type Policy struct {
 	MaxAge time.Duration
 	// MaxAdapters is how many different adapters a batch may have; 0: any number.
 	MaxAdapters int
+	// MaxWait is how long a request of a class waits for its adapter before it is rejected; nil: for ever.
+	MaxWait func(class int) time.Duration
 	// Lookahead is for how many requests at the head of the line adapters are loaded before there is room in the batch.
 	Lookahead int
+}
+
+// Keeper keeps adapters on a device for requests: a Pool, or a Desk where the pool is somewhere else.
+type Keeper interface {
+	Pin(request, adapter string) (State, *Refusal)
+	Unpin(request string)
+	State(adapter string) (State, Tier)
 }
 
 // Admission takes waiting requests into a batch. A request that was taken in holds its adapter until Unpin, and so does one
 // whose adapter is being loaded for it.
 type Admission struct {
 	policy Policy
-	pool   *Pool
+	pool   Keeper
 }
 
 // NewAdmission returns the admission to a batch whose adapters are in a pool.
-func NewAdmission(policy Policy, pool *Pool) *Admission {
+func NewAdmission(policy Policy, pool Keeper) *Admission {
 	if policy.MaxAge == 0 {
 		policy.MaxAge = 500 * time.Millisecond
 	}

@@ -142,6 +142,17 @@ func (p *Pool) Restore(id string, pages []uint32) bool {
 	return true
 }
 
+// RestoreHost says that host memory has a registered adapter already. It reports false, and does nothing, where there is no room for it.
+func (p *Pool) RestoreHost(id string) bool {
+	a, ok := p.adapters[id]
+	if !ok || a.dram || p.host+a.layout.Bytes() > p.cfg.HostBytes {
+		return false
+	}
+	a.dram = true
+	p.host += a.layout.Bytes()
+	return true
+}
+
 // Delete forgets an adapter. New requests are refused at once; those that hold it finish first. It reports whether there
 // was one.
 func (p *Pool) Delete(id string) bool {
@@ -230,6 +241,9 @@ func (p *Pool) State(id string) (State, Tier) {
 	}
 	return a.state, a.tier()
 }
+
+// Registered reports whether there is such an adapter, be it about to leave.
+func (p *Pool) Registered(id string) bool { return p.adapters[id] != nil }
 
 // Table returns where an adapter is; false where it is not on the device.
 func (p *Pool) Table(id string) (Table, bool) {

@@ -13,6 +13,7 @@ const explained = 16
 type Decision struct {
 	ID         string // of the request
 	Tokens     int    // of its prompt
+	Adapter    string // that it needs; empty: none
 	Name       string // of the replica; empty: refused
 	OK         bool
 	Candidates []Candidate        // the best 16: those that may be chosen first, and of these the cheapest first
@@ -28,6 +29,7 @@ type Candidate struct {
 	Running    int
 	Waiting    int
 	Routed     int // sent there since it last reported
+	Adapter    Residence
 	Excluded   Exclusion
 }
 
@@ -48,12 +50,12 @@ func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before", "draining", "loading", "failed"}[e]
 }
 
-func (t *Routes) candidate(c ranked, tokens int) Candidate {
+func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
 	s := &t.slots[c.slot]
 	cached := s.cached(tokens, t.depth[c.slot])
 	return Candidate{
 		Name: s.Name, Node: s.Node, Cost: c.cost, Prefill: tokens - cached, Cached: cached,
-		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Excluded: c.why,
+		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.has(adapter), Excluded: c.why,
 	}
 }
 
@@ -74,7 +76,7 @@ func (d Decision) Why() string {
 		return d.refusal()
 	}
 	c := d.Candidates[0]
-	return fmt.Sprintf("%s: %d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Cached, d.Tokens, sequences(c.Ahead()), d.instead())
+	return fmt.Sprintf("%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Adapter.of(d.Adapter), c.Cached, d.Tokens, sequences(c.Ahead()), d.instead())
 }
 
 // instead says what spoke against the others: the best one that was passed over though it is cheaper, else the next.
@@ -82,7 +84,11 @@ func (d Decision) instead() string {
 	c := d.Candidates[0]
 	for _, o := range d.Candidates[1:] {
 		if (o.Excluded == OverShare || o.Excluded == Avoided) && o.Cost < c.Cost {
-			return fmt.Sprintf("%s has %d cached but %s", o.Name, o.Cached, o.reason())
+			held := ""
+			if o.Adapter > c.Adapter { // it is nearer there
+				held = "the adapter and "
+			}
+			return fmt.Sprintf("%s has %s%d cached but %s", o.Name, held, o.Cached, o.reason())
 		}
 	}
 	if c.Excluded == Avoided {
@@ -98,9 +104,33 @@ func (d Decision) instead() string {
 	case o.Cost == c.Cost:
 		return o.Name + " would cost the same"
 	case o.Ahead() > c.Ahead():
-		return fmt.Sprintf("%s would compute %d behind %s", o.Name, o.Prefill, sequences(o.Ahead()))
+		return fmt.Sprintf("%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()))
 	}
-	return fmt.Sprintf("%s would compute %d", o.Name, o.Prefill)
+	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.first(), o.Prefill)
+}
+
+// of says where the chosen one has an adapter.
+func (r Residence) of(adapter string) string {
+	switch r {
+	case OnGPU:
+		return "adapter " + adapter + " on its GPU, "
+	case InDRAM:
+		return "adapter " + adapter + " in its DRAM or on its way there, "
+	case OnDisk:
+		return "adapter " + adapter + " to be read from disk, "
+	}
+	return ""
+}
+
+// first says what another one would do before it computes.
+func (r Residence) first() string {
+	switch r {
+	case InDRAM:
+		return "copy the adapter from DRAM and "
+	case OnDisk:
+		return "read the adapter from disk and "
+	}
+	return ""
 }
 
 func (c Candidate) reason() string {

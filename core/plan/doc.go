@@ -6,13 +6,17 @@
 // A request goes where the fewest tokens are computed before its first one. For a replica this is
 //
 //	queue = waiting·typical + routed + prompt − cached
-//	cost  = queue + decoding·⌈queue / (step − running)⌉ + 256·overflow + short
+//	cost  = queue + decoding·⌈queue / (step − running)⌉ + 256·overflow + short + fetch
 //
 // cached is how much of the prompt the replica holds, in full blocks from the start and never the last token. waiting
 // sequences count as typical, the running mean of what routed requests had to compute; routed is exact, for those sent since
 // the replica last reported. Every step on the way also computes one token for each sequence that decodes. A place
 // beyond max_sequences costs an output: of M sequences of L tokens one ends every L/M steps, of M tokens each; L is taken
 // for 256. short is what the free KV blocks cannot hold of the queue, and somebody has to be preempted for.
+//
+// fetch is what it takes until the request's adapter is on the device, in tokens that could be computed meanwhile: nothing where it is, 64 from host
+// memory, 512 from disk. So an adapter's requests go where it is, and one that is asked for more than its holder can take costs less elsewhere, and
+// spreads.
 //
 // This is the cost of NVIDIA Dynamo's KV router (prefill work that is assigned and not cached, plus active decode work,
 // lowest first, https://docs.nvidia.com/dynamo, "Routing Concepts"), with decode work weighed by the steps that it delays. llm-d

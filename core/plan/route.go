@@ -14,7 +14,19 @@ type Replica struct {
 	BlockTokens  int
 	KVBlocks     int // 0: unknown, and then no bound
 	KVBlocksFree int // empty or evictable
+	// Adapters are those that it need not read from disk, by name and revision. It is not changed once it is reported.
+	Adapters map[string]Residence
 }
+
+// Residence is where a replica has an adapter.
+type Residence uint8
+
+const (
+	OnDisk Residence = iota
+	InDRAM
+	OnGPU
+	NoAdapter // none is asked for
+)
 
 // State is whether a replica takes requests.
 type State uint8
@@ -32,6 +44,8 @@ type Request struct {
 	Hashes []uint64 // of its full blocks from the start, each the first 8 bytes of a chained hash, big-endian
 	Tokens int      // of the prompt, with what was emitted already
 	Avoid  []string // replicas that failed it; they are taken only where no other serves
+	// Adapter is the name and revision of the one that it needs; empty: none.
+	Adapter string
 }
 
 // Routes is one model's routing table: its replicas, how loaded they are and which blocks they hold. It is a value for one
@@ -55,6 +69,7 @@ type slot struct {
 	why    Exclusion // scratch of Route
 	routed int       // requests sent there since it last reported
 	tokens int       // prompt tokens that they have to compute
+	coming []string  // adapters that they need and that were not there
 }
 
 // NewRoutes returns an empty table.
@@ -129,14 +144,14 @@ func (t *Routes) Replicas() int { return len(t.byName) }
 func (t *Routes) Route(r Request) Decision {
 	fair := t.screen(r.Avoid)
 	t.index.match(r.Hashes, t.live, t.depth)
-	d, id := Decision{ID: r.ID, Tokens: r.Tokens}, hashOf(r.ID)
+	d, id := Decision{ID: r.ID, Tokens: r.Tokens, Adapter: r.Adapter}, hashOf(r.ID)
 	best := t.best[:0]
 	for i := range t.slots {
 		s := &t.slots[i]
 		if !s.used {
 			continue
 		}
-		c := ranked{slot: i, why: s.why, cost: t.cost(s, r.Tokens, t.depth[i]), tie: mix(id ^ s.salt)}
+		c := ranked{slot: i, why: s.why, cost: t.cost(s, r.Tokens, t.depth[i]) + s.fetch(r.Adapter), tie: mix(id ^ s.salt)}
 		if c.why == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
 			c.why = OverShare
 		}
@@ -172,7 +187,7 @@ func (t *Routes) screen(avoid []string) float64 {
 func (t *Routes) decide(d *Decision, best []ranked) {
 	d.Candidates = make([]Candidate, len(best))
 	for i, c := range best {
-		d.Candidates[i] = t.candidate(c, d.Tokens)
+		d.Candidates[i] = t.candidate(c, d.Tokens, d.Adapter)
 	}
 	if len(best) == 0 || best[0].why > Avoided {
 		return
@@ -181,6 +196,9 @@ func (t *Routes) decide(d *Decision, best []ranked) {
 	s, prefill := &t.slots[best[0].slot], d.Candidates[0].Prefill
 	s.routed++
 	s.tokens += prefill
+	if d.Candidates[0].Adapter == OnDisk && !slices.Contains(s.coming, d.Adapter) {
+		s.coming = append(s.coming, d.Adapter)
+	}
 	t.typical += (float64(prefill) - t.typical) / typicalOver
 }
 

@@ -17,6 +17,7 @@ type naive struct {
 	replicas map[string]Replica
 	blocks   map[string]map[uint64]bool
 	routed   map[string][]int // prompt tokens that each request sent since the last report has to compute
+	coming   map[string]bool  // "replica adapter": asked for there since the last report
 	typical  float64
 }
 
@@ -44,7 +45,20 @@ func (m *naive) cost(r Replica, q Request) int {
 	for n := r.MaxSequences; n < m.load(r)+1; n++ {
 		cost += 256
 	}
+	where, held := r.Adapters[q.Adapter]
+	switch {
+	case q.Adapter == "", where == OnGPU:
+	case held && where == InDRAM, m.coming[r.Name+" "+q.Adapter]:
+		cost += 64
+	default:
+		cost += 512
+	}
 	return cost + max(0, queue-r.KVBlocksFree*r.BlockTokens)
+}
+
+// forget is what a report does to what was on its way.
+func (m *naive) forget(replica string) {
+	maps.DeleteFunc(m.coming, func(key string, _ bool) bool { return strings.HasPrefix(key, replica+" ") })
 }
 
 // choices are the replicas that may be chosen, by name.
@@ -71,15 +85,18 @@ func drawReplica(t *rapid.T, name string) Replica {
 		Name: name, Node: "node-a", State: rapid.SampledFrom([]State{Serving, Serving, Serving, Draining, Loading, Failed}).Draw(t, "state"),
 		Running: rapid.IntRange(0, 10).Draw(t, "running"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"), MaxSequences: 8, StepTokens: 32,
 		BlockTokens: 16, KVBlocks: 64, KVBlocksFree: rapid.IntRange(0, 64).Draw(t, "free"),
+		Adapters: rapid.MapOf(rapid.SampledFrom(someAdapters), rapid.SampledFrom([]Residence{OnDisk, InDRAM, OnGPU})).Draw(t, "adapters"),
 	}
 }
+
+var someAdapters = []string{"a@1", "a@2", "b@7"}
 
 // TestRoutesAgainstNaive drives a table and the obvious one with the same random calls, with more replicas than a word has
 // bits.
 func TestRoutesAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		routes := NewRoutes()
-		m := &naive{replicas: map[string]Replica{}, blocks: map[string]map[uint64]bool{}, routed: map[string][]int{}, typical: 256}
+		m := &naive{replicas: map[string]Replica{}, blocks: map[string]map[uint64]bool{}, routed: map[string][]int{}, coming: map[string]bool{}, typical: 256}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("m-%d", rapid.IntRange(0, 5).Draw(t, "n")) })
 		blocks := rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 12)
 		requests := 0
@@ -95,6 +112,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 				r := drawReplica(t, name.Draw(t, "name"))
 				routes.Update(r)
 				m.replicas[r.Name], m.routed[r.Name] = r, nil
+				m.forget(r.Name)
 				if m.blocks[r.Name] == nil {
 					m.blocks[r.Name] = map[uint64]bool{}
 				}
@@ -105,6 +123,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 				delete(m.replicas, n)
 				delete(m.blocks, n)
 				delete(m.routed, n)
+				m.forget(n)
 			},
 			"blocks": func(t *rapid.T) {
 				n, evicted, committed := name.Draw(t, "name"), blocks.Draw(t, "evicted"), blocks.Draw(t, "committed")
@@ -132,7 +151,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 				requests++
 				q := Request{
 					ID: fmt.Sprint(requests), Hashes: rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 6).Draw(t, "hashes"),
-					Avoid: rapid.SliceOfN(name, 0, 2).Draw(t, "avoid"),
+					Avoid: rapid.SliceOfN(name, 0, 2).Draw(t, "avoid"), Adapter: rapid.SampledFrom(append(someAdapters, "")).Draw(t, "adapter"),
 				}
 				q.Tokens = 16*len(q.Hashes) + rapid.IntRange(0, 15).Draw(t, "tail")
 				check(t, m, q, routes.Route(q))
@@ -194,6 +213,7 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 	}
 	prefill := q.Tokens - m.cached(chosen, q)
 	m.routed[d.Name] = append(m.routed[d.Name], prefill)
+	m.coming[d.Name+" "+q.Adapter] = true
 	m.typical += (float64(prefill) - m.typical) / 16
 }
 

@@ -132,7 +132,7 @@ func TestWrong(t *testing.T) {
 func TestGenerate(t *testing.T) {
 	seen := map[string]bool{}
 	for _, models := range [][]string{nil, {"kjv-*"}, {"a", `b"c`}} {
-		secret, line, err := apikey.Generate("alice: \"x\"", models)
+		secret, line, err := apikey.Generate("alice: \"x\"", models, models == nil)
 		if err != nil || seen[secret] || strings.Contains(line, secret) {
 			t.Fatalf("%q %q %v", secret, line, err)
 		}
@@ -142,11 +142,11 @@ func TestGenerate(t *testing.T) {
 			t.Fatalf("%v\n%s", err, line)
 		}
 		k, ok := keys.Find(secret)
-		if !ok || k.Name != `alice: "x"` || k.Allows("kjv-2m") != (len(models) < 2) || k.Allows(`b"c`) != (len(models) != 1) {
+		if !ok || k.Name != `alice: "x"` || k.Admin != (models == nil) || k.Allows("kjv-2m") != (len(models) < 2) || k.Allows(`b"c`) != (len(models) != 1) {
 			t.Errorf("%+v of %s", k, line)
 		}
 	}
-	if _, _, err := apikey.Generate("", nil); err == nil {
+	if _, _, err := apikey.Generate("", nil, false); err == nil {
 		t.Error("a key without a name")
 	}
 }

@@ -4,6 +4,9 @@
 //	  - name: alice                                    shown in logs; the key itself never is
 //	    sha256: 1c0f…                                  of the key, in hexadecimal; or key: the key itself
 //	    models: ["kjv-*", llama]                       patterns as of path.Match; without the line, all models
+//	    admin: true                                    may also load and unload adapters
+//
+// An adapter is a model of its own here, by its name or as "<model>:<adapter>": "kjv" is the model alone, "kjv:*" are its adapters.
 //
 // Invariants: a key is compared in constant time; a changed file is in force with the next request; one that can not be read changes nothing.
 package apikey

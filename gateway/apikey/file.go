@@ -21,6 +21,7 @@ type entry struct {
 	Key    string    `yaml:"key"`
 	SHA256 string    `yaml:"sha256"`
 	Models *[]string `yaml:"models"`
+	Admin  bool      `yaml:"admin"`
 }
 
 // parse reads a file's content. Its errors say where something is wrong and not what is there: that may be a key.
@@ -58,11 +59,11 @@ func malformed(err error) error {
 		p := known.GetToken().Position
 		at = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
 	}
-	return fmt.Errorf("it goes wrong at %s; under keys:, a list of entries with name, key or sha256, and models is expected", at)
+	return fmt.Errorf("it goes wrong at %s; under keys:, a list of entries with name, key or sha256, models and admin is expected", at)
 }
 
 func (e entry) key() (Key, error) {
-	k := Key{Name: e.Name}
+	k := Key{Name: e.Name, Admin: e.Admin}
 	switch {
 	case e.Name == "":
 		return k, errors.New("it has no name; give it one, for the logs")

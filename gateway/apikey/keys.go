@@ -18,6 +18,7 @@ import (
 // Key is what one user may do.
 type Key struct {
 	Name   string
+	Admin  bool // it may also change which adapters there are
 	sum    [sha256.Size]byte
 	models []string // patterns; none: all models
 }
@@ -66,8 +67,8 @@ func (k Key) Allows(model string) bool {
 	})
 }
 
-// Generate makes a key, and its line for the file, which does not hold the key itself.
-func Generate(name string, models []string) (secret, line string, err error) {
+// Generate makes a key, and its line for the file, which does not hold the key itself. No models are all.
+func Generate(name string, models []string, admin bool) (secret, line string, err error) {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret = "sk-" + base64.RawURLEncoding.EncodeToString(random[:])
@@ -81,6 +82,9 @@ func Generate(name string, models []string) (secret, line string, err error) {
 	}
 	if len(models) > 0 {
 		line += "]"
+	}
+	if admin {
+		line += ", admin: true"
 	}
 	line += "}"
 	_, err = parse([]byte("keys:\n" + line + "\n"))

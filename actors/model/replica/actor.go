@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -27,7 +28,9 @@ type Config struct {
 	// Blocks opens the KV blocks of a lease, to move them.
 	Blocks func(lease string) (Blocks, error)
 	// Engine is the recipe of the child that runs steps over a lease.
-	Engine   func(lease string) *actor.Props
+	Engine func(lease string) *actor.Props
+	// Adapters is the recipe of the child that keeps adapters on the device of a lease; nil: sequences with adapters are refused.
+	Adapters func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
@@ -88,6 +91,8 @@ type replica struct {
 
 	lower *lower // nil: there is no tier below HBM
 	pins  pins
+
+	lora *adapters // nil: it takes no adapters
 }
 
 // call is one sequence and the session that it belongs to.
@@ -152,7 +157,7 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *beat:
 		r.onBeat(ctx, msg)
 	default:
-		if !r.receiveTiers(ctx) && !r.receiveOrders(ctx) {
+		if !r.receiveTiers(ctx) && !r.receiveOrders(ctx) && !r.receiveAdapters(ctx) {
 			r.receiveResize(ctx)
 		}
 	}
@@ -188,7 +193,8 @@ func (r *replica) ask(ctx actor.Context) {
 		ctx.Request(r.GPU, &messages.LoadModel{
 			RequestId: name, Lease: name, Path: r.Spec.GetPath(), BlockTokens: r.Spec.GetBlockTokens(),
 			KvBlocks: r.Spec.GetKvBlocks(), MaxSequences: r.Spec.GetMaxSequences(),
-			StepTokens: r.Spec.GetStepTokens(),
+			StepTokens: r.Spec.GetStepTokens(), AdapterPages: r.Spec.GetAdapterPages(),
+			MaxAdapters: r.maxAdapters(), MaxAdapterRank: cmp.Or(r.Spec.GetMaxAdapterRank(), defaultRank),
 		})
 	case r.engine == nil:
 		ctx.Request(r.HBM, &messages.AdoptBlocks{
@@ -251,6 +257,7 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 		r.blocks = open
 	}
 	r.openTiers()
+	r.openAdapters(ctx)
 	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
 	if err != nil {
 		panic(err)
@@ -266,6 +273,8 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	case r.ending:
 	case r.engine != nil && msg.GetWho().Equal(r.engine):
 		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often, or its device is lost")
+	case r.lora != nil && msg.GetWho().Equal(r.lora.pool):
+		panic("replica: the adapter pool of " + r.Spec.GetName() + " crashed too often")
 	default:
 		r.onLost(ctx, msg.GetWho())
 	}

@@ -6,7 +6,8 @@ import (
 	"troupe/messages"
 )
 
-func batchOf(msg *messages.RunStep) []engine.Sequence {
+// batchOf is a step as an engine takes it. Adapters are found by key.
+func batchOf(msg *messages.RunStep, find func(key string) (*engine.Adapter, error)) (_ []engine.Sequence, err error) {
 	batch := make([]engine.Sequence, len(msg.GetSequences()))
 	for i, s := range msg.GetSequences() {
 		batch[i] = engine.Sequence{
@@ -16,8 +17,13 @@ func batchOf(msg *messages.RunStep) []engine.Sequence {
 		if s.GetSample() {
 			batch[i].Sampling = samplingOf(s.GetSampling(), s.GetBanned())
 		}
+		if s.GetAdapter() != "" {
+			if batch[i].Adapter, err = find(s.GetAdapter()); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return batch
+	return batch, nil
 }
 
 func samplingOf(p *messages.SamplingParams, banned []uint32) sample.Params {

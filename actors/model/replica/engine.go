@@ -17,6 +17,8 @@ import (
 type EngineConfig struct {
 	// Open returns an engine over the replica's weights and KV memory.
 	Open func() (engine.Engine, error)
+	// Adapter returns one that is on the device, by key; nil: there are none.
+	Adapter func(key string) (*engine.Adapter, error)
 	// GPU is told when the device is lost.
 	GPU   *actor.PID
 	Lease string
@@ -86,7 +88,11 @@ func (e *stepper) onEnding() {
 }
 
 func (e *stepper) onRun(ctx actor.Context, msg *messages.RunStep) {
-	batch, eng := batchOf(msg), e.engine
+	batch, err := batchOf(msg, e.Adapter)
+	if err != nil {
+		panic(err)
+	}
+	eng := e.engine
 	note := stepped{incarnation: e.incarnation, step: msg.GetStep(), batch: batch, replyTo: ctx.Sender()}
 	e.running = supervise.Job(ctx, e.life,
 		func(life context.Context) ([]sample.Token, error) { return eng.Step(life, batch) },

@@ -31,14 +31,15 @@ type Bulk interface {
 }
 
 const (
-	maxDepartures = 4                      // sequences that leave at once; the others of a command wait
-	maxArrivals   = 8                      // sequences that come at once; further offers are refused
-	maxOrders     = 16                     // commands whose answers are remembered
-	repeatEvery   = 250 * time.Millisecond // a message to the target that is not answered
-	repeatMost    = 8                      // times; then the target is taken for lost
-	moveWithin    = 2 * time.Minute        // from the offer on, and
-	pauseWithin   = 2 * time.Second        // from the pause on; then the sequence goes on here
-	keepFor       = 5 * time.Second        // room for a sequence of which nothing was heard
+	maxDepartures = 4                       // sequences that leave at once; the others of a command wait
+	maxArrivals   = 8                       // sequences that come at once; further offers are refused
+	maxOrders     = 16                      // commands whose answers are remembered
+	repeatEvery   = 250 * time.Millisecond  // a message to the target that is not answered
+	repeatMost    = 8                       // times; then the target is taken for lost
+	moveWithin    = 2 * time.Minute         // from the offer on, and
+	pauseWithin   = 2 * time.Second         // from the pause on; then the sequence goes on here
+	adapterWithin = 1500 * time.Millisecond // of an offer, its adapter must be there; before the source takes this replica for lost
+	keepFor       = 5 * time.Second         // room for a sequence of which nothing was heard
 )
 
 // order is a MigrateSequences command: being carried out, or done.
@@ -85,11 +86,7 @@ func (r *replica) betweenSteps(ctx actor.Context) {
 	if len(r.solo) > 0 {
 		return
 	}
-	offers := r.offers
-	r.offers = nil
-	for _, o := range offers {
-		r.makeRoom(ctx, o.source, o.offer)
-	}
+	r.takeOffers(ctx)
 }
 
 // inFlight reports whether a step computes a sequence, or is going to.

@@ -28,6 +28,10 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 		return
 	}
 	seq := msg.GetSequence()
+	if why := r.refuseAdapter(seq); why != nil {
+		ctx.Respond(r.refuse(id, why))
+		return
+	}
 	ahead, refused := r.batch.Submit(r.request(id, seq, msg.GetOutput()))
 	switch {
 	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
@@ -43,6 +47,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	r.calls[id] = &call{session: ctx.Sender(), sequence: seq, base: len(msg.GetOutput())}
 	ctx.Respond(r.accept(id, ahead))
 	r.want(id)
+	r.wantAdapter(ctx, seq)
 	r.advance(ctx)
 }
 
@@ -72,7 +77,8 @@ func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool 
 // request is a sequence as the batch wants it.
 func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
-		ID: id, Class: batch.Class(seq.GetPriority()), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapter()),
+		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
+		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key()),
 		Prompt: seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
 	}
@@ -156,6 +162,9 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
 		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
+	}
+	if r.lora != nil {
+		s.Adapters = r.lora.held()
 	}
 	if r.lower != nil {
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = r.lower.totals.offloaded, r.lower.totals.restored, r.lower.totals.recomputed

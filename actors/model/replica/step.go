@@ -15,6 +15,7 @@ const crashesTogether = 2
 
 // advance starts the next step, unless one is in flight or there is nothing to do.
 func (r *replica) advance(ctx actor.Context) {
+	r.askPool(ctx)
 	if r.step != nil || !r.ready {
 		return
 	}
@@ -29,7 +30,9 @@ func (r *replica) advance(ctx actor.Context) {
 		return
 	}
 	r.tend(ctx)
-	plan, ok := r.batch.Plan()
+	plan, ok := r.batch.Plan(time.Now())
+	r.rejected(ctx, plan.Rejected)
+	r.askPool(ctx)
 	if !ok {
 		r.onIdle(ctx)
 		return
@@ -70,7 +73,7 @@ func (r *replica) ofPrompt(e batch.Entry) uint64 {
 
 // share is one sequence's part of a step, as the engine wants it.
 func (r *replica) share(e batch.Entry) *messages.StepSequence {
-	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample}
+	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample, Adapter: e.Adapter}
 	c, ok := r.calls[e.ID]
 	if !e.Sample || !ok { // a cancelled one is computed to the end of the step, for nobody
 		s.Sample = e.Sample
@@ -219,12 +222,14 @@ func finishOf(f batch.Finish) messages.FinishReason {
 }
 
 var reasons = map[batch.Reason]messages.Reason{
-	batch.QueueFull: messages.Reason_REASON_QUEUE_FULL,
-	batch.TooLong:   messages.Reason_REASON_TOO_LONG,
-	batch.Duplicate: messages.Reason_REASON_ALREADY_EXISTS,
-	batch.Invalid:   messages.Reason_REASON_INVALID_ARGUMENT,
-	batch.Finished:  messages.Reason_REASON_CONFLICT,
-	batch.NoRoom:    messages.Reason_REASON_NO_MEMORY,
+	batch.QueueFull:      messages.Reason_REASON_QUEUE_FULL,
+	batch.TooLong:        messages.Reason_REASON_TOO_LONG,
+	batch.Duplicate:      messages.Reason_REASON_ALREADY_EXISTS,
+	batch.Invalid:        messages.Reason_REASON_INVALID_ARGUMENT,
+	batch.Finished:       messages.Reason_REASON_CONFLICT,
+	batch.NoRoom:         messages.Reason_REASON_NO_MEMORY,
+	batch.NoAdapter:      messages.Reason_REASON_UNSUPPORTED,
+	batch.AdapterLoading: messages.Reason_REASON_NOT_READY,
 }
 
 func refusedByBatch(r *batch.Refusal) *messages.Refused {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -52,27 +53,55 @@ func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
 		}
 	}
 	if r.step == nil && len(r.solo) == 0 {
-		r.makeRoom(ctx, ctx.Sender(), msg)
+		r.makeRoom(ctx, offered{ctx.Sender(), msg, time.Now()})
 		return
 	}
-	if len(r.offers) < 2*maxArrivals { // else it is repeated
-		r.offers = append(r.offers, offered{ctx.Sender(), msg})
-	}
+	r.postpone(offered{ctx.Sender(), msg, time.Now()})
 }
 
-// offered is an offer that waits for the end of a step.
+// offered is an offer that waits for the end of a step, or for its adapter.
 type offered struct {
 	source *actor.PID
 	offer  *messages.OfferSequence
+	since  time.Time
 }
 
-func (r *replica) makeRoom(ctx actor.Context, source *actor.PID, msg *messages.OfferSequence) {
+// postpone keeps an offer, one of each sequence.
+func (r *replica) postpone(o offered) {
+	for i, p := range r.offers {
+		if p.offer.GetRequestId() == o.offer.GetRequestId() && p.source.Equal(o.source) {
+			r.offers[i].offer = o.offer
+			return
+		}
+	}
+	if len(r.offers) < 2*maxArrivals { // else it is repeated
+		r.offers = append(r.offers, o)
+	}
+}
+
+// takeOffers makes room for those that were postponed. No step is in flight.
+func (r *replica) takeOffers(ctx actor.Context) {
+	offers := r.offers
+	r.offers = nil
+	for _, o := range offers {
+		r.makeRoom(ctx, o)
+	}
+}
+
+func (r *replica) makeRoom(ctx actor.Context, o offered) {
+	source, msg := o.source, o.offer
 	if a := r.arrivals[msg.GetRequestId()]; a != nil && a.source.Equal(source) && a.attempt == msg.GetAttempt() {
 		ctx.Request(source, a.offered) // offered twice during the step
 		return
 	}
 	a := &arrival{id: msg.GetRequestId(), attempt: msg.GetAttempt(), source: source, offer: msg, heard: time.Now()}
-	if refused := r.reserve(a); refused != nil {
+	refused, loading := r.reserve(ctx, a)
+	if loading && time.Since(o.since) < adapterWithin {
+		r.postpone(o)
+		return
+	}
+	if refused != nil {
+		r.giveUp(a)
 		ctx.Request(source, &messages.OfferSequenceResult{
 			RequestId: a.id, Attempt: a.attempt, Outcome: &messages.OfferSequenceResult_Refused{Refused: refused},
 		})
@@ -93,23 +122,32 @@ func (r *replica) makeRoom(ctx actor.Context, source *actor.PID, msg *messages.O
 	supervise.After(ctx, keepFor, &expire{r.incarnation, a.id, a.attempt})
 }
 
-// reserve takes the room that an offer asks for.
-func (r *replica) reserve(a *arrival) *messages.Refused {
+// reserve takes the room that an offer asks for, and holds its adapter. Loading: it is to be tried again when that has come.
+func (r *replica) reserve(ctx actor.Context, a *arrival) (refused *messages.Refused, loading bool) {
 	if refused := r.refuseOffer(a.offer); refused != nil || a.offer.GetTokens() == 0 {
-		return refused
+		return refused, false
 	}
+	r.noteAdapter(ctx, a.offer.GetSequence().GetAdapterSpec())
 	room, why := r.batch.Reserve(r.request(a.id, a.offer.GetSequence(), nil), hashesOf(a.offer.GetHashes()), int(a.offer.GetTokens()))
 	if why != nil {
-		return refusedByBatch(why)
+		r.askPool(ctx)
+		return refusedByBatch(why), why.Reason == batch.AdapterLoading
 	}
 	in := &inlet{life: r.life, blocks: r.blocks, table: room.Blocks, resident: room.Resident, got: make([]bool, len(room.Blocks))}
 	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(room.Blocks)), in.put)
 	if err != nil {
 		r.batch.Abandon(room)
-		return refusal(messages.Reason_REASON_NOT_READY, "data plane: "+err.Error(), retryAfter)
+		return refusal(messages.Reason_REASON_NOT_READY, "data plane: "+err.Error(), retryAfter), false
 	}
 	a.room, a.inlet, a.ticket = room, in, ticket
-	return nil
+	return nil, false
+}
+
+// giveUp lets the adapter go of a sequence that does not come.
+func (r *replica) giveUp(a *arrival) {
+	if r.batch != nil {
+		r.batch.Unreserve(r.request(a.id, a.offer.GetSequence(), nil))
+	}
 }
 
 func (r *replica) refuseOffer(msg *messages.OfferSequence) *messages.Refused {
@@ -132,7 +170,7 @@ func (r *replica) refuseOffer(msg *messages.OfferSequence) *messages.Refused {
 	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.context:
 		return refusal(messages.Reason_REASON_TOO_LONG, name+" has no room for a context that long", 0)
 	}
-	return nil
+	return r.refuseAdapter(msg.GetSequence())
 }
 
 // arriving is how many sequences are on their way here.
@@ -198,6 +236,7 @@ func (r *replica) adopt(a *arrival, msg *messages.ResumeSequence) *messages.Refu
 func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 	a := r.arrivals[msg.GetRequestId()]
 	if a == nil || a.attempt != msg.GetAttempt() {
+		r.withdraw(ctx, msg)
 		return
 	}
 	if _, here := r.calls[a.id]; here && a.adopted() && !a.spoken {
@@ -208,6 +247,18 @@ func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 	r.release(ctx, a)
 	r.changed(ctx)
 	r.advance(ctx)
+}
+
+// withdraw forgets an offer that was postponed.
+func (r *replica) withdraw(ctx actor.Context, msg *messages.AbandonSequence) {
+	r.offers = slices.DeleteFunc(r.offers, func(o offered) bool {
+		over := o.offer.GetRequestId() == msg.GetRequestId() && o.offer.GetAttempt() == msg.GetAttempt()
+		if over {
+			r.giveUp(&arrival{id: msg.GetRequestId(), offer: o.offer})
+		}
+		return over
+	})
+	r.askPool(ctx)
 }
 
 // onExpire frees room for a sequence of which nothing was heard, and forgets an answer that nobody asks for again.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
 	"troupe/core/plan"
@@ -20,7 +21,9 @@ type Config struct {
 	Replicas    *actor.PID                          // the group of this node
 	Deployments *actor.PID                          // likewise
 	Sessions    func() int                          // open calls at the gateway of this node
-	Log         zerolog.Logger
+	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
+	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
+	Log      zerolog.Logger
 }
 
 // Props returns the recipe for a router.
@@ -144,7 +147,19 @@ func (r *router) onReplica(ctx actor.Context, msg *messages.ReplicaAnnounced) {
 		ctx.Watch(actor.NewPID(ref.GetAddress(), ref.GetId()))
 	}
 	r.adopt(r.Node, msg)
+	r.correct(ctx, msg.GetStatus())
 	r.news.Replicas = append(r.news.Replicas, msg)
+}
+
+// correct tells a replica of this node what is no longer as the catalogue of adapters has it. It is said again with each report until it is so.
+func (r *router) correct(ctx actor.Context, s *messages.ReplicaStatus) {
+	if r.Adapters == nil || stateOf(s) != plan.Serving {
+		return
+	}
+	to := actor.NewPID(s.GetActor().GetAddress(), s.GetActor().GetId())
+	for _, m := range r.Adapters(s.GetModel(), s.GetAdapters()) {
+		ctx.Send(to, m)
+	}
 }
 
 func (r *router) knows(s *messages.ReplicaStatus) bool {

@@ -10,6 +10,9 @@
 // deployment lives, nor NATS. What a router believes is late by a fraction of a second; a replica that is no longer what it
 // is believed to be refuses, or is silent, and the session asks again and avoids it.
 //
+// With each report of a replica of its node it compares which adapters that holds with the catalogue, and tells it what to forget or to keep
+// (ForgetAdapter, ApplyAdapter).
+//
 // Which replica is best is decided by core/plan. The last decisions are kept and can be explained.
 //
 // State: all of it is observed. A crash loses it, and the decisions kept; the next incarnation asks the replicas and the

@@ -51,10 +51,16 @@ func (m *memory) explain(request, node string) *messages.Explanation {
 		for _, c := range r.decision.Candidates {
 			d.Candidates = append(d.Candidates, &messages.RouteCandidate{
 				Replica: c.Name, Node: c.Node, Cost: float64(c.Cost), PrefillTokens: uint32(c.Prefill), CachedTokens: uint32(c.Cached),
-				Running: uint32(c.Running), Waiting: uint32(c.Waiting), Excluded: c.Excluded.String(),
+				Running: uint32(c.Running), Waiting: uint32(c.Waiting), Excluded: c.Excluded.String(), Adapter: locations[c.Adapter],
 			})
 		}
 		e.Decisions = append(e.Decisions, d)
 	}
 	return e
+}
+
+var locations = map[plan.Residence]messages.AdapterLocation{
+	plan.OnDisk: messages.AdapterLocation_ADAPTER_LOCATION_DISK,
+	plan.InDRAM: messages.AdapterLocation_ADAPTER_LOCATION_DRAM,
+	plan.OnGPU:  messages.AdapterLocation_ADAPTER_LOCATION_GPU,
 }

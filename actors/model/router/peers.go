@@ -137,12 +137,31 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
 		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()),
+		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {
 		t.routes.Reset(name, a.GetCommitted())
 		return
 	}
 	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
+}
+
+// residences are where a replica has adapters. One that it still loads is on its way.
+func residences(held []*messages.AdapterHeld) map[string]plan.Residence {
+	if len(held) == 0 {
+		return nil
+	}
+	where := make(map[string]plan.Residence, len(held))
+	for _, h := range held {
+		key := (&messages.AdapterSpec{Name: h.GetName(), Revision: h.GetRevision()}).Key()
+		switch h.GetLocation() {
+		case messages.AdapterLocation_ADAPTER_LOCATION_GPU:
+			where[key] = plan.OnGPU
+		case messages.AdapterLocation_ADAPTER_LOCATION_DRAM:
+			where[key] = plan.InDRAM
+		}
+	}
+	return where
 }
 
 func (r *router) gone(node, name string) {

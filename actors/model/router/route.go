@@ -23,6 +23,7 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	if t != nil && (r.stored[msg.GetModel()] != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
 			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.suspect(t, msg.GetAvoid()),
+			Adapter: msg.GetAdapterSpec().Key(),
 		})
 	}
 	if !decision.OK {
@@ -63,7 +64,7 @@ func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
 	if blockTokens == 0 {
 		return nil
 	}
-	return kv.Shorts(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapter()), msg.GetPrompt(), blockTokens))
+	return kv.Shorts(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key()), msg.GetPrompt(), blockTokens))
 }
 
 // unroutable says why no replica serves: for good, as far as is known, or for a moment.

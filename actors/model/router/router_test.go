@@ -35,6 +35,7 @@ type world struct {
 	mu       sync.Mutex
 	members  []*messages.Member
 	lose     func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
+	adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 }
 
 func play(t *testing.T) *world {
@@ -69,7 +70,8 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
-		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Adapters: w.adapters,
+		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), append(mw, lossy)...)
 	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})

@@ -113,7 +113,7 @@ func (s *session) route(ctx actor.Context) {
 	s.attempt++
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
-		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()),
+		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(),
 	})
 	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
 }

@@ -91,6 +91,12 @@ func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogp
 	return logprobs[skip:]
 }
 
+// final are the reasons for which a replica gives a sequence up that no other replica would take either: the request itself, or its adapter.
+var final = map[messages.Reason]bool{
+	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true, messages.Reason_REASON_NO_MEMORY: true,
+	messages.Reason_REASON_QUEUE_FULL: true, messages.Reason_REASON_NOT_FOUND: true, messages.Reason_REASON_UNSUPPORTED: true,
+}
+
 // onInterrupted: the replica lives on, or its successor will, but without this sequence.
 func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
 	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.serves(ctx.Sender()) {
@@ -99,7 +105,7 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 	r := msg.GetRefused()
 	s.futile++
 	switch {
-	case r.GetReason() == messages.Reason_REASON_ENGINE_FAILED:
+	case final[r.GetReason()]:
 		s.fail(ctx, r)
 	case s.futile > maxFutile:
 		s.fail(ctx, &messages.Refused{

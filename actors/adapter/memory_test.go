@@ -1,0 +1,162 @@
+package adapter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/core/lora"
+	"troupe/engine"
+)
+
+// memory is a Store that sees what a device can not: two copies in one page, and what each page holds.
+type memory struct {
+	pages   int
+	mu      sync.Mutex
+	content map[uint32]string // page -> key whose copy is whole
+	writing map[uint32]string // page -> key that is being copied there
+	held    map[string]engine.HeldAdapter
+	staged  map[string]engine.StagedAdapter
+	wrong   []string
+	loads   int
+
+	// load is asked what becomes of a copy; nil: it takes a moment.
+	load func(key string) error
+	// gone are folders that have vanished.
+	gone map[string]bool
+}
+
+func newMemory(pages int) *memory {
+	return &memory{
+		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{}, held: map[string]engine.HeldAdapter{},
+		staged: map[string]engine.StagedAdapter{}, gone: map[string]bool{},
+	}
+}
+
+// sized is the file of an adapter of so many pages.
+func sized(pages int) engine.AdapterFile {
+	l := &lora.Layout{}
+	l.Add(lora.Matrix{}, int64(pages)*hbm.PageBytes-100)
+	return engine.AdapterFile{Layout: l, Rank: 8}
+}
+
+// Inspect knows an adapter by its path: "a/2" has two pages.
+func (m *memory) Inspect(path string) (engine.AdapterFile, error) {
+	time.Sleep(5 * time.Millisecond)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var name string
+	var pages int
+	if _, err := fmt.Sscanf(path, "%1s/%d", &name, &pages); err != nil || m.gone[path] {
+		return engine.AdapterFile{}, errors.New(path + ": no adapter_config.json")
+	}
+	return sized(pages), nil
+}
+
+func (m *memory) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+	m.mu.Lock()
+	if h, ok := m.held[key]; ok && slices.Equal(h.Pages, pages) {
+		m.mu.Unlock()
+		return nil
+	}
+	m.loads++
+	for _, page := range pages {
+		if other, ok := m.writing[page]; ok {
+			m.wrong = append(m.wrong, fmt.Sprintf("%s and %s are copied to page %d", key, other, page))
+		}
+		for other, h := range m.held {
+			if slices.Contains(h.Pages, page) {
+				m.wrong = append(m.wrong, fmt.Sprintf("%s is copied to page %d, which %s is in", key, page, other))
+			}
+		}
+		delete(m.content, page)
+		m.writing[page] = key
+	}
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, page := range pages {
+			delete(m.writing, page)
+		}
+	}()
+	if err := m.copy(ctx, key); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, page := range pages {
+		m.content[page] = key
+	}
+	m.held[key] = engine.HeldAdapter{Key: key, File: file, Pages: pages}
+	if keep {
+		m.staged[key] = engine.StagedAdapter{Key: key, File: file}
+	}
+	return nil
+}
+
+func (m *memory) copy(ctx context.Context, key string) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Millisecond):
+	}
+	if m.load == nil {
+		return nil
+	}
+	return m.load(key)
+}
+
+func (m *memory) Evict(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held, key)
+}
+
+func (m *memory) Drop(key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.staged, key)
+	return nil
+}
+
+func (m *memory) Held() []engine.HeldAdapter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.held))
+}
+
+func (m *memory) Staged() []engine.StagedAdapter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.staged))
+}
+
+func (m *memory) Pages() []uint32 {
+	pages := make([]uint32, m.pages)
+	for i := range pages {
+		pages[i] = uint32(i)
+	}
+	return pages
+}
+
+// whole reports whether an adapter can be read.
+func (m *memory) whole(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, ok := m.held[key]
+	return ok && !slices.ContainsFunc(h.Pages, func(page uint32) bool { return m.content[page] != key })
+}
+
+// hostBytes are those of staged adapters.
+func (m *memory) hostBytes() (bytes int64) {
+	for _, s := range m.Staged() {
+		bytes += s.File.Layout.Bytes()
+	}
+	return bytes
+}

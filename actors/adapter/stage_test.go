@@ -1,0 +1,165 @@
+package adapter_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/adapter"
+	"troupe/actors/supervise"
+	"troupe/core/hbm"
+	"troupe/core/lora"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// hostBytes of host memory is what a pool in these tests has.
+const hostBytes = 3 * hbm.PageBytes
+
+// stage is a pool with its slots over a memory, and a replica's side of the protocol played by the test, with a desk as a replica has.
+type stage struct {
+	t      *testing.T
+	memory *memory
+	sys    *actor.ActorSystem
+	parent *actor.PID
+	lives  int
+
+	pool     *actor.PID
+	life     uint64 // of the pool, once it is ready
+	desk     *lora.Desk
+	stepping bool
+	refused  map[string]*messages.Refused // by pin
+	lost     bool                         // the pool crashed too often
+
+	crashPool, crashSlot atomic.Bool // on their next message
+}
+
+// do is run by the replica's side, in its turn.
+type do func(ctx actor.Context)
+
+func newStage(t *testing.T, pages int) *stage {
+	s := &stage{t: t, memory: newMemory(pages), sys: testkit.System(t)}
+	s.begin()
+	return s
+}
+
+// begin is a life of the replica.
+func (s *stage) begin() {
+	s.lives++
+	s.life, s.lost, s.stepping = 0, false, false
+	s.desk, s.refused = lora.NewDesk(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
+	s.parent = s.sys.Root.Spawn(actor.PropsFromFunc(s.receive, actor.WithSupervisor(supervise.Strategy(nil))))
+	synctest.Wait()
+}
+
+// end ends it, and all that is below. Timers that are left find nobody.
+func (s *stage) end() {
+	_ = s.sys.Root.StopFuture(s.parent).Wait()
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func (s *stage) props() *actor.Props {
+	crash := func(flag *atomic.Bool) actor.ReceiverMiddleware {
+		return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				switch env.Message.(type) {
+				case *actor.Restarting, *actor.Stopping, *actor.Stopped: // it ends already
+				default:
+					if !flag.CompareAndSwap(true, false) {
+						break
+					}
+					panic(fmt.Sprintf("injected crash on %T", env.Message))
+				}
+				next(ctx, env)
+			}
+		}
+	}
+	return adapter.Props(adapter.Config{
+		Open:      func() (adapter.Store, error) { return s.memory, nil },
+		HostBytes: hostBytes, Prefetch: 2, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+		Slot: func(cfg adapter.SlotConfig) *actor.Props {
+			return adapter.SlotProps(cfg).Configure(actor.WithReceiverMiddleware(crash(&s.crashSlot), testkit.Wire))
+		},
+	}).Configure(actor.WithReceiverMiddleware(crash(&s.crashPool), testkit.Wire))
+}
+
+func (s *stage) receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		pool, err := ctx.SpawnNamed(s.props(), "adapters")
+		if err != nil {
+			s.t.Error(err)
+		}
+		s.pool = pool
+	case *messages.AdaptersReady:
+		s.life = msg.GetIncarnation()
+		adopt := &messages.AdoptPins{Incarnation: s.life}
+		for _, a := range s.desk.Restarted() {
+			adopt.Pins = append(adopt.Pins, &messages.PinAdapter{RequestId: a.Name, Adapter: specOf(a.Adapter)})
+		}
+		ctx.Send(s.pool, adopt)
+		s.flush(ctx)
+	case *messages.PinAdapterResult:
+		if r := msg.GetRefused(); r != nil {
+			s.refused[msg.GetRequestId()] = r
+			reason := lora.Failed
+			if r.GetReason() == messages.Reason_REASON_QUEUE_FULL {
+				reason = lora.NoRoom
+			}
+			s.desk.Answered(msg.GetRequestId(), &lora.Refusal{Reason: reason, Detail: r.GetDetail()})
+			return
+		}
+		s.desk.Answered(msg.GetRequestId(), nil)
+	case *messages.AdaptersChanged:
+		for _, a := range msg.GetAdapters() {
+			s.desk.Told((&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key(), lora.Where{
+				State: lora.State(a.GetState() - messages.AdapterState_ADAPTER_STATE_ABSENT), Tier: lora.Tier(a.GetLocation() - messages.AdapterLocation_ADAPTER_LOCATION_DISK),
+			})
+		}
+	case *actor.Terminated:
+		s.lost = true
+	case do:
+		msg(ctx)
+		s.flush(ctx)
+	}
+}
+
+func (s *stage) flush(ctx actor.Context) {
+	if s.life == 0 {
+		return
+	}
+	for _, a := range s.desk.Asks(s.stepping) {
+		if a.End {
+			ctx.Send(s.pool, &messages.UnpinAdapter{RequestId: a.Name})
+		} else {
+			ctx.Send(s.pool, &messages.PinAdapter{RequestId: a.Name, Adapter: specOf(a.Adapter)})
+		}
+	}
+}
+
+// run has the replica's side do something, and waits until nothing happens any more but in time.
+func (s *stage) run(f do) {
+	s.sys.Root.Send(s.parent, f)
+	synctest.Wait()
+}
+
+// pin asks for an adapter and returns the desk's answer.
+func (s *stage) pin(request, key string) (state lora.State, why *lora.Refusal) {
+	s.run(func(actor.Context) { state, why = s.desk.Pin(request, key) })
+	return state, why
+}
+
+func (s *stage) unpin(request string) { s.run(func(actor.Context) { s.desk.Unpin(request) }) }
+
+// specOf is an adapter by its key: "a2@1" has two pages.
+func specOf(key string) *messages.AdapterSpec {
+	spec := messages.AdapterOf(key)
+	spec.Path = spec.GetName()[:1] + "/" + spec.GetName()[1:]
+	return spec
+}

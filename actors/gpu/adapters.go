@@ -1,0 +1,116 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/hbm"
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// adapting is a lease that gets memory for adapters.
+type adapting struct {
+	done   <-chan struct{}
+	askers []asker
+}
+
+// adaptersLeased is a note to self.
+type adaptersLeased struct {
+	incarnation uint64
+	lease       string
+	model       engine.Loaded
+	err         error
+}
+
+// onLeaseAdapters takes pages for adapters from what is free, and has them allocated.
+func (d *device) onLeaseAdapters(ctx actor.Context, msg *messages.LeaseAdapters) {
+	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
+	m, held := d.held[lease]
+	switch a := d.adapting[lease]; {
+	case a != nil:
+		a.askers = append(a.askers, who)
+		return
+	case !held || d.freeing[lease] != nil:
+		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name))
+		return
+	case m.AdapterPages > 0:
+		ctx.Respond(leasedAdapters(who.requestID, m))
+		return
+	}
+	pages := d.adapterPages(m, int(msg.GetPages()))
+	if pages == 0 {
+		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NO_MEMORY, fmt.Sprintf(
+			"%s has %d MiB free, too little for one adapter; deploy the model with adapter_pages, or delete another", d.Name, d.ledger.Free()>>20)))
+		return
+	}
+	if _, short := d.ledger.Lease(lease, "adapters", int64(pages)*hbm.PageBytes); short != nil {
+		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short.Error()))
+		return
+	}
+	models, note := d.Models, adaptersLeased{incarnation: d.incarnation, lease: lease}
+	d.adapting[lease] = &adapting{askers: []asker{who}, done: supervise.Job(ctx, d.life,
+		func(context.Context) (engine.Loaded, error) { return models.LeaseAdapters(lease, pages) },
+		func(m engine.Loaded, err error) any {
+			note.model, note.err = m, err
+			return &note
+		})}
+}
+
+// adapterPages is what was asked for; else what the adapters of a step take, within half of what is free, and for one at least. 0: that is
+// not there.
+func (d *device) adapterPages(m engine.Loaded, asked int) int {
+	free, one := int(d.ledger.Free()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
+	switch {
+	case asked > 0:
+		return asked
+	case free < one:
+		return 0
+	}
+	return max(one, min(m.Limits.MaxAdapters*one, free/2))
+}
+
+func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
+	if msg.incarnation != d.incarnation {
+		return
+	}
+	askers := d.adapting[msg.lease].askers
+	delete(d.adapting, msg.lease)
+	if m, held := d.held[msg.lease]; held && msg.err == nil {
+		m.AdapterPages = msg.model.AdapterPages
+		d.held[msg.lease] = m
+	} else if held {
+		d.ledger.Return(msg.lease, "adapters")
+		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("no memory for adapters")
+	}
+	for _, a := range askers {
+		switch {
+		case msg.err == nil:
+			ctx.Send(a.replyTo, leasedAdapters(a.requestID, msg.model))
+		case errors.Is(msg.err, errors.ErrUnsupported):
+			ctx.Send(a.replyTo, refusedAdapters(a.requestID, messages.Reason_REASON_UNSUPPORTED, msg.err.Error()))
+		default:
+			ctx.Send(a.replyTo, refusedAdapters(a.requestID, reasonOf(msg.err), msg.err.Error()))
+		}
+	}
+	if errors.Is(msg.err, cuda.ErrDeviceLost) {
+		d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
+	}
+}
+
+func leasedAdapters(requestID string, m engine.Loaded) *messages.LeaseAdaptersResult {
+	return &messages.LeaseAdaptersResult{RequestId: requestID, Outcome: &messages.LeaseAdaptersResult_Leased{
+		Leased: &messages.AdaptersLeased{Lease: m.Lease, Pages: uint32(m.AdapterPages)},
+	}}
+}
+
+func refusedAdapters(requestID string, reason messages.Reason, detail string) *messages.LeaseAdaptersResult {
+	return &messages.LeaseAdaptersResult{RequestId: requestID, Outcome: &messages.LeaseAdaptersResult_Refused{
+		Refused: &messages.Refused{Reason: reason, Detail: detail},
+	}}
+}

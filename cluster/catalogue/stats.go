@@ -1,0 +1,53 @@
+package catalogue
+
+import (
+	"cmp"
+	"slices"
+
+	"troupe/messages"
+)
+
+// Stats puts together what replicas report of the adapters of a model, or of all.
+func (c *Catalogue) Stats(model string, replicas []*messages.ReplicaStatus) *messages.AdapterStatsResponse {
+	registered := make(map[key]bool)
+	for _, a := range c.All(model) {
+		registered[key{a.GetModel(), a.GetName(), a.GetRevision()}] = true
+	}
+	res := &messages.AdapterStatsResponse{Registered: uint32(len(registered))}
+	found := make(map[key]*messages.AdapterStats)
+	for _, r := range replicas {
+		if model != "" && r.GetModel() != model {
+			continue
+		}
+		for _, h := range r.GetAdapters() {
+			k := key{r.GetModel(), h.GetName(), h.GetRevision()}
+			if found[k] == nil {
+				found[k] = &messages.AdapterStats{Name: k.name, Model: k.model, Revision: k.revision, Deleted: !registered[k]}
+				res.Adapters = append(res.Adapters, found[k])
+			}
+			found[k].Sequences += h.GetSequences()
+			found[k].Places = append(found[k].Places, &messages.AdapterPlace{
+				Replica: r.GetName(), Node: r.GetNode(), Location: h.GetLocation(), Sequences: h.GetSequences(), Pinned: h.GetPinned(),
+			})
+			switch h.GetLocation() {
+			case messages.AdapterLocation_ADAPTER_LOCATION_GPU:
+				res.OnGpu++
+			case messages.AdapterLocation_ADAPTER_LOCATION_DRAM:
+				res.InDram++
+			}
+		}
+	}
+	slices.SortFunc(res.Adapters, busiest)
+	return res
+}
+
+// key is one revision of an adapter.
+type key struct {
+	model, name string
+	revision    uint64
+}
+
+func busiest(a, b *messages.AdapterStats) int {
+	return cmp.Or(cmp.Compare(b.GetSequences(), a.GetSequences()), cmp.Compare(len(b.GetPlaces()), len(a.GetPlaces())),
+		cmp.Compare(a.GetModel(), b.GetModel()), cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetRevision(), b.GetRevision()))
+}

@@ -1,0 +1,134 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"troupe/messages"
+)
+
+// mostListed is how many adapters fit an answer well.
+const mostListed = 1000
+
+// validAdapter leaves out what can not be a key of the store, and ':', which is between model and adapter.
+var validAdapter = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*$`)
+
+const longestAdapter = 128
+
+// NormalizeAdapter checks what can be checked of an adapter without its files, and returns it without what they tell. A name
+// "<model>:<adapter>" says the model too.
+func NormalizeAdapter(spec *messages.AdapterSpec) (*messages.AdapterSpec, error) {
+	s := &messages.AdapterSpec{Name: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), Pinned: spec.GetPinned()}
+	if err := split(&s.Model, &s.Name); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Name == "":
+		return nil, fmt.Errorf(`adapter.name is missing; send {"adapter": {"name": "…", "path": "…"}}`)
+	case len(s.Name) > longestAdapter || !validAdapter.MatchString(s.Name):
+		return nil, fmt.Errorf("adapter.name %q: letters, digits, '_' and '-' are allowed, '.' and '/' between them, %d at most", s.Name, longestAdapter)
+	case s.Path == "":
+		return nil, fmt.Errorf("adapter.path is missing: the folder of a PEFT adapter, the same on every node")
+	}
+	return s, nil
+}
+
+// split moves the model out of a name "<model>:<adapter>".
+func split(model, name *string) error {
+	of, rest, both := strings.Cut(*name, ":")
+	if !both {
+		return nil
+	}
+	if *model != "" && *model != of {
+		return fmt.Errorf("the adapter's name is %q, and its model %q; say one of them", *name, *model)
+	}
+	*model, *name = of, rest
+	return nil
+}
+
+func (c *control) adapterEndpoints(life context.Context) []Endpoint {
+	return []Endpoint{
+		serve(c, life, "adapters-register", "adapters.register",
+			`make a LoRA known: {"adapter": {"name": "psalms", "model": "kjv", "path": "/folder/of/a/PEFT/adapter"}}, also "pinned"`, c.register),
+		serve(c, life, "adapters-list", "adapters.list", `all adapters, or of one model: {"model": "kjv"}`, c.adapters),
+		serve(c, life, "adapters-get", "adapters.get", `one adapter: {"name": "psalms"} or {"name": "kjv:psalms"}`, c.adapter),
+		serve(c, life, "adapters-delete", "adapters.delete", `refuse new requests, let running ones finish: {"name": "psalms"}`, c.deleteAdapter),
+		serve(c, life, "adapters-pin", "adapters.pin", `keep it on the device of every replica: {"name": "psalms"}`, c.pin(true)),
+		serve(c, life, "adapters-unpin", "adapters.unpin", `let it be evicted again: {"name": "psalms"}`, c.pin(false)),
+		serve(c, life, "adapters-stats", "adapters.stats", `which replicas have which adapters, and where: {"model": "kjv"} or all`, c.adapterStats),
+	}
+}
+
+func (c *control) register(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.RegisterAdapterResponse, error) {
+	stored, err := c.Backend.RegisterAdapter(ctx, req)
+	return &messages.RegisterAdapterResponse{Adapter: stored}, err
+}
+
+func (c *control) adapters(_ context.Context, req *messages.ListAdaptersRequest) (*messages.ListAdaptersResponse, error) {
+	all := c.Backend.Adapters(req.GetModel())
+	if after := req.GetAfter(); after != "" {
+		model, name := "", after
+		if err := split(&model, &name); err != nil || model == "" {
+			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(`after is %q; it must be "<model>:<name>" of the last adapter of the answer before`, after))
+		}
+		all = slices.DeleteFunc(all, func(a *messages.AdapterSpec) bool {
+			return a.GetModel() < model || a.GetModel() == model && a.GetName() <= name
+		})
+	}
+	limit := mostListed
+	if n := int(req.GetLimit()); n > 0 {
+		limit = min(n, limit)
+	}
+	return &messages.ListAdaptersResponse{Adapters: all[:min(limit, len(all))], More: len(all) > limit}, nil
+}
+
+func (c *control) adapter(_ context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+	name, err := adapterOf(req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.Backend.Adapter(name)
+	return &messages.AdapterResponse{Adapter: a}, err
+}
+
+func (c *control) deleteAdapter(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+	name, err := adapterOf(req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.Backend.DeleteAdapter(ctx, name)
+	return &messages.AdapterResponse{Adapter: a}, err
+}
+
+func (c *control) pin(pinned bool) func(context.Context, *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+	return func(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+		name, err := adapterOf(req)
+		if err != nil {
+			return nil, err
+		}
+		a, err := c.Backend.PinAdapter(ctx, name, pinned)
+		return &messages.AdapterResponse{Adapter: a}, err
+	}
+}
+
+func (c *control) adapterStats(ctx context.Context, req *messages.AdapterStatsRequest) (*messages.AdapterStatsResponse, error) {
+	return c.Backend.AdapterStats(ctx, req.GetModel())
+}
+
+// adapterOf is the adapter that a request is about, as the catalogue finds it.
+func adapterOf(req *messages.AdapterRequest) (string, error) {
+	if err := named(req); err != nil {
+		return "", err
+	}
+	model, name := req.GetModel(), req.GetName()
+	if err := split(&model, &name); err != nil {
+		return "", Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+	}
+	if model == "" {
+		return name, nil
+	}
+	return model + ":" + name, nil
+}

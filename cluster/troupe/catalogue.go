@@ -1,0 +1,227 @@
+package troupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/cluster/catalogue"
+	"troupe/cluster/control"
+	"troupe/cluster/store"
+	"troupe/engine/peft"
+	"troupe/messages"
+)
+
+// openCatalogue follows the stored adapters, and returns when it knows them all.
+func (n *Node) openCatalogue(ctx context.Context) error {
+	life, end := context.WithCancel(context.Background())
+	n.undo = append(n.undo, end)
+	go func() {
+		for life.Err() == nil {
+			err := n.store.WatchAdapters(life, n.catalogue.Apply)
+			select {
+			case <-life.Done():
+			case <-time.After(watchAgain):
+				n.cfg.Log.Warn().Err(err).Msg("store lost, watching adapters again")
+			}
+		}
+	}()
+	return n.catalogue.Await(ctx, "", "", func(*messages.AdapterSpec) bool { return true })
+}
+
+// Adapters implements control.Backend and gateway.Adapters.
+func (n *Node) Adapters(model string) []*messages.AdapterSpec { return n.catalogue.All(model) }
+
+// FindAdapter implements gateway.Adapters.
+func (n *Node) FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error) {
+	return n.catalogue.Find(name, may)
+}
+
+// Adapter implements control.Backend.
+func (n *Node) Adapter(name string) (*messages.AdapterSpec, error) {
+	return n.catalogue.Find(name, func(*messages.AdapterSpec) bool { return true })
+}
+
+// RegisterAdapter implements control.Backend and gateway.Adapters. The adapter is read from the files of this node.
+func (n *Node) RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
+	spec, err := n.checkAdapter(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		_, at, err := n.store.Adapter(ctx, spec.GetModel(), spec.GetName())
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case req.GetOnlyNew():
+			return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("adapter %s is registered already", catalogue.Name(spec)))
+		}
+		spec.Registered = timestamppb.Now()
+		stored, err := n.store.PutAdapter(ctx, spec, at)
+		if errors.Is(err, store.ErrConflict) {
+			continue // somebody else wrote it meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		n.events.Publish("adapter.registered", catalogue.Name(stored), fmt.Sprintf("revision %d, rank %d, %s", stored.GetRevision(), stored.GetRank(), stored.GetPath()))
+		return stored, n.catalogue.Await(ctx, stored.GetModel(), stored.GetName(), func(a *messages.AdapterSpec) bool {
+			return a.GetRevision() >= stored.GetRevision()
+		})
+	}
+}
+
+// checkAdapter finds the base model of an adapter, checks it against that, and fills in what its files tell.
+func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
+	spec, err := control.NormalizeAdapter(req.GetAdapter())
+	if err != nil {
+		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+	}
+	if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
+		return nil, err
+	}
+	base, err := n.baseOf(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	spec.Model = base.GetName()
+	file, err := n.holders[0].OpenAdapter(base.GetPath(), spec.GetPath())
+	if err != nil {
+		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))
+	}
+	spec.Rank, spec.Bytes = uint32(file.Rank), uint64(file.Layout.Bytes())
+	if !req.GetAnyBase() {
+		if err := catalogue.CheckBase(file.Base, base); err != nil {
+			return nil, err
+		}
+	}
+	if _, _, err := n.store.Get(ctx, spec.GetName()); err == nil {
+		return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of a deployment; give the adapter another one", spec.GetName()))
+	}
+	return spec, nil
+}
+
+// baseOf is the deployment that an adapter is for.
+func (n *Node) baseOf(ctx context.Context, spec *messages.AdapterSpec) (*messages.DeploymentSpec, error) {
+	if spec.GetModel() != "" {
+		base, _, err := n.store.Get(ctx, spec.GetModel())
+		if errors.Is(err, store.ErrNotFound) {
+			err = control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed; deploy the adapter's base model first", spec.GetModel()))
+		}
+		return base, err
+	}
+	config, err := peft.ReadConfig(spec.GetPath())
+	if err != nil {
+		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+	}
+	all, err := n.Deployments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var deployed []*messages.DeploymentSpec
+	for _, d := range all {
+		deployed = append(deployed, d.GetSpec())
+	}
+	return catalogue.Base(config.Base, deployed)
+}
+
+// PinAdapter implements control.Backend. It stays the same adapter.
+func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messages.AdapterSpec, error) {
+	spec, err := n.rewrite(ctx, name, func(spec *messages.AdapterSpec, at uint64) (_ *messages.AdapterSpec, err error) {
+		if spec.GetPinned() == pinned {
+			return spec, nil
+		}
+		spec.Pinned = pinned
+		return n.store.PutAdapter(ctx, spec, at)
+	})
+	if err != nil {
+		return nil, err
+	}
+	kind := map[bool]string{true: "adapter.pinned", false: "adapter.unpinned"}[pinned]
+	n.events.Publish(kind, catalogue.Name(spec), fmt.Sprintf("revision %d", spec.GetRevision()))
+	return spec, n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), func(now *messages.AdapterSpec) bool {
+		return now.GetRevision() != spec.GetRevision() || now.GetPinned() == pinned
+	})
+}
+
+// DeleteAdapter implements control.Backend and gateway.Adapters. When it returns, this node's gateway refuses new requests for it.
+func (n *Node) DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error) {
+	spec, err := n.rewrite(ctx, name, func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
+		return spec, n.store.DeleteAdapter(ctx, spec.GetModel(), spec.GetName(), at)
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.events.Publish("adapter.deleted", catalogue.Name(spec), "requests that have it finish")
+	return spec, n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), func(now *messages.AdapterSpec) bool {
+		return now.GetRevision() != spec.GetRevision()
+	})
+}
+
+// rewrite changes a stored adapter; what others write meanwhile is taken up.
+func (n *Node) rewrite(ctx context.Context, name string, change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error)) (*messages.AdapterSpec, error) {
+	known, err := n.Adapter(name)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		spec, at, err := n.store.Adapter(ctx, known.GetModel(), known.GetName())
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %s is not registered any more", catalogue.Name(known)))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if spec, err = change(spec, at); !errors.Is(err, store.ErrConflict) {
+			return spec, err
+		}
+	}
+}
+
+// AdapterStats implements control.Backend.
+func (n *Node) AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error) {
+	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	if err != nil {
+		return nil, err
+	}
+	return n.catalogue.Stats(model, t.GetReplicas()), nil
+}
+
+// applyAdapters registers the adapters of the configuration, unless they are registered like that already.
+func (n *Node) applyAdapters(ctx context.Context) error {
+	for _, req := range n.cfg.Adapters {
+		if err := n.applyAdapter(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyAdapter registers an adapter. One that is stored already, and can not be read any more, is no reason not to start.
+func (n *Node) applyAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) error {
+	named, err := control.NormalizeAdapter(req.GetAdapter())
+	if err != nil {
+		return err
+	}
+	stored, _, unknown := n.store.Adapter(ctx, named.GetModel(), named.GetName())
+	spec, err := n.checkAdapter(ctx, req)
+	switch {
+	case err != nil && unknown != nil:
+		return err
+	case err != nil:
+		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
+		return nil
+	case unknown == nil:
+		if spec.Revision, spec.Registered = stored.GetRevision(), stored.GetRegistered(); proto.Equal(stored, spec) {
+			return nil
+		}
+	}
+	_, err = n.RegisterAdapter(ctx, req)
+	return err
+}

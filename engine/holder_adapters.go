@@ -1,0 +1,16 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// OpenAdapter checks an adapter's folder against that of its base model, as they would be on this device. errors.ErrUnsupported where
+// models of this kind take no adapters.
+func (h *Holder) OpenAdapter(model, adapter string) (AdapterFile, error) {
+	format, ok := h.format.(AdapterFormat)
+	if !ok {
+		return AdapterFile{}, fmt.Errorf("adapters of %s: %w", model, errors.ErrUnsupported)
+	}
+	return format.OpenAdapter(model, adapter, h.device.Info())
+}

@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// Adapters is the catalogue of adapters. Its errors carry a *messages.Refused where the reason is known. A name is "<adapter>" or
+// "<model>:<adapter>".
+type Adapters interface {
+	// FindAdapter looks among those that may be used: there must be one of that name.
+	FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error)
+	// Adapters are those of a model, or all, in the order of model and name.
+	Adapters(model string) []*messages.AdapterSpec
+	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
+	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
+}
+
+// resolve finds the deployment that a request is for, and the adapter if it names one.
+func (g *Gateway) resolve(ctx context.Context, model string) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
+	c := callerOf(ctx)
+	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayAdapt)
+	switch {
+	case err == nil:
+		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
+		if err != nil && notFound(err) { // its own words may name other models
+			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is of model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
+		}
+		return d, adapter, err
+	case !notFound(err):
+		return nil, nil, err
+	case !strings.Contains(model, ":"):
+		d, err := g.deployment(ctx, model)
+		return d, nil, err
+	case c.key != nil:
+		return nil, nil, hidden(model)
+	}
+	return nil, nil, err
+}
+
+func notFound(err error) bool { return asError(err).Reason == messages.Reason_REASON_NOT_FOUND }
+
+// adapters are those of the deployments that a caller may use, by names that are clear to it.
+func (g *Gateway) adapters(c caller, deployed []*messages.DeploymentStatus) []modelObject {
+	served := make(map[string]bool, len(deployed))
+	for _, d := range deployed {
+		served[d.GetSpec().GetName()] = true
+	}
+	var list []modelObject
+	for _, a := range g.cfg.Adapters.Adapters("") {
+		if !c.mayAdapt(a) || !served[a.GetModel()] {
+			continue
+		}
+		name := a.GetName()
+		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayAdapt); err != nil { // another model has one of that name
+			name = a.GetModel() + ":" + name
+		}
+		list = append(list, describeAdapter(name, a))
+	}
+	return list
+}
+
+func describeAdapter(name string, a *messages.AdapterSpec) modelObject {
+	return modelObject{
+		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe", Root: a.GetPath(), Parent: &a.Model,
+	}
+}
+
+// loadRequest is the body of vLLM's /v1/load_lora_adapter and, with the name alone, /v1/unload_lora_adapter.
+type loadRequest struct {
+	Name    string `json:"lora_name"`
+	Path    string `json:"lora_path"`
+	InPlace bool   `json:"load_inplace"`
+}
+
+// vLLM's words for what is wrong; clients look for them.
+const (
+	invalidUserInput = "InvalidUserInput"
+	notFoundError    = "NotFoundError"
+)
+
+// loadAdapter is vLLM's. As there, the base model that the adapter's files name is not compared with the one it is loaded for, its shapes
+// are.
+func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
+	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
+		if req.Name == "" || req.Path == "" {
+			return "", vllmError(http.StatusBadRequest, invalidUserInput, "Both 'lora_name' and 'lora_path' must be provided.")
+		}
+		spec := &messages.AdapterSpec{Name: req.Name, Path: req.Path}
+		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, anyAdapter); {
+		case err != nil && !notFound(err):
+			return "", err
+		case err == nil && !req.InPlace:
+			return "", vllmError(http.StatusBadRequest, invalidUserInput, fmt.Sprintf(
+				"The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.", req.Name))
+		case err == nil:
+			spec.Name, spec.Model, spec.Pinned = known.GetName(), known.GetModel(), known.GetPinned()
+		}
+		_, err := g.cfg.Adapters.RegisterAdapter(r.Context(), &messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace})
+		return fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", req.Name), err
+	})
+}
+
+// unloadAdapter is vLLM's. Requests that have the adapter finish.
+func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
+	g.changeAdapters(w, r, "unload_lora_adapter", func(req loadRequest) (string, error) {
+		if req.Name == "" {
+			return "", vllmError(http.StatusBadRequest, invalidUserInput, "'lora_name' needs to be provided to unload a LoRA adapter.")
+		}
+		_, err := g.cfg.Adapters.DeleteAdapter(r.Context(), req.Name)
+		if err != nil && notFound(err) {
+			err = vllmError(http.StatusNotFound, notFoundError, fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name))
+		}
+		return fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", req.Name), err
+	})
+}
+
+func anyAdapter(*messages.AdapterSpec) bool { return true }
+
+// changeAdapters reads a request of whoever may change adapters, and answers with plain text, as vLLM does.
+func (g *Gateway) changeAdapters(w http.ResponseWriter, r *http.Request, endpoint string, change func(loadRequest) (string, error)) {
+	a := askedBy(r, endpoint)
+	done, err := func() (string, error) {
+		if a.key != nil && !a.key.Admin {
+			return "", openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key may not load and unload adapters; add admin: true to its line in the file of keys, or make one with \"node keys new --admin\"")
+		}
+		var req loadRequest
+		body, err := readBody(w, r)
+		if err != nil {
+			return "", err
+		}
+		if err := json.Unmarshal(body, &req); err != nil {
+			return "", openai.Invalid("", "the request is not as it should be: "+err.Error())
+		}
+		return change(req)
+	}()
+	if err != nil {
+		g.fail(w, a, asError(err))
+		return
+	}
+	g.answered(a, http.StatusOK)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, done) // the client may have left
+}
+
+func vllmError(status int, kind, message string) *openai.Error {
+	reason := messages.Reason_REASON_INVALID_ARGUMENT
+	if status == http.StatusNotFound {
+		reason = messages.Reason_REASON_NOT_FOUND
+	}
+	return &openai.Error{Status: status, Reason: reason, Type: kind, Message: message}
+}

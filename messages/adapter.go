@@ -1,0 +1,25 @@
+package messages
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Key names one state of an adapter, "name@revision": one that was registered again is another. It is empty for none. KV blocks are
+// shared among sequences of one key.
+func (s *AdapterSpec) Key() string {
+	if s == nil {
+		return ""
+	}
+	return s.GetName() + "@" + strconv.FormatUint(s.GetRevision(), 10)
+}
+
+// AdapterOf is the inverse of Key, as far as that goes.
+func AdapterOf(key string) *AdapterSpec {
+	at := strings.LastIndexByte(key, '@')
+	if at < 0 {
+		return &AdapterSpec{Name: key}
+	}
+	revision, _ := strconv.ParseUint(key[at+1:], 10, 64) // keys are made by Key
+	return &AdapterSpec{Name: key[:at], Revision: revision}
+}
