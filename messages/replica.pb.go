@@ -1144,12 +1144,15 @@ type ReplicaStatus struct {
 	BlockTokens    uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	MigratedIn     uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
 	MigratedOut    uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
-	KvOffloaded    uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
-	KvRestored     uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
-	KvRecomputed   uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
-	MaxSequences   uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
-	StepTokens     uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
-	Adapters       []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                              // on its device or in host memory
+	KvOffloaded    uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`         // blocks that a tier below HBM took
+	KvRestored     uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`            // blocks that came from there
+	KvRecomputed   uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"`      // blocks that were there, and were computed again: faster, or they could not be read
+	MaxSequences   uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`      // running at once
+	StepTokens     uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`            // token budget of a step
+	Adapters       []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                                   // on its device or in host memory
+	KvFetched      uint64                 `protobuf:"varint,40,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`               // blocks that other nodes, or replicas, sent
+	KvFetchFailed  uint64                 `protobuf:"varint,41,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"` // blocks that were to come from there, did not, and were computed
+	KvLent         uint64                 `protobuf:"varint,42,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                        // blocks that it sent to others
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1378,6 +1381,27 @@ func (x *ReplicaStatus) GetAdapters() []*AdapterHeld {
 		return x.Adapters
 	}
 	return nil
+}
+
+func (x *ReplicaStatus) GetKvFetched() uint64 {
+	if x != nil {
+		return x.KvFetched
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvFetchFailed() uint64 {
+	if x != nil {
+		return x.KvFetchFailed
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvLent() uint64 {
+	if x != nil {
+		return x.KvLent
+	}
+	return 0
 }
 
 // EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
@@ -1862,7 +1886,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xa3\a\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x83\b\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1896,7 +1920,11 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\rmax_sequences\x18\x17 \x01(\rR\fmaxSequences\x12\x1f\n" +
 	"\vstep_tokens\x18\x18 \x01(\rR\n" +
 	"stepTokens\x122\n" +
-	"\badapters\x18\x1c \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"/\n" +
+	"\badapters\x18\x1c \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\x12\x1d\n" +
+	"\n" +
+	"kv_fetched\x18( \x01(\x04R\tkvFetched\x12&\n" +
+	"\x0fkv_fetch_failed\x18) \x01(\x04R\rkvFetchFailed\x12\x17\n" +
+	"\akv_lent\x18* \x01(\x04R\x06kvLent\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +

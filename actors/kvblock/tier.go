@@ -22,6 +22,8 @@ type TierConfig struct {
 	Limits kv.TierLimits // Slots is the store's
 	Policy string        // how it evicts; default kv.DefaultPolicy
 	Below  *Lower        // nil: the blocks that leave are dropped
+	Router *actor.PID    // told of the blocks, so that others can ask for them; nil: nobody is
+	Bulk   Bulk          // nil: no block is sent to others
 	Log    zerolog.Logger
 }
 
@@ -56,6 +58,10 @@ type slots struct {
 	moving   bool                                    // blocks are being copied down
 	descents uint64
 	damaged  uint64
+
+	news  *kv.Announcer
+	loans map[string]*loan // request id -> blocks being sent to another node
+	lent  uint64
 }
 
 // block is what a slot was given out for.
@@ -67,7 +73,7 @@ type block struct {
 func (s *slots) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		s.onStarted()
+		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.end()
 	case *messages.ReserveSlots:
@@ -85,12 +91,14 @@ func (s *slots) Receive(ctx actor.Context) {
 	case *rested:
 		s.onRested(ctx, msg)
 	case *messages.GetSlots:
-		ctx.Respond(s.status())
+		s.onGet(ctx)
+	default:
+		s.receiveLending(ctx)
 	}
 }
 
 // onStarted takes over what the store holds.
-func (s *slots) onStarted() {
+func (s *slots) onStarted(ctx actor.Context) {
 	s.life, s.end = context.WithCancel(context.Background())
 	policy, err := kv.NewPolicy(s.Policy, s.Limits.Slots)
 	if err != nil {
@@ -105,6 +113,8 @@ func (s *slots) onStarted() {
 		}
 	}
 	s.Log.Info().Str("tier", s.Name).Int("slots", s.Limits.Slots).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
+	s.news, s.loans = kv.NewAnnouncer(announceBytes, believedBytes), make(map[string]*loan)
+	s.onBeat(ctx, &beat{s.incarnation})
 }
 
 func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
@@ -268,6 +278,6 @@ func (s *slots) status() *messages.SlotsStatus {
 	st := s.tier.Stats()
 	return &messages.SlotsStatus{
 		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
-		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
+		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged, Lent: s.lent,
 	}
 }

@@ -3,12 +3,16 @@
 //
 // Parent: node. Children: none.
 // Speaks with: sessions of its node (RouteSequence), replicas of its node (ReplicaAnnounced), the deployments of its node
-// (RouteDeployment), its deployments group (what is stored), and the routers of all other nodes (RoutesAnnounced, GetRoutes).
+// (RouteDeployment), its deployments group (what is stored), the KV tiers of its node (TierAnnounced), and the routers of all other nodes
+// (RoutesAnnounced, GetRoutes).
 //
 // Each router tells the others what changed on its node, every 100 ms where something did, in numbered increments; who
 // misses one asks for a snapshot. So a request finds its replica by local knowledge alone: it needs neither the node where its
 // deployment lives, nor NATS. What a router believes is late by a fraction of a second; a replica that is no longer what it
 // is believed to be refuses, or is silent, and the session asks again and avoids it.
+//
+// The same announcements say which KV blocks each tier of each node holds, so that a replica can be told who has the blocks that it lacks
+// (FindBlocks).
 //
 // Which replica is best is decided by core/plan. The last decisions are kept and can be explained.
 //
