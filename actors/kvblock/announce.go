@@ -20,7 +20,7 @@ type beat struct{ incarnation uint64 }
 
 // onBeat tells the router what changed in the blocks.
 func (s *slots) onBeat(ctx actor.Context, msg *beat) {
-	if msg.incarnation != s.incarnation || s.Router == nil {
+	if msg.incarnation != s.incarnation {
 		return
 	}
 	supervise.After(ctx, announceEvery, msg)
@@ -29,6 +29,9 @@ func (s *slots) onBeat(ctx actor.Context, msg *beat) {
 
 func (s *slots) announce(ctx actor.Context, everything bool) {
 	s.news.Changes(s.tier.Changes())
+	if s.Router == nil {
+		return
+	}
 	n, some := s.news.Next()
 	if everything && !n.Snapshot {
 		n, some = s.news.Snapshot(), true

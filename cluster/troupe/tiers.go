@@ -3,8 +3,6 @@ package troupe
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,6 +24,8 @@ type TiersConfig struct {
 	Watermark float64 // share of a tier above which blocks leave it ahead of need; default 0.9
 	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
 	RestoreAlways bool
+	// LocalOnly neither fetches blocks from other replicas and nodes nor lends them any.
+	LocalOnly bool
 }
 
 const (
@@ -70,6 +70,9 @@ func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
 		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
+		if !n.cfg.Tiers.LocalOnly {
+			cfg.Router, cfg.Bulk = n.pid(routerID), n.bulk
+		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
 			cfg.Limits.IdleSteps, cfg.Below = dramIdle, &kvblock.Lower{Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
@@ -81,23 +84,23 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower(spec *messages.ReplicaSpec) replica.Tiers {
-	t := replica.Tiers{Space: weightsNow(spec.GetPath()), Watermark: n.cfg.Tiers.Watermark, Always: n.cfg.Tiers.RestoreAlways}
-	for _, l := range n.tiers {
-		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.pid(tiersID + "/" + l.name), Store: l.store})
+	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, Always: n.cfg.Tiers.RestoreAlways,
+		Space: func(ctx context.Context) (string, error) { return n.weights.digest(ctx, spec.GetPath()) }}
+	if !n.cfg.Tiers.LocalOnly {
+		t.Remote = func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
+	}
+	for i, l := range n.tiers {
+		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})
 	}
 	return t
 }
 
-// weightsNow names a model's files as they are now: KV blocks that were computed from others are of no use.
-func weightsNow(path string) string {
-	name := path
-	files, _ := filepath.Glob(filepath.Join(path, "*")) // the pattern is a good one
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil {
-			name += fmt.Sprintf("\x00%s %d %d", filepath.Base(f), info.Size(), info.ModTime().UnixNano())
-		}
+func (n *Node) tierPIDs() []*actor.PID {
+	pids := make([]*actor.PID, len(n.tiers))
+	for i, t := range n.tiers {
+		pids[i] = n.pid(tiersID + "/" + t.name)
 	}
-	return name
+	return pids
 }
 
 // Tiers asks the tiers below HBM how full they are.

@@ -247,7 +247,7 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 		}
 		r.blocks = open
 	}
-	r.openTiers()
+	r.openTiers(ctx)
 	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
 	if err != nil {
 		panic(err)

@@ -158,7 +158,9 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 	}
 	if r.lower != nil {
-		s.KvOffloaded, s.KvRestored, s.KvRecomputed = r.lower.totals.offloaded, r.lower.totals.restored, r.lower.totals.recomputed
+		t := r.lower.totals
+		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
+		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
 	}
 	if r.batch != nil {
 		kv := r.pool.Stats()
