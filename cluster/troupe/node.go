@@ -48,7 +48,7 @@ type Node struct {
 
 	devices []GPU
 	holders []*engine.Holder
-	tiers   []lowerTier   // the fastest first
+	tiers   []lowerTier // the fastest first
 	weights weights
 	nats    *natsd.Server // nil where the node uses those of others
 	conn    *nats.Conn
