@@ -26,7 +26,7 @@ type (
 		id          string
 		hashes      []kv.Hash // of the blocks that the sequence can begin with
 		have        int       // of them, in HBM
-		findings                 // of those that follow, as far as there is no gap
+		findings              // of those that follow, as far as there is no gap
 		search      search    // holds them locked
 	}
 	restored struct {

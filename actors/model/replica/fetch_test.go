@@ -84,6 +84,7 @@ func TestFetchFaults(t *testing.T) {
 		mw      []actor.ReceiverMiddleware
 		prepare func(*cluster)
 		fetched uint64
+		lives   uint64 // of the holder; 0: one
 	}{
 		{name: "the sender fails", prepare: failing(4, errors.New("gone")), fetched: 3},
 		{name: "the sender stalls", prepare: failing(4, errStall), fetched: 3},
@@ -115,8 +116,8 @@ func TestFetchFaults(t *testing.T) {
 			}
 		}, fetched: 1},
 		{name: "other weights", spaces: map[string]string{"m-0": "one", "m-1": "other"}},
-		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}},
-		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable},
+		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
+		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
 		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1}).middleware}},
 		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
 	} {
@@ -130,6 +131,9 @@ func TestFetchFaults(t *testing.T) {
 				})
 				if s.GetKvFetched() != tc.fetched || s.GetKvFetched()+s.GetKvFetchFailed() != fetchable {
 					t.Errorf("%d fetched and %d not, want %d of %d fetched", s.GetKvFetched(), s.GetKvFetchFailed(), tc.fetched, fetchable)
+				}
+				if !c.a.gone && c.status(c.a).GetIncarnation() != max(tc.lives, 1) {
+					t.Errorf("the holder is in life %d", c.status(c.a).GetIncarnation())
 				}
 				c.empty()
 			})
