@@ -62,7 +62,27 @@ func driveTier(t *rapid.T, name string) {
 		}
 		return all
 	}
+	told := map[int32]Hash{} // by Changes
 	t.Repeat(map[string]func(*rapid.T){
+		"changes": func(t *rapid.T) {
+			evicted, committed := tier.Changes()
+			for _, slot := range evicted {
+				delete(told, slot)
+			}
+			for i, c := range committed {
+				if told[c.Block] = c.Hash; slices.Contains(committed[:i], c) {
+					t.Fatalf("told: %+v twice", c)
+				}
+			}
+			for _, h := range slices.Concat(in(Resident), in(Leaving)) {
+				if told[m.slot[h]] != h {
+					t.Fatalf("told: nothing of %x in slot %d", h[:2], m.slot[h])
+				}
+			}
+			if n := len(in(Resident)) + len(in(Leaving)); len(told) != n {
+				t.Fatalf("told: of %d blocks, and there are %d", len(told), n)
+			}
+		},
 		"reserve": func(t *rapid.T) {
 			h := block(t)
 			if m.state[h] != Absent {
