@@ -321,3 +321,22 @@ func TestRestoredSlots(t *testing.T) {
 		t.Errorf("%d blocks match", n)
 	}
 }
+
+// TestTierTellsOnce: a block that went and came back to its slot between two calls of Changes is told once.
+func TestTierTellsOnce(t *testing.T) {
+	policy, err := NewPolicy("lru", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tier := NewTier(TierLimits{Slots: 1}, policy)
+	for range 2 {
+		slot, _, _ := tier.Reserve(testHash(1))
+		tier.Commit(slot)
+		tier.Drop(testHash(1))
+	}
+	slot, _, _ := tier.Reserve(testHash(1))
+	tier.Commit(slot)
+	if evicted, committed := tier.Changes(); len(committed) != 1 || committed[0] != (Committed{0, testHash(1)}) || len(evicted) == 0 {
+		t.Errorf("evicted %v, committed %v", evicted, committed)
+	}
+}
