@@ -1,16 +1,25 @@
 package troupe_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/cluster/bulk"
 	"troupe/cluster/troupe"
 	"troupe/core/kv"
+	"troupe/engine/tier"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -93,6 +102,12 @@ func (l *lender) hearsTiers(of *lender) {
 // lenders starts two nodes with one replica each; change says what is special about one of them, wrap about its actors.
 func lenders(t *testing.T, change func(i int, c *troupe.Config), wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
 	t.Helper()
+	return lendersOf(t, testkit.Model(), nil, change, wrap)
+}
+
+// lendersOf starts the second replica after between, where that is not nil.
+func lendersOf(t *testing.T, model string, between func(), change func(i int, c *troupe.Config), wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
+	t.Helper()
 	both := []*lender{{t: t}, {t: t}}
 	nodes := together(t, 2, func(i int, c *troupe.Config) {
 		c.Tiers.RestoreAlways = true
@@ -112,7 +127,13 @@ func lenders(t *testing.T, change func(i int, c *troupe.Config), wrap func(i int
 		}
 	})
 	spec := kjv(2)
-	spec.KvBlocks = 48
+	if spec.Path, spec.KvBlocks = model, 48; between != nil {
+		spec.Replicas = 1
+		deploy(t, nodes[0], spec)
+		between()
+		spec = proto.CloneOf(spec)
+		spec.Replicas = 2
+	}
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {
 		both[i].Node = n
@@ -223,4 +244,176 @@ func TestOtherNodesTiersAreReused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDamagedAtTheSource: blocks that broke on the disk of the node that holds them are found out there, dropped, and computed where they were wanted.
+func TestDamagedAtTheSource(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kv")
+	a, b := tieredPair(t, true, path)
+	prompt := text(1, 200)
+	want := a.descend(prompt)
+	b.hearsTiers(a)
+	scratch(t, path)
+	got, cached := b.generate(prompt)
+	if !slices.Equal(got, want) || cached != 0 {
+		t.Errorf("got %v with %d tokens cached, want %v with none", got, cached, want)
+	}
+	all, err := a.Tiers(t.Context())
+	if err != nil || all[0].GetDamaged() == 0 || all[0].GetLent() != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	until(t, "the counters", func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
+}
+
+// scratch flips a bit in every 512 bytes of a tier's file.
+func scratch(t *testing.T, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 100; i < len(content); i += 512 {
+		content[i] ^= 1
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(content, 0); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLenderFaults: a holder that crashes, or is silent, costs the blocks and no token; and it lends again.
+func TestLenderFaults(t *testing.T) {
+	for _, on := range []string{"*messages.LeaseBlocks", "*replica.returned"} {
+		t.Run(on, func(t *testing.T) {
+			crash := &testkit.Crash{On: on, Times: 1}
+			a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
+				if i == 0 && kind == "replica" {
+					return crash.Middleware
+				}
+				return nil
+			})
+			for i := range uint32(2) {
+				prompt := text(i, 200)
+				want, _ := a.generate(prompt)
+				b.hears(a.replica().GetName(), prompt)
+				got, cached := b.generate(prompt)
+				if !slices.Equal(got, want) || i > 0 && cached != 192 {
+					t.Errorf("prompt %d: got %v with %d tokens cached, want %v", i, got, cached, want)
+				}
+			}
+			if crash.Crashed() == 0 {
+				t.Error("it did not crash")
+			}
+		})
+	}
+}
+
+// leaseOf asks a node's replica for the blocks of a prompt, as a replica of the same weights would.
+func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket, d time.Duration) *messages.LeaseBlocksResult {
+	l.t.Helper()
+	to := l.replica()
+	m := &messages.LeaseBlocks{RequestId: id, Space: space, BlockBytes: ticket.GetBytes()/12 - tier.SealBytes, Ticket: ticket, Lease: durationpb.New(d)}
+	for _, h := range kv.Hashes(kv.Root("kjv", ""), prompt, 16) {
+		m.Hashes = append(m.Hashes, h[:])
+	}
+	l.sessions.Send(actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), m)
+	var result *messages.LeaseBlocksResult
+	until(l.t, "an answer to "+id, func() bool {
+		for _, r := range testkit.Got[*messages.LeaseBlocksResult](l.sessions) {
+			if r.GetRequestId() == id {
+				result = r
+			}
+		}
+		return result != nil
+	})
+	return result
+}
+
+// TestTokenIsTheRightToSend: over real connections, blocks come only to a transfer whose token was given, and a reader that does not take them holds
+// nothing for longer than the lease.
+func TestTokenIsTheRightToSend(t *testing.T) {
+	var asked atomic.Pointer[messages.LeaseBlocks]
+	a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
+		return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				if m, ok := env.Message.(*messages.LeaseBlocks); ok {
+					asked.Store(m)
+				}
+				next(ctx, env)
+			}
+		}
+	})
+	prompt := text(1, 200)
+	a.generate(prompt)
+	b.hears(a.replica().GetName(), prompt)
+	b.generate(prompt)
+	space, size := asked.Load().GetSpace(), int(asked.Load().GetBlockBytes())
+	plane, err := bulk.Listen(bulk.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	var came atomic.Int64
+	stalled := make(chan struct{})
+	expect := func(stall bool) *messages.BulkTicket {
+		ticket, err := plane.Expect(size+tier.SealBytes, 12, func(uint32, []byte) error {
+			if came.Add(1); stall {
+				<-stalled
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticket
+	}
+	ticket := expect(false)
+	forged := proto.CloneOf(ticket)
+	forged.Token[0] ^= 1
+	if r := a.leaseOf("forged", space, prompt, forged, 5*time.Second); r.GetRefused() == nil || came.Load() != 0 {
+		t.Errorf("with a forged token %d blocks came: %v", came.Load(), r)
+	}
+	if r := a.leaseOf("true", space, prompt, ticket, 5*time.Second); r.GetSent().GetBlocks() != 12 || came.Load() != 12 {
+		t.Errorf("with the token %d blocks came: %v", came.Load(), r)
+	}
+	if r := a.leaseOf("stalled", space, prompt, expect(true), 200*time.Millisecond); r.GetRefused() == nil {
+		t.Errorf("of a reader that takes nothing: %v", r)
+	}
+	close(stalled)
+	until(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
+}
+
+// TestOtherWeightsAreNotShared: a replica of the same deployment that has loaded other files takes no block of the first.
+func TestOtherWeightsAreNotShared(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(model, os.DirFS(testkit.Model())); err != nil {
+		t.Fatal(err)
+	}
+	a, b := lendersOf(t, model, func() {
+		weights, err := filepath.Glob(filepath.Join(model, "*.safetensors"))
+		if err != nil || len(weights) == 0 {
+			t.Fatal(weights, err)
+		}
+		content, err := os.ReadFile(weights[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[len(content)-1] ^= 1
+		if err := errors.Join(os.WriteFile(weights[0]+".new", content, 0o600), os.Rename(weights[0]+".new", weights[0])); err != nil {
+			t.Fatal(err)
+		}
+	}, nil, nil)
+	prompt := text(1, 200)
+	a.generate(prompt)
+	b.hears(a.replica().GetName(), prompt)
+	if _, cached := b.generate(prompt); cached != 0 {
+		t.Errorf("%d tokens of other weights were reused", cached)
+	}
+	until(t, "the counters", func() bool { return b.replica().GetKvFetchFailed() == 12 })
 }

@@ -84,8 +84,9 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower(spec *messages.ReplicaSpec) replica.Tiers {
+	_, seen := files(spec.GetPath()) // before they are loaded
 	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, Always: n.cfg.Tiers.RestoreAlways,
-		Space: func(ctx context.Context) (string, error) { return n.weights.digest(ctx, spec.GetPath()) }}
+		Space: func(ctx context.Context) (string, error) { return n.weights.digest(ctx, spec.GetPath(), seen) }}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote = func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
 	}

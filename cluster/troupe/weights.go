@@ -17,33 +17,38 @@ type weights struct {
 	known map[string]string // files as the file system shows them -> SHA-256
 }
 
-// digest is the name of the model in a folder. It reads all of its files, at the speed of the disk.
-func (w *weights) digest(ctx context.Context, folder string) (string, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	files, _ := filepath.Glob(filepath.Join(folder, "*")) // the pattern is a good one
-	seen := folder
-	var plain []string
-	for _, f := range files {
-		info, err := os.Stat(f)
-		if err != nil {
-			return "", fmt.Errorf("model %s: %w", folder, err)
-		}
-		if info.Mode().IsRegular() {
+// files are the plain files of a folder, and how the file system shows them: other files look otherwise.
+func files(folder string) (plain []string, seen string) {
+	all, _ := filepath.Glob(filepath.Join(folder, "*")) // the pattern is a good one
+	seen = folder
+	for _, f := range all {
+		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
 			plain = append(plain, f)
 			seen += fmt.Sprintf("\x00%s %d %d", filepath.Base(f), info.Size(), info.ModTime().UnixNano())
 		}
 	}
+	return plain, seen
+}
+
+// digest is the name of the model in a folder as it was when it looked like seen. It reads all of its files, at the speed of the disk, and
+// fails where they have changed since then: what was loaded is not known any more.
+func (w *weights) digest(ctx context.Context, folder, seen string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if sum, ok := w.known[seen]; ok {
 		return sum, nil
 	}
 	all := sha256.New()
+	plain, _ := files(folder)
 	for _, f := range plain {
 		sum, err := digestFile(ctx, f)
 		if err != nil {
 			return "", fmt.Errorf("model %s: %w", folder, err)
 		}
 		fmt.Fprintf(all, "%s\x00%x", filepath.Base(f), sum)
+	}
+	if _, now := files(folder); now != seen {
+		return "", fmt.Errorf("model %s: its files were changed while it was loaded; restart the replica", folder)
 	}
 	if w.known == nil {
 		w.known = make(map[string]string)

@@ -98,7 +98,7 @@ func (r *replica) onSpaced(msg *spaced) {
 	switch {
 	case r.lower == nil || msg.incarnation != r.incarnation:
 	case msg.err != nil:
-		r.Log.Error().Err(msg.err).Msg("no block travels, since the weights can not be told from others; restart the replica once they can be read")
+		r.Log.Error().Err(msg.err).Msg("no block travels: it is not known which weights these are")
 	default:
 		r.lower.space, r.lower.ready = kv.Root(r.lower.down.Layout(), msg.space), true
 	}
