@@ -1153,6 +1153,7 @@ type ReplicaStatus struct {
 	KvFetched      uint64                 `protobuf:"varint,40,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`               // blocks that other nodes, or replicas, sent
 	KvFetchFailed  uint64                 `protobuf:"varint,41,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"` // blocks that were to come from there, did not, and were computed
 	KvLent         uint64                 `protobuf:"varint,42,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                        // blocks that it sent to others
+	KvTravels      bool                   `protobuf:"varint,43,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`               // its weights are known by their content, so that its blocks can leave HBM and come back
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1402,6 +1403,13 @@ func (x *ReplicaStatus) GetKvLent() uint64 {
 		return x.KvLent
 	}
 	return 0
+}
+
+func (x *ReplicaStatus) GetKvTravels() bool {
+	if x != nil {
+		return x.KvTravels
+	}
+	return false
 }
 
 // EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
@@ -1886,7 +1894,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x83\b\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xa2\b\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1924,7 +1932,9 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"kv_fetched\x18( \x01(\x04R\tkvFetched\x12&\n" +
 	"\x0fkv_fetch_failed\x18) \x01(\x04R\rkvFetchFailed\x12\x17\n" +
-	"\akv_lent\x18* \x01(\x04R\x06kvLent\"/\n" +
+	"\akv_lent\x18* \x01(\x04R\x06kvLent\x12\x1d\n" +
+	"\n" +
+	"kv_travels\x18+ \x01(\bR\tkvTravels\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +

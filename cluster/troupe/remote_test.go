@@ -130,6 +130,7 @@ func lendersOf(t *testing.T, model string, between func(), change func(i int, c 
 	if spec.Path, spec.KvBlocks = model, 48; between != nil {
 		spec.Replicas = 1
 		deploy(t, nodes[0], spec)
+		until(t, "the weights to be known", func() bool { return replica(t, nodes[0], "kjv").GetKvTravels() })
 		between()
 		spec = proto.CloneOf(spec)
 		spec.Replicas = 2
@@ -137,6 +138,7 @@ func lendersOf(t *testing.T, model string, between func(), change func(i int, c 
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {
 		both[i].Node = n
+		until(t, "the weights to be known", func() bool { return both[i].replica().GetKvTravels() })
 		both[i].sessions = testkit.NewPeer(t, both[i].system, "test-sessions", nil)
 	}
 	return both[0], both[1]

@@ -207,6 +207,7 @@ func TestRestartedNodeHasItsBlocks(t *testing.T) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
+			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
 			first := complete(t, n, ask)
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
 			until(t, "its blocks to be on the disk", func() bool {

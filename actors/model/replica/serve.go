@@ -160,6 +160,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	if r.lower != nil {
 		t := r.lower.totals
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
+		s.KvTravels = r.lower.ready
 		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
 	}
 	if r.batch != nil {

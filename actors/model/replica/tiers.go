@@ -69,11 +69,8 @@ type lower struct {
 type tierTotals struct{ offloaded, restored, recomputed, fetched, fetchFailed, lent uint64 }
 
 // openTiers makes ready to copy blocks of the lease.
-func (r *replica) openTiers(ctx actor.Context) {
-	if r.Bulk == nil || r.Router == nil {
-		r.Tiers.Remote = nil
-	}
-	if len(r.Tiers.Lower) == 0 && r.Tiers.Remote == nil {
+func (r *replica) openTiers() {
+	if !r.travels() {
 		return
 	}
 	l := &lower{Tiers: r.Tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(r.Tiers.Lower)),
@@ -89,19 +86,7 @@ func (r *replica) openTiers(ctx actor.Context) {
 		*open = blocks
 	}
 	r.lower = l
-	incarnation := r.incarnation
-	supervise.Job(ctx, r.life, l.Space, func(space string, err error) any { return &spaced{incarnation, space, err} })
-}
-
-// onSpaced: it is known which blocks are the same as those of others.
-func (r *replica) onSpaced(msg *spaced) {
-	switch {
-	case r.lower == nil || msg.incarnation != r.incarnation:
-	case msg.err != nil:
-		r.Log.Error().Err(msg.err).Msg("no block travels: it is not known which weights these are")
-	default:
-		r.lower.space, r.lower.ready = kv.Root(r.lower.down.Layout(), msg.space), true
-	}
+	r.settleSpace()
 }
 
 // closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
@@ -115,7 +100,7 @@ func (r *replica) closeTiers() {
 func (r *replica) receiveTiers(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case *spaced:
-		r.onSpaced(msg)
+		r.onSpaced(ctx, msg)
 	case *offloaded:
 		r.onOffloaded(ctx, msg)
 	case *located:
