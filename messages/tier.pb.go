@@ -950,7 +950,7 @@ func (x *BlocksHeld) GetName() string {
 }
 
 // LeaseBlocks (command, to a holder): send these blocks, and keep them where they are until they are sent. Chunk i of the transfer is block i,
-// then 8 bytes, big-endian: the checksum of both the block's hash and its bytes, as tiers have it. The holder sends the leading blocks, as
+// then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. The holder sends the leading blocks, as
 // far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
 type LeaseBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`

@@ -69,16 +69,15 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	l := &loan{asker: ctx.Sender()}
 	d := delivery{store: s.Store, bulk: s.Bulk, ticket: msg.GetTicket(), bytes: int(msg.GetBlockBytes())}
 	for _, raw := range msg.GetHashes() {
-		h := kv.Hash(raw)
-		inTier := h.Within(kv.Hash(msg.GetSpace()))
-		s.tier.Want([]kv.Hash{inTier})
-		slot, ok := s.tier.Read(inTier)
+		h := kv.Hash(raw).Within(kv.Hash(msg.GetSpace()))
+		s.tier.Want([]kv.Hash{h})
+		slot, ok := s.tier.Read(h)
 		if !ok {
 			break
 		}
-		l.slots = append(l.slots, slot)
-		d.items = append(d.items, item{slot, h, inTier})
+		l.slots, d.hashes = append(l.slots, slot), append(d.hashes, h)
 	}
+	d.slots = l.slots
 	var life context.Context
 	life, l.end = context.WithTimeout(s.life, min(msg.GetLease().AsDuration(), longest))
 	s.loans[id] = l
@@ -142,34 +141,26 @@ type delivery struct {
 	bulk   Bulk
 	ticket *messages.BulkTicket
 	bytes  int
-	items  []item
-}
-
-// item is a block, as a replica and as the tier knows it.
-type item struct {
-	slot         int32
-	hash, inTier kv.Hash
+	slots  []int32
+	hashes []kv.Hash // as the tier has them
 }
 
 // run sends the blocks, each with its seal, and returns one that was damaged here.
 func (d delivery) run(ctx context.Context) (damaged []kv.Hash, err error) {
-	indices := make([]uint32, len(d.items))
+	indices := make([]uint32, len(d.slots))
 	for i := range indices {
 		indices[i] = uint32(i)
 	}
 	err = d.bulk.Send(ctx, d.ticket, indices, func(index uint32, into []byte) (int, error) {
-		it, sealed := d.items[index], d.bytes+tier.SealBytes
-		if len(into) < sealed {
+		size := d.bytes + tier.SealBytes
+		if len(into) < size {
 			return 0, fmt.Errorf("the transfer is not for blocks of %d bytes", d.bytes)
 		}
-		if err := d.store.Read(ctx, it.slot, it.inTier, into[:d.bytes]); err != nil {
-			if errors.Is(err, tier.ErrDamaged) {
-				damaged = []kv.Hash{it.inTier}
-			}
-			return 0, err
+		err := d.store.ReadSealed(ctx, d.slots[index], d.hashes[index], into[:size])
+		if errors.Is(err, tier.ErrDamaged) {
+			damaged = []kv.Hash{d.hashes[index]}
 		}
-		tier.Seal(it.hash, into[:sealed])
-		return sealed, nil
+		return size, err
 	})
 	return damaged, err
 }

@@ -94,11 +94,11 @@ func TestLend(t *testing.T) {
 			t.Fatalf("%v, %d were sent", r, len(w.got))
 		}
 		for i, sealed := range w.got {
-			block, err := tier.Unseal(hash(int(i)+1), sealed)
+			block, err := tier.Unseal(within(int(i)+1), sealed)
 			if err != nil || string(block) != string(content(int(i)+1)) {
 				t.Errorf("block %d: %v", i, err)
 			}
-			if _, err := tier.Unseal(hash(7), sealed); !errors.Is(err, tier.ErrDamaged) {
+			if _, err := tier.Unseal(within(7), sealed); !errors.Is(err, tier.ErrDamaged) {
 				t.Errorf("block %d passes for another: %v", i, err)
 			}
 		}

@@ -25,6 +25,8 @@ type Store interface {
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
+	// ReadSealed is Read into all but the last SealBytes, where it writes the block's checksum; see Unseal.
+	ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error
 	// Erase makes a slot hold nothing.
 	Erase(ctx context.Context, slot int32) error
 	Close() error

@@ -34,7 +34,7 @@ func run() error {
 		run  func() (section, error)
 	}{
 		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"bookkeeping of the tree", bookkeeping}, {"memory of sessions", sessionMemory}, {"routing", routing},
-		{"bulk data plane", dataPlane}, {"driver layer", driverLayer}, {"lost nodes", outages},
+		{"bulk data plane", dataPlane}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages},
 	} {
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "%s … ", measure.name)

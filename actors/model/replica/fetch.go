@@ -68,7 +68,7 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch, err error) {
 		if int(index) >= len(hashes) {
 			return fmt.Errorf("block %d of %d", index, len(hashes))
 		}
-		block, err := tier.Unseal(hashes[index], sealed)
+		block, err := tier.Unseal(hashes[index].Within(c.search.space), sealed)
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (r *replica) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	hashes := hashesOf(msg.GetHashes())
 	l := &loan{asker: ctx.Sender(), blocks: r.pool.Acquire(hashes[:r.pool.Match(hashes)])}
 	r.lower.loans[id] = l
-	d := delivery{from: r.lower.down, bulk: r.Bulk, ticket: msg.GetTicket(), blocks: l.blocks, hashes: hashes}
+	d := delivery{from: r.lower.down, bulk: r.Bulk, ticket: msg.GetTicket(), blocks: l.blocks, hashes: hashes, space: r.lower.space}
 	var life context.Context
 	life, l.end = context.WithTimeout(r.life, min(msg.GetLease().AsDuration(), longestLease))
 	incarnation := r.incarnation
@@ -112,6 +112,7 @@ type delivery struct {
 	ticket *messages.BulkTicket
 	blocks []int32
 	hashes []kv.Hash
+	space  kv.Hash
 }
 
 // run sends each block with its seal.
@@ -128,7 +129,7 @@ func (d delivery) run(ctx context.Context) (none struct{}, err error) {
 		if err := d.from.Read(ctx, d.blocks[index], into[:size]); err != nil {
 			return 0, err
 		}
-		tier.Seal(d.hashes[index], into[:size+tier.SealBytes])
+		tier.Seal(d.hashes[index].Within(d.space), into[:size+tier.SealBytes])
 		return size + tier.SealBytes, nil
 	})
 }
