@@ -419,3 +419,55 @@ func TestOtherWeightsAreNotShared(t *testing.T) {
 	}
 	until(t, "the counters", func() bool { return b.replica().GetKvFetchFailed() == 12 })
 }
+
+// TestFetchingChangesNoToken: conversations over two replicas that have little room, so that blocks travel down, up and between the nodes, have the tokens of
+// one replica with room for everything.
+func TestFetchingChangesNoToken(t *testing.T) {
+	const many = 16
+	want := conversations(t, start(t, small(8, 400, 0)), many)
+	a, b := lenders(t, func(i int, c *troupe.Config) {
+		c.Tiers.SlotBytes, c.Tiers.DRAMBytes, c.Tiers.Watermark = 64<<10, 100*64<<10, 0.5
+	}, func(_ int, kind string) actor.ReceiverMiddleware {
+		if kind == "router" {
+			return blind
+		}
+		return nil
+	})
+	got := conversations(t, a.Node, many)
+	for i := range want {
+		if got[i] != want[i] || want[i] == "" {
+			t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
+		}
+	}
+	until(t, "blocks to be let go of", func() bool {
+		for _, l := range []*lender{a, b} {
+			if r := l.replica(); r.GetKvBlocksFree() != r.GetKvBlocks() {
+				return false
+			}
+			all, err := l.Tiers(t.Context())
+			if err != nil || all[0].GetFree()+all[0].GetResident() != all[0].GetSlots() {
+				return false
+			}
+		}
+		return true
+	})
+	for _, l := range []*lender{a, b} {
+		r := l.replica()
+		t.Logf("%s: restored %d, fetched %d, not fetched %d, lent %d", r.GetName(), r.GetKvRestored(), r.GetKvFetched(), r.GetKvFetchFailed(), r.GetKvLent())
+	}
+	if a.replica().GetKvFetched()+b.replica().GetKvFetched() == 0 {
+		t.Error("no block came from the other node")
+	}
+}
+
+// blind is a middleware of routers that hides prompts from them, so that they do not send requests where their blocks are.
+func blind(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+		if m, ok := env.Message.(*messages.RouteSequence); ok {
+			m = proto.CloneOf(m)
+			m.Prompt = m.Prompt[:1]
+			env = &actor.MessageEnvelope{Header: env.Header, Message: m, Sender: env.Sender}
+		}
+		next(ctx, env)
+	}
+}
