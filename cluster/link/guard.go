@@ -1,47 +1,32 @@
 package link
 
-import (
-	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
-)
+import "github.com/asynkron/protoactor-go/actor"
 
-// guard is the process behind every PID of another node. It stands before remote's.
+// guard is the process behind every PID of another node.
 type guard struct {
-	link   *Link
-	system *actor.ActorSystem
-	index  int           // of its resolver; remote's is the next
-	remote actor.Process // one for all: it goes by the PID that it is given
-
+	link    *Link
+	system  *actor.ActorSystem
 	watches watches
 }
 
 var _ actor.Process = (*guard)(nil)
 
-// newGuard registers its resolver, before remote does: the first one that answers is asked.
 func newGuard(l *Link) *guard {
-	registry := l.cfg.System.ProcessRegistry
-	g := &guard{link: l, system: l.cfg.System, index: len(registry.RemoteHandlers)}
-	registry.RegisterAddressResolver(func(*actor.PID) (actor.Process, bool) { return g, true })
+	g := &guard{link: l, system: l.cfg.System}
+	l.cfg.System.ProcessRegistry.RegisterAddressResolver(func(*actor.PID) (actor.Process, bool) { return g, true })
 	return g
 }
 
-func (g *guard) decorate() {
-	g.remote, _ = g.system.ProcessRegistry.RemoteHandlers[g.index+1](actor.NewPID("", ""))
-}
-
-// SendUserMessage notes who waits before it looks whether the address can be reached, and SetMembers does the reverse: one of
-// the two sees a future whose target leaves just now.
+// SendUserMessage notes who waits before it posts the message, and when a connection ends it first takes nothing more, and then
+// those who wait are told: of whatever was posted to it, the sender hears.
 func (g *guard) SendUserMessage(pid *actor.PID, message any) {
-	_, inner, sender := actor.UnwrapEnvelope(message)
+	header, inner, sender := actor.UnwrapEnvelope(message)
 	waiting := sender != nil && isFuture(sender.Id) && sender.Address == g.system.Address()
 	if waiting {
 		g.link.pending.add(sender.Id, pid)
 	}
-	if _, ok := inner.(proto.Message); ok && g.link.roster.reachable(pid.Address) {
-		g.remote.SendUserMessage(pid, message)
+	if g.post(pid, sender, header, inner) {
 		return
-	} else if !ok {
-		g.link.refused.Error().Stringer("to", pid).Type("message", inner).Msg("only protobuf messages travel between nodes")
 	}
 	if !waiting || g.link.pending.take(sender.Id) {
 		g.system.DeadLetter.SendUserMessage(pid, message)
@@ -51,35 +36,39 @@ func (g *guard) SendUserMessage(pid *actor.PID, message any) {
 // SendSystemMessage lets through what actors of different nodes may say to each other behind the scenes. An actor is stopped
 // by its own node.
 func (g *guard) SendSystemMessage(pid *actor.PID, message any) {
-	reachable := g.link.roster.reachable(pid.Address)
 	switch m := message.(type) {
 	case *actor.Watch:
-		if !reachable {
-			g.terminated(m.GetWatcher(), pid)
-			return
-		}
 		g.watches.add(m.GetWatcher(), pid)
-		g.remote.SendSystemMessage(pid, m)
-		if !g.link.roster.reachable(pid.Address) { // it left meanwhile, and the endpoint may be a new one
-			g.link.terminate(pid.Address)
+		if !g.post(pid, nil, nil, m) && g.watches.remove(m.GetWatcher(), pid) {
+			g.terminated(m.GetWatcher(), pid, actor.TerminatedReason_AddressTerminated)
 		}
 	case *actor.Unwatch:
 		g.watches.remove(m.GetWatcher(), pid)
-		if reachable {
-			g.remote.SendSystemMessage(pid, m)
-		}
+		g.post(pid, nil, nil, m)
 	case *actor.Terminated:
-		if reachable {
-			g.remote.SendSystemMessage(pid, m)
-		}
+		g.post(pid, nil, nil, m)
 	default:
 		g.system.DeadLetter.SendSystemMessage(pid, m)
 	}
 }
 
-func (g *guard) terminated(watcher, who *actor.PID) {
+// post reports false where a message can not be sent.
+func (g *guard) post(pid, sender *actor.PID, header actor.ReadonlyMessageHeader, message any) bool {
+	if !g.link.roster.reachable(pid.Address) {
+		return false
+	}
+	l, err := seal(pid, sender, header, message)
+	if err != nil {
+		g.link.refused.Error().Err(err).Stringer("to", pid).Type("message", message).Msg("did not send a message")
+		return false
+	}
+	return g.link.post(l)
+}
+
+// terminated tells a watcher of this node.
+func (g *guard) terminated(watcher, who *actor.PID, why actor.TerminatedReason) {
 	if ref, ok := g.system.ProcessRegistry.GetLocal(watcher.GetId()); ok {
-		ref.SendSystemMessage(watcher, &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated})
+		ref.SendSystemMessage(watcher, &actor.Terminated{Who: who, Why: why})
 	}
 }
 

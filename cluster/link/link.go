@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/cluster"
 	"github.com/asynkron/protoactor-go/remote"
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
 )
 
 // Config describes the link of one node.
@@ -46,13 +47,11 @@ type Link struct {
 	losses  losses
 	refused zerolog.Logger // limited in rate
 	broken  zerolog.Logger // likewise
-	ready   chan struct{}  // closed when streams of peers may be read
+	server  *grpc.Server
 	stop    sync.Once
 
-	mu       sync.Mutex
-	outbound map[*outbound]struct{}
-	idle     chan struct{}  // closed while outbound is empty
-	running  sync.WaitGroup // goroutines of streams
+	endpoints endpoints
+	running   sync.WaitGroup // goroutines of the server and of streams
 }
 
 // stopWithin is how long Stop lets peers read what was sent to them.
@@ -65,19 +64,17 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{
-		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), outbound: map[*outbound]struct{}{},
+		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), endpoints: newEndpoints(),
 		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		broken:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		ready:   make(chan struct{}), idle: make(chan struct{}),
 	}
-	close(l.idle)
 	l.guard = newGuard(l)
-	if err := l.listen(ctx); err != nil {
+	listener, err := l.listen(ctx)
+	if err != nil {
 		return nil, err
 	}
-	l.guard.decorate()
 	l.subscribe()
-	close(l.ready)
+	l.serve(listener)
 
 	// As cluster.StartMember does, without gossip, and without the second that it sleeps at its end.
 	l.cluster.IdentityLookup = cfg.Lookup
@@ -89,18 +86,11 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// subscribe comes after remote's own subscriptions: what it hears of, remote has dealt with.
+// subscribe ends what goes to an address that is lost. Protoactor's member list says so too.
 func (l *Link) subscribe() {
 	l.cfg.System.EventStream.Subscribe(func(event any) {
-		switch e := event.(type) {
-		case *remote.EndpointConnectedEvent:
-			for _, s := range l.streams(e.Address) {
-				s.announce()
-			}
-		case *remote.EndpointTerminatedEvent:
-			for _, s := range l.streams(e.Address) {
-				s.released.Store(true)
-			}
+		if e, ok := event.(*remote.EndpointTerminatedEvent); ok {
+			l.endpoints.release(e.Address)
 			l.failRequests(e.Address)
 			l.failWatches(e.Address)
 		}
@@ -118,14 +108,14 @@ func (l *Link) SetMembers(addresses []string) {
 		in.expel()
 	}
 	for _, address := range left {
-		for _, s := range l.streams(address) {
-			s.abort()
-		}
 		l.terminate(address)
+		for _, s := range l.endpoints.of(address) {
+			s.cut(errNoMember)
+		}
 	}
 }
 
-// terminate has remote drop its endpoint, which tells the watchers; what is queued there is sent or answered first.
+// terminate tells whoever waits for an address that it is lost. What was posted there is sent or answered.
 func (l *Link) terminate(address string) {
 	l.cfg.System.EventStream.Publish(&remote.EndpointTerminatedEvent{Address: address})
 }
@@ -143,58 +133,19 @@ func (l *Link) Stop(ctx context.Context) {
 
 func (l *Link) disconnect(ctx context.Context) {
 	l.cfg.Lookup.Shutdown()
-	for _, address := range l.roster.close() {
+	written := l.endpoints.close()
+	for _, address := range l.roster.close() { // after that: whoever waits has posted, or is answered by the guard
 		l.terminate(address)
 	}
-	l.drain(ctx)
-	for _, s := range l.streams("") {
-		s.abort()
-	}
-	l.cluster.Remote.Shutdown(false) // a graceful one waits for the peers, for as long as ten seconds
-	for _, name := range []string{"EndpointSupervisor", "activator"} {
-		_ = l.cfg.System.Root.StopFuture(l.cfg.System.NewLocalPID(name)).Wait()
-	}
-	l.running.Wait()
-}
-
-func (l *Link) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
-	l.mu.Lock()
-	idle := l.idle
-	l.mu.Unlock()
 	select {
-	case <-idle:
+	case <-written:
 	case <-ctx.Done():
 	}
-}
-
-// streams returns the open streams to an address, or all.
-func (l *Link) streams(address string) (found []*outbound) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for s := range l.outbound {
-		if address == "" || s.address == address {
-			found = append(found, s)
-		}
+	for _, s := range l.endpoints.of("") {
+		s.cut(errNoMember)
 	}
-	return found
-}
-
-func (l *Link) opened(s *outbound) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.outbound) == 0 {
-		l.idle = make(chan struct{})
-	}
-	l.outbound[s] = struct{}{}
-}
-
-func (l *Link) closed(s *outbound) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.outbound, s)
-	if len(l.outbound) == 0 {
-		close(l.idle)
-	}
+	l.server.Stop()
+	l.running.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -53,10 +54,10 @@ func (l *losses) told(address string, answer metadata.MD) bool {
 	return count[0] != before && (known || count[0] != "0")
 }
 
-// refuseCall is a server interceptor. Remote panics on its own unary calls; peers use one to see whether we live.
-func (l *Link) refuseCall(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+// ListProcesses is what peers call to see whether we live. It is refused, as all calls are.
+func (s service) ListProcesses(ctx context.Context, _ *remote.ListProcessesRequest) (*remote.ListProcessesResponse, error) {
 	if from := metadata.ValueFromIncomingContext(ctx, nodeKey); len(from) == 1 {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(lossesKey, l.losses.to(from[0])))
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(lossesKey, s.link.losses.to(from[0])))
 	}
 	return nil, status.Error(codes.Unimplemented, "nodes talk by streams")
 }

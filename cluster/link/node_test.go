@@ -120,19 +120,21 @@ func dead(t testing.TB, f actor.Future) {
 	}
 }
 
-// watch has an actor of the node watch another, and returns where its Terminated arrives.
+// watch has an actor of the node watch another, and returns where its Terminated arrives. The watch is sent when it returns.
 func (n *node) watch(t testing.TB, who *actor.PID) <-chan *actor.Terminated {
 	t.Helper()
-	seen := make(chan *actor.Terminated, 8)
+	seen, sent := make(chan *actor.Terminated, 8), make(chan struct{})
 	pid := n.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
 		case *actor.Started:
 			ctx.Watch(who)
+			close(sent)
 		case *actor.Terminated:
 			seen <- m
 		}
 	}))
 	t.Cleanup(func() { _ = n.Root.StopFuture(pid).Wait() })
+	<-sent
 	return seen
 }
 
@@ -166,12 +168,19 @@ func behind(t testing.TB) (*node, *proxy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, conns: map[net.Conn]bool{}, callers: map[net.Conn]bool{}}
 	n := start(t, func(c *link.Config) { c.Advertise = l.Addr().String() })
+	p := &proxy{listener: l, conns: map[net.Conn]bool{}, callers: map[net.Conn]bool{}}
 	p.target = n.link.Cluster().Config.RemoteConfig.Address
 	p.wg.Go(p.serve)
 	t.Cleanup(func() { _ = l.Close(); p.resume(); p.cut(); p.wg.Wait() })
 	return n, p
+}
+
+// accepted is how many connections there were.
+func (p *proxy) accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.callers)
 }
 
 func (p *proxy) serve() {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -32,50 +31,52 @@ var (
 	errEnded    = errors.New("the peer ended the stream")
 )
 
-// outbound is the stream on which remote writes to one peer. To remote it always connects, and never refuses a message: one
-// that it can not deliver it answers. A broken one shows only in RecvMsg, upon which remote drops its endpoint, so that the
-// next message opens another.
+// outbound is a connection on which we write to one peer, in remote's words. It never waits to be tried again: one that can not
+// be opened, or breaks, answers what it has, and the next letter to the address opens another.
 type outbound struct {
-	grpc.ClientStream // nil where it could not be opened; remote only sends, receives and closes
-	link              *Link
-	address           string
-	conn              *grpc.ClientConn
-	ctx               context.Context
-	cancel            context.CancelCauseFunc
+	link    *Link
+	address string
+	outbox  outbox
+	ctx     context.Context // until the connection is cut
+	cancel  context.CancelCauseFunc
+	conn    *grpc.ClientConn
+	stream  remote.Remoting_ReceiveClient
 
-	outbox    outbox
-	written   chan struct{} // closed when the outbox is empty for good
-	err       error         // why there is no stream; set before the first RecvMsg returns
-	greeted   bool          // the first RecvMsg has returned
-	announced chan struct{} // closed when remote has heard that the endpoint is connected: one lost before would stay
-	announce  func()
-	ended     chan struct{} // closed when no more comes from the peer
-	clean     bool          // it ended because the peer had read everything; set before ended is closed
-	quiet     atomic.Bool   // remote need not be told that it ended
-	released  atomic.Bool   // remote has dropped the endpoint
+	ended chan struct{} // closed when no more comes from the peer
+	clean bool          // it ended because the peer had read everything; set before ended is closed
 
 	mu   sync.Mutex
 	wire net.Conn
 }
 
-// open is a client interceptor. It dials a connection of its own in the place of remote's.
-func (l *Link) open(_ context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	s := &outbound{link: l, address: cc.Target(), announced: make(chan struct{}), ended: make(chan struct{}), written: make(chan struct{})}
+func newOutbound(l *Link, address string) *outbound {
+	s := &outbound{link: l, address: address, ended: make(chan struct{})}
 	s.outbox.wake = make(chan struct{}, 1)
-	s.announce = sync.OnceFunc(func() { close(s.announced) })
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	l.opened(s)
-	if s.err = s.connect(desc, method); s.err != nil {
-		s.fail(s.err)
-		close(s.written)
-		return s, nil
-	}
-	l.running.Go(s.ask)
-	l.running.Go(s.write)
-	return s, nil
+	return s
 }
 
-func (s *outbound) connect(desc *grpc.StreamDesc, method string) (err error) {
+// run writes what is posted, until the connection is released and all is written or answered.
+func (s *outbound) run() {
+	err := s.open()
+	if err != nil {
+		s.lost(err)
+	}
+	for letters := s.outbox.take(nil); len(letters) > 0; letters = s.outbox.take(letters) {
+		s.write(letters, err == nil)
+	}
+	if err != nil || !s.finish() {
+		s.link.losses.add(s.address)
+	}
+	s.cut(errEnded)
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	s.link.endpoints.ended(s)
+}
+
+// open connects, and waits for the peer's greeting.
+func (s *outbound) open() (err error) {
 	if !s.link.roster.reachable(s.address) {
 		return errNoMember
 	}
@@ -89,8 +90,19 @@ func (s *outbound) connect(desc *grpc.StreamDesc, method string) (err error) {
 	if err != nil {
 		return err
 	}
-	s.ClientStream, err = s.conn.NewStream(s.ctx, desc, method)
-	return err
+	if s.stream, err = remote.NewRemotingClient(s.conn).Receive(s.ctx); err != nil {
+		return err
+	}
+	s.link.running.Go(s.ask)
+	sys := s.link.cfg.System
+	_ = s.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectRequest{ConnectRequest: &remote.ConnectRequest{
+		ConnectionType: &remote.ConnectRequest_ServerConnection{ServerConnection: &remote.ServerConnection{MemberId: sys.ID, Address: sys.Address()}},
+	}}}) // why it failed is told by the stream
+	if _, err = s.stream.Recv(); err != nil {
+		return err
+	}
+	s.link.running.Go(s.read)
+	return nil
 }
 
 // dial keeps the connection at hand: gRPC's own way of closing one waits a second for a silent peer.
@@ -109,12 +121,7 @@ func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
 	return wire, nil
 }
 
-// fail cuts the connection. What the peer has not read is lost.
-func (s *outbound) fail(err error) {
-	s.link.losses.add(s.address)
-	s.cut(err)
-}
-
+// cut closes the connection. What the peer has not read is lost.
 func (s *outbound) cut(err error) {
 	s.cancel(err)
 	s.mu.Lock()
@@ -124,10 +131,16 @@ func (s *outbound) cut(err error) {
 	}
 }
 
-// abort cuts the connection to a peer that is gone. Whoever calls it terminates the endpoint as well.
-func (s *outbound) abort() {
-	s.quiet.Store(true)
-	s.fail(errNoMember)
+// lost cuts the connection, and whoever waits for the address hears of it; where it was released they have heard already.
+func (s *outbound) lost(err error) {
+	if cause := context.Cause(s.ctx); cause != nil {
+		err = cause
+	}
+	s.cut(err)
+	if s.link.endpoints.takes(s) {
+		s.link.broken.Warn().Err(err).Str("node", s.address).Msg("connection lost")
+		s.link.terminate(s.address)
+	}
 }
 
 // ask notices a peer that is silent: stopped, or cut off. Every answer will do; nodes refuse this call.
@@ -148,7 +161,7 @@ func (s *outbound) ask() {
 		case s.ctx.Err() != nil:
 			return
 		case status.Code(err) != codes.Unimplemented:
-			s.fail(fmt.Errorf("%s does not answer: %w", s.address, err))
+			s.cut(fmt.Errorf("%s does not answer: %w", s.address, err))
 			return
 		case s.link.losses.told(s.address, answer):
 			s.link.terminate(s.address)
@@ -156,110 +169,41 @@ func (s *outbound) ask() {
 	}
 }
 
-// SendMsg never fails: see outbound.
-func (s *outbound) SendMsg(m any) error {
-	batch := m.(*remote.RemoteMessage).GetMessageBatch()
-	switch {
-	case batch != nil && s.err == nil:
-		s.outbox.put(batch)
-	case batch != nil:
-		s.undeliverable(batch)
-	case s.err == nil:
-		_ = s.ClientStream.SendMsg(m) // that it failed is seen by who waits for the greeting
+// write sends letters, or answers them.
+func (s *outbound) write(letters []letter, connected bool) {
+	for len(letters) > 0 {
+		batch, n := pack(letters)
+		if !connected || s.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}) != nil {
+			s.undeliverable(letters[:n])
+		}
+		letters = letters[n:]
 	}
-	return nil
 }
 
-// write sends what is in the outbox until remote has closed it.
-func (s *outbound) write() {
-	defer close(s.written)
-	for open := true; open; {
-		_, open = <-s.outbox.wake
-		for batch := s.outbox.take(); batch != nil; batch = s.outbox.take() {
-			if s.ClientStream.SendMsg(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}) != nil {
-				s.undeliverable(batch)
-			}
+func (s *outbound) undeliverable(letters []letter) {
+	for _, l := range letters {
+		if l.sender != nil {
+			s.link.undeliverable(l.sender, actor.NewPID(s.address, l.target.Id))
 		}
 	}
 }
 
-func (s *outbound) undeliverable(batch *remote.MessageBatch) {
-	for _, e := range batch.Envelopes {
-		if e.Sender == 0 {
-			continue
-		}
-		sender := batch.Senders[e.Sender-1]
-		s.link.undeliverable(&actor.PID{Address: sender.Address, Id: sender.Id, RequestId: e.SenderRequestId}, actor.NewPID(s.address, batch.Targets[e.Target]))
+// read waits for the end of the stream: the peer has greeted, and says no more on it.
+func (s *outbound) read() {
+	var err error
+	for err == nil {
+		_, err = s.stream.Recv()
 	}
-}
-
-// RecvMsg reads the peer's greeting first. After that nothing comes but the end.
-func (s *outbound) RecvMsg(m any) error {
-	if !s.greeted {
-		s.greeted = true
-		return s.greeting(m.(*remote.RemoteMessage))
-	}
-	err := s.err
-	if err == nil {
-		if err = s.ClientStream.RecvMsg(m); err == nil {
-			return nil
-		}
-	}
-	s.clean = s.err == nil && errors.Is(err, io.EOF)
-	close(s.ended)
-	<-s.announced
-	if s.quiet.Load() { // by the end of the stream remote understands that we have ended it
-		return io.EOF
-	}
-	if cause := context.Cause(s.ctx); cause != nil {
-		err = cause
-	} else if s.clean {
+	if s.clean = errors.Is(err, io.EOF); s.clean {
 		err = errEnded
 	}
-	s.link.broken.Warn().Err(err).Str("node", s.address).Msg("connection lost")
-	return err
-}
-
-func (s *outbound) greeting(m *remote.RemoteMessage) error {
-	if s.err == nil {
-		if s.err = s.ClientStream.RecvMsg(m); s.err == nil {
-			return nil
-		}
-		s.fail(s.err)
-	}
-	m.MessageType = &remote.RemoteMessage_ConnectResponse{ConnectResponse: &remote.ConnectResponse{}}
-	return nil
-}
-
-// CloseSend is called when remote's writer has stopped.
-func (s *outbound) CloseSend() error {
-	s.quiet.Store(true)
-	close(s.outbox.wake)
-	<-s.written
-	if s.finish() {
-		s.cut(errEnded)
-	} else {
-		s.fail(errEnded)
-	}
-	if s.conn != nil {
-		_ = s.conn.Close()
-	}
-	s.link.closed(s)
-	if !s.released.Load() { // the writer crashed: its endpoint must not stay
-		s.link.terminate(s.address)
-	}
-	return nil
+	close(s.ended)
+	s.lost(err)
 }
 
 // finish waits until the peer has read everything, or is given up. It reports which.
 func (s *outbound) finish() bool {
-	if s.err != nil || s.ClientStream.CloseSend() != nil {
-		return false
-	}
-	select {
-	case <-s.ended:
-		return s.clean
-	case <-s.ctx.Done():
-		return false
-	}
+	_ = s.stream.CloseSend() // it never fails; a stream that has failed has ended
+	<-s.ended
+	return s.clean
 }

@@ -1,66 +1,59 @@
 package link
 
-import (
-	"sync"
+import "sync"
 
-	"github.com/asynkron/protoactor-go/remote"
-)
-
-// mergeBytes is about what one gRPC message carries.
-const mergeBytes = 64 << 10
-
-// outbox merges what remote writes message by message while the stream is busy. Remote would merge by itself, but drops all
-// that it has at hand when it is told to stop.
+// outbox are the letters that wait for one connection.
+//
+// Invariant: what put has taken, take returns; nothing is put once it is closed.
 type outbox struct {
 	mu     sync.Mutex
-	queued []*remote.MessageBatch
-	wake   chan struct{} // holds one: there is something
+	queued []letter
+	closed bool
+	wake   chan struct{} // holds one: there is something, or it is closed
 }
 
-func (o *outbox) put(b *remote.MessageBatch) {
+// put reports false where the outbox is closed.
+func (o *outbox) put(l letter) bool {
 	o.mu.Lock()
-	o.queued = append(o.queued, b)
+	if o.closed {
+		o.mu.Unlock()
+		return false
+	}
+	o.queued = append(o.queued, l)
+	first := len(o.queued) == 1
 	o.mu.Unlock()
+	if first {
+		o.ring()
+	}
+	return true
+}
+
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.ring()
+}
+
+func (o *outbox) ring() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take returns what is next, or nil.
-func (o *outbox) take() *remote.MessageBatch {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.queued) == 0 {
-		return nil
-	}
-	merged, n := o.queued[0], 1
-	for bytes := size(merged); n < len(o.queued) && bytes < mergeBytes; n++ {
-		bytes += size(o.queued[n])
-		merge(merged, o.queued[n])
-	}
-	clear(o.queued[:n])
-	o.queued = o.queued[n:]
-	return merged
-}
-
-func size(b *remote.MessageBatch) (bytes int) {
-	for _, e := range b.Envelopes {
-		bytes += len(e.MessageData)
-	}
-	return bytes
-}
-
-// merge appends a batch to another. Envelopes count senders from 1.
-func merge(to, b *remote.MessageBatch) {
-	types, targets, senders := int32(len(to.TypeNames)), int32(len(to.Targets)), int32(len(to.Senders))
-	for _, e := range b.Envelopes {
-		e.TypeId += types
-		e.Target += targets
-		if e.Sender > 0 {
-			e.Sender += senders
+// take waits for letters, and returns all; none when the outbox is closed and empty. It keeps the slice that it took before.
+func (o *outbox) take(before []letter) []letter {
+	for {
+		o.mu.Lock()
+		if len(o.queued) > 0 || o.closed {
+			all := o.queued
+			clear(before)
+			o.queued = before[:0]
+			o.mu.Unlock()
+			return all
 		}
+		o.mu.Unlock()
+		<-o.wake
 	}
-	to.TypeNames, to.Targets = append(to.TypeNames, b.TypeNames...), append(to.Targets, b.Targets...)
-	to.Senders, to.Envelopes = append(to.Senders, b.Senders...), append(to.Envelopes, b.Envelopes...)
 }

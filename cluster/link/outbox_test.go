@@ -2,39 +2,71 @@ package link
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/remote"
 )
 
-// TestOutboxMerges: every message keeps its type, target and sender, and the order.
-func TestOutboxMerges(t *testing.T) {
-	o := outbox{wake: make(chan struct{}, 1)}
+// TestPack: every letter keeps its type, target and sender, and the order, whatever it shares with the one before it.
+func TestPack(t *testing.T) {
 	const n = 100
+	var letters []letter
 	for i := range n {
-		b := &remote.MessageBatch{TypeNames: []string{fmt.Sprint("type-", i)}, Targets: []string{fmt.Sprint("to-", i)}, Envelopes: []*remote.MessageEnvelope{{MessageData: make([]byte, mergeBytes/10)}}}
-		if i%3 != 0 { // the others have no sender
-			b.Senders = []*actor.PID{{Address: "a", Id: fmt.Sprint("from-", i)}}
-			b.Envelopes[0].Sender = 1
+		l := letter{kind: fmt.Sprint("type-", i/2), target: &actor.PID{Address: "here", Id: fmt.Sprint("to-", i/3), RequestId: uint32(i)}, data: make([]byte, batchBytes/10)}
+		if i%4 != 0 { // the others have no sender
+			l.sender = &actor.PID{Address: fmt.Sprint("a-", i/5), Id: fmt.Sprint("from-", i/10), RequestId: uint32(i)}
 		}
-		o.put(b)
+		if i%7 == 0 {
+			l.header = map[string]string{"n": fmt.Sprint(i)}
+		}
+		letters = append(letters, l)
 	}
 	i, batches := 0, 0
-	for b := o.take(); b != nil; b = o.take() {
-		batches++
+	for rest := letters; len(rest) > 0; batches++ {
+		b, took := pack(rest)
+		rest = rest[took:]
 		for _, e := range b.Envelopes {
-			l, err := open(b, e, "here")
+			got, err := open(b, e, "here")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if l.kind != fmt.Sprint("type-", i) || l.target.Id != fmt.Sprint("to-", i) || (l.sender == nil) != (i%3 == 0) || l.sender != nil && l.sender.Id != fmt.Sprint("from-", i) {
-				t.Errorf("message %d became %s for %s from %v", i, l.kind, l.target.Id, l.sender)
+			want := letters[i]
+			if got.kind != want.kind || !got.target.Equal(want.target) || (got.sender == nil) != (want.sender == nil) ||
+				got.sender != nil && !got.sender.Equal(want.sender) || got.header["n"] != want.header["n"] {
+				t.Errorf("letter %d became %v", i, got)
 			}
 			i++
 		}
 	}
 	if i != n || batches != n/10 {
-		t.Errorf("%d messages came in %d batches, not %d in %d", i, batches, n, n/10)
+		t.Errorf("%d letters came in %d batches, not %d in %d", i, batches, n, n/10)
+	}
+}
+
+// TestOutboxLosesNothing: what is put before it closes is taken, in order; nothing is put after.
+func TestOutboxLosesNothing(t *testing.T) {
+	for range 100 {
+		o := outbox{wake: make(chan struct{}, 1)}
+		var put, taken []string
+		var writers sync.WaitGroup
+		writers.Go(func() {
+			for i := 0; o.put(letter{kind: fmt.Sprint(i)}); i++ {
+				put = append(put, fmt.Sprint(i))
+			}
+		})
+		for all := o.take(nil); len(all) > 0; all = o.take(all) {
+			for _, l := range all {
+				taken = append(taken, l.kind)
+			}
+			if len(taken) > 10 {
+				o.close()
+			}
+		}
+		writers.Wait()
+		if !slices.Equal(put, taken) {
+			t.Fatalf("%d were put, %d taken", len(put), len(taken))
+		}
 	}
 }

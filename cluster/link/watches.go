@@ -6,11 +6,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// watches are who watches whom at each address. Remote keeps the same, in an actor that loses what it has not read yet when its
-// endpoint ends; a watch that is lost would never be answered.
+// watches are who watches whom at each address. Whoever takes a watch out of it tells the watcher, once.
 type watches struct {
 	mu sync.Mutex
-	at map[string]map[watch]*actor.PID // address -> watch -> who is watched
+	at map[string]map[watch]*actor.PID // address → watch → who is watched
 }
 
 type watch struct{ watcher, watched string } // ids
@@ -27,10 +26,14 @@ func (w *watches) add(watcher, who *actor.PID) {
 	w.at[who.GetAddress()][watch{watcher.GetId(), who.GetId()}] = who
 }
 
-func (w *watches) remove(watcher, who *actor.PID) {
+// remove reports whether the watch was there; now it is not.
+func (w *watches) remove(watcher, who *actor.PID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.at[who.GetAddress()], watch{watcher.GetId(), who.GetId()})
+	at := w.at[who.GetAddress()]
+	_, ok := at[watch{watcher.GetId(), who.GetId()}]
+	delete(at, watch{watcher.GetId(), who.GetId()})
+	return ok
 }
 
 // takeAll returns the watches at an address and forgets them.
@@ -42,9 +45,9 @@ func (w *watches) takeAll(address string) map[watch]*actor.PID {
 	return all
 }
 
-// failWatches tells all watchers that an address is lost. Remote tells most of them too; hearing it twice does no harm.
+// failWatches tells all watchers that an address is lost.
 func (l *Link) failWatches(address string) {
 	for w, who := range l.guard.watches.takeAll(address) {
-		l.guard.terminated(actor.NewPID(l.cfg.System.Address(), w.watcher), who)
+		l.guard.terminated(actor.NewPID(l.cfg.System.Address(), w.watcher), who, actor.TerminatedReason_AddressTerminated)
 	}
 }

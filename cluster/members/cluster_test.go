@@ -2,6 +2,7 @@ package members
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,34 @@ func TestJoin(t *testing.T) {
 		m, _ := b.Address("a:1")
 		return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 	})
+}
+
+// TestRefused: that nobody listens at its address any more tells more than a silence that proves nothing yet.
+func TestRefused(t *testing.T) {
+	s := startSite(t)
+	patient := func(c *Config) { c.SilentFor = time.Hour }
+	join := func(name string, listens bool) *node {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		n := s.open(name, patient)
+		if err := n.Join(t.Context(), listener.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		if !listens {
+			if err := listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	watcher, stopped, killed := join("a", true), join("b", true), join("c", false)
+	watcher.until("all are known", func() bool { return watcher.knows("a", "b", "c") })
+	stopped.crash() // its address goes on listening, as that of a process that is stopped
+	killed.crash()
+	watcher.until("c is dead, b may live", func() bool { return watcher.knows("a", "b") })
 }
 
 func TestCrashIsNoticedByAll(t *testing.T) {

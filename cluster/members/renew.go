@@ -227,16 +227,22 @@ func (m *Members) catchUp() {
 	}
 }
 
-// reap deletes the members that are silent.
+// reap deletes the members that are silent: those that were for long, as far as this node can judge that, and sooner those
+// at whose address nobody listens any more.
 func (m *Members) reap() {
 	now := time.Now()
+	var silent, quiet []entry
 	m.mu.Lock()
-	var silent []entry
-	if m.contact.maySuspect(now) && !m.behind {
-		silent = m.view.silent(m.self.GetId(), now, m.cfg.SilentFor)
+	if !m.behind && m.self != nil {
+		quiet = m.view.silent(m.self.GetId(), now, 2*m.cfg.RenewEvery)
+	}
+	if m.contact.maySuspect(now) {
+		for len(quiet) > 0 && now.Sub(quiet[0].seen) >= m.cfg.SilentFor {
+			silent, quiet = append(silent, quiet[0]), quiet[1:]
+		}
 	}
 	m.mu.Unlock()
-	for _, e := range silent {
+	for _, e := range append(silent, m.refusing(quiet)...) {
 		m.bury(e, now)
 	}
 }
