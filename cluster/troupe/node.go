@@ -50,6 +50,8 @@ type Node struct {
 	holders []*engine.Holder
 	tiers   []lowerTier // the fastest first
 	weights weights
+	copies  *copies
+	pins    pinned
 	nats    *natsd.Server // nil where the node uses those of others
 	conn    *nats.Conn
 	events  *control.Events
@@ -69,9 +71,11 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		draining: make(map[string]bool), serving: make(chan struct{}),
+		draining: make(map[string]bool), serving: make(chan struct{}), pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.copies = newCopies(n.metrics)
+	n.metrics.MustRegister(kvCollector{n})
 	defer func() {
 		if err != nil {
 			n.takeApart()
@@ -90,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openTiers, n.openBulk, n.openNATS, n.openStore, n.startActors, n.join, n.awaitControl, n.applyDeployments,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openTiers, n.startActors, n.join, n.awaitControl, n.applyDeployments,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err

@@ -144,20 +144,22 @@ func lendersOf(t *testing.T, model string, between func(), change func(i int, c 
 	return both[0], both[1]
 }
 
-// replica is how the node's own replica is.
-func (l *lender) replica() *messages.ReplicaStatus {
+// replica is how the node's own replica is, once the node knows.
+func (l *lender) replica() (found *messages.ReplicaStatus) {
 	l.t.Helper()
-	d, err := l.Deployment(l.t.Context(), "kjv")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for _, r := range d.GetReplicas() {
-		if r.GetNode() == l.Member().GetName() {
-			return r
+	until(l.t, "a replica on "+l.Member().GetName(), func() bool {
+		d, err := l.Deployment(l.t.Context(), "kjv")
+		if err != nil {
+			return false
 		}
-	}
-	l.t.Fatalf("no replica on %s: %v", l.Member().GetName(), d.GetReplicas())
-	return nil
+		for _, r := range d.GetReplicas() {
+			if r.GetNode() == l.Member().GetName() {
+				found = r
+			}
+		}
+		return found != nil
+	})
+	return found
 }
 
 // generate has the node's own replica continue a prompt, wherever a router would send it.

@@ -55,7 +55,7 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 // preempt takes a running sequence's blocks away and queues it again.
 func (p *planning) preempt(victim *sequence, why string) {
 	remove(&p.running, victim)
-	p.pool.Release(victim.table)
+	p.park(victim)
 	victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
 	insert(&p.waiting, victim)
 	p.step.Preempted = append(p.step.Preempted, Preemption{ID: victim.ID, Why: why})
@@ -81,8 +81,8 @@ func (p *planning) enter(seq *sequence, n int) {
 // admit moves the first waiting sequence into the step, with blocks for all its tokens and one more. It reports false
 // where there is no room.
 func (p *planning) admit(seq *sequence) bool {
-	if n := len(p.running); n >= p.places() && (n == 0 || p.running[n-1].Class >= seq.Class) {
-		return false // no place, and nobody to take one from
+	if !p.hasPlace(seq) {
+		return false
 	}
 	size := p.pool.BlockTokens()
 	hashes := seq.reusable(size)
@@ -96,6 +96,7 @@ func (p *planning) admit(seq *sequence) bool {
 	remove(&p.waiting, seq)
 	seq.table = p.pool.Acquire(hashes)
 	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
+	p.unpark(seq)
 	if !seq.admitted {
 		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
 	}

@@ -122,6 +122,33 @@ const membersBucket = "troupe-members"
 // lookWithin is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
 const lookWithin = 50 * time.Millisecond
 
+// Leader is the node whose embedded server leads the bucket of members, where the servers are routed to each other.
+func (c *Cluster) Leader(ctx context.Context) (leader *Node, err error) {
+	conn, err := c.NATS()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
+	err = Until(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		stream, err := js.Stream(ctx, "KV_"+membersBucket)
+		if err != nil {
+			return err
+		}
+		name := stream.CachedInfo().Cluster.Leader
+		if i := slices.IndexFunc(c.Nodes, func(n *Node) bool { return n.Name == name }); i >= 0 {
+			leader = c.Nodes[i]
+			return nil
+		}
+		return fmt.Errorf("bucket %s is led by %q, which is none of the nodes", membersBucket, name)
+	})
+	return leader, err
+}
+
 // bucket opens the bucket of members.
 func (c *Cluster) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	conn, err := c.NATS()

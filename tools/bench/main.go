@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -28,14 +29,19 @@ func main() {
 }
 
 func run() error {
+	only := flag.String("only", "", "measure the sections whose names contain this, and no others")
+	flag.Parse()
 	var sections []section
 	for _, measure := range []struct {
 		name string
 		run  func() (section, error)
 	}{
 		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"bookkeeping of the tree", bookkeeping}, {"memory of sessions", sessionMemory}, {"routing", routing},
-		{"bulk data plane", dataPlane}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages},
+		{"bulk data plane", dataPlane}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {
+		if !strings.Contains(measure.name, *only) {
+			continue
+		}
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "%s … ", measure.name)
 		s, err := measure.run()

@@ -27,26 +27,11 @@ func outages() (section, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	defer cluster.RemoveBinaries()
-	requests := cluster.Requests(outageStreams, outageTokens)
-	answers, err := cluster.Undisturbed(ctx, requests)
+	c, load, end, err := underLoad(ctx, cluster.Config{Nodes: 2, NATS: cluster.External})
 	if err != nil {
 		return s, err
 	}
-	dir, err := os.MkdirTemp("", "troupe-bench-")
-	if err != nil {
-		return s, err
-	}
-	defer os.RemoveAll(dir)
-	c, err := cluster.New(ctx, cluster.Config{Dir: dir, Nodes: 2, NATS: cluster.External})
-	if err != nil {
-		return s, err
-	}
-	defer c.Close()
-	if err := c.Deploy(ctx, cluster.Spec(2)); err != nil {
-		return s, err
-	}
-	load := cluster.Load{Gateways: c.Nodes[:1], Requests: requests, Answers: answers, Streams: outageStreams}
+	defer end()
 	for _, f := range []struct {
 		kind cluster.Kind
 		what string
@@ -67,6 +52,70 @@ func outages() (section, error) {
 	}
 	s.rows = append(s.rows, moved)
 	return s, nil
+}
+
+// lostLeaders kills the node whose NATS server leads the bucket of members.
+func lostLeaders() (section, error) {
+	s := section{
+		title: "Nodes that are lost with their NATS server",
+		how: fmt.Sprintf("Three nodes with embedded servers that form one NATS cluster. As above, but the node that is killed is each time the one whose server leads the bucket of members: "+
+			"first another server must be elected, then the node can be deleted. %d rounds.", outageRounds),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	c, load, end, err := underLoad(ctx, cluster.Config{Nodes: 3, NATS: cluster.Routed})
+	if err != nil {
+		return s, err
+	}
+	defer end()
+	var all cluster.Outages
+	for range outageRounds {
+		leader, err := c.Leader(ctx)
+		if err != nil {
+			return s, err
+		}
+		load.Gateways = slices.DeleteFunc(slices.Clone(c.Nodes), func(n *cluster.Node) bool { return n == leader })
+		o, err := c.Measure(ctx, load, cluster.Fault{Kind: cluster.Kill, On: leader.Name}, 1)
+		if err != nil {
+			return s, err
+		}
+		all.Detection, all.Pauses = append(all.Detection, o.Detection...), append(all.Pauses, o.Pauses...)
+	}
+	slices.Sort(all.Detection)
+	slices.Sort(all.Pauses)
+	s.rows = append(s.rows,
+		row{"the leader is killed (kill -9): detected", spread(all.Detection), "within 2 s", yes(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second)},
+		row{"the leader is killed (kill -9): pause of a stream", spread(all.Pauses), "p99 under 3 s", yes(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second)})
+	return s, nil
+}
+
+// underLoad starts a cluster with a replica per node, and says which streams to run through its first gateway.
+func underLoad(ctx context.Context, cfg cluster.Config) (c *cluster.Cluster, load cluster.Load, end func(), err error) {
+	requests := cluster.Requests(outageStreams, outageTokens)
+	answers, err := cluster.Undisturbed(ctx, requests)
+	if err != nil {
+		return nil, load, nil, err
+	}
+	if cfg.Dir, err = os.MkdirTemp("", "troupe-bench-"); err != nil {
+		return nil, load, nil, err
+	}
+	clear := func() {
+		_ = os.RemoveAll(cfg.Dir)
+		cluster.RemoveBinaries()
+	}
+	if c, err = cluster.New(ctx, cfg); err != nil {
+		clear()
+		return nil, load, nil, err
+	}
+	end = func() {
+		c.Close()
+		clear()
+	}
+	if err := c.Deploy(ctx, cluster.Spec(cfg.Nodes)); err != nil {
+		end()
+		return nil, load, nil, err
+	}
+	return c, cluster.Load{Gateways: c.Nodes[:1], Requests: requests, Answers: answers, Streams: outageStreams}, end, nil
 }
 
 // spread is in ascending order.

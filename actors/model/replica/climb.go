@@ -24,10 +24,11 @@ type (
 	located struct {
 		incarnation uint64
 		id          string
-		hashes      []kv.Hash // of the blocks that the sequence can begin with
-		have        int       // of them, in HBM
-		findings              // of those that follow, as far as there is no gap
-		search      search    // holds them locked
+		hashes      []kv.Hash     // of the blocks that the sequence can begin with
+		have        int           // of them, in HBM
+		findings                  // of those that follow, as far as there is no gap
+		search      search        // holds them locked
+		order       *restoreOrder // nil: it is for a sequence
 	}
 	restored struct {
 		incarnation uint64
@@ -37,6 +38,7 @@ type (
 		hashes      []kv.Hash // of blocks
 		places      []place   // of blocks
 		climbed     climbed
+		order       *restoreOrder
 		err         error
 	}
 	spaced struct {
@@ -61,6 +63,7 @@ type offload struct {
 	to      Tier
 	blocks  []kv.Committed
 	space   kv.Hash
+	copied  func(from, to string, bytes int, took time.Duration)
 }
 
 // run returns which of the blocks the tier has now.
@@ -90,13 +93,14 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	buffer := make([]byte, o.from.BlockBytes())
 	var written [][]byte
 	for _, slot := range result.GetReserved().GetSlots() {
-		h := kv.Hash(slot.GetHash())
+		h, began := kv.Hash(slot.GetHash()), time.Now()
 		if err = o.from.Read(ctx, o.blocks[at[h]].Block, buffer); err != nil {
 			break
 		}
 		if err = o.to.Store.Write(ctx, int32(slot.GetIndex()), h, buffer); err != nil {
 			break
 		}
+		o.copied(hbmTier, o.to.Name, len(buffer), time.Since(began))
 		below[at[h]], written = true, append(written, slot.GetHash())
 	}
 	commit = &messages.CommitBlocks{RequestId: o.request, Written: written}
@@ -180,6 +184,7 @@ type climb struct {
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
 	rates  []kv.Rate // by tier
+	copied func(from, to string, bytes int, took time.Duration)
 }
 
 // climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
@@ -204,6 +209,9 @@ func (c climb) run(life context.Context) (done climbed, err error) {
 			f, err = c.fetch(ctx, done.blocks)
 			done.fetches = append(done.fetches, f)
 			done.blocks += f.Blocks
+			for range f.Blocks {
+				c.copied(remoteTier, hbmTier, len(buffer), f.All/time.Duration(f.Blocks))
+			}
 			continue
 		}
 		began := time.Now()
@@ -215,7 +223,9 @@ func (c climb) run(life context.Context) (done climbed, err error) {
 			err = c.to.Write(ctx, c.blocks[done.blocks], buffer)
 		}
 		if err == nil {
-			done.rates[p.tier].Add(float64(len(buffer)), time.Since(began))
+			took := time.Since(began)
+			c.copied(c.search.tiers[p.tier].Name, hbmTier, len(buffer), took)
+			done.rates[p.tier].Add(float64(len(buffer)), took)
 			done.blocks++
 		}
 	}

@@ -13,6 +13,9 @@ import (
 	"troupe/messages"
 )
 
+// remoteTier is what other holders are called together, beside the names of tiers.
+const remoteTier = "remote"
+
 // maxLinks bounds how many ways to other holders are remembered.
 const maxLinks = 256
 

@@ -160,6 +160,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	if r.lower != nil {
 		t := r.lower.totals
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
+		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
 		s.KvTravels = r.lower.ready
 		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
 	}
@@ -167,6 +168,8 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())
 		s.KvBlocks, s.KvBlocksFree, s.KvBlocksCached = uint32(kv.Blocks), uint32(kv.Free), uint32(kv.Cached)
+		s.KvHits, s.KvMisses, s.KvEvictions = kv.Hits, kv.Misses, kv.Evictions
+		s.KvBlocksPinned, s.KvBlockBytes = uint32(r.pool.Pinned()), r.model.GetKvBlockBytes()
 	}
 	return s
 }
