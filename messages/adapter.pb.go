@@ -254,7 +254,7 @@ type AdapterHeld struct {
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
 	State         AdapterState           `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.AdapterState" json:"state,omitempty"`
-	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // by ApplyAdapter, for as long as that says so
+	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // as it was told last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,51 +331,6 @@ func (x *AdapterHeld) GetPinned() bool {
 	return false
 }
 
-// ApplyAdapter (command, no answer, to a replica): keep it on the device whoever uses it, or no longer, as `pinned` says.
-type ApplyAdapter struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ApplyAdapter) Reset() {
-	*x = ApplyAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ApplyAdapter) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ApplyAdapter) ProtoMessage() {}
-
-func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ApplyAdapter.ProtoReflect.Descriptor instead.
-func (*ApplyAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
-	if x != nil {
-		return x.Adapter
-	}
-	return nil
-}
-
 // AdaptersReady (event, from the pool to its replica) begins a life of the pool. Until AdoptPins it does nothing, and hears nothing else.
 type AdaptersReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -387,7 +342,7 @@ type AdaptersReady struct {
 
 func (x *AdaptersReady) Reset() {
 	*x = AdaptersReady{}
-	mi := &file_messages_adapter_proto_msgTypes[3]
+	mi := &file_messages_adapter_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +354,7 @@ func (x *AdaptersReady) String() string {
 func (*AdaptersReady) ProtoMessage() {}
 
 func (x *AdaptersReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[3]
+	mi := &file_messages_adapter_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +367,7 @@ func (x *AdaptersReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaptersReady.ProtoReflect.Descriptor instead.
 func (*AdaptersReady) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{3}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AdaptersReady) GetIncarnation() uint64 {
@@ -440,7 +395,7 @@ type AdoptPins struct {
 
 func (x *AdoptPins) Reset() {
 	*x = AdoptPins{}
-	mi := &file_messages_adapter_proto_msgTypes[4]
+	mi := &file_messages_adapter_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +407,7 @@ func (x *AdoptPins) String() string {
 func (*AdoptPins) ProtoMessage() {}
 
 func (x *AdoptPins) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[4]
+	mi := &file_messages_adapter_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +420,7 @@ func (x *AdoptPins) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptPins.ProtoReflect.Descriptor instead.
 func (*AdoptPins) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{4}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AdoptPins) GetIncarnation() uint64 {
@@ -493,7 +448,7 @@ type PinAdapter struct {
 
 func (x *PinAdapter) Reset() {
 	*x = PinAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[5]
+	mi := &file_messages_adapter_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +460,7 @@ func (x *PinAdapter) String() string {
 func (*PinAdapter) ProtoMessage() {}
 
 func (x *PinAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[5]
+	mi := &file_messages_adapter_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +473,7 @@ func (x *PinAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinAdapter.ProtoReflect.Descriptor instead.
 func (*PinAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{5}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PinAdapter) GetRequestId() string {
@@ -549,7 +504,7 @@ type PinAdapterResult struct {
 
 func (x *PinAdapterResult) Reset() {
 	*x = PinAdapterResult{}
-	mi := &file_messages_adapter_proto_msgTypes[6]
+	mi := &file_messages_adapter_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +516,7 @@ func (x *PinAdapterResult) String() string {
 func (*PinAdapterResult) ProtoMessage() {}
 
 func (x *PinAdapterResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[6]
+	mi := &file_messages_adapter_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +529,7 @@ func (x *PinAdapterResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinAdapterResult.ProtoReflect.Descriptor instead.
 func (*PinAdapterResult) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{6}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PinAdapterResult) GetRequestId() string {
@@ -635,7 +590,7 @@ type AdapterPinned struct {
 
 func (x *AdapterPinned) Reset() {
 	*x = AdapterPinned{}
-	mi := &file_messages_adapter_proto_msgTypes[7]
+	mi := &file_messages_adapter_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +602,7 @@ func (x *AdapterPinned) String() string {
 func (*AdapterPinned) ProtoMessage() {}
 
 func (x *AdapterPinned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[7]
+	mi := &file_messages_adapter_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +615,7 @@ func (x *AdapterPinned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterPinned.ProtoReflect.Descriptor instead.
 func (*AdapterPinned) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{7}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdapterPinned) GetAdapter() string {
@@ -687,7 +642,7 @@ type UnpinAdapter struct {
 
 func (x *UnpinAdapter) Reset() {
 	*x = UnpinAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[8]
+	mi := &file_messages_adapter_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +654,7 @@ func (x *UnpinAdapter) String() string {
 func (*UnpinAdapter) ProtoMessage() {}
 
 func (x *UnpinAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[8]
+	mi := &file_messages_adapter_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +667,7 @@ func (x *UnpinAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinAdapter.ProtoReflect.Descriptor instead.
 func (*UnpinAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{8}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UnpinAdapter) GetRequestId() string {
@@ -732,7 +687,7 @@ type AdapterRequested struct {
 
 func (x *AdapterRequested) Reset() {
 	*x = AdapterRequested{}
-	mi := &file_messages_adapter_proto_msgTypes[9]
+	mi := &file_messages_adapter_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +699,7 @@ func (x *AdapterRequested) String() string {
 func (*AdapterRequested) ProtoMessage() {}
 
 func (x *AdapterRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[9]
+	mi := &file_messages_adapter_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +712,7 @@ func (x *AdapterRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterRequested.ProtoReflect.Descriptor instead.
 func (*AdapterRequested) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{9}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdapterRequested) GetAdapter() *AdapterSpec {
@@ -778,7 +733,7 @@ type AdaptersChanged struct {
 
 func (x *AdaptersChanged) Reset() {
 	*x = AdaptersChanged{}
-	mi := &file_messages_adapter_proto_msgTypes[10]
+	mi := &file_messages_adapter_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +745,7 @@ func (x *AdaptersChanged) String() string {
 func (*AdaptersChanged) ProtoMessage() {}
 
 func (x *AdaptersChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[10]
+	mi := &file_messages_adapter_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +758,7 @@ func (x *AdaptersChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaptersChanged.ProtoReflect.Descriptor instead.
 func (*AdaptersChanged) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdaptersChanged) GetIncarnation() uint64 {
@@ -816,6 +771,51 @@ func (x *AdaptersChanged) GetIncarnation() uint64 {
 func (x *AdaptersChanged) GetAdapters() []*AdapterHeld {
 	if x != nil {
 		return x.Adapters
+	}
+	return nil
+}
+
+// ApplyAdapter (command, no answer, to a replica): keep it on the device, or no longer, as `pinned` says.
+type ApplyAdapter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyAdapter) Reset() {
+	*x = ApplyAdapter{}
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyAdapter) ProtoMessage() {}
+
+func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyAdapter.ProtoReflect.Descriptor instead.
+func (*ApplyAdapter) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
 	}
 	return nil
 }
@@ -940,9 +940,7 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
 	"\tsequences\x18\x04 \x01(\rR\tsequences\x12-\n" +
 	"\x05state\x18\x05 \x01(\x0e2\x17.troupe.v1.AdapterStateR\x05state\x12\x16\n" +
-	"\x06pinned\x18\x06 \x01(\bR\x06pinned\"@\n" +
-	"\fApplyAdapter\x120\n" +
-	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"G\n" +
+	"\x06pinned\x18\x06 \x01(\bR\x06pinned\"G\n" +
 	"\rAdaptersReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"X\n" +
@@ -970,7 +968,9 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"g\n" +
 	"\x0fAdaptersChanged\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x122\n" +
-	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"A\n" +
+	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"@\n" +
+	"\fApplyAdapter\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
 	"\rForgetAdapter\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"T\n" +
 	"\n" +
@@ -1009,15 +1009,15 @@ var file_messages_adapter_proto_goTypes = []any{
 	(AdapterState)(0),             // 1: troupe.v1.AdapterState
 	(*AdapterSpec)(nil),           // 2: troupe.v1.AdapterSpec
 	(*AdapterHeld)(nil),           // 3: troupe.v1.AdapterHeld
-	(*ApplyAdapter)(nil),          // 4: troupe.v1.ApplyAdapter
-	(*AdaptersReady)(nil),         // 5: troupe.v1.AdaptersReady
-	(*AdoptPins)(nil),             // 6: troupe.v1.AdoptPins
-	(*PinAdapter)(nil),            // 7: troupe.v1.PinAdapter
-	(*PinAdapterResult)(nil),      // 8: troupe.v1.PinAdapterResult
-	(*AdapterPinned)(nil),         // 9: troupe.v1.AdapterPinned
-	(*UnpinAdapter)(nil),          // 10: troupe.v1.UnpinAdapter
-	(*AdapterRequested)(nil),      // 11: troupe.v1.AdapterRequested
-	(*AdaptersChanged)(nil),       // 12: troupe.v1.AdaptersChanged
+	(*AdaptersReady)(nil),         // 4: troupe.v1.AdaptersReady
+	(*AdoptPins)(nil),             // 5: troupe.v1.AdoptPins
+	(*PinAdapter)(nil),            // 6: troupe.v1.PinAdapter
+	(*PinAdapterResult)(nil),      // 7: troupe.v1.PinAdapterResult
+	(*AdapterPinned)(nil),         // 8: troupe.v1.AdapterPinned
+	(*UnpinAdapter)(nil),          // 9: troupe.v1.UnpinAdapter
+	(*AdapterRequested)(nil),      // 10: troupe.v1.AdapterRequested
+	(*AdaptersChanged)(nil),       // 11: troupe.v1.AdaptersChanged
+	(*ApplyAdapter)(nil),          // 12: troupe.v1.ApplyAdapter
 	(*ForgetAdapter)(nil),         // 13: troupe.v1.ForgetAdapter
 	(*SlotLoaded)(nil),            // 14: troupe.v1.SlotLoaded
 	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
@@ -1027,13 +1027,13 @@ var file_messages_adapter_proto_depIdxs = []int32{
 	15, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
 	0,  // 1: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
 	1,  // 2: troupe.v1.AdapterHeld.state:type_name -> troupe.v1.AdapterState
-	2,  // 3: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	7,  // 4: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
-	2,  // 5: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	9,  // 6: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
-	16, // 7: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
-	2,  // 8: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
-	3,  // 9: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
+	6,  // 3: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
+	2,  // 4: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	8,  // 5: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
+	16, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
+	2,  // 7: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
+	3,  // 8: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
+	2,  // 9: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
 	2,  // 10: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
 	16, // 11: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
 	12, // [12:12] is the sub-list for method output_type
@@ -1049,7 +1049,7 @@ func file_messages_adapter_proto_init() {
 		return
 	}
 	file_messages_common_proto_init()
-	file_messages_adapter_proto_msgTypes[6].OneofWrappers = []any{
+	file_messages_adapter_proto_msgTypes[5].OneofWrappers = []any{
 		(*PinAdapterResult_Pinned)(nil),
 		(*PinAdapterResult_Refused)(nil),
 	}

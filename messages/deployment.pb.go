@@ -83,20 +83,23 @@ func (DeploymentState) EnumDescriptor() ([]byte, []int) {
 
 // DeploymentSpec (desired) is what the operator asked for. It is stored as JSON in the KV bucket `troupe`.
 type DeploymentSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // what clients put into "model"; lower-case letters, digits, '.', '_' and '-'
-	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                       // the model's folder
-	Replicas      uint32                 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                              // default 1
-	Priority      PriorityClass          `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"` // of requests that name none; default STANDARD
-	MaxSequences  uint32                 `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`  // running at once in a replica; default 64
-	MaxWaiting    uint32                 `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`        // queued beyond that, then 429; default 1024
-	StepTokens    uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`        // token budget of a step; default 512
-	BlockTokens   uint32                 `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`     // default 16
-	KvBlocks      uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`              // 0: by the memory there is
-	MinReplicas   uint32                 `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3" json:"min_replicas,omitempty"`    // the planner keeps `replicas` between them; default: both as `replicas`
-	MaxReplicas   uint32                 `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // what clients put into "model"; lower-case letters, digits, '.', '_' and '-'
+	Path           string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                       // the model's folder
+	Replicas       uint32                 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                              // default 1
+	Priority       PriorityClass          `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"` // of requests that name none; default STANDARD
+	MaxSequences   uint32                 `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`  // running at once in a replica; default 64
+	MaxWaiting     uint32                 `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`        // queued beyond that, then 429; default 1024
+	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`        // token budget of a step; default 512
+	BlockTokens    uint32                 `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`     // default 16
+	KvBlocks       uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`              // 0: by the memory there is
+	MinReplicas    uint32                 `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3" json:"min_replicas,omitempty"`    // the planner keeps `replicas` between them; default: both as `replicas`
+	MaxReplicas    uint32                 `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"`
+	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // of 2 MiB, for adapters, taken with the weights; 0: at the first request that names one, as free memory allows
+	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
+	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DeploymentSpec) Reset() {
@@ -202,6 +205,27 @@ func (x *DeploymentSpec) GetMinReplicas() uint32 {
 func (x *DeploymentSpec) GetMaxReplicas() uint32 {
 	if x != nil {
 		return x.MaxReplicas
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetAdapterPages() uint32 {
+	if x != nil {
+		return x.AdapterPages
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetMaxAdapters() uint32 {
+	if x != nil {
+		return x.MaxAdapters
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetMaxAdapterRank() uint32 {
+	if x != nil {
+		return x.MaxAdapterRank
 	}
 	return 0
 }
@@ -614,7 +638,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xf7\x02\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xe9\x03\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1a\n" +
@@ -629,7 +653,10 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\tkv_blocks\x18\t \x01(\rR\bkvBlocks\x12!\n" +
 	"\fmin_replicas\x18\n" +
 	" \x01(\rR\vminReplicas\x12!\n" +
-	"\fmax_replicas\x18\v \x01(\rR\vmaxReplicas\"{\n" +
+	"\fmax_replicas\x18\v \x01(\rR\vmaxReplicas\x12#\n" +
+	"\radapter_pages\x18\f \x01(\rR\fadapterPages\x12!\n" +
+	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
+	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\"{\n" +
 	"\x0fApplyDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +

@@ -42,6 +42,9 @@ type Deployment struct {
 	StepTokens   uint32 `yaml:"step_tokens" validate:"max=131072"`
 	BlockTokens  uint32 `yaml:"block_tokens" validate:"max=1024"`
 	KVBlocks     uint32 `yaml:"kv_blocks" validate:"max=1073741824"`
+	AdapterPages uint32 `yaml:"adapter_pages" validate:"max=1048576"`
+	MaxAdapters  uint32 `yaml:"max_adapters" validate:"max=4096"`
+	MaxRank      uint32 `yaml:"max_adapter_rank" validate:"max=256"`
 }
 
 // readFile reads and checks a file. No path is an empty file.
@@ -80,6 +83,7 @@ func (f file) specs() []*messages.DeploymentSpec {
 			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Priority: priorities[d.Priority],
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
+			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
 		}
 	}
 	return specs

@@ -129,10 +129,13 @@ deployments:
     step_tokens: 5
     block_tokens: 6
     kv_blocks: 7
+    adapter_pages: 8
+    max_adapters: 9
+    max_adapter_rank: 10
 `))
 	want := []*messages.DeploymentSpec{{
 		Name: "m", Path: folder, Replicas: 2, MinReplicas: 1, MaxReplicas: 8, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
-		MaxSequences: 3, MaxWaiting: 4, StepTokens: 5, BlockTokens: 6, KvBlocks: 7,
+		MaxSequences: 3, MaxWaiting: 4, StepTokens: 5, BlockTokens: 6, KvBlocks: 7, AdapterPages: 8, MaxAdapters: 9, MaxAdapterRank: 10,
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {
 		t.Error(diff)

@@ -71,6 +71,7 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
 		KvBlocks: d.spec.GetKvBlocks(), MaxSequences: d.spec.GetMaxSequences(), MaxWaiting: d.spec.GetMaxWaiting(),
 		StepTokens: d.spec.GetStepTokens(), Priority: d.spec.GetPriority(),
+		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: d.spec.GetMaxAdapters(), MaxAdapterRank: d.spec.GetMaxAdapterRank(),
 	}
 }
 

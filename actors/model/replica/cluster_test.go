@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/adapter"
 	"troupe/actors/model/replica"
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
@@ -115,8 +116,24 @@ type node struct {
 	hbm   *testkit.Peer
 	known map[uint32][]byte // what the tier knows
 
-	layout     string // of its blocks
+	loads      func(ctx context.Context) error // what becomes of the load of an adapter; nil: it is loaded
+	layout     string                          // of its blocks
 	blockBytes int
+}
+
+// shelf is where a node has its adapters.
+type shelf struct {
+	*engine.AdapterStore
+	node *node
+}
+
+func (s shelf) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+	if s.node.loads != nil {
+		if err := s.node.loads(ctx); err != nil {
+			return err
+		}
+	}
+	return s.AdapterStore.Load(ctx, key, file, pages, keep)
 }
 
 // cluster is two replicas of the real model on devices of their own, and sessions that are routed to the first.
@@ -174,10 +191,22 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	})
 	n := &node{name: name, known: map[uint32][]byte{}}
 	n.gpu = testkit.NewPeer(c.t, c.sys, name+"-gpu", func(m proto.Message) proto.Message {
+		if lease, ok := m.(*messages.LeaseAdapters); ok {
+			l, err := holder.LeaseAdapters(name, 2)
+			if err != nil {
+				c.t.Error(err)
+			}
+			return &messages.LeaseAdaptersResult{RequestId: lease.GetRequestId(), Outcome: &messages.LeaseAdaptersResult_Leased{
+				Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
+			}}
+		}
 		load := m.(*messages.LoadModel)
 		l, err := holder.Load(context.Background(), engine.LoadSpec{
 			Lease: name, Path: testkit.Model(), BlockTokens: int(load.GetBlockTokens()), KVBlocks: int(of.blocks),
-			Limits: engine.Limits{StepTokens: int(load.GetStepTokens()), MaxSequences: int(load.GetMaxSequences())},
+			Limits: engine.Limits{
+				StepTokens: int(load.GetStepTokens()), MaxSequences: int(load.GetMaxSequences()),
+				MaxAdapters: int(load.GetMaxAdapters()), MaxRank: int(load.GetMaxAdapterRank()),
+			},
 		})
 		if err != nil {
 			c.t.Error(err)
@@ -202,7 +231,26 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			return replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
 				return slow{e, c.stepTime}, err
+			}, Adapter: func(key string) (*engine.Adapter, error) {
+				store, err := holder.Adapters(lease)
+				if err != nil {
+					return nil, err
+				}
+				a, ok := store.Find(key)
+				if !ok {
+					return nil, errors.New(key + " is not there")
+				}
+				return a, nil
 			}})
+		},
+		Adapters: func(lease string) *actor.Props {
+			return adapter.Props(adapter.Config{
+				Open: func() (adapter.Store, error) {
+					store, err := holder.Adapters(lease)
+					return shelf{store, n}, err
+				},
+				Slot: adapter.SlotProps, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+			})
 		},
 	}), mw...)
 	return n

@@ -1,0 +1,83 @@
+package gpu_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/hbm"
+	"troupe/cuda"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// adapterBytes are those that a device says it has leased for adapters.
+func adapterBytes(p *testkit.Peer, pid *actor.PID) uint64 {
+	p.Send(pid, &messages.GetGpu{})
+	synctest.Wait()
+	all := testkit.Got[*messages.GpuStatus](p)
+	for _, l := range all[len(all)-1].GetLeases() {
+		if l.GetKind() == "adapters" {
+			return l.GetBytes()
+		}
+	}
+	return 0
+}
+
+// TestLeasesPagesForAdapters: from what is free, once; they are there after a crash, and free when the lease is.
+func TestLeasesPagesForAdapters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crash := &testkit.Crash{On: "*messages.QuarantineGpu", Times: 1}
+		asker, pid := play(t, &shelf{}, crash.Middleware)
+		ask := func(lease string, pages uint32) *messages.LeaseAdaptersResult {
+			asker.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: lease, Pages: pages})
+			synctest.Wait()
+			return last[*messages.LeaseAdaptersResult](t, asker)
+		}
+		if r := ask("m-0", 1).GetRefused(); r.GetReason() != messages.Reason_REASON_NOT_FOUND {
+			t.Errorf("without a model: %v", r)
+		}
+		asker.Send(pid, load("l", "m-0", "m"))
+		synctest.Wait()
+		if r := ask("m-0", 100).GetRefused(); r.GetReason() != messages.Reason_REASON_NO_MEMORY || adapterBytes(asker, pid) != 0 {
+			t.Errorf("more than there is: %v", r)
+		}
+		if got := ask("m-0", 2).GetLeased(); got.GetPages() != 2 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
+			t.Errorf("%v, %d bytes", got, adapterBytes(asker, pid))
+		}
+		if got := ask("m-0", 1).GetLeased(); got.GetPages() != 2 {
+			t.Errorf("asked again: %v", got)
+		}
+		asker.Send(pid, &messages.QuarantineGpu{})
+		synctest.Wait()
+		if crash.Crashed() != 1 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
+			t.Errorf("after a crash there are %d bytes", adapterBytes(asker, pid))
+		}
+		asker.Send(pid, &messages.UnloadModel{Lease: "m-0"})
+		synctest.Wait()
+		if n := adapterBytes(asker, pid); n != 0 {
+			t.Errorf("unloaded, it has %d bytes", n)
+		}
+	})
+}
+
+// TestPagesThatCanNotBeHad are no longer leased.
+func TestPagesThatCanNotBeHad(t *testing.T) {
+	for want, err := range map[messages.Reason]error{
+		messages.Reason_REASON_NO_MEMORY: cuda.ErrOutOfMemory, messages.Reason_REASON_UNSUPPORTED: errors.ErrUnsupported,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &shelf{failResize: err}
+			asker, pid := play(t, s)
+			asker.Send(pid, load("l", "m-0", "m"))
+			synctest.Wait()
+			asker.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: "m-0", Pages: 1})
+			synctest.Wait()
+			if r := last[*messages.LeaseAdaptersResult](t, asker).GetRefused(); r.GetReason() != want || adapterBytes(asker, pid) != 0 {
+				t.Errorf("%v: %v, %d bytes", err, r, adapterBytes(asker, pid))
+			}
+		})
+	}
+}
