@@ -40,8 +40,12 @@ func (m *model) stranger(id uint32) string {
 	return fmt.Sprintf("token %d is not in the model's vocabulary of %d", id, m.vocab)
 }
 
-// encodeChat renders the turns with the model's template. One that does not write the token that begins a text gets it.
-func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) {
+// encodeChat renders the turns of a request, which the model is to answer.
+func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) { return m.encodeTurns(turns, true) }
+
+// encodeTurns renders turns with the model's template, and what has the model answer where it is to. A template that does not write the token
+// that begins a text gets it.
+func (m *model) encodeTurns(turns []openai.Message, answer bool) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
 	}
@@ -49,7 +53,7 @@ func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) {
 	for i, t := range turns {
 		all[i] = chat.Message(t)
 	}
-	text, err := m.template.Render(all, true)
+	text, err := m.template.Render(all, answer)
 	if err != nil {
 		return nil, openai.Invalid("messages", err.Error())
 	}

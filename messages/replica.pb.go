@@ -1145,37 +1145,44 @@ func (x *GetReplica) GetRequestId() string {
 
 // ReplicaStatus (report).
 type ReplicaStatus struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Model          string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	Gpu            string                 `protobuf:"bytes,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
-	State          ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=troupe.v1.ReplicaState" json:"state,omitempty"`
-	Incarnation    uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Actor          *ActorRef              `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
-	Running        uint32                 `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`
-	Waiting        uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	KvBlocks       uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	KvBlocksFree   uint32                 `protobuf:"varint,10,opt,name=kv_blocks_free,json=kvBlocksFree,proto3" json:"kv_blocks_free,omitempty"`       // empty or evictable
-	KvBlocksCached uint32                 `protobuf:"varint,11,opt,name=kv_blocks_cached,json=kvBlocksCached,proto3" json:"kv_blocks_cached,omitempty"` // hold a prefix that may be asked for again
-	Steps          uint64                 `protobuf:"varint,12,opt,name=steps,proto3" json:"steps,omitempty"`
-	TokensIn       uint64                 `protobuf:"varint,13,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // prompt tokens computed
-	TokensOut      uint64                 `protobuf:"varint,14,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	TokensCached   uint64                 `protobuf:"varint,15,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"` // prompt tokens found in KV blocks
-	Preemptions    uint64                 `protobuf:"varint,16,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
-	Loads          uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were really read; 1 however often it restarted
-	Load           *SwitchMetrics         `protobuf:"bytes,18,opt,name=load,proto3" json:"load,omitempty"`
-	Node           string                 `protobuf:"bytes,19,opt,name=node,proto3" json:"node,omitempty"`
-	BlockTokens    uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
-	MigratedIn     uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
-	MigratedOut    uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
-	KvOffloaded    uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
-	KvRestored     uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
-	KvRecomputed   uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
-	MaxSequences   uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
-	StepTokens     uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
-	Adapters       []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                              // on its device or in host memory
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Name              string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Model             string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Gpu               string                 `protobuf:"bytes,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	State             ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=troupe.v1.ReplicaState" json:"state,omitempty"`
+	Incarnation       uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Actor             *ActorRef              `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
+	Running           uint32                 `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`
+	Waiting           uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	KvBlocks          uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
+	KvBlocksFree      uint32                 `protobuf:"varint,10,opt,name=kv_blocks_free,json=kvBlocksFree,proto3" json:"kv_blocks_free,omitempty"`       // empty or evictable
+	KvBlocksCached    uint32                 `protobuf:"varint,11,opt,name=kv_blocks_cached,json=kvBlocksCached,proto3" json:"kv_blocks_cached,omitempty"` // hold a prefix that may be asked for again
+	Steps             uint64                 `protobuf:"varint,12,opt,name=steps,proto3" json:"steps,omitempty"`
+	TokensIn          uint64                 `protobuf:"varint,13,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // prompt tokens computed
+	TokensOut         uint64                 `protobuf:"varint,14,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
+	TokensCached      uint64                 `protobuf:"varint,15,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"` // prompt tokens found in KV blocks
+	Preemptions       uint64                 `protobuf:"varint,16,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Loads             uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were really read; 1 however often it restarted
+	Load              *SwitchMetrics         `protobuf:"bytes,18,opt,name=load,proto3" json:"load,omitempty"`
+	Node              string                 `protobuf:"bytes,19,opt,name=node,proto3" json:"node,omitempty"`
+	BlockTokens       uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	MigratedIn        uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
+	MigratedOut       uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
+	KvOffloaded       uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
+	KvRestored        uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
+	KvRecomputed      uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
+	MaxSequences      uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
+	StepTokens        uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
+	KvBlockBytes      uint64                 `protobuf:"varint,40,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
+	KvBlocksPinned    uint32                 `protobuf:"varint,41,opt,name=kv_blocks_pinned,json=kvBlocksPinned,proto3" json:"kv_blocks_pinned,omitempty"`
+	KvHits            uint64                 `protobuf:"varint,42,opt,name=kv_hits,json=kvHits,proto3" json:"kv_hits,omitempty"` // full blocks of prompts that were in HBM
+	KvMisses          uint64                 `protobuf:"varint,43,opt,name=kv_misses,json=kvMisses,proto3" json:"kv_misses,omitempty"`
+	KvEvictions       uint64                 `protobuf:"varint,44,opt,name=kv_evictions,json=kvEvictions,proto3" json:"kv_evictions,omitempty"`
+	KvRestores        uint64                 `protobuf:"varint,45,opt,name=kv_restores,json=kvRestores,proto3" json:"kv_restores,omitempty"`                        // sequences whose blocks were restored
+	KvRestoresAvoided uint64                 `protobuf:"varint,46,opt,name=kv_restores_avoided,json=kvRestoresAvoided,proto3" json:"kv_restores_avoided,omitempty"` // sequences that recomputed what lay below, which was faster
+	Adapters          []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                                               // on its device or in host memory
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
@@ -1393,6 +1400,55 @@ func (x *ReplicaStatus) GetMaxSequences() uint32 {
 func (x *ReplicaStatus) GetStepTokens() uint32 {
 	if x != nil {
 		return x.StepTokens
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvBlockBytes() uint64 {
+	if x != nil {
+		return x.KvBlockBytes
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvBlocksPinned() uint32 {
+	if x != nil {
+		return x.KvBlocksPinned
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvHits() uint64 {
+	if x != nil {
+		return x.KvHits
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvMisses() uint64 {
+	if x != nil {
+		return x.KvMisses
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvEvictions() uint64 {
+	if x != nil {
+		return x.KvEvictions
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvRestores() uint64 {
+	if x != nil {
+		return x.KvRestores
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvRestoresAvoided() uint64 {
+	if x != nil {
+		return x.KvRestoresAvoided
 	}
 	return 0
 }
@@ -1897,7 +1953,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xa3\a\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x9d\t\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1930,7 +1986,15 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\rkv_recomputed\x18\x1b \x01(\x04R\fkvRecomputed\x12#\n" +
 	"\rmax_sequences\x18\x17 \x01(\rR\fmaxSequences\x12\x1f\n" +
 	"\vstep_tokens\x18\x18 \x01(\rR\n" +
-	"stepTokens\x122\n" +
+	"stepTokens\x12$\n" +
+	"\x0ekv_block_bytes\x18( \x01(\x04R\fkvBlockBytes\x12(\n" +
+	"\x10kv_blocks_pinned\x18) \x01(\rR\x0ekvBlocksPinned\x12\x17\n" +
+	"\akv_hits\x18* \x01(\x04R\x06kvHits\x12\x1b\n" +
+	"\tkv_misses\x18+ \x01(\x04R\bkvMisses\x12!\n" +
+	"\fkv_evictions\x18, \x01(\x04R\vkvEvictions\x12\x1f\n" +
+	"\vkv_restores\x18- \x01(\x04R\n" +
+	"kvRestores\x12.\n" +
+	"\x13kv_restores_avoided\x18. \x01(\x04R\x11kvRestoresAvoided\x122\n" +
 	"\badapters\x18\x1c \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +

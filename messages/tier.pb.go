@@ -546,6 +546,8 @@ type SlotsStatus struct {
 	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
 	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
 	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"` // of the resident ones
+	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`     // were wanted again while they left
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -664,6 +666,20 @@ func (x *SlotsStatus) GetDamaged() uint64 {
 	return 0
 }
 
+func (x *SlotsStatus) GetPinned() uint32 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetKept() uint64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
 var File_messages_tier_proto protoreflect.FileDescriptor
 
 const file_messages_tier_proto_rawDesc = "" +
@@ -705,7 +721,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xb5\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xe1\x02\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -721,7 +737,9 @@ const file_messages_tier_proto_rawDesc = "" +
 	" \x01(\x04R\n" +
 	"departures\x12\x14\n" +
 	"\x05drops\x18\v \x01(\x04R\x05drops\x12\x18\n" +
-	"\adamaged\x18\f \x01(\x04R\adamagedB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\adamaged\x18\f \x01(\x04R\adamaged\x12\x16\n" +
+	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
+	"\x04kept\x18\x15 \x01(\x04R\x04keptB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_tier_proto_rawDescOnce sync.Once

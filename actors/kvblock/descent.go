@@ -46,6 +46,8 @@ type (
 // descent copies blocks to the tier below, one by one: reserve, copy, commit.
 type descent struct {
 	name   string // unique
+	tier   string
+	copied func(from, to string, bytes int, took time.Duration)
 	from   tier.Store
 	to     Lower
 	root   *actor.RootContext
@@ -81,7 +83,7 @@ func (d descent) move(ctx context.Context, b leaving) (left, error) {
 	case len(reserved.GetSlots()) == 0:
 		return stays, fmt.Errorf("no room: %s", answer.(*messages.ReserveSlotsResult).GetRefused().GetDetail())
 	}
-	bytes := make([]byte, b.bytes)
+	bytes, began := make([]byte, b.bytes), time.Now()
 	if err := d.from.Read(ctx, b.slot, b.hash, bytes); errors.Is(err, tier.ErrDamaged) {
 		return broken, nil
 	} else if err != nil {
@@ -90,6 +92,7 @@ func (d descent) move(ctx context.Context, b leaving) (left, error) {
 	if err := d.to.Store.Write(ctx, int32(reserved.GetSlots()[0].GetIndex()), b.hash, bytes); err != nil {
 		return stays, err
 	}
+	d.copied(d.tier, d.to.Name, b.bytes, time.Since(began))
 	commit = &messages.CommitBlocks{RequestId: commit.RequestId, Written: [][]byte{b.hash[:]}}
 	return below, nil
 }

@@ -17,13 +17,13 @@
 // # A tier below
 //
 // Parent: the tiers group. Children: none.
-// Accepts: ReserveSlots, CommitBlocks, LockBlocks, UnlockBlocks, StepsDone, GetSlots.
-// Answers: ReserveSlotsResult, LockBlocksResult, SlotsStatus.
+// Accepts: ReserveSlots, CommitBlocks, LockBlocks, UnlockBlocks, StepsDone, PinBlocks, FlushBlocks, GetSlots.
+// Answers: ReserveSlotsResult, LockBlocksResult, BlocksMoved, SlotsStatus.
 //
 // It owns a kv.Tier, which says who may use which slot of its store; the bytes are copied by whoever asked. Blocks that leave it are copied
 // by its own job to the tier below it, by the same messages.
 //
-// What a crash loses are the requests under way. The store sits above it: the successor finds in it what was written. Copies that
+// What a crash loses are the requests under way, and what is pinned until replicas say it again. The store sits above it: the successor finds in it what was written. Copies that
 // an earlier life granted may still run then, into slots that are given out again; the store writes one after the other, and a slot
 // whose block is not the one that was granted is found out when it is read.
 package kvblock

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -19,14 +20,16 @@ import (
 type TierConfig struct {
 	Name   string // "dram"
 	Store  tier.Store
-	Limits kv.TierLimits // Slots is the store's
-	Policy string        // how it evicts; default kv.DefaultPolicy
-	Below  *Lower        // nil: the blocks that leave are dropped
+	Limits kv.TierLimits                                        // Slots is the store's
+	Policy string                                               // how it evicts; default kv.DefaultPolicy
+	Below  *Lower                                               // nil: the blocks that leave are dropped
+	Copied func(from, to string, bytes int, took time.Duration) // told of each block that was copied down; nil: nobody is
 	Log    zerolog.Logger
 }
 
 // Lower is the tier below another.
 type Lower struct {
+	Name  string
 	Tier  *actor.PID
 	Store tier.Store
 }
@@ -36,6 +39,9 @@ func TierProps(cfg TierConfig) *actor.Props {
 	var incarnation uint64
 	if cfg.Limits.Slots = cfg.Store.Slots(); cfg.Policy == "" {
 		cfg.Policy = kv.DefaultPolicy
+	}
+	if cfg.Copied == nil {
+		cfg.Copied = func(string, string, int, time.Duration) {}
 	}
 	return actor.PropsFromProducer(func() actor.Actor {
 		incarnation++
@@ -53,6 +59,7 @@ type slots struct {
 	blocks   []block                                 // by slot
 	reserved map[string]*messages.ReserveSlotsResult // request id -> what it may write to
 	locked   map[string]*messages.LockBlocksResult   // request id -> what it may read
+	pins     map[string]*pinned                      // replica -> what it wants to stay
 	moving   bool                                    // blocks are being copied down
 	descents uint64
 	damaged  uint64
@@ -84,6 +91,12 @@ func (s *slots) Receive(ctx actor.Context) {
 		s.onDeparted(ctx, msg)
 	case *rested:
 		s.onRested(ctx, msg)
+	case *messages.PinBlocks:
+		s.onPin(ctx, msg)
+	case *unsaid:
+		s.onUnsaid(msg)
+	case *messages.FlushBlocks:
+		s.onFlush(ctx, msg)
 	case *messages.GetSlots:
 		ctx.Respond(s.status())
 	}
@@ -97,6 +110,7 @@ func (s *slots) onStarted() {
 		panic(err)
 	}
 	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
+	s.pins = make(map[string]*pinned)
 	s.tier, s.blocks = kv.NewTier(s.Limits, policy), make([]block, s.Limits.Slots)
 	held := s.Store.Held()
 	for _, h := range held {
@@ -227,7 +241,7 @@ func (s *slots) depart(ctx actor.Context) {
 	}
 	s.moving = true
 	s.descents++
-	d := descent{name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: make([]leaving, len(all))}
+	d := descent{tier: s.Name, name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), copied: s.Copied, from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: make([]leaving, len(all))}
 	for i, l := range all {
 		d.blocks[i] = leaving{slot: l.Slot, block: s.blocks[l.Slot]}
 	}
@@ -269,5 +283,6 @@ func (s *slots) status() *messages.SlotsStatus {
 	return &messages.SlotsStatus{
 		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
 		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
+		Pinned: uint32(st.Pinned), Kept: st.Kept,
 	}
 }

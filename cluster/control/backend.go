@@ -37,6 +37,14 @@ type Backend interface {
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
 
+	// Prefix is how prompts of a model begin, in tokens, which it checks where they are given; blockTokens is how many of them are a block.
+	Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error)
+	Pin(ctx context.Context, pin *messages.PinnedPrefix) error
+	Unpin(ctx context.Context, name string) error
+	Pins() []*messages.PinnedPrefix
+	// KV carries a request out on this node alone.
+	KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error)
+
 	// Members are the nodes of the cluster as this one knows them, itself among them.
 	Members() []*messages.Member
 	// NodeStatus is this node alone.

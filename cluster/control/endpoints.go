@@ -17,7 +17,7 @@ import (
 )
 
 func (c *control) endpoints(life context.Context) []Endpoint {
-	return slices.Concat(c.modelEndpoints(life), c.adapterEndpoints(life), c.replicaEndpoints(life), c.nodeEndpoints(life), c.Extra)
+	return slices.Concat(c.modelEndpoints(life), c.adapterEndpoints(life), c.replicaEndpoints(life), c.nodeEndpoints(life), c.kvEndpoints(life), c.Extra)
 }
 
 // message is a pointer to a protobuf message.

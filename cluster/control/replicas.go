@@ -34,6 +34,8 @@ func (c *control) within(endpoint string) time.Duration {
 	switch endpoint {
 	case migrateEndpoint:
 		return max(migrateWithin, c.Timeout)
+	case kvOffloadEndpoint, kvRestoreEndpoint, kvNodeEndpoint:
+		return max(kvWithin, c.Timeout)
 	case releaseEndpoint:
 		return max(releaseWithin, c.Timeout)
 	}

@@ -56,17 +56,26 @@ func (v *View) Gpus(ctx context.Context) (all []*messages.GpuStatus) {
 
 // Tree returns a root for every node, or for the one that is named. Unless whole, sessions that run well are folded.
 func (v *View) Tree(ctx context.Context, node string, whole bool) ([]*messages.ActorNode, error) {
-	members := v.members()
-	if node != "" {
-		i := slices.IndexFunc(members, func(m *messages.Member) bool { return m.GetName() == node })
-		if i < 0 {
-			return nil, v.noNode(node)
-		}
-		members = members[i : i+1]
+	members, err := v.named(node)
+	if err != nil {
+		return nil, err
 	}
 	return each(ctx, members, func(ctx context.Context, m *messages.Member) *messages.ActorNode {
 		return v.nodeTree(ctx, m.GetName(), whole)
 	}), nil
+}
+
+// named are the members, or the one of that name.
+func (v *View) named(node string) ([]*messages.Member, error) {
+	members := v.members()
+	if node == "" {
+		return members, nil
+	}
+	i := slices.IndexFunc(members, func(m *messages.Member) bool { return m.GetName() == node })
+	if i < 0 {
+		return nil, v.noNode(node)
+	}
+	return members[i : i+1], nil
 }
 
 func (v *View) noNode(name string) error {
@@ -85,6 +94,11 @@ func (v *View) members() []*messages.Member {
 func each[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	return askAll(ctx, members, ask)
+}
+
+// askAll asks all members at once, as long as ctx.
+func askAll[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
 	answers := make([]A, len(members))
 	var asked sync.WaitGroup
 	for i, m := range members {

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,17 @@ func (n node) NodeStatus(context.Context) (*messages.NodeStatus, error) {
 
 func (n node) DrainNode(_ context.Context, name string, _ bool) (*messages.NodeStatus, error) {
 	return &messages.NodeStatus{Member: &messages.Member{Name: name}, Detail: "told"}, nil
+}
+
+func (n node) Pins() []*messages.PinnedPrefix {
+	return []*messages.PinnedPrefix{{Name: "p", Tokens: []uint32{1, 2}}}
+}
+
+func (n node) KV(_ context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
+	if req.GetFlush() != nil {
+		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{Node: n.name, Tier: req.GetFlush().GetTier(), Blocks: 3}}}, nil
+	}
+	return &messages.KvNodeResponse{Node: &messages.KvNode{Node: n.name}}, nil
 }
 
 func (n node) Tree() []*messages.ActorNode {
@@ -114,6 +126,33 @@ func TestUnreachable(t *testing.T) {
 	}
 	if s := strings.Join(got, " "); s != "a/gpu-0: b/gpu-0: d/gpu-0:not connected to NATS d/gpu-1:not connected to NATS" {
 		t.Error(s)
+	}
+}
+
+// TestKVOfAllNodes: each is asked, and whoever does not answer is shown; a node that hangs does not keep the others' answers back.
+func TestKVOfAllNodes(t *testing.T) {
+	conn := cluster(t)
+	var stats messages.KvStatsResponse
+	ask(t, conn, "troupe.v1.kv.stats", "", &stats)
+	var got []string
+	for _, n := range stats.GetNodes() {
+		got = append(got, n.GetNode()+":"+n.GetUnreachable())
+	}
+	if s := strings.Join(got, " "); s != "a: b: c:no answer within 1s d:not connected to NATS" || len(stats.GetPins()) != 1 || len(stats.GetPins()[0].GetTokens()) > 0 {
+		t.Error(s, stats.GetPins())
+	}
+	var flushed messages.KvFlushResponse
+	ask(t, conn, "troupe.v1.kv.flush", `{"tier":"dram"}`, &flushed)
+	got = nil
+	for _, m := range flushed.GetMoved() {
+		got = append(got, fmt.Sprintf("%s %s %d:%s", m.GetNode(), m.GetTier(), m.GetBlocks(), m.GetUnreachable()))
+	}
+	if s := strings.Join(got, ", "); s != "a dram 3:, b dram 3:, c  0:no answer within 1s, d  0:not connected to NATS" {
+		t.Error(s)
+	}
+	var one messages.KvStatsResponse
+	if ask(t, conn, "troupe.v1.kv.stats", `{"node":"b"}`, &one); len(one.GetNodes()) != 1 || one.GetNodes()[0].GetNode() != "b" {
+		t.Errorf("%v", &one)
 	}
 }
 

@@ -21,6 +21,11 @@ func TestWatchIsTakenOnce(t *testing.T) {
 		w.add(pair(i))
 		w.add(pair(i)) // again is once
 	}
+	unwatched := actor.NewPID(there, "unwatched")
+	w.add(unwatched, unwatched)
+	if !w.remove(unwatched, unwatched) || w.remove(unwatched, unwatched) {
+		t.Error("a watch was not there, or twice")
+	}
 	elsewhere := actor.NewPID("127.0.0.1:3", "watched-0")
 	w.add(actor.NewPID(here, "watcher-0"), elsewhere)
 

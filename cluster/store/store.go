@@ -1,5 +1,5 @@
 // Package store keeps the desired state in JetStream KV: the bucket `troupe`, deployments as JSON under `deployments.<name>`,
-// what is asked of nodes under `nodes.<name>`, adapters under `adapters.<model>/<name>`.
+// what is asked of nodes under `nodes.<name>`, pinned prefixes under `pins.<name>`, adapters under `adapters.<model>/<name>`.
 //
 // Invariant: a watch tells the last value of every key, also after the connection or the server was lost meanwhile; it may
 // tell one twice.
@@ -27,6 +27,7 @@ const Bucket = "troupe"
 const (
 	deployments = "deployments."
 	nodes       = "nodes."
+	pins        = "pins."
 )
 
 // Errors that callers branch on.
@@ -82,6 +83,26 @@ func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec,
 	}
 	spec, err := decode(e)
 	return spec, e.Revision(), err
+}
+
+// List returns all deployments. A value that can not be read is logged and passed over.
+func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err error) {
+	w, err := s.kv.Watch(ctx, deployments+">", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Stop() }() // of a lost connection it is gone already
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case e := <-w.Updates():
+			if e == nil {
+				return all, nil
+			}
+			s.pass(e, func(c deployment.Change) { all = append(all, c.Spec) })
+		}
+	}
 }
 
 // Delete removes a deployment, or returns ErrNotFound.

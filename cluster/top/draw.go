@@ -84,7 +84,7 @@ func (m Model) drawn(t section, i int, rows []row) string {
 	for r, row := range rows {
 		for c, cell := range row.cells {
 			text := cell.text
-			if t.columns[c].bar {
+			if t.columns[c].bar && text != "" {
 				text = bar(cell.share) + " " + text
 			}
 			cells[r] = append(cells[r], text)

@@ -32,7 +32,12 @@ func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (T
 
 // askAt sends a query to an actor anywhere and waits for the answer.
 func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message) (answer T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	return askFor[T](ctx, n, to, query, askWithin)
+}
+
+// askFor waits for so long.
+func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message, most time.Duration) (answer T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	var got any
 	for within := askAgain; ; within *= 2 {

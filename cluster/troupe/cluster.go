@@ -85,6 +85,7 @@ func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	n.undo = append(n.undo, end, n.members.Subscribe(n.onMembers))
 	go n.watchNodes(life)
+	go n.watchPins(life)
 	return n.members.Join(ctx, n.system.Address())
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/security"
+	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/cuda/telemetry"
@@ -69,6 +70,8 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 8*time.Second)
 	c.ClusterListen = cmp.Or(c.ClusterListen, "127.0.0.1:0")
 	c.DataListen = cmp.Or(c.DataListen, "127.0.0.1:0")
+	c.Tiers.Watermark = cmp.Or(c.Tiers.Watermark, kv.DefaultWatermark)
+	c.Tiers.Policy = cmp.Or(c.Tiers.Policy, kv.DefaultPolicy)
 	c.Instance = cmp.Or(c.Instance, rand.Text())
 	return c
 }

@@ -49,7 +49,9 @@ type Node struct {
 
 	devices   []GPU
 	holders   []*engine.Holder
-	tiers     []lowerTier   // the fastest first
+	tiers     []lowerTier // the fastest first
+	copies    *copies
+	pins      pinned
 	nats      *natsd.Server // nil where the node uses those of others
 	conn      *nats.Conn
 	events    *control.Events
@@ -71,8 +73,11 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
 		catalogue: catalogue.New(), draining: make(map[string]bool), serving: make(chan struct{}),
+		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.copies = newCopies(n.metrics)
+	n.metrics.MustRegister(kvCollector{n})
 	defer func() {
 		if err != nil {
 			n.takeApart()
@@ -91,7 +96,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openTiers, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.startActors, n.join, n.awaitControl,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openTiers, n.openCatalogue, n.startActors, n.join, n.awaitControl,
 		n.applyDeployments, n.applyAdapters,
 	} {
 		if err := step(ctx); err != nil {

@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,67 +13,150 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
+	"troupe/cluster/control"
 	"troupe/core/kv"
+	"troupe/core/spec"
 	"troupe/engine/tier"
 	"troupe/messages"
 )
 
 // TiersConfig says how much room there is for KV blocks below the devices' memory. The zero value has none.
 type TiersConfig struct {
-	SlotBytes int     // size of the largest KV block
+	// SlotBytes is the size of the largest KV block that the tiers take. 0: that of the largest model deployed at the start, or 4 MiB; a file that
+	// is there already keeps the size that it has, where that is enough.
+	SlotBytes int
 	DRAMBytes int64   // of page-locked host memory
 	NVMeBytes int64   // of a file on a local disk; it keeps its blocks over restarts
 	NVMePath  string  // of that file
-	Watermark float64 // share of a tier above which blocks leave it ahead of need; default 0.9
+	Watermark float64 // share of HBM, and of a tier, above which blocks leave it ahead of need; default kv.DefaultWatermark
+	Policy    string  // which block leaves a tier first: one of kv.PolicyNames; default kv.DefaultPolicy
+	// DRAMOptional goes without that tier, with a warning, where the memory can not be had.
+	DRAMOptional bool
 	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
 	RestoreAlways bool
 }
 
 const (
 	tiersID = nodeID + "/tiers"
-	// dramIdle is after how many steps a block that nobody wanted goes from DRAM to NVMe.
-	dramIdle = 1000
+	// hbmIdle and nvmeIdle are after how many steps a block that nobody wanted is copied to the tier below HBM, and goes from DRAM to NVMe.
+	hbmIdle  = 100
+	nvmeIdle = 1000
+	// anySlot is the size of the largest KV block where no model is deployed yet: 16 tokens of an 8B Llama in F32 take as much.
+	anySlot = 4 << 20
 )
 
 // lowerTier is an open tier below HBM.
 type lowerTier struct {
-	name  string
-	store tier.Store
+	name   string
+	store  tier.Store
+	detail string // what it is made of, for people
 }
 
 // openTiers opens the tiers that are configured, the fastest first.
-func (n *Node) openTiers(context.Context) error {
-	cfg := n.cfg.Tiers
-	if cfg.DRAMBytes > 0 {
-		memory, err := n.devices[0].AllocHost(cfg.DRAMBytes)
-		if err != nil {
-			return fmt.Errorf("tier dram: %w; make it smaller", err)
-		}
-		n.addTier("dram", tier.NewArena(memory, cfg.SlotBytes))
+func (n *Node) openTiers(ctx context.Context) error {
+	cfg := &n.cfg.Tiers
+	if cfg.DRAMBytes == 0 && cfg.NVMeBytes == 0 {
+		return nil
 	}
-	if cfg.NVMeBytes > 0 {
-		f, err := tier.OpenFile(tier.FileConfig{Path: cfg.NVMePath, SlotBytes: cfg.SlotBytes, Slots: int(cfg.NVMeBytes) / cfg.SlotBytes})
-		if err != nil {
+	if cfg.SlotBytes == 0 {
+		var err error
+		if cfg.SlotBytes, err = n.slotBytes(ctx); err != nil {
 			return err
 		}
-		n.cfg.Log.Info().Str("file", cfg.NVMePath).Bool("direct", f.Direct()).Msg("tier nvme opened")
-		n.addTier("nvme", f)
+	}
+	if err := n.openDRAM(); err != nil {
+		return err
+	}
+	return n.openNVMe()
+}
+
+func (n *Node) openDRAM() error {
+	cfg := n.cfg.Tiers
+	if cfg.DRAMBytes == 0 {
+		return nil
+	}
+	if cfg.DRAMBytes < int64(cfg.SlotBytes) {
+		return fmt.Errorf("tier dram: %s", tooSmall(cfg.DRAMBytes, cfg.SlotBytes, "--kv-dram"))
+	}
+	memory, err := n.devices[0].AllocHost(cfg.DRAMBytes)
+	switch {
+	case err == nil:
+		n.addTier("dram", tier.NewArena(memory, cfg.SlotBytes), "host memory")
+	case cfg.DRAMOptional:
+		n.cfg.Log.Warn().Err(err).Int64("bytes", cfg.DRAMBytes).Msg("no host memory for KV blocks; give a size with --kv-dram")
+	default:
+		return fmt.Errorf("tier dram: %w; give it less than %s with --kv-dram", err, spec.FormatBytes(cfg.DRAMBytes))
 	}
 	return nil
 }
 
-func (n *Node) addTier(name string, store tier.Store) {
-	n.tiers = append(n.tiers, lowerTier{name, store})
+func (n *Node) openNVMe() error {
+	cfg := n.cfg.Tiers
+	if cfg.NVMeBytes == 0 {
+		return nil
+	}
+	if cfg.NVMeBytes < int64(cfg.SlotBytes) {
+		return fmt.Errorf("tier nvme: %s", tooSmall(cfg.NVMeBytes, cfg.SlotBytes, "--kv-nvme"))
+	}
+	f, err := tier.OpenFile(tier.FileConfig{Path: cfg.NVMePath, SlotBytes: cfg.SlotBytes, Slots: int(cfg.NVMeBytes) / cfg.SlotBytes})
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; make a folder that this user may write to, or name another file with --kv-nvme-path", err)
+	}
+	if err != nil {
+		return fmt.Errorf("tier nvme: %w", err)
+	}
+	detail := cfg.NVMePath + ", past the page cache"
+	if !f.Direct() {
+		detail = cfg.NVMePath + ", through the page cache: its file system has no O_DIRECT"
+	}
+	n.addTier("nvme", f, detail)
+	return nil
+}
+
+// tooSmall says that no block would fit.
+func tooSmall(bytes int64, slot int, option string) string {
+	return fmt.Sprintf("%s are less than one KV block of %s; give more with %s", spec.FormatBytes(bytes), spec.FormatBytes(int64(slot)), option)
+}
+
+// slotBytes is the size of the largest KV block of what is deployed, or is to be.
+func (n *Node) slotBytes(ctx context.Context) (int, error) {
+	all, err := n.store.List(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("stored deployments: %w", err)
+	}
+	largest := 0
+	for _, d := range append(all, n.cfg.Deployments...) {
+		d, err := control.Normalize(d)
+		if err != nil {
+			continue // it is refused where it is applied
+		}
+		if facts, err := n.inspect(d.GetPath()); err == nil {
+			largest = max(largest, int(facts.KVTokenBytes)*int(d.GetBlockTokens()))
+		}
+	}
+	if largest == 0 {
+		largest = anySlot
+	}
+	if n.cfg.Tiers.NVMeBytes > 0 {
+		largest = max(largest, tier.SlotBytes(n.cfg.Tiers.NVMePath))
+	}
+	return largest, nil
+}
+
+func (n *Node) addTier(name string, store tier.Store, detail string) {
+	n.cfg.Log.Info().Str("tier", name).Int("slots", store.Slots()).Int("slot_bytes", store.SlotBytes()).Str("detail", detail).Msg("tier opened")
+	n.tiers = append(n.tiers, lowerTier{name, store, detail})
 	n.undo = append(n.undo, func() { _ = store.Close() })
 }
 
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
+		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Copied: n.copies.copied, Policy: n.cfg.Tiers.Policy,
+			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
-			cfg.Limits.IdleSteps, cfg.Below = dramIdle, &kvblock.Lower{Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
+			cfg.Limits.IdleSteps, cfg.Below = nvmeIdle-hbmIdle, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
 		}
 		children = append(children, supervise.Child{Name: t.name, Props: n.as("tier", kvblock.TierProps(cfg))})
 	}
@@ -80,8 +164,8 @@ func (n *Node) tiersProps() *actor.Props {
 }
 
 // lower is what a replica is told of the tiers.
-func (n *Node) lower(spec *messages.ReplicaSpec) replica.Tiers {
-	t := replica.Tiers{Space: weightsNow(spec.GetPath()), Watermark: n.cfg.Tiers.Watermark, Always: n.cfg.Tiers.RestoreAlways}
+func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
+	t := replica.Tiers{Space: weightsNow(r.GetPath()), Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways}
 	for _, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.pid(tiersID + "/" + l.name), Store: l.store})
 	}
@@ -98,6 +182,14 @@ func weightsNow(path string) string {
 		}
 	}
 	return name
+}
+
+// TierDetails say what the tiers below HBM are made of, and how large they are, for people.
+func (n *Node) TierDetails() (all []string) {
+	for _, t := range n.tiers {
+		all = append(all, fmt.Sprintf("%s of %s", spec.FormatBytes(int64(t.store.Slots())*int64(t.store.SlotBytes())), t.detail))
+	}
+	return all
 }
 
 // Tiers asks the tiers below HBM how full they are.

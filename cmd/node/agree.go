@@ -32,6 +32,7 @@ func (s settings) clash() error {
 			"--nats-users is for a NATS server of this node's own, and with --join it has none; leave it out, or --join"},
 		{some(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "node certs" makes all three`},
 		{some(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
+		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0, "--kv-nvme-path is for the space that --kv-nvme gives; say how much: --kv-nvme 20GiB"},
 		{o.NATSCreds != "" && o.NATSNkey != "", "--nats-creds and --nats-nkey both say who this node is; give one"},
 		{login && o.Join == "" && o.NATSUsers == "",
 			"--nats-creds and --nats-nkey say who this node is, and its own NATS server asks nobody; add --nats-users, or --join"},

@@ -42,6 +42,10 @@ func newChecker(base string) *checker {
 			"urls":     checkURLs,
 			"host":     checkHost,
 			"duration": checkDuration,
+			"size":     checkSize,
+			"slot":     checkSlot,
+			"share":    checkShare,
+			"policy":   checkPolicy,
 		},
 	}
 	c.validate.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })

@@ -41,9 +41,11 @@ func TestKillNine(t *testing.T) {
 var natsLine = regexp.MustCompile(`nats://\S+`)
 
 // up starts a node and returns it with the address of its NATS. It is killed at the end of the test.
-func up(t *testing.T, bin, data string) (*exec.Cmd, string) {
+func up(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(bin, "up", "--data", data, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB")
+	cmd := exec.Command(bin, append([]string{
+		"up", "--data", data, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
+	}, more...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ type commands struct {
 	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
 	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of all nodes."`
 	Top     topCommand     `cmd:"" help:"Watch nodes, GPUs, replicas and deployments live."`
+	KV      kvCommand      `cmd:"" name:"kv" help:"Show where KV blocks are, and what moves between the tiers."`
 	Doctor  doctorCommand  `cmd:"" help:"Look at this machine, and say what is wrong and how to mend it."`
 	Certs   certsCommand   `cmd:"" help:"Make the certificates by which nodes know each other."`
 	Keys    keysCommand    `cmd:"" help:"Make keys for those who use the models."`

@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"troupe/core/kv"
+	"troupe/core/spec"
 	"troupe/messages"
 )
 
@@ -34,6 +36,13 @@ type Options struct {
 	DataListen        string `group:"Cluster" yaml:"data_listen" env:"TROUPE_DATA_LISTEN" placeholder:"ADDR" help:"Where other nodes send KV blocks (default: likewise)." validate:"omitempty,listen"`
 	Advertise         string `group:"Cluster" yaml:"advertise" env:"TROUPE_ADVERTISE" placeholder:"HOST" help:"The host under which other nodes reach this one (default: where it listens)." validate:"omitempty,host"`
 
+	KVDRAM      string `group:"KV tiers" name:"kv-dram" yaml:"kv_dram" env:"TROUPE_KV_DRAM" placeholder:"SIZE" help:"Host memory for KV blocks that leave the GPUs: 8GiB, or 0 for none (default: an eighth of what is free, ${kvdram} at most)." validate:"omitempty,size"`
+	KVNVMe      string `group:"KV tiers" name:"kv-nvme" yaml:"kv_nvme" env:"TROUPE_KV_NVME" placeholder:"SIZE" help:"Likewise, space on a local disk. What is there outlives the node (default: none)." validate:"omitempty,size"`
+	KVNVMePath  string `group:"KV tiers" name:"kv-nvme-path" yaml:"kv_nvme_path" env:"TROUPE_KV_NVME_PATH" placeholder:"FILE" type:"path" help:"The file for that (default: kv in the data folder)."`
+	KVSlot      string `group:"KV tiers" name:"kv-slot" yaml:"kv_slot" env:"TROUPE_KV_SLOT" placeholder:"SIZE" help:"Size of the largest KV block that these take (default: that of the models deployed at the start)." validate:"omitempty,slot"`
+	KVWatermark string `group:"KV tiers" name:"kv-watermark" yaml:"kv_watermark" env:"TROUPE_KV_WATERMARK" placeholder:"SHARE" help:"How full GPU memory and tiers may be before blocks leave ahead of need (default: ${kvwatermark})." validate:"omitempty,share"`
+	KVPolicy    string `group:"KV tiers" name:"kv-policy" yaml:"kv_policy" env:"TROUPE_KV_POLICY" placeholder:"NAME" help:"Which blocks leave first: ${kvpolicies} (default: ${kvpolicy})." validate:"omitempty,policy"`
+
 	TLSCert     string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
 	TLSKey      string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
 	TLSCA       string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
@@ -55,7 +64,10 @@ const (
 )
 
 func helpVars() kong.Vars {
-	return kong.Vars{"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain}
+	return kong.Vars{
+		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain,
+		"kvdram": spec.FormatBytes(mostDRAM), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+	}
 }
 
 // or fills what o does not say from below.
@@ -106,7 +118,7 @@ func settle(flags Options, path string) (settings, error) {
 	if err := s.clash(); err != nil {
 		return s, err
 	}
-	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, DrainTimeout: defaultDrain, LogLevel: "info"})
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy})
 	if err := s.network(); err != nil {
 		return s, err
 	}

@@ -38,6 +38,8 @@ Examples:
   node up                                      in another terminal: a second node, which joins the first
   node up --join nats://10.0.0.7:4222 --tls-cert n2.crt --tls-key n2.key --tls-ca ca.crt
                                                join the nodes of other machines
+  node up --kv-dram 32GiB --kv-nvme 200GiB --kv-nvme-path /mnt/nvme/kv
+                                               room for KV blocks beside GPU memory: prompts seen before are computed again less often
   TROUPE_HTTP=:8080 node up --api-keys keys.yaml
                                                reachable from other machines, port 8080
 
@@ -112,6 +114,7 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	cfg.HTTP, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.ClusterListen, s.DataListen
 	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
 	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
+	s.tiers(&cfg)
 	return cfg, s.devices(&cfg)
 }
 

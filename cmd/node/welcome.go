@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 
 	"troupe/cluster/troupe"
 )
@@ -24,8 +25,9 @@ func welcome(w io.Writer, s settings, node *troupe.Node) {
   HTTP  %s   OpenAI API, /tree, /metrics
   NATS  %s   micro service "troupe"
   data  %s
+  KV    %s
 
-`, s.Name, url, nats, s.Data)
+`, s.Name, url, nats, s.Data, strings.Join(append([]string{"GPU memory"}, node.TierDetails()...), "; then "))
 	for _, note := range s.notes {
 		fmt.Fprintf(w, "%s\n\n", note)
 	}

@@ -130,6 +130,7 @@ type sequence struct {
 	table     []int32 // append-only while it runs
 	computed  int     // tokens whose keys and values are in blocks
 	committed int     // leading blocks that were offered for sharing
+	parked    int     // tokens that were computed when it gave way
 	cached    int
 	admitted  bool      // at least once
 	held      bool      // in no list, until Resume

@@ -66,7 +66,7 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 // preempt takes a running sequence's blocks away and queues it again.
 func (p *planning) preempt(victim *sequence, why string) {
 	remove(&p.running, victim)
-	p.pool.Release(victim.table)
+	p.park(victim)
 	p.adapters.unpin(victim.Request)
 	victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
 	insert(&p.waiting, victim)
@@ -93,8 +93,8 @@ func (p *planning) enter(seq *sequence, n int) {
 // admit moves the first waiting sequence into the step, with blocks for all its tokens and one more. It reports false
 // where there is no room.
 func (p *planning) admit(seq *sequence) bool {
-	if n := len(p.running); n >= p.places() && (n == 0 || p.running[n-1].Class >= seq.Class) {
-		return false // no place, and nobody to take one from
+	if !p.hasPlace(seq) {
+		return false
 	}
 	size := p.pool.BlockTokens()
 	hashes := seq.reusable(size)
@@ -109,6 +109,7 @@ func (p *planning) admit(seq *sequence) bool {
 	seq.table = p.pool.Acquire(hashes)
 	seq.wanting = time.Time{}
 	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
+	p.unpark(seq)
 	if !seq.admitted {
 		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
 	}

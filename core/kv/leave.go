@@ -10,20 +10,39 @@ package kv
 func (p *Pool) Depart(watermark float64, burst int) []Committed {
 	above := p.size - len(p.empty) - p.spare - p.departing - p.belowInUse() - int(watermark*float64(p.size))
 	n := min(above, burst-p.departing)
-	var all []Committed
-	for index := p.cached.first; index != none && len(all) < n; {
-		b := &p.blocks[index]
-		next := b.next
-		if !b.below {
-			p.uncache(index)
-			all = append(all, p.depart(index))
-		}
-		index = next
-	}
+	all := p.departFrom(&p.cached, n, func(*block) bool { return true })
 	for index := 0; index < p.size && len(all) < n; index++ {
 		if b := &p.blocks[index]; b.refs > 0 && b.committed && !b.below && !b.departing {
 			all = append(all, p.depart(int32(index)))
 		}
+	}
+	return all
+}
+
+// Tick says that a step was run.
+func (p *Pool) Tick() { p.step++ }
+
+// DepartIdle decides which blocks are copied down although there is room: those that nobody has read for so many steps, and what is pinned, so
+// that it is not lost should its place be needed all the same. Burst is as of Depart.
+func (p *Pool) DepartIdle(steps uint64, burst int) []Committed {
+	n := burst - p.departing
+	all := p.departFrom(&p.kept, n, func(*block) bool { return true })
+	return append(all, p.departFrom(&p.cached, n-len(all), func(b *block) bool { return p.step-b.released >= steps })...)
+}
+
+// departFrom has the first blocks of a list copied down that are not below yet, up to the first one that is not to be.
+func (p *Pool) departFrom(from *list, most int, due func(*block) bool) (all []Committed) {
+	for index := from.first; index != none && len(all) < most; {
+		b := &p.blocks[index]
+		next := b.next
+		if !b.below {
+			if !due(b) {
+				break
+			}
+			p.uncache(index)
+			all = append(all, p.depart(index))
+		}
+		index = next
 	}
 	return all
 }
@@ -55,11 +74,12 @@ func (p *Pool) Left(index int32, below bool) {
 	}
 	b.departing, b.below = false, below && b.committed
 	p.departing--
-	if b.refs > 1 || !b.below || b.wanted {
+	if b.refs > 1 || !b.below || b.wanted || p.pins[b.hash] {
 		p.Release([]int32{index})
 		return
 	}
 	b.refs--
+	b.pinned = false
 	p.cached.pushFirst(p.blocks, index)
 	p.spare++
 }
@@ -75,15 +95,25 @@ func (p *Pool) Below(index int32) {
 
 // cache puts a block that nobody reads where Allocate takes it from, as the newest.
 func (p *Pool) cache(index int32) {
-	p.cached.push(p.blocks, index)
-	if p.blocks[index].below {
+	b := &p.blocks[index]
+	b.pinned, b.released = p.pins[b.hash], p.step
+	p.listOf(b).push(p.blocks, index)
+	if b.below {
 		p.spare++
 	}
 }
 
 func (p *Pool) uncache(index int32) {
-	p.cached.remove(p.blocks, index)
-	if p.blocks[index].below {
+	b := &p.blocks[index]
+	p.listOf(b).remove(p.blocks, index)
+	if b.below {
 		p.spare--
 	}
+}
+
+func (p *Pool) listOf(b *block) *list {
+	if b.pinned {
+		return &p.kept
+	}
+	return &p.cached
 }

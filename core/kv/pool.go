@@ -8,6 +8,9 @@ type Pool struct {
 	byHash      map[Hash]int32 // committed blocks
 	empty       []int32        // blocks that hold nothing, a stack
 	cached      list           // committed and unreferenced, least recently used first
+	kept        list           // likewise, of those that are pinned
+	pins        map[Hash]bool
+	step        uint64 // how often Tick was called
 
 	stats     Stats
 	evicted   []int32 // since the last Changes
@@ -20,10 +23,12 @@ type block struct {
 	refs       int
 	hash       Hash
 	committed  bool
-	departing  bool  // being copied down a tier, which is one of refs
-	wanted     bool  // since it departs
-	below      bool  // committed, and a lower tier has it too
-	prev, next int32 // neighbours in the cached list, while it is in it
+	departing  bool   // being copied down a tier, which is one of refs
+	wanted     bool   // since it departs
+	below      bool   // committed, and a lower tier has it too
+	pinned     bool   // it is in kept, while it is in one of the lists
+	released   uint64 // the step in which it came into a list
+	prev, next int32  // neighbours in the cached list, while it is in it
 }
 
 // Committed is a block whose content is known.
@@ -43,7 +48,7 @@ type Stats struct {
 func NewPool(blocks, blockTokens int) *Pool {
 	p := &Pool{
 		blockTokens: blockTokens, blocks: make([]block, blocks), size: blocks, byHash: make(map[Hash]int32, blocks),
-		empty: make([]int32, blocks), cached: list{first: none, last: none},
+		empty: make([]int32, blocks), cached: list{first: none, last: none}, kept: list{first: none, last: none},
 	}
 	for i := range p.empty {
 		p.empty[i] = int32(blocks - 1 - i) // block 0 is given out first
@@ -120,15 +125,17 @@ func (p *Pool) reference(index int32) {
 }
 
 // Allocate returns a block to write to, referenced once: an empty one, else the least recently used cached one,
-// which is evicted. It reports false where every block is referenced.
+// which is evicted: one that is pinned only where there is no other. It reports false where every block is referenced.
 func (p *Pool) Allocate() (int32, bool) {
 	var index int32
 	switch {
 	case len(p.empty) > 0:
 		index = p.empty[len(p.empty)-1]
 		p.empty = p.empty[:len(p.empty)-1]
-	case p.cached.first != none:
-		index = p.cached.first
+	case p.cached.first != none || p.kept.first != none:
+		if index = p.cached.first; index == none {
+			index = p.kept.first
+		}
 		p.uncache(index)
 		p.forget(index)
 	default:
@@ -184,7 +191,7 @@ func (p *Pool) Release(table []int32) {
 }
 
 // Free is how many blocks Allocate could give out.
-func (p *Pool) Free() int { return len(p.empty) + p.cached.len }
+func (p *Pool) Free() int { return len(p.empty) + p.cached.len + p.kept.len }
 
 // FreeWithout is Free less those of the leading resident hashes that are cached: what would be left to allocate after
 // Acquire.
@@ -201,7 +208,7 @@ func (p *Pool) FreeWithout(hashes []Hash) int {
 // Stats describes the pool.
 func (p *Pool) Stats() Stats {
 	s := p.stats
-	s.Blocks, s.Free, s.Cached = p.size, p.Free(), p.cached.len
+	s.Blocks, s.Free, s.Cached = p.size, p.Free(), p.cached.len+p.kept.len
 	return s
 }
 

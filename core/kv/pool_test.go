@@ -16,6 +16,25 @@ type model struct {
 	cached []int32
 	leaves map[int32]bool // block that is copied down -> wanted since; each is one of refs
 	below  map[int32]bool
+	pins   map[Hash]bool
+	step   int
+	since  map[int32]int // cached block -> the step in which it was released
+}
+
+// release makes a block the newest of the cached ones.
+func (m *model) release(b int32) {
+	m.cached = append(m.cached, b)
+	m.since[b] = m.step
+}
+
+// victim is the cached block that is evicted next.
+func (m *model) victim() int32 {
+	for _, b := range m.cached {
+		if !m.pins[m.hash[b]] {
+			return b
+		}
+	}
+	return m.cached[0]
 }
 
 func (m *model) holder(h Hash) (int32, bool) {
@@ -37,7 +56,7 @@ func testHash(n int) Hash {
 func TestPoolAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6).Draw(t, "blocks")
-		p, m := NewPool(size, 16), &model{refs: make([]int, largest), hash: map[int32]Hash{}, leaves: map[int32]bool{}, below: map[int32]bool{}}
+		p, m := NewPool(size, 16), &model{refs: make([]int, largest), hash: map[int32]Hash{}, leaves: map[int32]bool{}, below: map[int32]bool{}, since: map[int32]int{}}
 		known := map[int32]Hash{} // as told by Changes
 		var tables [][]int32
 		t.Repeat(map[string]func(*rapid.T){
@@ -56,10 +75,10 @@ func TestPoolAgainstModel(t *testing.T) {
 					t.Fatalf("pinned: block %d is given out while it is read", b)
 				}
 				if _, held := m.hash[b]; held {
-					if m.cached[0] != b || countEmpty(m, size) > 0 {
-						t.Fatalf("lru: %d was evicted, cached %v, %d empty", b, m.cached, countEmpty(m, size))
+					if m.victim() != b || countEmpty(m, size) > 0 {
+						t.Fatalf("lru: %d was evicted, cached %v, %d empty, pinned %v", b, m.cached, countEmpty(m, size), m.pins)
 					}
-					m.cached = m.cached[1:]
+					m.cached = slices.DeleteFunc(m.cached, func(c int32) bool { return c == b })
 					delete(m.hash, b)
 					delete(m.below, b)
 				}
@@ -119,7 +138,7 @@ func TestPoolAgainstModel(t *testing.T) {
 				for _, b := range slices.Backward(tables[i]) {
 					if m.refs[b]--; m.refs[b] == 0 {
 						if _, ok := m.hash[b]; ok {
-							m.cached = append(m.cached, b)
+							m.release(b)
 						}
 					}
 				}
@@ -141,7 +160,7 @@ func TestPoolAgainstModel(t *testing.T) {
 				most := min(size-countEmpty(m, size)-len(m.below)-len(m.leaves)-int(watermark*float64(size)), burst-len(m.leaves))
 				var want []int32
 				for _, b := range m.cached {
-					if !m.below[b] {
+					if !m.below[b] && !m.pins[m.hash[b]] {
 						want = append(want, b)
 					}
 				}
@@ -151,17 +170,68 @@ func TestPoolAgainstModel(t *testing.T) {
 					}
 				}
 				want = want[:min(len(want), max(most, 0))]
-				var got []int32
-				for _, c := range p.Depart(watermark, burst) {
-					if got = append(got, c.Block); c.Hash != m.hash[c.Block] {
-						t.Fatalf("depart: %v, which holds %v", c, m.hash[c.Block])
-					}
-					m.leaves[c.Block] = false
-					m.refs[c.Block]++
-					m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return b == c.Block })
+				m.depart(t, p.Depart(watermark, burst), want)
+			},
+			"take": func(t *rapid.T) {
+				if len(tables) == 0 {
+					return
 				}
-				if !slices.Equal(got, want) {
-					t.Fatalf("depart: %v, want %v", got, want)
+				b := rapid.SampledFrom(tables).Draw(t, "table")[0]
+				readers := m.refs[b]
+				if _, leaves := m.leaves[b]; leaves {
+					readers--
+				}
+				_, held := m.hash[b]
+				if got := p.Take(b); got != (held && readers == 1) {
+					t.Fatalf("take of a block with %d readers, which holds something: %v, is %v", readers, held, got)
+				} else if got {
+					delete(m.hash, b)
+					delete(m.below, b)
+				}
+			},
+			"tick": func(*rapid.T) { p.Tick(); m.step++ },
+			"depart idle": func(t *rapid.T) {
+				steps, burst := rapid.IntRange(0, 3).Draw(t, "steps"), rapid.IntRange(1, 4).Draw(t, "burst")
+				var pinned, want []int32
+				for _, b := range m.cached {
+					switch {
+					case m.below[b]:
+					case m.pins[m.hash[b]]:
+						pinned = append(pinned, b)
+					case m.step-m.since[b] >= steps:
+						want = append(want, b)
+					}
+				}
+				want = append(pinned, want...)
+				m.depart(t, p.DepartIdle(uint64(steps), burst), want[:max(0, min(len(want), burst-len(m.leaves)))])
+			},
+			"pin": func(t *rapid.T) {
+				pins := map[Hash]bool{}
+				for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 5), 0, 3, rapid.ID[int]).Draw(t, "hashes") {
+					pins[testHash(n)] = true
+				}
+				p.SetPins(pins)
+				for _, b := range slices.Sorted(slices.Values(m.cached)) {
+					if h := m.hash[b]; m.pins[h] != pins[h] {
+						m.cached = slices.DeleteFunc(m.cached, func(c int32) bool { return c == b })
+						m.release(b)
+					}
+				}
+				m.pins = pins
+			},
+			"flush": func(t *rapid.T) {
+				n := 0
+				m.cached = slices.DeleteFunc(m.cached, func(b int32) bool {
+					if m.pins[m.hash[b]] {
+						return false
+					}
+					delete(m.hash, b)
+					delete(m.below, b)
+					n++
+					return true
+				})
+				if got := p.Flush(); got != n {
+					t.Fatalf("flush: %d blocks, want %d", got, n)
 				}
 			},
 			"left": func(t *rapid.T) {
@@ -178,10 +248,10 @@ func TestPoolAgainstModel(t *testing.T) {
 				}
 				switch m.refs[b]--; {
 				case m.refs[b] > 0 || !held:
-				case below && !wanted:
+				case below && !wanted && !m.pins[m.hash[b]]:
 					m.cached = slices.Insert(m.cached, 0, b)
 				default:
-					m.cached = append(m.cached, b)
+					m.release(b)
 				}
 			},
 			"": func(t *rapid.T) {
@@ -219,6 +289,22 @@ func TestPoolAgainstModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// depart notes that blocks are copied down, which must be those that are wanted.
+func (m *model) depart(t *rapid.T, all []Committed, want []int32) {
+	var got []int32
+	for _, c := range all {
+		if got = append(got, c.Block); c.Hash != m.hash[c.Block] {
+			t.Fatalf("depart: %v, which holds %v", c, m.hash[c.Block])
+		}
+		m.leaves[c.Block] = false
+		m.refs[c.Block]++
+		m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return b == c.Block })
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("depart: %v, want %v", got, want)
+	}
 }
 
 // largest is the size that a pool of the test grows to.

@@ -15,17 +15,20 @@ const (
 
 func (s State) String() string { return [...]string{"absent", "arriving", "resident", "leaving"}[s] }
 
+// DefaultWatermark is the share of HBM, and of a tier, above which blocks leave ahead of need.
+const DefaultWatermark = 0.9
+
 // TierLimits bound a tier.
 type TierLimits struct {
 	Slots     int
-	Watermark float64 // share of the slots above which blocks leave ahead of need; 0: 0.9
+	Watermark float64 // share of the slots above which blocks leave ahead of need; 0: DefaultWatermark
 	IdleSteps uint64  // a block that nobody wanted for so many steps leaves; 0: none does
 	Burst     int     // blocks leaving at once, at most; 0: a sixteenth of the slots
 }
 
 func (l TierLimits) filled() TierLimits {
 	if l.Watermark == 0 {
-		l.Watermark = 0.9
+		l.Watermark = DefaultWatermark
 	}
 	if l.Burst == 0 {
 		l.Burst = max(1, l.Slots/16)
@@ -215,6 +218,18 @@ func (t *Tier) Drop(h Hash) bool {
 	t.stats.Drops++
 	t.clear(&t.slots[slot])
 	return true
+}
+
+// Flush drops all blocks that can be read, but those that are pinned or being copied, and returns how many that was.
+func (t *Tier) Flush() (n int) {
+	for {
+		h, ok := t.recent.oldest(t.idle)
+		if !ok {
+			return n
+		}
+		t.Drop(h)
+		n++
+	}
 }
 
 // clear makes a slot Absent, and free if nothing is copied out of it.

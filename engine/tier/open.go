@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"troupe/core/spec"
 )
 
 const defaultDepth = 8
@@ -37,6 +39,21 @@ func OpenFile(cfg FileConfig) (*File, error) {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
 	return f, nil
+}
+
+// SlotBytes is the size of the slots of a file that OpenFile made; 0 where there is none.
+func SlotBytes(path string) int {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer file.Close()
+	name := make([]byte, sector)
+	if _, err := io.ReadFull(file, name); err != nil {
+		return 0
+	}
+	bytes, _ := parseName(name)
+	return bytes
 }
 
 // openPastCache opens a file with O_DIRECT where its file system takes that.
@@ -85,7 +102,7 @@ func allocate(file *os.File, bytes int64) error {
 	}
 	err = unix.Fallocate(int(file.Fd()), 0, 0, bytes)
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
-		err = fmt.Errorf("no room for its %d bytes; free disk space, or make the tier smaller: %w", bytes, err)
+		err = fmt.Errorf("no room for its %s; free disk space, or make the tier smaller: %w", spec.FormatBytes(bytes), err)
 		return errors.Join(err, file.Truncate(before.Size()))
 	}
 	return file.Truncate(bytes)

@@ -23,6 +23,8 @@ type Config struct {
 	Router     *actor.PID // told likewise, and of the blocks; nil: nobody is
 	Bulk       Bulk       // nil: no sequence is moved
 	Tiers      Tiers      // where blocks go that are not needed now
+	// Pins are the prefixes of the model that are to be kept, and a number that changes with them. Nil: none are.
+	Pins func() (version uint64, all []*messages.PinnedPrefix)
 	// Blocks opens the KV blocks of a lease, to move them.
 	Blocks func(lease string) (Blocks, error)
 	// Engine is the recipe of the child that runs steps over a lease.
@@ -90,6 +92,7 @@ type replica struct {
 	lower *lower // nil: there is no tier below HBM
 
 	lora *adapters // nil: it takes no adapters
+	pins pins
 }
 
 // call is one sequence and the session that it belongs to.
@@ -154,7 +157,7 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *beat:
 		r.onBeat(ctx, msg)
 	default:
-		if !r.receiveTiers(ctx) && !r.receiveAdapters(ctx) {
+		if !r.receiveTiers(ctx) && !r.receiveAdapters(ctx) && !r.receiveOrders(ctx) {
 			r.receiveResize(ctx)
 		}
 	}

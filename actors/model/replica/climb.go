@@ -24,10 +24,11 @@ type (
 	located struct {
 		incarnation uint64
 		id          string
-		hashes      []kv.Hash // of the blocks that the sequence can begin with
-		have        int       // of them, in HBM
-		places      []place   // of those that follow, as far as there is no gap
-		search      search    // holds them locked
+		hashes      []kv.Hash     // of the blocks that the sequence can begin with
+		have        int           // of them, in HBM
+		places      []place       // of those that follow, as far as there is no gap
+		search      search        // holds them locked
+		order       *restoreOrder // nil: it is for a sequence
 	}
 	restored struct {
 		incarnation uint64
@@ -36,6 +37,7 @@ type (
 		blocks      []int32
 		hashes      []kv.Hash // of blocks
 		climbed     climbed
+		order       *restoreOrder
 		err         error
 	}
 	tiersRested struct{ incarnation uint64 }
@@ -55,6 +57,7 @@ type offload struct {
 	to      Tier
 	blocks  []kv.Committed
 	space   kv.Hash
+	copied  func(from, to string, bytes int, took time.Duration)
 }
 
 // run returns which of the blocks the tier has now.
@@ -84,13 +87,14 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	buffer := make([]byte, o.from.BlockBytes())
 	var written [][]byte
 	for _, slot := range result.GetReserved().GetSlots() {
-		h := kv.Hash(slot.GetHash())
+		h, began := kv.Hash(slot.GetHash()), time.Now()
 		if err = o.from.Read(ctx, o.blocks[at[h]].Block, buffer); err != nil {
 			break
 		}
 		if err = o.to.Store.Write(ctx, int32(slot.GetIndex()), h, buffer); err != nil {
 			break
 		}
+		o.copied(hbmTier, o.to.Name, len(buffer), time.Since(began))
 		below[at[h]], written = true, append(written, slot.GetHash())
 	}
 	commit = &messages.CommitBlocks{RequestId: o.request, Written: written}
@@ -162,6 +166,7 @@ type climb struct {
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
 	rates  []kv.Rate // by tier
+	copied func(from, to string, bytes int, took time.Duration)
 }
 
 // climbed is how far it came: so many leading blocks, and how fast by tier.
@@ -191,7 +196,9 @@ func (c climb) run(life context.Context) (done climbed, err error) {
 		if err != nil {
 			return done, err
 		}
-		done.rates[p.tier].Add(float64(len(buffer)), time.Since(began))
+		took := time.Since(began)
+		c.copied(c.search.tiers[p.tier].Name, hbmTier, len(buffer), took)
+		done.rates[p.tier].Add(float64(len(buffer)), took)
 		done.blocks++
 	}
 	return done, nil

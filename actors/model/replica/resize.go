@@ -52,6 +52,7 @@ func (r *replica) reportKV(ctx actor.Context) {
 	if r.shrink != nil && r.shrink.shrunk {
 		r.answerShrink(ctx)
 	}
+	r.keepPins(ctx)
 	supervise.After(ctx, kvEvery, &kvBeat{r.incarnation})
 }
 

@@ -168,11 +168,14 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	}
 	if r.lower != nil {
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = r.lower.totals.offloaded, r.lower.totals.restored, r.lower.totals.recomputed
+		s.KvRestores, s.KvRestoresAvoided = r.lower.totals.restores, r.lower.totals.avoided
 	}
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())
 		s.KvBlocks, s.KvBlocksFree, s.KvBlocksCached = uint32(kv.Blocks), uint32(kv.Free), uint32(kv.Cached)
+		s.KvHits, s.KvMisses, s.KvEvictions = kv.Hits, kv.Misses, kv.Evictions
+		s.KvBlocksPinned, s.KvBlockBytes = uint32(r.pool.Pinned()), r.model.GetKvBlockBytes()
 	}
 	return s
 }

@@ -54,6 +54,7 @@ func (r *replica) onIdle(ctx actor.Context) {
 func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
 	r.announce(ctx)
 	r.steps++
+	r.pool.Tick()
 	r.stepped = time.Now()
 	command := &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
 	for i, e := range entries {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,9 +19,12 @@ type Tiers struct {
 	Lower []Tier // the fastest first; none: nothing is offloaded
 	// Space names what a block's hash leaves out: the weights, as they are in files now. Blocks of another space are other blocks.
 	Space     string
-	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default 0.9
+	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
+	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
 	// Always restores what lies below, also where recomputing would be faster. For tests and measurements.
 	Always bool
+	// Copied is told of each block that was copied between HBM and a tier, from goroutines. Nil: nobody is.
+	Copied func(from, to string, bytes int, took time.Duration)
 }
 
 // Tier is one of them.
@@ -31,14 +35,14 @@ type Tier struct {
 }
 
 const (
-	defaultWatermark = 0.9
-	burstShare       = 16                     // of the HBM blocks, one part leaves at once
-	maxLooks         = 8                      // sequences whose blocks are looked for, or restored, at once
-	tierWithin       = 2 * time.Second        // a tier may take to answer
-	lookWithin       = 100 * time.Millisecond // likewise, while a sequence is held for it
-	tierRest         = time.Second            // after blocks could not be offloaded
-	restoreLeast     = 20 * time.Millisecond  // a restore may take, however fast recomputing is
-	stepsTold        = 32                     // steps between two StepsDone
+	defaultIdle  = 100
+	burstShare   = 16                     // of the HBM blocks, one part leaves at once
+	maxLooks     = 8                      // sequences whose blocks are looked for, or restored, at once
+	tierWithin   = 2 * time.Second        // a tier may take to answer
+	lookWithin   = 100 * time.Millisecond // likewise, while a sequence is held for it
+	tierRest     = time.Second            // after blocks could not be offloaded
+	restoreLeast = 20 * time.Millisecond  // a restore may take, however fast recomputing is
+	stepsTold    = 32                     // steps between two StepsDone
 )
 
 // lower is what a replica knows of the tiers below HBM.
@@ -48,6 +52,7 @@ type lower struct {
 	space    kv.Hash // of Tiers.Space and the layout of the blocks
 
 	offloading bool
+	all        *offloadAll     // nil: only what has to leave does
 	wanting    map[string]bool // waiting sequences whose blocks were not looked for since they began to wait
 	looks      map[string]bool // sequences that are held until their blocks are restored
 	located    []*located      // to be acted on between two steps
@@ -60,16 +65,21 @@ type lower struct {
 }
 
 // tierTotals count blocks.
-type tierTotals struct{ offloaded, restored, recomputed uint64 }
+type tierTotals struct {
+	offloaded, restored, recomputed uint64
+	restores, avoided               uint64 // sequences
+}
 
 // openTiers makes ready to copy blocks of the lease.
 func (r *replica) openTiers() {
-	if len(r.Tiers.Lower) == 0 {
+	tiers := r.Tiers
+	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 {
 		return
 	}
-	l := &lower{Tiers: r.Tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(r.Tiers.Lower))}
-	if l.Watermark == 0 {
-		l.Watermark = defaultWatermark
+	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower))}
+	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
+	if l.Copied == nil {
+		l.Copied = func(string, string, int, time.Duration) {}
 	}
 	for _, open := range []*Blocks{&l.down, &l.up} {
 		blocks, err := r.Blocks(r.model.GetLease())
@@ -127,14 +137,23 @@ func (r *replica) tend(ctx actor.Context) {
 		r.restore(ctx, found)
 	}
 	r.look(ctx)
-	r.offload(ctx)
+	if !l.offloading {
+		r.offload(ctx, r.pool.Depart(l.Watermark, r.burst()))
+	}
 	if r.steps-l.told >= stepsTold {
 		for _, t := range l.Lower {
 			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.told)})
 		}
 		l.told = r.steps
+		if !l.offloading {
+			r.offload(ctx, r.pool.DepartIdle(l.IdleSteps, r.burst()))
+		}
 	}
+	r.offloadMore(ctx)
 }
+
+// burst is how many blocks leave at once.
+func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
 
 // measure learns from a step that prefilled how fast that is.
 func (r *replica) measure(step *flight) {
@@ -150,18 +169,14 @@ func (r *replica) measure(step *flight) {
 	}
 }
 
-// offload has blocks copied down that are above the watermark.
-func (r *replica) offload(ctx actor.Context) {
+// offload has blocks copied down.
+func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
 	l := r.lower
-	if l.offloading {
-		return
-	}
-	blocks := r.pool.Depart(l.Watermark, max(1, int(r.model.GetKvBlocks())/burstShare))
 	if len(blocks) == 0 {
 		return
 	}
 	l.offloading = true
-	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, space: l.space}
+	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, space: l.space, copied: l.Copied}
 	incarnation := r.incarnation
 	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any { return &offloaded{incarnation, blocks, below, err} })
 }
@@ -174,12 +189,15 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
 		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
 	}
+	took := 0
 	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
 		below := i < len(msg.below) && msg.below[i]
 		if r.pool.Left(msg.blocks[i].Block, below); below {
-			r.lower.totals.offloaded++
+			took++
 		}
 	}
+	r.lower.totals.offloaded += uint64(took)
+	r.offloadedSome(ctx, took, msg.err)
 	r.advance(ctx)
 }
 
@@ -191,11 +209,11 @@ func (r *replica) look(ctx actor.Context) {
 		if !ok || !l.wanting[id] {
 			return
 		}
-		delete(l.wanting, id)
 		have := r.pool.Match(hashes)
 		if have == len(hashes) {
-			continue
+			return // it may have lost some when its turn comes
 		}
+		delete(l.wanting, id)
 		r.batch.Hold(id)
 		l.looks[id] = true
 		s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: l.Lower, hashes: hashes[have:], space: l.space}
@@ -218,6 +236,9 @@ func (r *replica) onLocated(ctx actor.Context, msg *located) {
 
 // goOn lets a sequence be admitted that was held until its blocks are restored.
 func (r *replica) goOn(id string) {
+	if id == "" {
+		return // it was not for a sequence
+	}
 	delete(r.lower.looks, id)
 	if r.departures[id] == nil { // else it is on its way to another replica
 		r.batch.Resume(id)
@@ -227,16 +248,22 @@ func (r *replica) goOn(id string) {
 // restore decides between restoring and recomputing, and has blocks restored to free ones.
 func (r *replica) restore(ctx actor.Context, found *located) {
 	l := r.lower
-	state, known := r.batch.State(found.id)
 	choice := r.choose(found)
-	if !known || state == batch.Running || choice.Blocks == 0 {
+	if choice.Blocks == 0 {
 		found.search.unlock(nil)
-		l.totals.recomputed += uint64(len(found.places))
+		if len(found.places) > 0 {
+			l.totals.avoided++
+			l.totals.recomputed += uint64(len(found.places))
+		}
+		found.order.answer(ctx, r, 0, choice.Why)
 		r.goOn(found.id)
 		return
 	}
+	if found.order == nil {
+		l.totals.restores++
+	}
 	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
-	c := climb{search: found.search, to: l.up, places: found.places, within: max(choice.Recompute, restoreLeast), rates: make([]kv.Rate, len(l.Lower))}
+	c := climb{search: found.search, to: l.up, places: found.places, within: max(choice.Recompute, restoreLeast), copied: l.Copied, rates: make([]kv.Rate, len(l.Lower))}
 	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
 		b, ok := r.pool.Allocate()
 		if !ok {
@@ -246,15 +273,29 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 	}
 	r.announce(ctx) // before what was evicted for them is overwritten
 	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
-	note := &restored{incarnation: r.incarnation, id: found.id, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:]}
+	note := &restored{incarnation: r.incarnation, id: found.id, order: found.order, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:]}
 	supervise.Job(ctx, r.life, c.run, func(climbed climbed, err error) any {
 		note.climbed, note.err = climbed, err
 		return note
 	})
 }
 
+// choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.
 func (r *replica) choose(found *located) kv.RestoreChoice {
 	l := r.lower
+	all := kv.RestoreChoice{Blocks: len(found.places), Recompute: tierWithin, Why: "all that lies below is to be restored"}
+	if found.order != nil {
+		if all.Blocks == 0 {
+			all.Why = "no tier below has the next block"
+		}
+		return all
+	}
+	if state, known := r.batch.State(found.id); !known || state == batch.Running {
+		return kv.RestoreChoice{Why: "it does not wait"}
+	}
+	if l.Always {
+		return all
+	}
 	prompt, output, _ := r.batch.Sequence(found.id)
 	q := kv.RestoreQuestion{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill,
 		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
@@ -263,9 +304,6 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 	}
 	for _, p := range found.places {
 		q.Sources = append(q.Sources, p.tier)
-	}
-	if l.Always {
-		return kv.RestoreChoice{Blocks: len(q.Sources), Recompute: tierWithin, Why: "all that lies below is to be restored"}
 	}
 	return q.Choose()
 }
@@ -288,6 +326,8 @@ func (r *replica) onRestored(ctx actor.Context, msg *restored) {
 	for i, rate := range msg.climbed.rates {
 		l.paths[i].Merge(rate)
 	}
+	msg.order.answer(ctx, r, msg.climbed.blocks, "")
+	r.changed(ctx)
 	r.goOn(msg.id)
 	r.advance(ctx)
 }

@@ -1,0 +1,180 @@
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+)
+
+const (
+	kvOffloadEndpoint = "kv-offload"
+	kvRestoreEndpoint = "kv-restore"
+	kvNodeEndpoint    = "node-kv"
+	// kvWithin is how long blocks may take to be copied that an operator wants elsewhere.
+	kvWithin = time.Minute
+)
+
+func (c *control) kvEndpoints(life context.Context) []Endpoint {
+	return []Endpoint{
+		serve(c, life, "kv-stats", "kv.stats", "the KV tiers of all nodes, and what has moved between them", c.kvStats),
+		serve(c, life, kvOffloadEndpoint, "kv.offload", `copy KV blocks down from HBM now: {"model": "kjv"}, also "node", "replica"`, c.kvOffload),
+		serve(c, life, kvRestoreEndpoint, "kv.restore",
+			`copy the blocks of a prefix up to HBM: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "replica"`, c.kvRestore),
+		serve(c, life, "kv-flush", "kv.flush", `drop KV blocks that nobody reads: {"tier": "dram"}, also "node"`, c.kvFlush),
+		serve(c, life, "kv-pin", "kv.pin",
+			`keep the blocks of a prefix: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "name", "adapter"`, c.kvPin),
+		serve(c, life, "kv-unpin", "kv.unpin", `keep them no more: {"name": "…"}; kv.stats names them`, c.kvUnpin),
+		serve(c, life, kvNodeEndpoint, "node."+c.Node+".kv", "any of these on this node alone", c.Backend.KV),
+	}
+}
+
+func (c *control) kvStats(ctx context.Context, req *messages.KvStatsRequest) (*messages.KvStatsResponse, error) {
+	members, err := c.view.named(req.GetNode())
+	if err != nil {
+		return nil, err
+	}
+	res := &messages.KvStatsResponse{Nodes: each(ctx, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
+		answer, err := c.view.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: req}})
+		if err != nil {
+			return &messages.KvNode{Node: m.GetName(), Unreachable: why(err)}
+		}
+		return answer.GetNode()
+	})}
+	for _, p := range c.Backend.Pins() {
+		shown := proto.CloneOf(p)
+		shown.Tokens = nil
+		res.Pins = append(res.Pins, shown)
+	}
+	return res, nil
+}
+
+func (c *control) kvOffload(ctx context.Context, req *messages.KvOffloadRequest) (*messages.KvOffloadResponse, error) {
+	moved, err := c.view.move(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: req}})
+	if err == nil && len(moved) == 0 {
+		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica is there; replicas.list names them")
+	}
+	return &messages.KvOffloadResponse{Moved: moved}, err
+}
+
+func (c *control) kvRestore(ctx context.Context, req *messages.KvRestoreRequest) (*messages.KvRestoreResponse, error) {
+	tokens, _, err := c.prefix(ctx, &messages.KvPinRequest{
+		Model: req.GetModel(), Adapter: req.GetAdapter(), Prompt: req.GetPrompt(), Messages: req.GetMessages(), Tokens: req.GetTokens(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	moved, err := c.view.move(ctx, "", &messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{
+		Model: req.GetModel(), Replica: req.GetReplica(), Adapter: req.GetAdapter(), Tokens: tokens,
+	}}})
+	if err == nil && len(moved) == 0 {
+		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica is there; replicas.list names them")
+	}
+	return &messages.KvRestoreResponse{Moved: moved}, err
+}
+
+func (c *control) kvFlush(ctx context.Context, req *messages.KvFlushRequest) (*messages.KvFlushResponse, error) {
+	moved, err := c.view.move(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: req}})
+	if err == nil && len(moved) == 0 {
+		err = Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no tier %q is there; kv.stats names them, and HBM is hbm", req.GetTier()))
+	}
+	return &messages.KvFlushResponse{Moved: moved}, err
+}
+
+func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messages.KvPinResponse, error) {
+	tokens, block, err := c.prefix(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	pin := &messages.PinnedPrefix{
+		Name: req.GetName(), Model: req.GetModel(), Adapter: req.GetAdapter(), Tokens: tokens[:len(tokens)/block*block], Blocks: uint32(len(tokens) / block),
+	}
+	if pin.GetName() == "" {
+		pin.Name = pinName(pin)
+	}
+	switch {
+	case !validName.MatchString(pin.GetName()):
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			fmt.Sprintf("name %q: lower-case letters, digits, '.', '_' and '-' are allowed, 63 at most; or leave it out", pin.GetName()))
+	case pin.GetBlocks() == 0:
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			fmt.Sprintf("the prefix has %d tokens, and a KV block of %s has %d: there is nothing to keep; pin a longer one", len(tokens), req.GetModel(), block))
+	}
+	return &messages.KvPinResponse{Pin: pin}, c.Backend.Pin(ctx, pin)
+}
+
+// pinName is the same for the same prefix.
+func pinName(p *messages.PinnedPrefix) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s\x00", p.GetModel(), p.GetAdapter())
+	for _, t := range p.GetTokens() {
+		_ = binary.Write(sum, binary.LittleEndian, t) // a hash takes everything
+	}
+	return fmt.Sprintf("%.40s-%x", p.GetModel(), sum.Sum(nil)[:4])
+}
+
+func (c *control) kvUnpin(ctx context.Context, req *messages.KvUnpinRequest) (*messages.KvUnpinResponse, error) {
+	if err := named(req); err != nil {
+		return nil, err
+	}
+	return &messages.KvUnpinResponse{Name: req.GetName()}, c.Backend.Unpin(ctx, req.GetName())
+}
+
+// prefix checks that one was given, in one of its three forms.
+func (c *control) prefix(ctx context.Context, req *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
+	forms := 0
+	for _, given := range []bool{req.GetPrompt() != "", len(req.GetMessages()) > 0, len(req.GetTokens()) > 0} {
+		if given {
+			forms++
+		}
+	}
+	if req.GetModel() == "" || forms != 1 {
+		return nil, 0, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			`send a model and one of prompt, messages and tokens: {"model": "…", "messages": [{"role": "system", "content": "…"}]}`)
+	}
+	return c.Backend.Prefix(ctx, req)
+}
+
+// kv asks one node.
+func (v *View) kv(ctx context.Context, m *messages.Member, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
+	if m.GetName() == v.Node {
+		return v.Backend.KV(ctx, req)
+	}
+	answer := &messages.KvNodeResponse{}
+	return answer, v.ask(ctx, m.GetName()+".kv", req, answer)
+}
+
+// answers finds out with patience whether a node does, before it is asked for what takes long.
+func (v *View) answers(ctx context.Context, m *messages.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := v.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	return err
+}
+
+// move has blocks moved on all nodes, or the one that is named, and returns what became of them everywhere.
+func (v *View) move(ctx context.Context, node string, req *messages.KvNodeRequest) (all []*messages.KvMoved, err error) {
+	members, err := v.named(node)
+	if err != nil {
+		return nil, err
+	}
+	for _, moved := range askAll(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
+		err := v.answers(ctx, m)
+		var answer *messages.KvNodeResponse
+		if err == nil {
+			answer, err = v.kv(ctx, m, req)
+		}
+		if err != nil {
+			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: why(err)}}
+		}
+		return answer.GetMoved()
+	}) {
+		all = append(all, moved...)
+	}
+	return all, nil
+}

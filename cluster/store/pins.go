@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"troupe/messages"
+)
+
+// PinChange is what a watch of pins tells.
+type PinChange struct {
+	Name string
+	Pin  *messages.PinnedPrefix // nil: it is pinned no more
+	// Synced is as of NodeChange.
+	Synced bool
+}
+
+// PutPin stores a pinned prefix.
+func (s *Store) PutPin(ctx context.Context, pin *messages.PinnedPrefix) error {
+	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(pin)
+	if err != nil {
+		return err
+	}
+	if _, err := s.kv.Put(ctx, pins+pin.GetName(), b); err != nil {
+		return fmt.Errorf("pin %s: %w", pin.GetName(), err)
+	}
+	return nil
+}
+
+// DeletePin removes a pinned prefix, or returns ErrNotFound.
+func (s *Store) DeletePin(ctx context.Context, name string) error {
+	_, err := s.kv.Get(ctx, pins+name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return fmt.Errorf("pin %s: %w", name, ErrNotFound)
+	}
+	if err == nil {
+		err = s.kv.Delete(ctx, pins+name)
+	}
+	if err != nil {
+		return fmt.Errorf("pin %s: %w", name, err)
+	}
+	return nil
+}
+
+// WatchPins gives every pinned prefix to apply, then Synced, then each change, until ctx ends or the store is lost.
+func (s *Store) WatchPins(ctx context.Context, apply func(PinChange)) error {
+	return s.watch(ctx, pins, func(e jetstream.KeyValueEntry) {
+		if e == nil {
+			apply(PinChange{Synced: true})
+			return
+		}
+		change := PinChange{Name: strings.TrimPrefix(e.Key(), pins)}
+		if e.Operation() == jetstream.KeyValuePut {
+			change.Pin = &messages.PinnedPrefix{}
+			if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), change.Pin); err != nil {
+				s.log.Error().Err(err).Str("key", e.Key()).Msg("stored pin passed over; put it right, or delete the key")
+				return
+			}
+		}
+		apply(change)
+	})
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"troupe/cluster/troupe"
+	"troupe/core/kv"
+	"troupe/core/spec"
+)
+
+const (
+	// mostDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeShare the part of what is free.
+	mostDRAM  = 16 << 30
+	freeShare = 8
+	leastSlot = 4 << 10
+)
+
+// tiers settles how much room there is for KV blocks below the GPUs.
+func (s *settings) tiers(cfg *troupe.Config) {
+	t := troupe.TiersConfig{
+		SlotBytes: int(bytesOf(s.KVSlot)), NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
+		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
+	}
+	t.Watermark, _ = strconv.ParseFloat(s.KVWatermark, 64) // checked with the other options
+	if s.KVDRAM == "" {
+		t.DRAMBytes = min(freeMemory()/freeShare, mostDRAM)
+	}
+	if s.KVNVMePath == "" {
+		t.NVMePath = filepath.Join(s.Data, "kv")
+	}
+	cfg.Tiers = t
+}
+
+func defaultWatermark() string { return fmt.Sprint(kv.DefaultWatermark) }
+
+// bytesOf is a size that was checked; of nothing, 0.
+func bytesOf(size string) int64 {
+	n, _ := spec.ParseBytes(size)
+	return n
+}
+
+func checkSize(s string) error {
+	_, err := spec.ParseBytes(s)
+	return err
+}
+
+func checkSlot(s string) error {
+	if n, err := spec.ParseBytes(s); err != nil || n < leastSlot {
+		return fmt.Errorf("%q is not the size of a KV block; write it like 2MiB, and %s or more", s, spec.FormatBytes(leastSlot))
+	}
+	return nil
+}
+
+func checkShare(s string) error {
+	if f, err := strconv.ParseFloat(s, 64); err != nil || !(f > 0 && f <= 1) {
+		return fmt.Errorf("%q is not a share; write it like 0.9, more than 0 and at most 1", s)
+	}
+	return nil
+}
+
+func checkPolicy(s string) error {
+	_, err := kv.NewPolicy(s, 1)
+	return err
+}
+
+// freeMemory is how much memory this machine could give in bytes, or the control group that the process is in.
+func freeMemory() int64 {
+	free := int64(someMemory)
+	if in, err := os.Open("/proc/meminfo"); err == nil {
+		defer in.Close()
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			var kib int64
+			if _, err := fmt.Sscanf(lines.Text(), "MemAvailable: %d kB", &kib); err == nil {
+				free = kib << 10
+			}
+		}
+	}
+	most, limited := groupBytes("memory.max")
+	used, _ := groupBytes("memory.current")
+	if limited {
+		free = min(free, max(0, most-used))
+	}
+	return free
+}
+
+// groupBytes reads a number of the process's control group (cgroup v2), as a container sees it.
+func groupBytes(name string) (int64, bool) {
+	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", name))
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil // "max": no limit
+}

@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"context"
+
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// Prefix is how prompts of a model begin: text as of a completion, or the first turns of a chat. Its errors are *openai.Error.
+func (g *Gateway) Prefix(ctx context.Context, name, text string, turns []openai.Message) (tokens []uint32, err error) {
+	defer g.caught(&err)
+	d, err := g.deployment(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := g.models.of(d)
+	if err != nil {
+		return nil, err
+	}
+	if len(turns) > 0 {
+		return m.encodeTurns(turns, false)
+	}
+	return m.tokenizer.Encode(text, true), nil
+}
+
+// Fits reports what is wrong with tokens that are to be a prefix of a model's prompts.
+func (g *Gateway) Fits(ctx context.Context, name string, tokens []uint32) error {
+	d, err := g.deployment(ctx, name)
+	if err != nil {
+		return err
+	}
+	m, err := g.models.of(d)
+	if err != nil {
+		return err
+	}
+	for _, id := range tokens {
+		if int(id) >= m.vocab {
+			return openai.Refusal(messages.Reason_REASON_INVALID_ARGUMENT, m.stranger(id))
+		}
+	}
+	return nil
+}
