@@ -254,7 +254,7 @@ type AdapterHeld struct {
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
 	State         AdapterState           `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.AdapterState" json:"state,omitempty"`
-	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // as it was told last
+	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // by ApplyAdapter, for as long as that says so
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,7 +775,7 @@ func (x *AdaptersChanged) GetAdapters() []*AdapterHeld {
 	return nil
 }
 
-// ApplyAdapter (command, no answer, to a replica): keep it on the device, or no longer, as `pinned` says.
+// ApplyAdapter (command, no answer, to a replica): keep it on the device whoever uses it, or no longer, as `pinned` says.
 type ApplyAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`

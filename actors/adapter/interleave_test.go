@@ -211,7 +211,9 @@ func (r *run) settle() {
 	r.crashPool.Store(false)
 	r.crashSlot.Store(false)
 	r.fail(nil)
+	r.memory.mu.Lock()
 	clear(r.memory.gone)
+	r.memory.mu.Unlock()
 	if r.lost {
 		r.crash()
 	}

@@ -156,17 +156,13 @@ func TestCrashesAroundAdapters(t *testing.T) {
 		kind  string
 		crash *testkit.Crash
 	}{
-		{"adapters", &testkit.Crash{On: "*messages.PinAdapter", After: 2, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.UnpinAdapter", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.SlotLoaded", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.AdoptPins", After: 0, Times: 1}},
 		{"adapters", &testkit.Crash{On: "*adapter.inspected", After: 1, Times: 4}}, // and the replica with it
 		{"slot", &testkit.Crash{On: "*adapter.copied", After: 1, Times: 2}},
-		{"slot", &testkit.Crash{On: "*actor.Started", After: 1, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.PinAdapterResult", After: 3, Times: 1}},
-		{"replica", &testkit.Crash{On: "*messages.AdaptersChanged", After: 5, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 9, Times: 2}},
-		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 5, Times: 1}},
 		{"gpu", &testkit.Crash{On: "*messages.LeaseAdapters", After: 0, Times: 1}},
 	} {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {

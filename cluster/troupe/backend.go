@@ -32,15 +32,15 @@ func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (T
 
 // askAt sends a query to an actor anywhere and waits for the answer.
 func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message) (answer T, err error) {
-	return askFor[T](ctx, n, to, query, askWithin)
+	return askFor[T](ctx, n, to, query, askAgain, askWithin)
 }
 
-// askFor waits for so long.
-func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message, most time.Duration) (answer T, err error) {
+// askFor asks again after the first wait, and gives up after the longest.
+func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message, first, most time.Duration) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	var got any
-	for within := askAgain; ; within *= 2 {
+	for within := first; ; within *= 2 {
 		got, err = n.system.Root.RequestFuture(to, query, within).Result()
 		if !errors.Is(err, actor.ErrTimeout) {
 			break

@@ -23,6 +23,8 @@ const (
 	hbmName = "hbm"
 	// moveWithin is how long blocks may take to be copied by the operator's word.
 	moveWithin = time.Minute
+	// moveAgain is when a replica that has said nothing is told again: it may have crashed meanwhile.
+	moveAgain = 10 * time.Second
 )
 
 // KV implements control.Backend.
@@ -36,7 +38,7 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		stats, err := n.kvStats(ctx, here)
 		return &messages.KvNodeResponse{Node: stats}, err
 	case *messages.KvNodeRequest_Offload:
-		return n.move(ctx, only(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()})
+		return n.move(ctx, only(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
 	case *messages.KvNodeRequest_Restore:
 		adapter, err := n.revisionOf(w.Restore.GetModel(), w.Restore.GetAdapter())
 		if err != nil {
@@ -44,7 +46,7 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		}
 		return n.move(ctx, only(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
 			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(),
-		})
+		}), nil
 	case *messages.KvNodeRequest_Flush:
 		return n.flush(ctx, here, w.Flush.GetTier())
 	}
@@ -62,7 +64,7 @@ func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, err
 	for i, r := range here {
 		asked.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, askAgain); err == nil {
+			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, askAgain, askAgain); err == nil {
 				here[i] = now
 			}
 		})
@@ -94,19 +96,21 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 	return stats, nil
 }
 
-// move has replicas move blocks, all at once.
-func (n *Node) move(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) (*messages.KvNodeResponse, error) {
+// move has replicas move blocks, all at once. Of one that does not, it says why.
+func (n *Node) move(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))
-	errs := make([]error, len(replicas))
 	var asked sync.WaitGroup
 	for i, r := range replicas {
 		asked.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			moved[i], errs[i] = movedBy(askFor[*messages.BlocksMoved](ctx, n, to, order, moveWithin))
+			var err error
+			if moved[i], err = movedBy(askFor[*messages.BlocksMoved](ctx, n, to, order, moveAgain, moveWithin)); err != nil {
+				moved[i] = &messages.KvMoved{Node: n.cfg.Name, Replica: r.GetName(), Detail: err.Error()}
+			}
 		})
 	}
 	asked.Wait()
-	return &messages.KvNodeResponse{Moved: moved}, errors.Join(errs...)
+	return &messages.KvNodeResponse{Moved: moved}
 }
 
 func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error) {
@@ -117,10 +121,7 @@ func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error)
 func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name string) (*messages.KvNodeResponse, error) {
 	res := &messages.KvNodeResponse{}
 	if name == "" || name == hbmName {
-		var err error
-		if res, err = n.move(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()}); err != nil {
-			return nil, err
-		}
+		res = n.move(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})
 	}
 	for _, t := range n.tiers {
 		if name != "" && name != t.name {

@@ -96,7 +96,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openTiers, n.openCatalogue, n.startActors, n.join, n.awaitControl,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitControl,
 		n.applyDeployments, n.applyAdapters,
 	} {
 		if err := step(ctx); err != nil {

@@ -25,7 +25,7 @@ func displaced(t *testing.T, prompt, steps int, between func(*harness)) (back En
 	for h.finished["high"] == None {
 		h.step(t)
 	}
-	plan, ok := h.Plan(h.now)
+	plan, ok := h.Plan(now)
 	if !ok || plan.Entries[0].ID != "low" {
 		t.Fatalf("%v", ids(plan))
 	}

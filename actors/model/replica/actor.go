@@ -90,9 +90,9 @@ type replica struct {
 	offers     []offered             // to be answered at the end of the step in flight
 
 	lower *lower // nil: there is no tier below HBM
+	pins  pins
 
 	lora *adapters // nil: it takes no adapters
-	pins pins
 }
 
 // call is one sequence and the session that it belongs to.
@@ -157,7 +157,7 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *beat:
 		r.onBeat(ctx, msg)
 	default:
-		if !r.receiveTiers(ctx) && !r.receiveAdapters(ctx) && !r.receiveOrders(ctx) {
+		if !r.receiveTiers(ctx) && !r.receiveOrders(ctx) && !r.receiveAdapters(ctx) {
 			r.receiveResize(ctx)
 		}
 	}

@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -31,11 +30,11 @@ var adapterWait = map[batch.Class]time.Duration{
 type adapters struct {
 	desk    *lora.Desk
 	specs   map[string]*messages.AdapterSpec // by key, of those that were asked for
-	pinned  map[string]bool                  // keys of those that are to stay on the device
 	pool    *actor.PID                       // nil until there are pages
 	life    uint64                           // of the pool; 0: it is not ready
 	leasing bool                             // pages are asked for
 	ticking bool
+	lacking map[string]string // by key, of those that are pinned and could not be had: why, as it was logged
 }
 
 // Notes to self.
@@ -57,7 +56,7 @@ func (r *replica) openAdapters(ctx actor.Context) {
 		return
 	}
 	r.lora = &adapters{
-		desk: lora.NewDesk(fmt.Sprint(r.incarnation)), specs: make(map[string]*messages.AdapterSpec), pinned: make(map[string]bool),
+		desk: lora.NewDesk(fmt.Sprint(r.incarnation)), specs: make(map[string]*messages.AdapterSpec), lacking: make(map[string]string),
 	}
 	r.batch.UseAdapters(lora.Policy{
 		MaxAdapters: int(r.maxAdapters()), Lookahead: adapterAhead, MaxWait: func(class int) time.Duration { return adapterWait[batch.Class(class)] },
@@ -91,13 +90,12 @@ func (r *replica) receiveAdapters(ctx actor.Context) bool {
 	case *messages.AdaptersChanged:
 		r.onAdaptersChanged(ctx, msg)
 	case *messages.ApplyAdapter:
-		r.onApplyAdapter(ctx, msg.GetAdapter())
+		r.onApplyAdapter(ctx, msg)
 	case *messages.ForgetAdapter:
 		r.onForgetAdapter(ctx, msg)
 	case *adapterBeat:
 		if msg.incarnation == r.incarnation && r.lora != nil && !r.ending {
 			r.lora.ticking = false
-			r.lora.keepPinned()
 			if r.step == nil && len(r.solo) == 0 {
 				r.takeOffers(ctx)
 			}
@@ -188,45 +186,6 @@ func (r *replica) pinOf(a lora.Ask) *messages.PinAdapter {
 	return &messages.PinAdapter{RequestId: a.Name, Adapter: r.lora.specs[a.Adapter]}
 }
 
-// onApplyAdapter keeps an adapter on the device, or no longer.
-func (r *replica) onApplyAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
-	if r.lora == nil || r.ending {
-		return // it is told again
-	}
-	key := spec.Key()
-	if spec.GetPinned() {
-		r.noteAdapter(ctx, spec)
-		r.lora.pinned[key] = true
-		r.lora.keepPinned()
-	} else {
-		delete(r.lora.pinned, key)
-		r.lora.desk.Unpin(pinOfOperator + key)
-	}
-	r.changed(ctx)
-	r.advance(ctx)
-}
-
-// pinOfOperator and a key is who holds an adapter for nobody's sequence.
-const pinOfOperator = "pinned "
-
-// keepPinned asks for those that are to stay: what found no room is asked for again.
-func (a *adapters) keepPinned() {
-	for key := range a.pinned {
-		a.desk.Pin(pinOfOperator+key, key)
-	}
-}
-
-func (r *replica) onForgetAdapter(ctx actor.Context, msg *messages.ForgetAdapter) {
-	if r.lora == nil || r.lora.life == 0 || r.ending {
-		return // it is told again
-	}
-	key := msg.GetAdapter().Key()
-	delete(r.lora.pinned, key)
-	r.lora.desk.Unpin(pinOfOperator + key)
-	ctx.Send(r.lora.pool, msg)
-	r.advance(ctx)
-}
-
 // askPool tells the pool which adapters are wanted, and between two steps which are not any more.
 func (r *replica) askPool(ctx actor.Context) {
 	if r.lora == nil || r.lora.life == 0 || r.ending {
@@ -239,7 +198,7 @@ func (r *replica) askPool(ctx actor.Context) {
 		}
 		ctx.Send(r.lora.pool, r.pinOf(a))
 	}
-	if r.step == nil && r.batch.Waiting()+len(r.offers)+len(r.lora.pinned) > 0 && !r.lora.ticking { // so that nobody waits for ever
+	if r.step == nil && r.batch.Waiting()+len(r.offers) > 0 && !r.lora.ticking { // so that nobody waits for ever
 		r.lora.ticking = true
 		supervise.After(ctx, adapterTick, &adapterBeat{r.incarnation})
 	}
@@ -281,21 +240,14 @@ func (r *replica) rejected(ctx actor.Context, all []lora.Rejected) {
 	}
 }
 
-// held are the adapters on the device or in host memory, or that are to be there, by name.
+// held are the adapters on the device or in host memory, by name.
 func (a *adapters) held() (all []*messages.AdapterHeld) {
-	here := maps.Clone(a.desk.Here())
-	for key := range a.pinned {
-		here[key] = a.desk.Here()[key]
-	}
-	for key, w := range here {
+	for key, w := range a.desk.Here() {
 		spec := messages.AdapterOf(key)
 		held := &messages.AdapterHeld{
 			Name: spec.GetName(), Revision: spec.GetRevision(), State: statesOut[w.State], Location: tiersOut[w.Tier],
-			Sequences: uint32(a.desk.Users(key)), Pinned: a.pinned[key],
 		}
-		if held.GetPinned() && held.GetSequences() > 0 { // the operator's own, unless that is being asked for anew
-			held.Sequences--
-		}
+		held.Sequences, held.Pinned = a.users(spec)
 		all = append(all, held)
 	}
 	slices.SortFunc(all, func(a, b *messages.AdapterHeld) int {

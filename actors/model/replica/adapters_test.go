@@ -126,10 +126,16 @@ func TestPinnedOnceThereIsRoom(t *testing.T) {
 		c.until("both run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
 		spec := with("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		spec.Pinned = true
-		c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec})
-		c.until("they end", func() bool { return one.done() && two.done() })
-		c.until("it is there", func() bool {
-			return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU
+		c.until("they end", func() bool {
+			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec}) // as a router does, until it is so
+			if a := c.adapters(c.a)["shout@3"]; !one.done() && !two.done() && a.GetPinned() {
+				t.Fatalf("with two pages, and two others in use: %v", a)
+			}
+			return one.done() && two.done()
+		})
+		c.until("it is pinned", func() bool {
+			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec})
+			return c.adapters(c.a)["shout@3"].GetPinned()
 		})
 	})
 }

@@ -3,11 +3,11 @@
 //
 // # Replica
 //
-// Parent: the replicas group. Child: engine.
-// Speaks with: the gpu actor (LoadModel, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), sessions.
+// Parent: the replicas group. Children: engine; adapters, once a sequence has one.
+// Speaks with: the gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), sessions.
 // Speaks also with: its node's router (ReplicaAnnounced), other replicas of the model (protocol Migrate).
 // Accepts: SubmitSequence, CancelSequence, GetSequence, DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences,
-// OfferSequence, ResumeSequence, AbandonSequence, ShrinkKV, GrowKV.
+// OfferSequence, ResumeSequence, AbandonSequence, ShrinkKV, GrowKV, ApplyAdapter, ForgetAdapter.
 //
 // Which sequences enter a step, and which blocks they get, is decided by core/batch over core/kv. The replica carries
 // that out: one step is in flight at a time, and every token goes to its session the moment the step ends.
@@ -16,6 +16,12 @@
 // Started, so a successor does not load anything again. The queue and the running sequences are in flight: a crash
 // interrupts them, which each session is told, and they come back with prompt and output. Their KV blocks are still
 // there, so that little is computed twice.
+//
+// # Adapters
+//
+// Sequences with adapters run in one batch with the others (adapters.go). Which are on the device is the pool's to decide, an actor below; which sequences hold
+// which is on record at a lora.Desk, and in flight as they are. A pin ends between two steps alone: until then the step in flight may read what it
+// kept. Where the pool begins a new life it is told first of all what must stay. A sequence that moves here is held up until its adapter is there.
 //
 // # Migration
 //
