@@ -162,7 +162,7 @@ func (r *run) fault() {
 			r.crash()
 		}
 	}
-	if r.lost { // the pool crashed too often, and the replica with it
+	if r.lost.Load() { // the pool crashed too often, and the replica with it
 		r.crash()
 	}
 }
@@ -214,7 +214,7 @@ func (r *run) settle() {
 	r.memory.mu.Lock()
 	clear(r.memory.gone)
 	r.memory.mu.Unlock()
-	if r.lost {
+	if r.lost.Load() {
 		r.crash()
 	}
 	r.run(func(actor.Context) {
@@ -225,7 +225,7 @@ func (r *run) settle() {
 	})
 	time.Sleep(time.Minute) // whoever is to be restarted, is
 	synctest.Wait()
-	if r.lost {
+	if r.lost.Load() {
 		r.crash()
 	}
 	for key, w := range r.desk.Here() {

@@ -34,7 +34,7 @@ type stage struct {
 	desk     *lora.Desk
 	stepping bool
 	refused  map[string]*messages.Refused // by pin
-	lost     bool                         // the pool crashed too often
+	lost     atomic.Bool                  // the pool crashed too often
 
 	crashPool, crashSlot atomic.Bool // on their next message
 }
@@ -51,7 +51,8 @@ func newStage(t *testing.T, pages int) *stage {
 // begin is a life of the replica.
 func (s *stage) begin() {
 	s.lives++
-	s.life, s.lost, s.stepping = 0, false, false
+	s.life, s.stepping = 0, false
+	s.lost.Store(false)
 	s.desk, s.refused = lora.NewDesk(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
 	s.parent = s.sys.Root.Spawn(actor.PropsFromFunc(s.receive, actor.WithSupervisor(supervise.Strategy(nil))))
 	synctest.Wait()
@@ -123,7 +124,7 @@ func (s *stage) receive(ctx actor.Context) {
 			})
 		}
 	case *actor.Terminated:
-		s.lost = true
+		s.lost.Store(true)
 	case do:
 		msg(ctx)
 		s.flush(ctx)
