@@ -28,10 +28,18 @@ type Properties struct {
 	SharedBytes     int64 // the most shared memory that a block can have
 	L2Bytes         int64
 	CopyEngines     int
+	Products        string // who multiplies matrices: "cuBLAS 12.4.5", "own kernels: " and why
 }
 
 // Describer is a device that tells its Properties.
 type Describer interface{ Properties() Properties }
+
+// Reopener is a device that may work again after it was lost, without a new process.
+type Reopener interface {
+	// Reopen gives up what is left on a lost device, which nobody may use any more, and tries to make it usable. Streams, memory and
+	// everything else that was made before are gone; host memory stays. Of a device that is not lost it takes nothing.
+	Reopen() error
+}
 
 // VirtualMemory is a device whose addresses and the memory behind them are had apart, so that an array can grow and
 // shrink in place. All sizes and addresses are multiples of Granularity.

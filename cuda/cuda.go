@@ -38,6 +38,8 @@ type Info struct {
 	MemoryBytes int64  // total device memory
 	// Weights is the type weights are best kept in: what MatMul multiplies fastest.
 	Weights DType
+	// StreamBytes is the device memory that a stream takes for itself at its first MatMul.
+	StreamBytes int64
 }
 
 // Device is one GPU, or the software device that stands beside it. What only some devices can do is in interfaces of

@@ -57,12 +57,13 @@ type Facts struct {
 	RowBytes      int64    // workspace of each token in a step
 	LogitsBytes   int64    // workspace of each sequence in a step
 	AdapterBytes  int64    // workspace of each adapter in a step, beside its pages
+	StreamBytes   int64    // workspace of the device itself, for the engine's stream
 	RankBytes     int64    // device memory of a rank of the largest adapter: one of all projections
 }
 
 // WorkspaceBytes is the device memory that an engine itself takes.
 func (f Facts) WorkspaceBytes(l Limits) int64 {
-	bytes := int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
+	bytes := f.StreamBytes + int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
 	if l.MaxAdapters > 0 {
 		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*(f.AdapterBytes+8*int64(f.AdapterPages(l.MaxRank)))
 	}

@@ -100,10 +100,14 @@ func (d *device) onLost(ctx actor.Context) {
 			d.free(ctx, lease, nil)
 		}
 	}
-	if d.seen.Lost == "" && len(d.held) == 0 && time.Since(d.tried) >= selfTestEvery {
+	due := len(d.releasing) > 0 || d.seen.Lost == "" && time.Since(d.tried) >= selfTestEvery
+	if due && d.empty() {
 		d.selfTest(ctx)
 	}
 }
+
+// empty reports whether nobody uses the device's memory. A lost one is opened again only then.
+func (d *device) empty() bool { return len(d.held)+len(d.loading)+len(d.freeing) == 0 }
 
 // note keeps what happened, for people.
 func (d *device) note(detail string) {
@@ -150,7 +154,9 @@ func (d *device) onRelease(ctx actor.Context, msg *messages.ReleaseGpu) {
 	}
 	d.releasing = slices.DeleteFunc(d.releasing, func(a asker) bool { return a.requestID == msg.GetRequestId() }) // it asks again
 	d.releasing = append(d.releasing, asker{msg.GetRequestId(), ctx.Sender()})
-	d.selfTest(ctx)
+	if !d.lost() || d.empty() { // else once it is
+		d.selfTest(ctx)
+	}
 }
 
 // selfTest tries the device in a job, unless one does already.

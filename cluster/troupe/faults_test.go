@@ -52,6 +52,13 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	return fake, library
 }
 
+// slow is a deployment that the CUDA sources on the CPU are fast enough for.
+func slow(replicas uint32) *messages.DeploymentSpec {
+	spec := kjv(replicas)
+	spec.MaxSequences, spec.StepTokens = 4, 64
+	return spec
+}
+
 // onFake starts a node whose first GPU is the fake's, and whose second, if any, is a software device. The faults are armed before
 // the model is deployed on each.
 func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, faults string) (*troupe.Node, *journal) {
@@ -61,8 +68,6 @@ func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, 
 		t.Fatal(err)
 	}
 	log := &journal{}
-	spec := kjv(uint32(1 + software))
-	spec.MaxSequences, spec.StepTokens = 4, 64
 	n := start(t, func(c *troupe.Config) {
 		c.GPUs = []troupe.GPU{{Device: d, Source: telemetry.Device(d)}}
 		c.Devices = []host.Config{{Index: 1, MemoryBytes: 256 << 20}}[:software]
@@ -70,7 +75,7 @@ func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, 
 		c.Log = zerolog.New(zerolog.MultiLevelWriter(zerolog.NewTestWriter(t), log)).Level(zerolog.InfoLevel)
 	})
 	fake.Fault(faults)
-	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
+	if _, err := n.PutDeployment(t.Context(), slow(uint32(1+software)), 0); err != nil {
 		t.Fatal(err)
 	}
 	return n, log
@@ -149,7 +154,8 @@ func TestFaultsHarmNobody(t *testing.T) {
 		{"cuLaunchKernel@1=1", "CUDA_ERROR_INVALID_VALUE"},
 		{"cuLaunchKernel@70=701", "cuda: fault in"},
 		{"cuLaunchKernel@1=1,cuMemAlloc_v2@1=2", "out of device memory"},
-		{"cuLaunchKernel@1=1,cuMemHostAlloc@2=2", "out of device memory"},
+		{"cuLaunchKernel@1=1,cuMemHostRegister_v2@2=2", "out of device memory"},
+		{"cuLaunchKernel@1=1,cuStreamCreateWithPriority@1=2", "out of device memory"},
 	} {
 		t.Run(tc.faults, func(t *testing.T) {
 			log.take()
@@ -184,7 +190,7 @@ func TestFaultsWhileLoading(t *testing.T) {
 	live := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
 		{"cuMemAlloc_v2@1=2", "out of device memory"},
-		{"cuMemHostAlloc@1=2", "out of device memory"},
+		{"cuMemHostRegister_v2@1=2", "out of device memory"},
 		{"cuStreamCreateWithPriority@1=2", "out of device memory"},
 		{"cuEventCreate@1=2", "out of device memory"},
 		{"cuMemcpyHtoDAsync_v2@1=1", "CUDA_ERROR_INVALID_VALUE"},
@@ -243,6 +249,15 @@ func TestDriverLosesDevice(t *testing.T) {
 				t.Errorf("quarantined: %v", q)
 			}
 			quiet(t, n)
+			release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
+			if g, err := n.ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
+				t.Fatalf("it is not opened again: %v, %v", g, err)
+			}
+			deploy(t, n, slow(3))
+			serve(t, n, 1, 2)
+			if got := few(t, n); got != want {
+				t.Errorf("after it was opened again: got %v, want %v", got, want)
+			}
 		})
 		fake.Reset()
 		if left := fake.Live() - live; ok && left != 0 {

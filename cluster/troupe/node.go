@@ -193,7 +193,7 @@ func (n *Node) onTreeEvent(e tree.Event) {
 // onFailure notes a crash.
 func (n *Node) onFailure(f supervise.Failure) {
 	n.registry.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
-	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("message", fmt.Sprintf("%T", f.Message)).
+	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("on", fmt.Sprintf("%T", f.Message)).
 		Bool("stopped", f.Stopped).Msg("actor crashed")
 }
 

@@ -47,7 +47,7 @@ func checkDevices(ctx context.Context, s settings) (all []finding) {
 	all = append(all, findings...)
 	for _, info := range found {
 		link := told[info.UUID].PCIe
-		all = append(all, measure(ctx, fmt.Sprintf("gpu-%d", info.Index), link, func() (cuda.Device, error) { return driver.Open(info.Index) })...)
+		all = append(all, measure(ctx, fmt.Sprintf("gpu-%d", info.Index), link, func() (cuda.Device, error) { return driver.Open(info.Index, s.CUBLAS) })...)
 	}
 	return all
 }
@@ -167,7 +167,7 @@ func measured(ctx context.Context, name string, link health.Link, open func() (c
 	if err != nil {
 		return finding{name, bad, err.Error(), "see nvidia-smi and dmesg"}
 	}
-	text := fmt.Sprintf("copies of %s, GB/s: %.1f in, %.1f out, %.1f within", spec.FormatBytes(measureBytes), speeds.In/1e9, speeds.Out/1e9, speeds.Within/1e9)
+	text := fmt.Sprintf("copies of %s, GB/s: %.1f in, %.1f out, %.1f within", spec.FormatBytes(measureBytes), speeds.In/1e9, speeds.Out/1e9, speeds.Within/1e9) + multiplied(d)
 	if could := carries(link); min(speeds.In, speeds.Out) < slowLink*could {
 		return finding{name, odd, fmt.Sprintf("%s; its link could carry %.1f", text, could/1e9), "see whether others use the link, and that the host's memory is on the GPU's NUMA node"}
 	}

@@ -31,7 +31,7 @@ func (s *settings) devices(cfg *troupe.Config) (err error) {
 		s.note("The health of the GPUs is not observed: %s.", unseen)
 	}
 	for _, info := range found {
-		d, err := driver.Open(info.Index)
+		d, err := driver.Open(info.Index, s.CUBLAS)
 		if err != nil {
 			return errors.Join(fmt.Errorf("%w; \"node doctor\" looks closer", err), closeAll(cfg.GPUs))
 		}
@@ -40,7 +40,7 @@ func (s *settings) devices(cfg *troupe.Config) (err error) {
 			gpu.Source = source
 		}
 		cfg.GPUs = append(cfg.GPUs, gpu)
-		s.note("gpu-%d is %s.", info.Index, described(info))
+		s.note("gpu-%d is %s.", info.Index, described(info)+multiplied(d))
 	}
 	return nil
 }
@@ -51,6 +51,15 @@ func described(info cuda.Info) string {
 		text += ", simulated"
 	}
 	return text
+}
+
+// multiplied says who computes a device's products.
+func multiplied(d cuda.Device) string {
+	p, err := cuda.As[cuda.Describer](d)
+	if err != nil || p.Properties().Products == "" {
+		return ""
+	}
+	return "; products by " + p.Properties().Products
 }
 
 // sources are what tells the health of this machine's GPUs, by UUID.

@@ -73,7 +73,7 @@ func TestUpWithGPUs(t *testing.T) {
 		_ = node.Wait() // it was killed
 	}()
 	text := readUntil(out, "Try next, in another terminal:")
-	for _, want := range []string{"gpu-0 is", "gpu-1 is", "with 256 MiB, simulated."} {
+	for _, want := range []string{"gpu-0 is", "gpu-1 is", "with 256 MiB, simulated; products by own kernels: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not print %q:\n%s", want, text)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/core/spec"
+	"troupe/cuda/driver"
 	"troupe/messages"
 )
 
@@ -25,6 +26,7 @@ type Options struct {
 	HTTP         string `yaml:"http" env:"TROUPE_HTTP" placeholder:"ADDR" help:"Where to serve the OpenAI API (default: ${http}, or the next free port). Port 0 picks any." validate:"omitempty,listen"`
 	NATSListen   string `yaml:"nats_listen" env:"TROUPE_NATS_LISTEN" placeholder:"ADDR" help:"Where to serve NATS (default: ${nats}; where a Troupe is there already, it is joined)." validate:"omitempty,listen"`
 	Devices      string `yaml:"devices" env:"TROUPE_DEVICES" placeholder:"auto|host:COUNTxSIZE" help:"GPUs: host:2x512MiB is two software GPUs; auto is all that this machine has, or else one software GPU with half of its memory (default: auto)." validate:"omitempty,devices"`
+	CUBLAS       string `name:"cublas" yaml:"cublas" env:"TROUPE_CUBLAS" placeholder:"auto|off|FILE" help:"Who multiplies matrices on GPUs: the libcublas.so of this machine where there is one (auto), the program's own kernels (off), or the library at FILE. Tokens of one replica do not depend on the batch with either (default: auto)."`
 	DrainTimeout string `yaml:"drain_timeout" env:"TROUPE_DRAIN_TIMEOUT" placeholder:"TIME" help:"How long requests may finish when the node is told to end (default: ${drain})." validate:"omitempty,duration"`
 	LogLevel     string `yaml:"log_level" env:"TROUPE_LOG_LEVEL" placeholder:"L" help:"debug, info, warn or error (default: info)." validate:"omitempty,level"`
 	Try          string `yaml:"try" env:"TROUPE_TRY" placeholder:"PROMPT" help:"Once the first deployment serves, stream a completion of PROMPT to the terminal."`
@@ -118,7 +120,7 @@ func settle(flags Options, path string) (settings, error) {
 	if err := s.clash(); err != nil {
 		return s, err
 	}
-	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy})
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy})
 	if err := s.network(); err != nil {
 		return s, err
 	}

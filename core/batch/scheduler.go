@@ -28,6 +28,11 @@ func New(limits Limits, pool *kv.Pool) *Scheduler {
 	return &Scheduler{limits: limits, pool: pool, byID: make(map[string]*sequence)}
 }
 
+// Lengthen lets sequences be longer, once the pool holds so much.
+func (s *Scheduler) Lengthen(contextTokens int) {
+	s.limits.ContextTokens = max(s.limits.ContextTokens, contextTokens)
+}
+
 // Submit queues a request and returns how many are ahead of it. One that brings output along ran already: it is
 // never refused for want of room in the queue.
 func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {

@@ -66,6 +66,9 @@ func NewAnnouncer(eachBytes, totalBytes int) *Announcer {
 	}
 }
 
+// Grow raises the budget for all that followers believe, where it is smaller.
+func (a *Announcer) Grow(totalBytes int) { a.total = max(a.total, totalBytes/shortBytes) }
+
 // Changes takes what a Pool's Changes returned, or Restore restored.
 func (a *Announcer) Changes(evicted []int32, committed []Committed) {
 	for _, b := range evicted {

@@ -75,6 +75,11 @@ func TestAnnouncer(t *testing.T) {
 				held[to] = h
 				a.Changes([]int32{from}, []Committed{{Block: to, Hash: shortHash(int(h))}})
 			},
+			"grow": func(t *rapid.T) {
+				size := rapid.IntRange(0, 25).Draw(t, "size")
+				total = max(total, size)
+				a.Grow(8 * size)
+			},
 			"announce": func(t *rapid.T) {
 				if n, ok := a.Next(); ok {
 					hear(t, n)

@@ -18,8 +18,9 @@ type Waiting struct {
 type Policy struct {
 	// FirstCome makes it the order of arrival alone: nobody passes one that has to wait for its adapter.
 	FirstCome bool
-	// MaxAge is how long a request may be passed by others. Nobody passes an older one that lacks pages, or a place among
-	// the adapters; pages that are kept for those behind it are taken for it. 500 ms by default.
+	// MaxAge is how long a request may be passed by others. Nobody passes an older one that lacks pages, and pages that are kept for
+	// those behind it are taken for it. Where it lacks a place among the adapters, those pass whose adapter has one, and one adapter
+	// takes nobody in until there is a place. 500 ms by default.
 	MaxAge time.Duration
 	// MaxAdapters is how many different adapters a batch may have; 0: any number.
 	MaxAdapters int
@@ -60,11 +61,7 @@ type Rejected struct {
 // Admit takes requests in while enter does: it reports false where there is no room for one. running has the adapters of the
 // sequences in the batch. Those that are rejected must not be in line the next time.
 func (a *Admission) Admit(waiting []Waiting, running []string, now time.Time, enter func(Waiting) bool) []Rejected {
-	d := door{Admission: a, line: a.order(waiting, now), now: now, inside: make(map[string]bool)}
-	for _, adapter := range running {
-		d.inside[adapter] = adapter != ""
-	}
-	delete(d.inside, "")
+	d := door{Admission: a, line: a.order(waiting, now), now: now, places: newPlaces(running)}
 	for i := range d.line {
 		switch d.try(i) {
 		case enters:
@@ -126,8 +123,8 @@ type door struct {
 	*Admission
 	line     []Waiting
 	now      time.Time
-	inside   map[string]bool // adapters of the batch, and of those that may not be passed
 	rejected []Rejected
+	places
 }
 
 type verdict int
@@ -146,7 +143,16 @@ func (d *door) try(i int) verdict {
 	}
 	strict := d.policy.FirstCome || d.now.Sub(w.Arrived) > d.policy.MaxAge
 	if d.policy.MaxAdapters > 0 && !d.inside[w.Adapter] && len(d.inside) >= d.policy.MaxAdapters {
-		return waits(strict)
+		switch {
+		case d.policy.FirstCome:
+			return blocks
+		case strict:
+			d.close()
+		}
+		return passed
+	}
+	if w.Adapter == d.closing {
+		return passed
 	}
 	state, refusal := d.pool.Pin(w.ID, w.Adapter)
 	if refusal != nil && refusal.Reason == NoRoom && strict {
@@ -175,13 +181,6 @@ func waits(strict bool) verdict {
 		return blocks
 	}
 	return passed
-}
-
-// reserve gives an adapter a place in the batch.
-func (d *door) reserve(adapter string) {
-	if adapter != "" {
-		d.inside[adapter] = true
-	}
 }
 
 // SideBySide sorts a batch so that what has one adapter is together, in the order in which adapters come up.

@@ -46,8 +46,8 @@ func (p *Pool) Actions() []Action {
 
 func (p *Pool) act(a Action) { p.actions = append(p.actions, a) }
 
-// load begins to bring an adapter to the device. Where pages are missing, idle adapters that may be evicted make room, the
-// least popular first; it reports false, and does nothing, where all of them together are not enough.
+// load begins to bring an adapter to the device. Where pages are missing, idle adapters that may be evicted make room, in
+// the pool's order; it reports false, and does nothing, where all of them together are not enough.
 func (p *Pool) load(a *adapter, may func(*adapter) bool) bool {
 	need := a.layout.Pages() - (p.pages.Left() + p.evicting - p.owed)
 	var victims []*adapter
@@ -74,7 +74,7 @@ func (p *Pool) victims(pages int, may func(*adapter) bool) []*adapter {
 			idle = append(idle, a)
 		}
 	}
-	slices.SortFunc(idle, func(a, b *adapter) int { return a.compare(b) })
+	slices.SortFunc(idle, p.before)
 	for i, a := range idle {
 		if pages -= len(a.pages); pages <= 0 {
 			return idle[:i+1]

@@ -66,6 +66,7 @@ type Config struct {
 	// HalfLife is how long it takes until a request counts half in an adapter's popularity; 60 s by default. The shorter, the
 	// more the order of eviction is that of last use.
 	HalfLife time.Duration
+	Order    Order // nil: the least popular first
 }
 
 // Pool decides which adapters are on the device. It is not safe for concurrent use.

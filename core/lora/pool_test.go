@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +228,33 @@ func TestPrefetch(t *testing.T) {
 	now = now.Add(p.cfg.Window + time.Second)
 	p.Prefetch(10, now)
 	expect(t, carry(p)) // nothing was requested in the window
+}
+
+// TestPrefetchTradesUp: nobody makes room for an adapter that is less popular than he is.
+func TestPrefetchTradesUp(t *testing.T) {
+	p, now := newPool(1, "there", "new"), time.Unix(1e9, 0)
+	p.Requested("there", now)
+	p.Requested("there", now)
+	use(p, "there", now)
+	now = now.Add(p.cfg.Window + time.Second)
+	p.Requested("new", now)
+	p.Prefetch(10, now)
+	expect(t, carry(p))
+	p.Requested("new", now)
+	p.Requested("new", now)
+	p.Prefetch(10, now)
+	expect(t, carry(p), "evict there", "load new from disk")
+}
+
+func TestOrderOfEviction(t *testing.T) {
+	p, now := newPool(2, "a", "b", "c"), time.Unix(1e9, 0)
+	p.cfg.Order = func(a, b string) int { return strings.Compare(b, a) }
+	use(p, "b", now)
+	use(p, "a", now.Add(-time.Hour))
+	p.Pin("r", "c")
+	if got := carry(p); len(got) == 0 || got[0] != "evict b" {
+		t.Errorf("%v", got)
+	}
 }
 
 func TestLayoutInPages(t *testing.T) {

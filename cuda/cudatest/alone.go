@@ -17,6 +17,8 @@ func rowsAlone(t *testing.T, d cuda.Device) {
 		b.productAlone(dtype, 203, 180)
 		b.productAlone(dtype, 75, 264)
 		b.productAlone(dtype, 6, 37)
+		b.productAlone(dtype, 1003, 8)
+		b.productAlone(dtype, 203, 48)
 	}
 	b.loraAlone()
 	b.elementsAlone()

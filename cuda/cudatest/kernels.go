@@ -43,6 +43,8 @@ func kernelsAgainstFloat64(t *testing.T, d cuda.Device) {
 	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
 		b.lora(dtype, 96, 70)
 		b.lora(dtype, 33, 5)
+		b.split(dtype, 5, 70)
+		b.join(dtype, 5, 30, 33)
 	}
 }
 
@@ -149,3 +151,11 @@ func (b *bench) rope(heads, dim int) {
 	b.launch(kernels.Rope{X: p, Positions: put(b, positions), InvFreq: put(b, freq), N: n, Heads: int32(heads), HeadDim: int32(dim)})
 	b.near("rope", b.get(p, len(x)), want, 1)
 }
+
+// Product tests one product of any size against float64.
+func Product(t *testing.T, d cuda.Device, weights cuda.DType, m, n, k int) {
+	newBench(t, d).matMul(weights, m, n, k)
+}
+
+// GraphOfKernels tests graphs of kernels.
+func GraphOfKernels(t *testing.T, d cuda.Device) { kernelGraphs(t, d) }

@@ -68,7 +68,7 @@ func (d *device) Properties() cuda.Properties {
 	pci := out[[32]byte]()
 	_ = d.lib.call("ask for its PCI address", d.lib.DevicePCI, address(pci), uintptr(len(pci)), d.handle)
 	return cuda.Properties{
-		Driver: d.lib.Version(), PCI: text(pci[:]),
+		Driver: d.lib.Version(), PCI: text(pci[:]), Products: d.products(),
 		Major: d.lib.fact(d.handle, computeMajor), Minor: d.lib.fact(d.handle, computeMinor),
 		Multiprocessors: d.lib.fact(d.handle, multiprocessors), CopyEngines: d.lib.fact(d.handle, copyEngines),
 		SharedBytes: int64(d.lib.fact(d.handle, sharedBytes)), L2Bytes: int64(d.lib.fact(d.handle, l2Bytes)),

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"troupe/cuda"
 )
@@ -26,6 +25,10 @@ type device struct {
 	owned  sync.Map // what has no address → func() error that gives it back
 	events events
 	code   code
+	blas   *blas  // nil: products are the kernels' own,
+	noBLAS string // and why
+
+	blasVersion atomic.Int32 // 120405 for 12.4.5
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
@@ -44,8 +47,11 @@ func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
 	if err := l.call("open the device", l.ContextRetain, address(context), handle); err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", index, err)
 	}
-	d := &device{lib: l, info: info, handle: handle, context: *context, events: events{context: *context}, streams: map[*stream]struct{}{}}
+	d := &device{lib: l, info: info, handle: handle, context: *context, events: events{context: *context}, streams: map[*stream]struct{}{}, noBLAS: l.noBLAS}
 	if err := d.load(m); err != nil {
+		return nil, errors.Join(fmt.Errorf("GPU %d: %w", index, err), d.Close())
+	}
+	if err := d.tryBLAS(); err != nil {
 		return nil, errors.Join(fmt.Errorf("GPU %d: %w", index, err), d.Close())
 	}
 	return d, nil
@@ -142,58 +148,29 @@ func (d *device) Memory() (free, total int64) {
 	return int64(*left), d.info.MemoryBytes
 }
 
-// portable makes host memory page-locked for all devices.
-const portable = 1
-
-func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
-	if bytes <= 0 {
-		return nil, fmt.Errorf("cuda: allocation of %d bytes", bytes)
-	}
-	p := out[*byte]()
-	if err := d.call(fmt.Sprintf("allocate %d bytes of host memory", bytes), d.lib.HostAlloc, address(p), uintptr(bytes), portable); err != nil {
-		return nil, err
-	}
-	m := &hostMemory{dev: d, bytes: unsafe.Slice(*p, bytes)}
-	at := pointer(m.bytes)
-	d.host.add(span{start: at, end: at.Offset(bytes), free: func() error {
-		return d.giveBack("free host memory", d.lib.HostFree, uintptr(at))
-	}})
-	return m, nil
-}
-
-// pointer is where b is.
-func pointer(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
-
-type hostMemory struct {
-	dev   *device
-	bytes []byte
-}
-
-func (h *hostMemory) Bytes() []byte { return h.bytes }
-
-func (h *hostMemory) Free() error {
-	s, ok := h.dev.host.take(pointer(h.bytes), allocated)
-	if !ok {
-		return errors.New("cuda: host memory was freed before")
-	}
-	return s.free()
-}
-
 // Close ends all streams, after the work they were given, and gives everything back.
 func (d *device) Close() error {
 	d.mu.Lock()
-	streams, was := d.streams, d.closed
-	d.streams, d.closed = nil, true
+	was := d.closed
+	d.closed = true
 	d.mu.Unlock()
 	if was {
 		return nil
 	}
+	return errors.Join(d.empty(), d.host.giveBack(), d.lib.call("close the device", d.lib.ContextRelease, d.handle))
+}
+
+// empty gives everything back that is on the device, after the work of its streams.
+func (d *device) empty() error {
+	d.mu.Lock()
+	streams := d.streams
+	d.streams = map[*stream]struct{}{}
+	d.mu.Unlock()
 	var errs []error
 	for s := range streams {
 		errs = append(errs, s.shut())
 	}
-	errs = append(errs, d.memory.giveBack(), d.disownAll(), d.ranges.giveBack(), d.host.giveBack(), d.events.destroy(d), d.unload(),
-		d.lib.call("close the device", d.lib.ContextRelease, d.handle))
+	errs = append(errs, d.memory.giveBack(), d.disownAll(), d.ranges.giveBack(), d.events.destroy(d), d.unload())
 	return errors.Join(errs...)
 }
 

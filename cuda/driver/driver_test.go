@@ -54,11 +54,16 @@ func TestConformanceOnGPU(t *testing.T) {
 		t.Skip("no GPU: " + why)
 	}
 	openGPU := func(t *testing.T, index int) cuda.Device {
-		d, err := driver.Open(index)
+		d, err := driver.Open(index, driver.AnyBLAS)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
+	}
+	one := openGPU(t, 0)
+	t.Logf("products: %s", products(one))
+	if err := one.Close(); err != nil {
+		t.Error(err)
 	}
 	cudatest.Run(t, func(t *testing.T) cuda.Device { return openGPU(t, 0) })
 	if len(found) > 1 {
@@ -66,13 +71,13 @@ func TestConformanceOnGPU(t *testing.T) {
 	}
 }
 
-// TestSystemLibrary: a library that the system finds by its name is the one that is used.
+// TestSystemLibrary: libraries that the system finds by their names are those that are used.
 func TestSystemLibrary(t *testing.T) {
-	path := fakecuda.Path(t)
+	folders := filepath.Dir(fakecuda.Path(t)) + ":" + filepath.Dir(fakecuda.BLAS(t))
 	child := exec.Command(os.Args[0], "-test.run=^TestConformanceOnGPU$/^(memory|copies|peers)$", "-test.v")
-	child.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(path), "FAKECUDA_DEVICES=3", "TROUPE_TEST_GPU=1")
+	child.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folders, "FAKECUDA_DEVICES=3", "TROUPE_TEST_GPU=1", "FAKECUDA_KERNELS="+kernelhost.Build(t))
 	out, err := child.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS") != 4 {
+	if err != nil || strings.Count(string(out), "--- PASS") != 4 || !strings.Contains(string(out), "products: cuBLAS 12.4.5") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

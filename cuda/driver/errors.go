@@ -40,6 +40,9 @@ var errNoLibrary = errors.New("no NVIDIA driver: install it, with its libcuda.so
 
 // failure turns a result that is not success into an error: memory, something that the driver lacks, or a fault in op.
 func (l *Library) failure(op string, result int) error {
+	if result >= blasFailed {
+		return blasFailure(op, result-blasFailed)
+	}
 	name, text := l.describe(result)
 	switch result {
 	case outOfMemory:

@@ -193,3 +193,13 @@ func TestMemoryRunsOutOnce(t *testing.T) {
 	}
 	alloc(t, d, 512)
 }
+
+// TestNoStream: a stream that was not made is nil, not an interface with nothing in it.
+func TestNoStream(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	fake.Fault("cuStreamCreateWithPriority@1=2")
+	if s, err := d.NewStream("none"); s != nil || !errors.Is(err, cuda.ErrOutOfMemory) {
+		t.Errorf("%v, %v", s, err)
+	}
+}

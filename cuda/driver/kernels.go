@@ -108,8 +108,18 @@ func (d *device) lookup(entry string) (*kernel, error) {
 	return nil, fmt.Errorf("%w: no module has %s", cuda.ErrUnknownKernel, entry)
 }
 
-// Launch implements cuda.Stream. The op itself is the kernel's one parameter.
+// Launch implements cuda.Stream.
 func (s *stream) Launch(op cuda.Op) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op, ok := op.(kernels.MatMul); ok && s.multiplies(op) {
+		return s.multiply(op)
+	}
+	return s.launch(op)
+}
+
+// launch queues a kernel. The op itself is its one parameter. The lock is held.
+func (s *stream) launch(op cuda.Op) error {
 	entry, g, ok := s.dev.code.modules.Launch(op)
 	if !ok {
 		return fmt.Errorf("%w: %s", cuda.ErrUnknownKernel, op.Kernel())
@@ -118,8 +128,6 @@ func (s *stream) Launch(op cuda.Op) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if g.GridX == 0 { // nothing to do, which a GPU takes for an error
 		return s.ready()
 	}
@@ -131,26 +139,35 @@ func (s *stream) Launch(op cuda.Op) error {
 		uintptr(g.BlockX), uintptr(g.BlockY), uintptr(g.BlockZ), uintptr(g.SharedBytes), s.handle, parameters, 0)
 }
 
+const word = 8
+
 // argument copies op to memory that stays where it is until the list has crossed, and returns the address of a pointer to it,
 // which is what cuLaunchKernel wants.
 func (s *stream) argument(op cuda.Op) (uintptr, error) {
-	const word = 8
 	bytes := raw(op)
-	size := (word + len(bytes) + word - 1) / word * word
+	slot, err := s.slot(op.Kernel(), word+len(bytes))
+	if err != nil {
+		return 0, err
+	}
+	*(*uintptr)(unsafe.Pointer(&slot[0])) = address(&slot[word])
+	copy(slot[word:], bytes)
+	return address(&slot[0]), nil
+}
+
+// slot returns memory for a command that is queued next.
+func (s *stream) slot(op string, bytes int) ([]byte, error) {
+	size := (bytes + word - 1) / word * word
 	if size > cap(s.arguments) {
-		return 0, fmt.Errorf("cuda: %s has %d bytes of arguments, more than %d", op.Kernel(), len(bytes), cap(s.arguments)-word)
+		return nil, fmt.Errorf("cuda: %s has %d bytes of arguments, more than %d", op, bytes, cap(s.arguments))
 	}
 	if len(s.arguments)+size > cap(s.arguments) || s.list.n == len(s.commands) {
 		if err := s.flush(); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	from := len(s.arguments)
 	s.arguments = s.arguments[:from+size]
-	slot := s.arguments[from:]
-	*(*uintptr)(unsafe.Pointer(&slot[0])) = address(&slot[word])
-	copy(slot[word:], bytes)
-	return address(&slot[0]), nil
+	return s.arguments[from:], nil
 }
 
 // raw is the memory of op, a struct without pointers.

@@ -15,6 +15,8 @@ type Library struct {
 	symbols
 	version int // 13000 for CUDA 13.0
 	count   int
+	blas    *blas  // nil: products are the kernels' own,
+	noBLAS  string // and why
 }
 
 // Load opens the library at path; "libcuda.so.1" is the system's.
@@ -23,7 +25,7 @@ func Load(path string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
-	l := &Library{symbols: s}
+	l := &Library{symbols: s, noBLAS: "off"}
 	version, count := out[int32](), out[int32]()
 	err = l.call("start the driver", l.Init, 0)
 	if fault := (*cuda.Fault)(nil); errors.As(err, &fault) && fault.Code == noDevice {
@@ -43,10 +45,14 @@ func Load(path string) (*Library, error) {
 // system is the library of this machine, opened when somebody first asks.
 var system = sync.OnceValues(func() (*Library, error) { return Load("libcuda.so.1") })
 
-// Open opens a device of this machine. Closing it gives everything back that it has.
-func Open(index int) (cuda.Device, error) {
+// Open opens a device of this machine. Products are cuBLAS's: AnyBLAS, NoBLAS, or the path of one. Closing the device gives
+// everything back that it has.
+func Open(index int, blas string) (cuda.Device, error) {
 	l, err := system()
 	if err != nil {
+		return nil, err
+	}
+	if err := l.UseBLAS(blas); err != nil {
 		return nil, err
 	}
 	return l.Open(index, Embedded{})

@@ -5,15 +5,27 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"troupe/cuda"
 )
 
 const noDriver = "GPUs are driven on Linux only"
 
+// What Open can be told of cuBLAS.
+const (
+	AnyBLAS = "auto"
+	NoBLAS  = "off"
+)
+
 // Open opens a device of this machine.
-func Open(index int) (cuda.Device, error) {
+func Open(index int, blas string) (cuda.Device, error) {
 	return nil, fmt.Errorf("cuda: no GPU %d: %s: %w", index, noDriver, errors.ErrUnsupported)
+}
+
+// CrossingCost measures what a command costs its caller.
+func CrossingCost() (time.Duration, error) {
+	return 0, fmt.Errorf("cuda: %s: %w", noDriver, errors.ErrUnsupported)
 }
 
 // Count returns how many devices this machine has.

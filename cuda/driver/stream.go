@@ -34,6 +34,7 @@ type stream struct {
 	commands  [1 + listCommands]command // the first sets the context
 	ops       [1 + listCommands]string  // what each is, for errors
 	arguments []byte                    // of queued kernels; never grows, since commands have addresses in it
+	product   *product                  // once it was needed
 	fault     error                     // sticky
 	capturing bool
 	closed    bool
@@ -44,9 +45,13 @@ const nonBlocking = 1
 
 // NewStream implements cuda.Device.
 func (d *device) NewStream(name string) (cuda.Stream, error) {
-	return d.newStream(name, &d.events, func(handle uintptr) error {
+	s, err := d.newStream(name, &d.events, func(handle uintptr) error {
 		return d.call("create stream "+name, d.lib.StreamCreate, handle, nonBlocking, 0)
 	})
+	if err != nil {
+		return nil, err // and no interface with nothing in it
+	}
+	return s, nil
 }
 
 func (d *device) newStream(name string, e *events, create func(handle uintptr) error) (*stream, error) {
@@ -174,5 +179,5 @@ func (s *stream) shut() error {
 		_ = s.settle() // its fault was for those who wait
 	}
 	s.closed = true
-	return s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle)
+	return errors.Join(s.endProduct(s.product), s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle))
 }

@@ -34,13 +34,14 @@ type symbols struct {
 	ContextRetain  symbol `cu:"cuDevicePrimaryCtxRetain"`
 	ContextFlags   symbol `cu:"cuDevicePrimaryCtxSetFlags_v2"`
 	ContextRelease symbol `cu:"cuDevicePrimaryCtxRelease_v2"`
+	ContextReset   symbol `cu:"cuDevicePrimaryCtxReset_v2"`
 	SetContext     symbol `cu:"cuCtxSetCurrent"`
 
-	Alloc     symbol `cu:"cuMemAlloc_v2"`
-	Free      symbol `cu:"cuMemFree_v2"`
-	Info      symbol `cu:"cuMemGetInfo_v2"`
-	HostAlloc symbol `cu:"cuMemHostAlloc"`
-	HostFree  symbol `cu:"cuMemFreeHost"`
+	Alloc      symbol `cu:"cuMemAlloc_v2"`
+	Free       symbol `cu:"cuMemFree_v2"`
+	Info       symbol `cu:"cuMemGetInfo_v2"`
+	HostLock   symbol `cu:"cuMemHostRegister_v2"`
+	HostUnlock symbol `cu:"cuMemHostUnregister"`
 
 	StreamCreate  symbol `cu:"cuStreamCreateWithPriority"`
 	StreamDestroy symbol `cu:"cuStreamDestroy_v2"`
@@ -98,9 +99,9 @@ type symbols struct {
 	Fake symbol `cu:"fakecuda_control" since:"never"`
 }
 
-// resolve looks all symbols up. It returns the names of those that are missing and needed.
-func (s *symbols) resolve(handle uintptr) (missing []string) {
-	fields := reflect.ValueOf(s).Elem()
+// resolve looks all symbols of a struct up. It returns the names of those that are missing and needed.
+func resolve(handle uintptr, symbols any) (missing []string) {
+	fields := reflect.ValueOf(symbols).Elem()
 	for i := range fields.NumField() {
 		tag := fields.Type().Field(i).Tag
 		found := symbol{name: tag.Get("cu"), since: tag.Get("since")}
@@ -121,7 +122,7 @@ func open(path string) (s symbols, err error) {
 	if err != nil {
 		return s, fmt.Errorf("%w: %w", errNoLibrary, err)
 	}
-	if missing := s.resolve(handle); len(missing) > 0 {
+	if missing := resolve(handle, &s); len(missing) > 0 {
 		return s, fmt.Errorf("%s lacks %s: install a newer NVIDIA driver (CUDA 12.0 or later: 525)", path, strings.Join(missing, ", "))
 	}
 	return s, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"troupe/cuda"
@@ -48,6 +49,8 @@ type device struct {
 
 	mu      sync.Mutex
 	streams map[*stream]struct{} // nil once closed
+	// partitions that are open
+	partitions []*partition
 }
 
 func (d *device) Info() cuda.Info {
@@ -93,11 +96,14 @@ func (h *hostMemory) Free() error {
 // Close ends all streams, after the work they were given, and gives all memory back.
 func (d *device) Close() error {
 	d.mu.Lock()
-	streams := d.streams
+	streams, partitions := d.streams, slices.Clone(d.partitions)
 	d.streams = nil
 	d.mu.Unlock()
 	if streams == nil {
 		return nil
+	}
+	for _, p := range partitions {
+		_ = p.Close() // unless its owner does just now
 	}
 	for s := range streams {
 		s.shut()

@@ -17,11 +17,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
-	required := []string{"kernels", "graphs of kernels", "batches", "graphs", "bad indices"}
+	required := []string{"kernels", "graphs of kernels", "batches", "graphs", "bad indices", "partitions"}
 	if runtime.GOOS == "linux" {
 		required = append(required, "virtual memory")
 	}
-	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) }, required...)
+	cudatest.Run(t, func(t *testing.T) cuda.Device { return open(t, host.Config{Workers: 5}) }, required...)
 	cudatest.BadIndices(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
 	cudatest.BadArguments(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, host.Config{}), open(t, host.Config{Index: 1})) })

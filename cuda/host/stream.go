@@ -13,7 +13,11 @@ var errClosed = errors.New("cuda: stream is closed")
 
 // NewStream implements cuda.Device.
 func (d *device) NewStream(name string) (cuda.Stream, error) {
-	s := &stream{dev: d, name: name, ended: make(chan struct{})}
+	return d.newStream(name, func(op cuda.Op) { kernels.Run(&d.mem, d.pool.split, op) })
+}
+
+func (d *device) newStream(name string, kernel func(cuda.Op)) (cuda.Stream, error) {
+	s := &stream{dev: d, name: name, kernel: kernel, ended: make(chan struct{})}
 	s.more.L = &s.mu
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -27,8 +31,9 @@ func (d *device) NewStream(name string) (cuda.Stream, error) {
 
 // stream is a queue and the goroutine that empties it.
 type stream struct {
-	dev  *device
-	name string
+	dev    *device
+	name   string
+	kernel func(cuda.Op) // runs one, on the workers of the device or of a partition
 
 	mu     sync.Mutex
 	more   sync.Cond // the queue is no longer empty, or the stream is closed
@@ -194,11 +199,12 @@ func (s *stream) do(c command) error {
 			return &cuda.Fault{Op: name, Reason: err.Error(), Lost: errors.Is(err, cuda.ErrDeviceLost)}
 		}
 	}
-	return s.dev.run(c, name)
+	return s.run(c, name)
 }
 
 // run executes a kernel or a copy; a panic in it is a fault.
-func (d *device) run(c command, name string) (err error) {
+func (s *stream) run(c command, name string) (err error) {
+	d := s.dev
 	defer d.hold(c.peer)()
 	defer func() {
 		if p := recover(); p != nil {
@@ -207,7 +213,7 @@ func (d *device) run(c command, name string) (err error) {
 	}()
 	switch c.kind {
 	case launch:
-		kernels.Run(&d.mem, d.pool.split, c.op)
+		s.kernel(c.op)
 	case copyIn:
 		copy(d.mem.Bytes(c.to, int64(len(c.host))), d.hostMem.locked(c.host))
 	case copyOut:

@@ -23,7 +23,7 @@ func everyEntry() []cuda.Op {
 		kernels.Embed{N: 1}, kernels.RMSNorm{N: 1}, kernels.Rope{N: 1, Heads: 1}, kernels.StoreKV{N: 1}, kernels.SiluMul{N: 1},
 		kernels.GatherRows{N: 1}, kernels.GatherBlocks{N: 1, BlockBytes: 4}, kernels.ScatterBlocks{N: 1, BlockBytes: 4}, kernels.TopK{N: 1},
 		kernels.LoRAShrink{N: 1, A: kernels.LoRA{MaxRank: 1}}, kernels.LoRAExpand{N: 1, Dim: 1},
-		kernels.MatMul{M: 1, N: 1, K: 8, DType: cuda.F32},
+		kernels.MatMul{M: 1, N: 1, K: 8, DType: cuda.F32}, kernels.SplitRows{M: 1, K: 1}, kernels.JoinRows{M: 1, N: 1},
 	}
 	for _, t := range []cuda.DType{cuda.F16, cuda.BF16} {
 		ops = append(ops, kernels.MatMul{M: 1, N: 1, K: 7, DType: t})
@@ -117,7 +117,7 @@ func TestLayout(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if len(seen) != 15 { // with KVLayout and LoRA
+	if len(seen) != 17 { // with KVLayout and LoRA
 		t.Errorf("%d structs were checked", len(seen))
 	}
 }

@@ -74,6 +74,10 @@ func fourRows(w *matrix, j int) four {
 //
 //go:norace
 func multiply16(out, x, w *matrix, add bool) {
+	if x.cols <= narrow && x.cols%16 == 0 && w.stride == w.cols {
+		multiplyNarrow16(out, x, w, add)
+		return
+	}
 	j := 0
 	for ; j+4 <= w.rows; j += 4 {
 		rows, i := fourRows(w, j), 0
@@ -87,6 +91,70 @@ func multiply16(out, x, w *matrix, add bool) {
 		}
 	}
 	finish(out, x, w, j, add)
+}
+
+// narrow is up to how many columns it pays to keep to one row of x, whose vectors stay in registers or nearby.
+const narrow = 64
+
+// multiplyNarrow16 is multiply16 where rows are a few whole vectors, those of w side by side: what an adapter expands.
+//
+//go:norace
+func multiplyNarrow16(out, x, w *matrix, add bool) {
+	vectors, four := whole(w.data[:w.rows*w.cols]), w.rows&^3
+	for i := range x.rows {
+		narrowRow16(out.row(i)[:four], whole(x.row(i)), vectors, add)
+	}
+	finish(out, x, w, four, add)
+}
+
+//go:norace
+func narrowRow16(out []float32, x, w []sixteen, add bool) {
+	for ; len(out) >= 4; out, w = out[4:], w[4*len(x):] {
+		w0, w1, w2, w3 := w[:len(x)], w[len(x):][:len(x)], w[2*len(x):][:len(x)], w[3*len(x):][:len(x)]
+		var s0, s1, s2, s3 f16
+		for i := range x {
+			a := all(&x[i])
+			s0, s1 = all(&w0[i]).MulAdd(a, s0), all(&w1[i]).MulAdd(a, s1)
+			s2, s3 = all(&w2[i]).MulAdd(a, s2), all(&w3[i]).MulAdd(a, s3)
+		}
+		put4(out, sum4(fold(s0), fold(s1), fold(s2), fold(s3)), add)
+	}
+}
+
+type eight = [8]float32
+
+// multiplyEight is multiply where rows are half a vector: an inner product is that of a vector whose other half is 0.
+//
+//go:norace
+func multiplyEight(out, x, w *matrix, add bool) {
+	four := w.rows &^ 3
+	for i := range x.rows {
+		a := archsimd.LoadFloat32x8((*eight)(x.row(i)))
+		to, from := out.row(i), w.data[:8*w.rows]
+		for ; len(to) >= 4; to, from = to[4:], from[32:] {
+			b := (*[4]eight)(unsafe.Pointer((*[32]float32)(from)))
+			put4(to, sum4(
+				archsimd.LoadFloat32x8(&b[0]).Mul(a), archsimd.LoadFloat32x8(&b[1]).Mul(a),
+				archsimd.LoadFloat32x8(&b[2]).Mul(a), archsimd.LoadFloat32x8(&b[3]).Mul(a),
+			), add)
+		}
+	}
+	archsimd.ClearAVXUpperBits()
+	for j := four; j < w.rows; j++ {
+		for i := range x.rows {
+			sum := eightPlain((*eight)(x.row(i)), (*eight)(w.row(j)))
+			if add {
+				sum += out.row(i)[j]
+			}
+			out.row(i)[j] = sum
+		}
+	}
+}
+
+// eightPlain is one of these inner products, with the same bits: a converted product is rounded.
+func eightPlain(a, b *eight) float32 {
+	p := func(i int) float32 { return float32(a[i] * b[i]) }
+	return ((p(0) + p(1)) + (p(2) + p(3))) + ((p(4) + p(5)) + (p(6) + p(7)))
 }
 
 // twoByFour16 is the inner products of x with each row of w, and of y. That many sums fit the registers.

@@ -24,6 +24,10 @@ func Launch(op cuda.Op) (entry string, g Geometry, ok bool) {
 		g = grid(op.N, 1, 256)
 	case MatMul:
 		return op.launch()
+	case SplitRows:
+		g = grid(TileRows, 1, 256)
+	case JoinRows:
+		g = grid(op.M, parts(op.N, 256), 256)
 	case Rope:
 		g = grid(op.N, parts(op.Heads, 4), 64)
 	case StoreKV:

@@ -50,6 +50,9 @@ func (m machine) expand(op LoRAExpand) {
 	})
 }
 
+// sharing is how many rows of one adapter a worker takes at once: enough to pay for reading its matrix.
+const sharing = 16
+
 // runs calls work for each run of rows of one adapter that has a matrix, cost multiply-adds a row.
 func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
 	var starts []int
@@ -57,7 +60,7 @@ func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
 		if adapter != -1 {
 			index("adapter", adapter, a.Adapters)
 		}
-		if i == 0 || adapter != a.rows[i-1] {
+		if i == 0 || adapter != a.rows[i-1] || i-starts[len(starts)-1] == sharing {
 			starts = append(starts, i)
 		}
 	}
@@ -77,7 +80,8 @@ func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
 	})
 }
 
-// multiply computes out = x · wᵀ, or adds that to out, with the adapter's matrix w [out.cols, x.cols]. It is read in parts.
+// multiply computes out = x · wᵀ, or adds that to out, with the adapter's matrix w [out.cols, x.cols]. It is read in parts: where it is,
+// if its rows are vectors of F32 that do not reach over a page, else through scratch, where they are filled up with 0.
 func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -85,29 +89,75 @@ func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	if at%16 != 0 {
 		panic("a matrix does not start at a multiple of 16 bytes")
 	}
-	some := max(4, wideBytes/4/k&^3)
-	for j := 0; j < out.cols; j += some {
-		n := min(some, out.cols-j)
-		wide := s.take(n * k)
-		a.read(wide, adapter, at+int64(j)*int64(k)*a.DType.Bytes())
-		multiply(out.fromColumn(j, n), x, dense(wide, n, k), add)
+	wide := vectorised(k)
+	some := max(4, wideBytes/4/wide&^3)
+	room := s.take((some + x.rows) * wide)
+	if wide != k {
+		x = filled(room[some*wide:], x, wide)
+	}
+	row := int64(k) * a.DType.Bytes()
+	for j := 0; j < out.cols; {
+		from := at + int64(j)*row
+		n := min(out.cols-j, int((PageBytes-from%PageBytes)/row))
+		if a.DType == cuda.F32 && wide == k && n > 0 {
+			multiply(out.fromColumn(j, n), x, dense(a.m.f32(a.address(adapter, from), n*k), n, k), add)
+		} else {
+			n = min(out.cols-j, some)
+			multiply(out.fromColumn(j, n), x, a.read(room, adapter, from, matrix{rows: n, cols: k, stride: wide}), add)
+		}
+		j += n
 	}
 }
 
-// read widens elements from an address in an adapter's pages on.
-func (a *adapters) read(out []float32, adapter int, at int64) {
+// vectorised is the next number of columns that are whole vectors, or half of one.
+func vectorised(k int) int {
+	if k <= 8 {
+		return 8
+	}
+	return (k + 15) &^ 15
+}
+
+// filled copies x to rows of so many columns, of which those past its own are 0.
+func filled(room []float32, x matrix, cols int) matrix {
+	w := dense(room, x.rows, cols)
+	for i := range x.rows {
+		clear(w.row(i)[copy(w.row(i), x.row(i)):])
+	}
+	return w
+}
+
+// address is where a byte of an adapter's address space is.
+func (a *adapters) address(adapter int, at int64) cuda.Ptr {
+	page := at / PageBytes
+	if page >= int64(a.PageWidth) {
+		panic("a matrix reaches past its adapter's pages")
+	}
+	return a.pages[int64(adapter)*int64(a.PageWidth)+page].Offset(at % PageBytes)
+}
+
+// read widens rows that are densely packed from an address in an adapter's pages on. They start stride elements apart in room, and are
+// filled up to that with 0.
+func (a *adapters) read(room []float32, adapter int, at int64, w matrix) matrix {
+	n := w.rows * w.cols
+	if w.cols == w.stride {
+		a.widen(room[:n], adapter, at)
+		return dense(room, w.rows, w.cols)
+	}
+	packed := room[w.rows*(w.stride-w.cols):][:n] // ends where the rows will end: none is overwritten before it is copied
+	a.widen(packed, adapter, at)
+	return filled(room, dense(packed, w.rows, w.cols), w.stride)
+}
+
+// widen widens elements from an address in an adapter's pages on.
+func (a *adapters) widen(out []float32, adapter int, at int64) {
 	size := a.DType.Bytes()
 	for len(out) > 0 {
-		page := at / PageBytes
-		if page >= int64(a.PageWidth) {
-			panic("a matrix reaches past its adapter's pages")
-		}
-		from := a.pages[int64(adapter)*int64(a.PageWidth)+page]
+		from := a.address(adapter, at)
 		n := int(min(int64(len(out)), (PageBytes-at%PageBytes)/size))
 		if a.DType == cuda.F32 {
-			copy(out[:n], a.m.f32(from.Offset(at%PageBytes), n))
+			copy(out[:n], a.m.f32(from, n))
 		} else {
-			widen(out[:n], a.m.u16(from.Offset(at%PageBytes), n), a.DType)
+			widen(out[:n], a.m.u16(from, n), a.DType)
 		}
 		out, at = out[n:], at+int64(n)*size
 	}

@@ -37,6 +37,32 @@ type MatMul struct {
 	Accumulate bool
 }
 
+// TileRows is how many rows a product by a library has, whatever the number of rows that are asked for.
+const TileRows = 128
+
+// SplitRows writes M rows in the form in which a library multiplies them by weights of DType. For 16 bits that is In[i] = (hi + lo) ·
+// Scales[i], to within 2⁻¹⁷ of each element for BF16, and of the row's largest for F16, which holds no large numbers: row i of Out is
+// hi, row i + TileRows/2 is lo. For F32 it is In itself. The other rows are 0.
+type SplitRows struct {
+	Out    cuda.Ptr // DType [TileRows, K]
+	In     cuda.Ptr // F32 [M, K]; M is at most Tile(DType)
+	Scales cuda.Ptr // F32 [M], powers of two; not written for F32
+	M, K   int32
+	DType  cuda.DType
+}
+
+// JoinRows is what is left of a product once the library has multiplied: Out = In, or for 16 bits the sum of both halves of In ⊙ Scales
+// (+ Bias) (+ Out when Accumulate). Rows of Out start Stride elements apart.
+type JoinRows struct {
+	Out          cuda.Ptr // F32 [M, N] at a stride
+	In           cuda.Ptr // F32 [TileRows, N]
+	Scales       cuda.Ptr // F32 [M]; not read for F32
+	Bias         cuda.Ptr // F32 [N], or 0 for none
+	M, N, Stride int32
+	DType        cuda.DType
+	Accumulate   bool
+}
+
 // Rope rotates, in place, each head of each row by its position: the pair
 // (x[j], x[j+HeadDim/2]) turns by Positions[i] · InvFreq[j] (the Hugging Face layout).
 // Su et al., "RoFormer", 2021.
@@ -182,6 +208,8 @@ type LoRAExpand struct {
 func (Embed) Kernel() string         { return "troupe_embed" }
 func (RMSNorm) Kernel() string       { return "troupe_rmsnorm" }
 func (MatMul) Kernel() string        { return "troupe_matmul" }
+func (SplitRows) Kernel() string     { return "troupe_split_rows" }
+func (JoinRows) Kernel() string      { return "troupe_join_rows" }
 func (Rope) Kernel() string          { return "troupe_rope" }
 func (StoreKV) Kernel() string       { return "troupe_store_kv" }
 func (Attention) Kernel() string     { return "troupe_attention" }

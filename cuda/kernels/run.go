@@ -21,7 +21,7 @@ type Workers func(n int, cost int64, work func(lo, hi int))
 // Known reports whether Run can execute op.
 func Known(op cuda.Op) bool {
 	switch op.(type) {
-	case Embed, RMSNorm, MatMul, Rope, StoreKV, Attention, SiluMul, GatherRows,
+	case Embed, RMSNorm, MatMul, SplitRows, JoinRows, Rope, StoreKV, Attention, SiluMul, GatherRows,
 		GatherBlocks, ScatterBlocks, TopK, LoRAShrink, LoRAExpand:
 		return true
 	}
@@ -38,6 +38,10 @@ func Run(mem Memory, workers Workers, op cuda.Op) {
 		m.rmsNorm(op)
 	case MatMul:
 		m.matMul(op)
+	case SplitRows:
+		m.splitRows(op)
+	case JoinRows:
+		m.joinRows(op)
 	case Rope:
 		m.rope(op)
 	case StoreKV:

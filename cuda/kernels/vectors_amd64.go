@@ -28,10 +28,12 @@ func dot(a, b []float32) float32 {
 //
 //go:norace
 func multiply(out, x, w matrix, add bool) {
-	switch vectors {
-	case plain:
+	switch {
+	case vectors == plain:
 		multiplyPlain(&out, &x, &w, add)
-	case avx2:
+	case x.cols == 8 && w.stride == 8:
+		multiplyEight(&out, &x, &w, add)
+	case vectors == avx2:
 		multiply8(&out, &x, &w, add)
 	default:
 		multiply16(&out, &x, &w, add)

@@ -16,8 +16,14 @@ import (
 // size is how much memory the test takes, if there is so much.
 const size = 8 << 20
 
-// Run allocates memory, copies a pattern in, within and out, and compares. It leaves nothing behind.
+// Run allocates memory, copies a pattern in, within and out, and compares. It leaves nothing behind. A device that is lost it opens
+// again first, where that can be: nobody may use it any more.
 func Run(ctx context.Context, d cuda.Device) error {
+	if lost, err := cuda.As[cuda.Reopener](d); err == nil {
+		if err := lost.Reopen(); err != nil {
+			return fmt.Errorf("self-test: %w", err)
+		}
+	}
 	b, err := open(d, size)
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ type adapters struct {
 	memory  cuda.Ptr
 	mid     cuda.Ptr // F32 [StepTokens, MaxRank]
 
+	form Form
 	held []*engine.Adapter // whom the tables are about
 	has  []bool            // by matrix: whether any of them has it
 }
@@ -79,7 +80,9 @@ func newAdapters(w *Weights, limits engine.Limits) (_ *adapters, err error) {
 	if limits.MaxRank < 1 || limits.MaxRank > peft.MaxRank {
 		return nil, fmt.Errorf("adapters of rank %d; it must be between 1 and %d", limits.MaxRank, peft.MaxRank)
 	}
-	a := &adapters{device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits, width: w.facts.AdapterPages(limits.MaxRank)}
+	a := &adapters{
+		device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits, width: w.facts.AdapterPages(limits.MaxRank), form: w.form,
+	}
 	tables := int64(limits.MaxAdapters) * (8*int64(a.width) + w.adapterBytes())
 	aligned := (tables + align - 1) / align * align
 	if a.staging, err = w.device.AllocHost(tables); err != nil {
@@ -110,7 +113,7 @@ func (e *llama) adapt(batch []engine.Sequence, in *input) error {
 			return err
 		}
 	}
-	in.adapted = true
+	in.adapted = a.form.runs(batch, in.n)
 	rows := in.adapterRows
 	for _, s := range batch {
 		for i := range s.Tokens {
@@ -185,23 +188,33 @@ func (a *adapters) send(stream cuda.Stream, held []*engine.Adapter) error {
 	return nil
 }
 
-// add adds what adapters change about a projection, all rows in two launches.
+// add adds what adapters change about a projection: two launches for each run of rows.
 func (a *adapters) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in input, s shape) {
-	if !in.adapted || !a.has[matrix(which)] {
+	if len(in.adapted) == 0 || !a.has[matrix(which)] {
 		return
 	}
+	for _, r := range in.adapted {
+		if r.only != nil {
+			if _, has := r.only.Layout.Find(which); !has {
+				continue
+			}
+		}
+		skip := func(p cuda.Ptr, width int) cuda.Ptr { return p.Offset(4 * int64(r.from) * int64(width)) }
+		n, mid := int32(r.n), skip(a.mid, a.limits.MaxRank)
+		which.Part = lora.A
+		l.launch(kernels.LoRAShrink{Mid: mid, In: skip(rows, s.In), N: n, K: int32(s.In), A: a.table(skip(in.adapters, 1), which)})
+		which.Part = lora.B
+		l.launch(kernels.LoRAExpand{Out: skip(out, s.Out), Mid: mid, N: n, Dim: int32(s.Out), B: a.table(skip(in.adapters, 1), which)})
+	}
+}
+
+// table is where the kernels find a matrix of each of the adapters that rows have.
+func (a *adapters) table(rows cuda.Ptr, which lora.Matrix) kernels.LoRA {
 	n := len(a.held)
 	offsets := a.memory.Offset(8 * int64(n*a.width))
 	ranks := offsets.Offset(8 * int64(n*a.count))
-	args := kernels.LoRA{
-		Rows: in.adapters, Pages: a.memory, Ranks: ranks, Scales: ranks.Offset(4 * int64(n)),
+	return kernels.LoRA{
+		Rows: rows, Pages: a.memory, Offsets: offsets.Offset(8 * int64(matrix(which)*n)), Ranks: ranks, Scales: ranks.Offset(4 * int64(n)),
 		Adapters: int32(n), PageWidth: int32(a.width), MaxRank: int32(a.limits.MaxRank), DType: a.dtype,
 	}
-	at := func(part lora.Part) kernels.LoRA {
-		which.Part = part
-		args.Offsets = offsets.Offset(8 * int64(matrix(which)*n))
-		return args
-	}
-	l.launch(kernels.LoRAShrink{Mid: a.mid, In: rows, N: int32(in.n), K: int32(s.In), A: at(lora.A)})
-	l.launch(kernels.LoRAExpand{Out: out, Mid: a.mid, N: int32(in.n), Dim: int32(s.Out), B: at(lora.B)})
 }

@@ -48,6 +48,11 @@ func (a *arena) load(t testing.TB, dir string) *engine.Adapter {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return a.put(t, file)
+}
+
+func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
+	t.Helper()
 	staged, err := a.Stage(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)

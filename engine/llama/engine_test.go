@@ -38,7 +38,12 @@ func openDevice(t testing.TB, path string, blocks int) (engine.Engine, cuda.Devi
 // openOn does so on a device, which it closes.
 func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.Engine {
 	t.Helper()
-	holder := engine.NewHolder(device, llama.Format{})
+	return openWith(t, device, llama.Format{}, path, blocks)
+}
+
+func openWith(t testing.TB, device cuda.Device, format llama.Format, path string, blocks int) engine.Engine {
+	t.Helper()
+	holder := engine.NewHolder(device, format)
 	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	}); err != nil {

@@ -18,7 +18,7 @@ type input struct {
 	n, samples                     int
 	ints                           int     // all of them
 	adapterRows                    []int32 // what is sent to adapters; read where adapted
-	adapted                        bool    // some row has an adapter
+	adapted                        []run   // the rows that have adapters
 }
 
 // input writes a step's integers to the staging memory.

@@ -10,7 +10,9 @@ import (
 )
 
 // Format loads models of the Llama family. It implements engine.Format.
-type Format struct{}
+type Format struct {
+	Adapters Form // how steps compute them; Batched but in tests and benchmarks
+}
 
 // Weights are a model in device memory, in one allocation.
 type Weights struct {
@@ -19,6 +21,7 @@ type Weights struct {
 	device cuda.Device
 	base   cuda.Ptr
 	dtype  cuda.DType // of the matrices
+	form   Form
 
 	embed, norm, head cuda.Ptr
 	layers            []layer
@@ -58,6 +61,7 @@ func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, err
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(device.Weights),
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(), RankBytes: c.rankBytes(device.Weights),
+		StreamBytes: device.StreamBytes,
 	}
 	for _, t := range tensors {
 		facts.Parameters += t.source.Elements()
@@ -75,7 +79,7 @@ func kept(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
 }
 
 // Load implements engine.Format.
-func (Format) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
+func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
 	c, tensors, facts, err := inspect(path, device.Info())
 	if err != nil {
 		return nil, err
@@ -84,7 +88,7 @@ func (Format) Load(ctx context.Context, device cuda.Device, path string) (engine
 	if err != nil {
 		return nil, fmt.Errorf("weights of %s: %w", path, err)
 	}
-	w := &Weights{Config: c, facts: facts, device: device, base: base, dtype: tensors[0].dtype, layers: make([]layer, c.Layers)}
+	w := &Weights{Config: c, facts: facts, device: device, base: base, dtype: tensors[0].dtype, form: f.Adapters, layers: make([]layer, c.Layers)}
 	if err := upload(ctx, device, base, tensors); err != nil {
 		_ = device.Free(base) // the upload's error is the one to tell
 		return nil, fmt.Errorf("%s: %w", path, err)

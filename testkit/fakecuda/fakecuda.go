@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-//go:embed src
+//go:embed src blas
 var source embed.FS
 
 // The library has no name of its own, so that who opens libcuda.so.1 does not get one that is loaded already.
@@ -39,30 +39,34 @@ func Path(t testing.TB, without ...string) string {
 
 // Build compiles the fake, unless one of the same source is there, and returns its path. It can leave parts out, as an older driver
 // does: "green" is src/green.c.
-func Build(without ...string) (string, error) {
+func Build(without ...string) (string, error) { return build("src", "libcuda.so.1", nil, without) }
+
+// build compiles what is in a folder of the source into a library of that name.
+func build(from, name string, more, without []string) (string, error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return "", ErrNoCompiler
 	}
-	sum, err := digest(without)
+	options := slices.Concat(flags, more)
+	sum, err := digest(from, options, without)
 	if err != nil {
 		return "", err
 	}
 	folder := filepath.Join(os.TempDir(), fmt.Sprintf("troupe-fakecuda-%d-%x", os.Getuid(), sum[:8]))
-	path := filepath.Join(folder, "libcuda.so.1")
+	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := compile(gcc, folder, path, without); err != nil {
+	if err := compile(gcc, path, from, options, without); err != nil {
 		return "", fmt.Errorf("build testkit/fakecuda: %w", err)
 	}
 	return path, nil
 }
 
-func digest(without []string) ([]byte, error) {
+func digest(from string, options, without []string) ([]byte, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, flags, without)
-	err := fs.WalkDir(source, "src", func(path string, e fs.DirEntry, err error) error {
+	fmt.Fprintln(sum, options, without)
+	err := fs.WalkDir(source, from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -74,7 +78,8 @@ func digest(without []string) ([]byte, error) {
 }
 
 // compile works in a folder of its own and moves the result into place, since other processes may build at the same time.
-func compile(gcc, folder, path string, without []string) error {
+func compile(gcc, path, from string, options, without []string) error {
+	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
@@ -86,15 +91,15 @@ func compile(gcc, folder, path string, without []string) error {
 	if err := os.CopyFS(work, source); err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(work, "src", "*.c"))
+	files, err := filepath.Glob(filepath.Join(work, from, "*.c"))
 	if err != nil {
 		return err
 	}
 	files = slices.DeleteFunc(files, func(file string) bool {
 		return slices.Contains(without, strings.TrimSuffix(filepath.Base(file), ".c"))
 	})
-	built := filepath.Join(work, "libcuda.so.1")
-	out, err := exec.Command(gcc, slices.Concat(flags, []string{"-o", built}, files, []string{"-ldl", "-lpthread"})...).CombinedOutput()
+	built := filepath.Join(work, filepath.Base(path))
+	out, err := exec.Command(gcc, slices.Concat(options, []string{"-o", built}, files, []string{"-ldl", "-lpthread"})...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("gcc: %w: %s", err, out)
 	}

@@ -36,7 +36,8 @@ func run() error {
 		name string
 		run  func() (section, error)
 	}{
-		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"bookkeeping of the tree", bookkeeping}, {"memory of sessions", sessionMemory}, {"routing", routing},
+		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
+		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"bulk data plane", dataPlane}, {"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {
 		if !strings.Contains(measure.name, *only) {

@@ -6,16 +6,21 @@ import (
 	"testing"
 
 	"troupe/core/sample"
+	"troupe/cuda"
 	"troupe/cuda/cudatest"
 	"troupe/engine"
 	"troupe/engine/llama"
 	"troupe/testkit"
 )
 
-// TestConformance is cuda/cudatest: memory, streams, order, faults, and each kernel against float64.
+// TestConformance is cuda/cudatest: memory, streams, order, faults, and each kernel against float64; with products by whoever can.
 func TestConformance(t *testing.T) {
-	cudatest.Run(t, open)
-	row(t, "- Conformance, and kernels against float64: %s", outcome(t))
+	for name, value := range multipliers(t) {
+		t.Run(name, func(t *testing.T) {
+			cudatest.Run(t, func(t *testing.T) cuda.Device { return openAt(t, 0, value) })
+			row(t, "- Conformance, and kernels against float64, with products by %s: %s", name, outcome(t))
+		})
+	}
 }
 
 func outcome(t *testing.T) string {
@@ -32,11 +37,18 @@ var limits = engine.Limits{StepTokens: 512, MaxSequences: 64}
 // load opens an engine with the shipped model.
 func load(t *testing.T) engine.Engine {
 	t.Helper()
+	e, _ := loadWithFacts(t)
+	return e
+}
+
+func loadWithFacts(t *testing.T) (engine.Engine, engine.Facts) {
+	t.Helper()
 	device := open(t)
 	holder := engine.NewHolder(device, llama.Format{})
-	if _, err := holder.Load(t.Context(), engine.LoadSpec{
+	loaded, err := holder.Load(t.Context(), engine.LoadSpec{
 		Lease: "check", Path: *model, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
-	}); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	e, err := holder.Open("check")
@@ -52,7 +64,7 @@ func load(t *testing.T) engine.Engine {
 			t.Error(err)
 		}
 	})
-	return e
+	return e, loaded.Facts
 }
 
 // generate runs prompts together, each for so many tokens, and returns what came out.

@@ -1,6 +1,7 @@
 package gpucheck
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -15,8 +16,9 @@ import (
 )
 
 var (
-	model   = flag.String("model", "", "folder of the model; default the shipped one")
-	results = flag.String("results", "", "file to write results to; default none")
+	model    = flag.String("model", "", "folder of the model; default the shipped one")
+	products = flag.String("products", driver.AnyBLAS, "who multiplies matrices on a GPU: auto, off, or the path of a cuBLAS")
+	results  = flag.String("results", "", "file to write results to; default none")
 )
 
 // report is the file of results as it grows. Tests of this package run one after the other.
@@ -61,20 +63,43 @@ func where() string {
 // open opens the first GPU, or the software device where there is none.
 func open(t *testing.T) cuda.Device {
 	t.Helper()
+	return openAt(t, 0, *products)
+}
+
+// openAt opens a GPU by its number, or a software device.
+func openAt(t *testing.T, index int, products string) cuda.Device {
+	t.Helper()
 	found, _, err := driver.Probe()
 	if err != nil {
 		t.Error(err)
 	}
 	var d cuda.Device
 	if len(found) > 0 {
-		d, err = driver.Open(0)
+		d, err = driver.Open(index, products)
 	} else {
-		d, err = host.Open(host.Config{MemoryBytes: 2 << 30})
+		d, err = host.Open(host.Config{Index: index, MemoryBytes: 2 << 30})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// multipliers are those who can multiply matrices on the device: a value of the flag for each, by what it is called.
+func multipliers(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, value := range []string{driver.NoBLAS, *products} {
+		d := openAt(t, 0, value)
+		if p, err := cuda.As[cuda.Describer](d); err == nil {
+			name, _, _ := strings.Cut(cmp.Or(p.Properties().Products, "the software device"), ": ")
+			all[name] = value
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return all
 }
 
 // row adds a line to the report.

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"troupe/cuda"
+	"troupe/cuda/driver"
 	"troupe/cuda/kernels"
 )
 
@@ -22,7 +23,12 @@ type meter struct {
 
 func newMeter(t *testing.T) *meter {
 	t.Helper()
-	d := open(t)
+	return meterOf(t, open(t))
+}
+
+// meterOf closes the device at the end.
+func meterOf(t *testing.T, d cuda.Device) *meter {
+	t.Helper()
 	s, err := d.NewStream("measure")
 	if err != nil {
 		t.Fatal(err)
@@ -112,11 +118,49 @@ func TestMeasureCopies(t *testing.T) {
 	}
 }
 
+// TestMeasurePeers copies between the first two GPUs.
+func TestMeasurePeers(t *testing.T) {
+	if driver.Count() == 1 {
+		t.Skip("there is one GPU")
+	}
+	m, there := newMeter(t), meterOf(t, openAt(t, 1, *products))
+	s, err := cuda.As[cuda.PeerCopier](m.s)
+	if err != nil {
+		t.Skip(err)
+	}
+	direct := "through the host"
+	if p, err := cuda.As[cuda.Peers](m.d); err == nil && p.Reaches(there.d) {
+		if direct = "directly"; p.EnablePeer(there.d) != nil {
+			t.Error("a peer that is reached is not enabled")
+		}
+	}
+	row(t, "\n## Copies from the second GPU to the first, %s, GB/s\n\n| bytes | |\n| --- | --- |", direct)
+	for _, size := range []int{64 << 10, 1280 << 10, m.pick(256<<20, 8<<20)} {
+		n := int64(size)
+		to, from := m.alloc(n), there.alloc(n)
+		row(t, "| %d | %.2f |", n, rate(float64(n), m.time(func() error { return s.CopyPeer(to, there.d, from, n) })))
+	}
+}
+
+// TestMeasureCrossing: what it costs to hand the driver a command.
+func TestMeasureCrossing(t *testing.T) {
+	cost, err := driver.CrossingCost()
+	if err != nil {
+		t.Skip(err)
+	}
+	row(t, "\n## Crossing into the driver\n\nA command in a list of 64, the driver's part of the cheapest one included: %d ns (aim: under 20).", cost.Nanoseconds())
+}
+
 func TestMeasureMatMul(t *testing.T) {
-	m := newMeter(t)
+	for name, value := range multipliers(t) {
+		t.Run(name, func(t *testing.T) { measureMatMul(meterOf(t, openAt(t, 0, value)), name) })
+	}
+}
+
+func measureMatMul(m *meter, by string) {
 	n := m.pick(4096, 256)
 	k := n
-	row(t, "\n## Products with %d x %d weights of BF16\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| --- | --- | --- | --- |", n, k)
+	row(m.T, "\n## Products with %d x %d weights of BF16, by %s\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| --- | --- | --- | --- |", n, k, by)
 	weights := m.alloc(int64(2 * n * k))
 	for _, rows := range []int{1, 8, 16, 32, 64, 256, m.pick(2048, 256)} {
 		op := kernels.MatMul{
@@ -124,7 +168,7 @@ func TestMeasureMatMul(t *testing.T) {
 			M: int32(rows), N: int32(n), K: int32(k), DType: cuda.BF16,
 		}
 		d := m.time(func() error { return m.s.Launch(op) })
-		row(t, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d), rate(2*float64(rows)*float64(n)*float64(k), d)/1e3)
+		row(m.T, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d), rate(2*float64(rows)*float64(n)*float64(k), d)/1e3)
 	}
 }
 
@@ -155,7 +199,7 @@ func TestMeasureAttention(t *testing.T) {
 
 func TestMeasureAdapters(t *testing.T) {
 	m := newMeter(t)
-	rows, count, rank, dim := m.pick(128, 8), m.pick(40, 3), 16, m.pick(4096, 256)
+	rows, count, rank, dim := 128, 40, 16, m.pick(4096, 1024)
 	matrix := int64(rank*dim) * cuda.BF16.Bytes()
 	pages, offsets, ranks, scales, of := make([]cuda.Ptr, count), make([]int64, count), make([]int32, count), make([]float32, count), make([]int32, rows)
 	arena := m.alloc(int64(count) * kernels.PageBytes)
@@ -178,13 +222,19 @@ func TestMeasureAdapters(t *testing.T) {
 	size := matrix * int64(count)
 	from, to := m.alloc(size), m.alloc(size)
 	floor := m.time(func() error { return m.s.Copy(to, from, size) }) // reading and writing as many bytes as all A have moves as many as reading all A and B
-	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their bytes, moved by a copy: %.1f µs; ratio %.2f.",
+	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their bytes, moved by a copy: %.1f µs; ratio %.2f (aim: 1.3).",
 		count, rank, rows, dim, dim, d.Seconds()*1e6, floor.Seconds()*1e6, d.Seconds()/floor.Seconds())
 }
 
+// TestMeasureModel also compares with reading all weights once for each step, at the bandwidth of a copy within the device.
 func TestMeasureModel(t *testing.T) {
-	e := load(t)
-	row(t, "\n## Decode of the shipped model\n\n| sequences | tokens a second |\n| --- | --- |")
+	m := newMeter(t)
+	size := int64(m.pick(256<<20, 8<<20))
+	from, to := m.alloc(size), m.alloc(size)
+	bandwidth := rate(float64(2*size), m.time(func() error { return m.s.Copy(to, from, size) }))
+	e, facts := loadWithFacts(t)
+	row(t, "\n## Decode of the shipped model\n\nIts weights are %d bytes; a copy within the device moves %.1f GB/s.\n\n"+
+		"| sequences | tokens a second | weights read, over that bandwidth (aim for a large model: 0.8) |\n| --- | --- | --- |", facts.WeightBytes, bandwidth)
 	for _, n := range []int{1, 16} {
 		const tokens = 64
 		prompts, counts := make([][]uint32, n), make([]int, n)
@@ -194,6 +244,7 @@ func TestMeasureModel(t *testing.T) {
 		generate(t, e, prompts, counts) // warms up
 		start := time.Now()
 		generate(t, e, prompts, counts)
-		row(t, "| %d | %.0f |", n, float64(n*tokens)/time.Since(start).Seconds())
+		took := time.Since(start)
+		row(t, "| %d | %.0f | %.2f |", n, float64(n*tokens)/took.Seconds(), rate(float64(facts.WeightBytes)*tokens, took)/bandwidth)
 	}
 }

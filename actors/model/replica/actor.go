@@ -244,7 +244,7 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 			r.news.Changes(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
 		}
 	}
-	r.context = min(int(r.model.GetContextTokens()), blocks*blockTokens)
+	r.context = r.longest(blocks)
 	r.batch = batch.New(batch.Limits{
 		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()), StepTokens: int(r.Spec.GetStepTokens()),
 		ContextTokens: r.context,

@@ -200,7 +200,10 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 				Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
 			}}
 		}
-		load := m.(*messages.LoadModel)
+		load, asks := m.(*messages.LoadModel)
+		if !asks {
+			return nil
+		}
 		l, err := holder.Load(context.Background(), engine.LoadSpec{
 			Lease: name, Path: testkit.Model(), BlockTokens: int(load.GetBlockTokens()), KVBlocks: int(of.blocks),
 			Limits: engine.Limits{

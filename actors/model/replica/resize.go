@@ -62,6 +62,11 @@ func (r *replica) leastBlocks() int {
 	return max((r.context+size-1)/size, int(r.Spec.GetKvBlocks()))
 }
 
+// longest is how many tokens a sequence can have with so many blocks.
+func (r *replica) longest(blocks int) int {
+	return min(int(r.model.GetContextTokens()), blocks*int(r.Spec.GetBlockTokens()))
+}
+
 // wantedBlocks is what the sequences that wait for blocks, not for a place, could use at full length.
 func (r *replica) wantedBlocks() int {
 	one := r.leastBlocks()
@@ -118,6 +123,9 @@ func (r *replica) onGrow(ctx actor.Context, msg *messages.GrowKV) {
 	}
 	r.shrink = nil
 	r.pool.Resize(blocks)
+	r.news.Grow(blocks * shortBytes)
+	r.context = max(r.context, r.longest(blocks))
+	r.batch.Lengthen(r.context)
 	r.Log.Info().Str("replica", r.Spec.GetName()).Int("from", had).Int("blocks", blocks).Msg("KV memory resized")
 	r.changed(ctx)
 	r.advance(ctx)

@@ -49,3 +49,104 @@ func TestShrinks(t *testing.T) {
 		}
 	})
 }
+
+// TestGrows: with more memory there is room for longer sequences, and for announcements of more blocks.
+func TestGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		little := func(int) *messages.LoadModelResult {
+			r := loaded(1)
+			r.GetLoaded().KvBlocks = 8 // 32 tokens, of a context of 64
+			return r
+		}
+		s := play(t, &counter{}, little)
+		whole := func(id string) (tokens int) {
+			s.client.Send(s.replica, &messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
+				Model: "m", Prompt: []uint32{1, 2, 3, 4}, Sampling: &messages.SamplingParams{MaxTokens: 100, IgnoreEos: true},
+			}})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for _, e := range testkit.Got[*messages.TokensEmitted](s.client) {
+				if e.GetRequestId() == id {
+					tokens += len(e.GetTokens())
+				}
+			}
+			return tokens
+		}
+		if n := whole("short"); n != 28 {
+			t.Errorf("%d tokens of 28", n)
+		}
+		s.gpu.Send(s.replica, &messages.GrowKV{Lease: "m-0", Blocks: 32})
+		if n := whole("long"); n != 60 {
+			t.Errorf("%d tokens of 60", n)
+		}
+		reports := testkit.Got[*messages.KVReport](s.gpu)
+		if last := reports[len(reports)-1]; last.GetLeast() != 16 || last.GetBlocks() != 32 {
+			t.Errorf("%v", last)
+		}
+	})
+}
+
+// shrinkTo has a replica's gpu actor take blocks away, however often it must ask, and grant what is left.
+func (c *cluster) shrinkTo(n *node, blocks uint32) {
+	c.t.Helper()
+	before := len(testkit.Got[*messages.KVShrunk](n.gpu))
+	attempt := uint64(1)
+	c.until("it shrinks", func() bool {
+		n.gpu.Send(n.PID, &messages.ShrinkKV{Lease: n.name, Blocks: blocks, Attempt: attempt})
+		all := testkit.Got[*messages.KVShrunk](n.gpu)
+		return len(all) > before && all[len(all)-1].GetRefused() == nil
+	})
+	n.gpu.Send(n.PID, &messages.GrowKV{Lease: n.name, Blocks: blocks})
+}
+
+// TestShrinksWhileMoving: whichever of the two shrinks while a sequence moves, it goes on with the tokens that it would have had, and no block
+// is lost.
+func TestShrinksWhileMoving(t *testing.T) {
+	for name, which := range map[string]func(*cluster) *node{
+		"source": func(c *cluster) *node { return c.a }, "target": func(c *cluster) *node { return c.b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, size{140, 12}, size{140, 12}) // a sequence of full length takes 128
+				seq := sampled(5, 60, 60)
+				for i := range uint32(10) { // these take the first 130 blocks
+					c.call(greedy(10+i, 100, 20))
+				}
+				got := c.call(seq)
+				c.until("tokens", func() bool { return len(got.Output()) >= 3 })
+				id := c.order(c.a, c.b, got.id)
+				time.Sleep(6 * time.Millisecond) // a chunk is on its way
+				c.shrinkTo(which(c), 130)
+				c.until("its end", got.done)
+				c.finished(got, c.alone(seq)) // which would have left its prompt in the first blocks before
+				c.until("an answer", func() bool { return c.answer(id) != nil })
+				if s := c.status(which(c)); s.GetKvBlocks() != 130 {
+					t.Errorf("%d blocks", s.GetKvBlocks())
+				}
+				c.empty()
+			})
+		})
+	}
+}
+
+// TestCrashWhileShrinking: a replica that crashes at any message of a shrink starts again over the blocks that there are.
+func TestCrashWhileShrinking(t *testing.T) {
+	for _, on := range []string{"*messages.ShrinkKV", "*messages.GrowKV"} {
+		t.Run(on, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				crash := &testkit.Crash{On: on, Times: 1}
+				c := newCluster(t, size{140, 6}, roomy, crash.Middleware)
+				seq := sampled(5, 60, 60)
+				want := c.alone(seq)
+				got := c.call(seq)
+				c.until("tokens", func() bool { return len(got.Output()) >= 3 })
+				c.shrinkTo(c.a, 130)
+				c.finished(got, want)
+				if crash.Crashed() == 0 {
+					t.Error("nothing crashed")
+				}
+				c.empty()
+			})
+		})
+	}
+}

@@ -4,3 +4,4 @@
 #include "lora.cu"
 #include "matmul.cu"
 #include "rows.cu"
+#include "split.cu"

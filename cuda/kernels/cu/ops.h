@@ -32,6 +32,24 @@ struct MatMul {
   bool Accumulate;
 };
 
+enum { TileRows = 128 };
+
+struct SplitRows {
+  void *Out;
+  const float *In;
+  float *Scales;
+  int M, K;
+  unsigned char DType;
+};
+
+struct JoinRows {
+  float *Out;
+  const float *In, *Scales, *Bias;
+  int M, N, Stride;
+  unsigned char DType;
+  bool Accumulate;
+};
+
 struct Rope {
   float *X;
   const int *Positions;

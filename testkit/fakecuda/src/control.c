@@ -141,6 +141,16 @@ API long fakecuda_control(const char *command) {
   return answer;
 }
 
+// fakecuda_fault is what an injected fault says of a call of another library that stands on this one; made is how many objects more or
+// fewer somebody must give back.
+API int fakecuda_fault(const char *name, int made) {
+  pthread_mutex_lock(&fake.lock);
+  struct fault *f = fire(name);
+  if (!f) fake_set_live(made);
+  pthread_mutex_unlock(&fake.lock);
+  return f ? f->code : SUCCESS;
+}
+
 // fakecuda_nothing is the cheapest call there is, for measuring what a call costs the caller.
 API CUresult fakecuda_nothing(void) { return SUCCESS; }
 

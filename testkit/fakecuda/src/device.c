@@ -154,6 +154,18 @@ API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice i) {
   return held > 0 ? SUCCESS : INVALID_CONTEXT;
 }
 
+// Resetting mends a broken device. What was made in it is gone: here, only the host memory that it has locked, since whoever resets has given the
+// rest back.
+API CUresult cuDevicePrimaryCtxReset_v2(CUdevice i) {
+  ENTER_DEVICE("cuDevicePrimaryCtxReset_v2", i);
+  pthread_mutex_lock(&fake.lock);
+  fake.devices[i].sticky = SUCCESS;
+  fake_forget_pinned(&fake.devices[i]);
+  memset(fake.devices[i].peers, 0, sizeof fake.devices[i].peers);
+  pthread_mutex_unlock(&fake.lock);
+  return SUCCESS;
+}
+
 API CUresult cuCtxSetCurrent(struct context *context) {
   ENTER("cuCtxSetCurrent");
   fake_current = context;

@@ -27,6 +27,7 @@ enum {
   NOT_READY = 600,
   ILLEGAL_ADDRESS = 700,
   PEER_ACCESS_ALREADY_ENABLED = 704,
+  HOST_MEMORY_ALREADY_REGISTERED = 712,
   LAUNCH_FAILED = 719,
   NOT_SUPPORTED = 801,
   CAPTURE_UNSUPPORTED = 900,
@@ -115,7 +116,8 @@ struct event {
 struct kernel {
   char *name;
   size_t parameter_bytes;
-  bool runs;  // it has a host build
+  bool runs;  // it has a host build,
+  int (*run)(const void *parameter);  // or is this
   struct kernel *next;
 };
 
@@ -175,6 +177,7 @@ struct extent *fake_extent_add(uint64_t start, uint64_t bytes, enum extent_kind 
 struct extent *fake_extent_at(uint64_t start, enum extent_kind kind);
 void fake_extent_remove(struct extent *extent);
 bool fake_covered(uint64_t start, uint64_t bytes);
+void fake_forget_pinned(const struct device *device);
 
 // kernel.c
 bool fake_host_kernels(const char *path);

@@ -42,6 +42,7 @@ static bool has_host_build(const struct kernel *k) {
 // fake_run_kernel returns what a GPU does: whatever a kernel stumbles over, its launch has failed.
 CUresult fake_run_kernel(const struct task *t) {
   const unsigned *g = t->geometry;
+  if (t->kernel->run) return t->kernel->run(t->parameter) ? LAUNCH_FAILED : SUCCESS;
   return host_launch(t->kernel->name, g, g + 3, g[6], t->parameter, t->kernel->parameter_bytes) ? LAUNCH_FAILED : SUCCESS;
 }
 
@@ -126,4 +127,26 @@ API CUresult cuLaunchKernel(struct kernel *k, unsigned gx, unsigned gy, unsigned
   if (extra || !gx || !gy || !gz || !bx || !by || !bz || (uint64_t)bx * by * bz > 1024 || gy > 65535 || gz > 65535) return INVALID_VALUE;
   return fake_submit(s, (struct task){
       .kind = LAUNCH, .kernel = k, .geometry = {gx, gy, gz, bx, by, bz, shared}, .parameter = k->parameter_bytes ? parameters[0] : NULL});
+}
+
+// by_name is the kernel that runs a function, made when it is first asked for. It stays: graphs keep it.
+static struct kernel *by_name(const char *name, int (*run)(const void *), size_t bytes) {
+  static struct kernel *all;
+  pthread_mutex_lock(&fake.lock);
+  struct kernel *k = all;
+  while (k && k->run != run) k = k->next;
+  if (!k) {
+    k = calloc(1, sizeof *k);
+    *k = (struct kernel){.name = strdup(name), .parameter_bytes = bytes, .runs = true, .run = run, .next = all};
+    all = k;
+  }
+  pthread_mutex_unlock(&fake.lock);
+  return k;
+}
+
+// fakecuda_run gives a stream a function to run, as libraries of kernels do. Faults know it by its name.
+API CUresult fakecuda_run(struct stream *s, const char *name, int (*run)(const void *parameter), const void *parameter, size_t bytes) {
+  ENTER_CONTEXT("fakecuda_run");
+  if (s->context != fake_current) return INVALID_HANDLE;
+  return fake_submit(s, (struct task){.kind = LAUNCH, .kernel = by_name(name, run, bytes), .parameter = (void *)parameter});
 }

@@ -111,29 +111,37 @@ API CUresult cuMemGetInfo_v2(size_t *left, size_t *total) {
   return SUCCESS;
 }
 
-API CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
-  ENTER_CONTEXT("cuMemHostAlloc");
-  if (!bytes || flags > 7) return INVALID_VALUE;
-  *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
-  if (*at == MAP_FAILED) return OUT_OF_MEMORY;
+API CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
+  ENTER_CONTEXT("cuMemHostRegister_v2");
+  if (!at || !bytes || flags > 15) return INVALID_VALUE;
   pthread_mutex_lock(&fake.lock);
-  fake_extent_add((uint64_t)*at, bytes, PINNED, NULL, NULL);
-  fake_set_live(1);
+  bool had = fake_extent_at((uint64_t)at, PINNED);
+  if (!had) fake_extent_add((uint64_t)at, bytes, PINNED, fake_current->device, NULL);
+  fake_set_live(!had);
   pthread_mutex_unlock(&fake.lock);
-  return SUCCESS;
+  return had ? HOST_MEMORY_ALREADY_REGISTERED : SUCCESS;
 }
 
-API CUresult cuMemFreeHost(void *at) {
-  ENTER_RELEASE("cuMemFreeHost");
+API CUresult cuMemHostUnregister(void *at) {
+  ENTER_RELEASE("cuMemHostUnregister");
   pthread_rwlock_wrlock(&fake.in_use);
   pthread_mutex_lock(&fake.lock);
   struct extent *e = fake_extent_at((uint64_t)at, PINNED);
   if (e) {
-    munmap(at, e->bytes);
     fake_extent_remove(e);
     fake_set_live(-1);
   }
   pthread_mutex_unlock(&fake.lock);
   pthread_rwlock_unlock(&fake.in_use);
   LEAVE_RELEASE(e);
+}
+
+// fake_forget_pinned forgets the host memory that a device has locked. The lock is held.
+void fake_forget_pinned(const struct device *device) {
+  for (struct extent *e = fake.extents, *next; e; e = next) {
+    next = e->next;
+    if (e->kind != PINNED || e->device != device) continue;
+    fake_extent_remove(e);
+    fake_set_live(-1);
+  }
 }

@@ -133,13 +133,37 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
+// TestFragmentation: pages never fail while as many bytes are free, and waste no more than the last page of each adapter.
 func TestFragmentation(t *testing.T) {
-	pages, whole := fragment(newPaged(), 1), fragment(contiguous{lora.NewFirstFit(memory)}, 1)
-	if pages.failures != 0 || pages.external != 0 || pages.internal <= 0 || pages.internal > 0.01 {
-		t.Errorf("pages: %+v", pages)
+	for i, s := range stores {
+		pages, whole := s.fragment(newPaged(s.memory), 1), s.fragment(contiguous{lora.NewFirstFit(s.memory), s.memory}, 1)
+		if pages.failures != 0 || pages.external != 0 || pages.internal <= 0 {
+			t.Errorf("%s %v, pages: %+v", s.Name, s.ranks, pages)
+		}
+		if whole.failures == 0 || whole.external <= 0 || whole.internal != 0 {
+			t.Errorf("%s %v, contiguous: %+v", s.Name, s.ranks, whole)
+		}
+		if i == 0 && (pages.internal > 0.01 || whole.residents >= pages.residents) {
+			t.Errorf("large adapters: %+v in pages, %+v in one piece", pages, whole)
+		}
 	}
-	if whole.failures == 0 || whole.external <= 0 || whole.internal != 0 || whole.residents >= pages.residents {
-		t.Errorf("contiguous: %+v", whole)
+}
+
+// TestOrders: to know the future is best, and to know how popular adapters are is no worse than to guess.
+func TestOrders(t *testing.T) {
+	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: time.Minute}.trace(1)
+	s := small
+	s.Policy = strategies[2].policy
+	lru, lfu, known, future := s, s, s, s
+	lru.HalfLife, lfu.HalfLife, known.Order, future.Order = time.Second, time.Hour, byPopularity, byNextRequest
+	l, f, k, n := simulate(lru, trace).Loads, simulate(lfu, trace).Loads, simulate(known, trace).Loads, simulate(future, trace).Loads
+	if n >= k || k > f || f >= l {
+		t.Errorf("LRU loads %.2f a second, LFU %.2f, who knows popularity %.2f, who knows the future %.2f", l, f, k, n)
+	}
+	early := s
+	early.Streamed = true
+	if a, b := simulate(early, trace), simulate(s, trace); a.Visible >= b.Visible || a.Mean >= b.Mean {
+		t.Errorf("when the first layer is there: %+v visible, %s; all: %+v, %s", a.Visible, a.Mean, b.Visible, b.Mean)
 	}
 }
 

@@ -35,6 +35,9 @@ var (
 		Name: "Llama 7B in BF16 on one H100", Parameters: 6.74e9, Layers: 32, Hidden: 4096, KV: 4096, GPUs: 1,
 		Bandwidth: bandwidth, Arithmetic: arithmetic, Link: 55e9, PerLoad: 20 * time.Microsecond,
 	}
+	// Of these the memory of adapters is simulated, and no step.
+	llama8B = Model{Name: "Llama 8B", Layers: 32, Hidden: 4096, KV: 1024}
+	kjv     = Model{Name: "kjv-2m", Layers: 6, Hidden: 192, KV: 64}
 )
 
 // Layout is an adapter for the projections of attention, in 2 bytes an element.

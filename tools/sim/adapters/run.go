@@ -20,6 +20,10 @@ type Setting struct {
 	Policy     lora.Policy
 	Popular    int // adapters that are loaded ahead by popularity every 100 ms, at most
 	Waiting    int // requests in line, at most; others are refused
+
+	HalfLife time.Duration           // of popularity; 0: the pool's default
+	Order    func(r *run) lora.Order // of eviction; nil: the pool's own
+	Streamed bool                    // an adapter is there when its first layer is
 }
 
 const every = 100 * time.Millisecond
@@ -82,7 +86,11 @@ func newRun(s Setting, trace []request) *run {
 	for i := range pages {
 		pages[i] = uint32(i)
 	}
-	r.pool = lora.NewPool(lora.Config{Pages: pages, HostBytes: math.MaxInt64})
+	cfg := lora.Config{Pages: pages, HostBytes: math.MaxInt64, HalfLife: s.HalfLife}
+	if s.Order != nil {
+		cfg.Order = s.Order(r)
+	}
+	r.pool = lora.NewPool(cfg)
 	r.admission = lora.NewAdmission(s.Policy, r.pool)
 	for _, q := range trace {
 		r.pool.Register(q.adapter, r.layout) // again and again is refused, and no matter
@@ -151,8 +159,13 @@ func (r *run) carry() {
 		for _, action := range actions {
 			switch a := action.(type) {
 			case lora.Load:
-				r.linkFree = max(r.now, r.linkFree) + r.Model.load(r.layout.Bytes())
-				r.copies = append(r.copies, finished{r.linkFree, a.Adapter})
+				begin := max(r.now, r.linkFree)
+				r.linkFree = begin + r.Model.load(r.layout.Bytes())
+				there := r.linkFree
+				if r.Streamed {
+					there = begin + r.Model.load(r.layout.Bytes()/int64(r.Model.Layers))
+				}
+				r.copies = append(r.copies, finished{there, a.Adapter})
 				if r.now >= r.From {
 					r.loads++
 				}

@@ -1,0 +1,67 @@
+package gpu_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// TestCrashWhileShrinking: at whatever message the actor crashes, the replica hears in the end how many blocks there are, the ledger
+// agrees with the device, and who asks for the memory again gets it.
+func TestCrashWhileShrinking(t *testing.T) {
+	for _, on := range []string{"*gpu.inspected", "*messages.KVShrunk", "*gpu.resized"} {
+		t.Run(on, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, crash := &shelf{}, &testkit.Crash{On: on, Times: 1}
+				if on == "*gpu.inspected" {
+					crash.After = 1 // the first is m-0's
+				}
+				p, pid := play(t, s, crash.Middleware)
+				first := load("1", "m-0", "m")
+				first.KvBlocks = 512
+				p.Send(pid, first)
+				p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128})
+				synctest.Wait()
+				second := load("2", "n-0", "m")
+				second.KvBlocks = 128
+				for range 3 { // asked again and again, as by a deployment; the replica gives way whenever it is asked, and reports
+					p.Send(pid, second)
+					synctest.Wait()
+					if asked := testkit.Got[*messages.ShrinkKV](p); len(asked) > 0 {
+						p.Send(pid, &messages.KVShrunk{Lease: "m-0", Attempt: asked[len(asked)-1].GetAttempt()})
+					}
+					time.Sleep(time.Second)
+					p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: uint32(s.has("m-0").KVBlocks), Least: 128})
+					time.Sleep(time.Second)
+				}
+				if crash.Crashed() == 0 {
+					t.Fatal("nothing crashed")
+				}
+				if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
+					t.Errorf("the second model: %v", got)
+				}
+				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks || got.GetBlocks() >= 512 {
+					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(), s.has("m-0").KVBlocks)
+				}
+				p.Send(pid, &messages.GetGpu{})
+				for _, l := range last[status](t, p).GetLeases() {
+					if m := s.has(l.GetOwner()); l.GetKind() == "kv" && int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
+						t.Errorf("%v is leased, and there are %d blocks", l, m.KVBlocks)
+					}
+				}
+			})
+		})
+	}
+}
+
+// has is what it holds under a lease.
+func (s *shelf) has(lease string) engine.Loaded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[lease]
+}

@@ -1,0 +1,152 @@
+//go:build linux
+
+package driver_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"troupe/cuda"
+	"troupe/cuda/cudatest"
+	"troupe/cuda/driver"
+	"troupe/cuda/kernels"
+	"troupe/testkit/fakecuda"
+	"troupe/testkit/kernelhost"
+)
+
+// withBLAS is a library whose devices have the CUDA sources for kernels, and the fake cuBLAS for products.
+func withBLAS(t *testing.T) (*fakecuda.Fake, *driver.Library) {
+	t.Helper()
+	fake := fakecuda.Open(t)
+	fake.Do("kernels " + kernelhost.Build(t))
+	l := load(t, fake.Path)
+	if err := l.UseBLAS(fakecuda.BLAS(t)); err != nil {
+		t.Fatal(err)
+	}
+	return fake, l
+}
+
+func products(d cuda.Device) string { return d.(cuda.Describer).Properties().Products }
+
+// TestProductsOfBLAS: products are right, and a row's bits are the same in any batch, though the library computes otherwise for other
+// numbers of rows.
+func TestProductsOfBLAS(t *testing.T) {
+	fake, l := withBLAS(t)
+	cudatest.Kernels(t, func(t *testing.T) cuda.Device {
+		d := open(t, l, 0)
+		if got := products(d); got != "cuBLAS 12.4.5" || d.Info().StreamBytes == 0 {
+			t.Fatalf("products are computed by %q", got)
+		}
+		fake.Fault("cublasGemmEx@1=0") // counts that it is called
+		return d
+	}, "kernels", "NaN is passed on", "rows do not depend on their batch")
+	if fake.Unfired() != 0 {
+		t.Error("nobody has called cuBLAS")
+	}
+}
+
+// TestLargeProduct has more columns than one call takes, and rows that are longer than cuBLAS is asked for.
+func TestLargeProduct(t *testing.T) {
+	_, l := withBLAS(t)
+	cudatest.Product(t, open(t, l, 0), cuda.BF16, 3, 16<<10+5, 2)
+	cudatest.Product(t, open(t, l, 0), cuda.F16, 1, 2, 32<<10+8)
+}
+
+// TestBLASInGraph: what is captured is cuBLAS's too.
+func TestBLASInGraph(t *testing.T) {
+	_, l := withBLAS(t)
+	cudatest.GraphOfKernels(t, open(t, l, 0))
+}
+
+// TestBLASFaults: what fails in cuBLAS is a typed error, and everything is given back.
+func TestBLASFaults(t *testing.T) {
+	fake, l := withBLAS(t)
+	before := fake.Live()
+	for _, tc := range []struct {
+		fault string
+		is    error
+		says  string
+	}{
+		{"cublasCreate_v2@1=3", cuda.ErrOutOfMemory, "start cuBLAS"},
+		{"cublasCreate_v2@1=1", nil, "CUBLAS_STATUS_NOT_INITIALIZED"},
+		{"cuMemAlloc_v2@1=2", cuda.ErrOutOfMemory, "allocate"},
+		{"cublasSetStream_v2@1=7", nil, "CUBLAS_STATUS_INVALID_VALUE"},
+		{"cublasSetWorkspace_v2@1=7", nil, "CUBLAS_STATUS_INVALID_VALUE"},
+		{"cublasGemmEx@1=15", errors.ErrUnsupported, "CUBLAS_STATUS_NOT_SUPPORTED"},
+		{"cublasGemmEx@1=13", nil, "--cublas off"},
+		{"exec:cublasGemmEx@1=719", cuda.ErrDeviceLost, "CUDA_ERROR_LAUNCH_FAILED"},
+	} {
+		d, err := l.Open(0, driver.Embedded{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := d.Alloc(4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := stream(t, d)
+		fake.Fault(tc.fault)
+		err = errors.Join(s.Launch(kernels.MatMul{Out: at, In: at, Weight: at, M: 1, N: 8, K: 8}), s.Sync())
+		fault := (*cuda.Fault)(nil)
+		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || tc.is == nil && !errors.As(err, &fault) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", tc.fault, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		fake.Reset()
+		if left := fake.Live() - before; left != 0 {
+			t.Errorf("%s: %d objects were not given back", tc.fault, left)
+		}
+	}
+}
+
+// TestBLASIsTried: a cuBLAS that fails or computes something else is not used, and the device says why.
+func TestBLASIsTried(t *testing.T) {
+	fake, l := withBLAS(t)
+	for fault, why := range map[string]string{
+		"cublasGemmEx@2=13":   "EXECUTION_FAILED",
+		"cublasCreate_v2@1=1": "NOT_INITIALIZED",
+	} {
+		fake.Fault(fault)
+		d := open(t, l, 0)
+		if got := products(d); !strings.HasPrefix(got, "own kernels: ") || !strings.Contains(got, why) || d.Info().StreamBytes != 0 {
+			t.Errorf("%s: %s", fault, got)
+		}
+	}
+	wrong := compile(t, strings.Join([]string{
+		"int cublasCreate_v2(void **h) { *h = h; return 0; }", "int cublasDestroy_v2(void *h) { return 0; }",
+		"int cublasGetVersion_v2(void *h, int *v) { return 0; }", "int cublasSetStream_v2(void *h, void *s) { return 0; }",
+		"int cublasSetWorkspace_v2(void *h, void *p, long n) { return 0; }", "int cublasGemmEx(void *h) { return 0; }",
+	}, "\n"))
+	if err := l.UseBLAS(wrong); err != nil {
+		t.Fatal(err)
+	}
+	if got := products(open(t, l, 0)); !strings.Contains(got, "an element of a product is") {
+		t.Errorf("one that does nothing: %s", got)
+	}
+	fake.Fault("exec:cublasGemmEx@1=719")
+	if err := l.UseBLAS(fakecuda.BLAS(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Open(0, driver.Embedded{}); !errors.Is(err, cuda.ErrDeviceLost) || !strings.Contains(err.Error(), "--cublas off") {
+		t.Errorf("one that breaks the device: %v", err)
+	}
+}
+
+// TestNoBLAS: where it is not wanted, products are the kernels' own. One that is asked for by its path must be there.
+func TestNoBLAS(t *testing.T) {
+	fake, l := withBLAS(t)
+	if err := l.UseBLAS(driver.NoBLAS); err != nil {
+		t.Fatal(err)
+	}
+	if got := products(open(t, l, 0)); got != "own kernels: off" {
+		t.Error(got)
+	}
+	for path, says := range map[string]string{"/none/libcublas.so": "cannot open", fake.Path: "lacks cublasCreate_v2"} {
+		if err := l.UseBLAS(path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

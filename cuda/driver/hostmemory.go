@@ -1,0 +1,67 @@
+//go:build linux
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"troupe/cuda"
+)
+
+// hostMemory is memory of the process that the driver has locked. It is not the driver's, so that it stays when a lost device is
+// opened again: whoever has it may be reading it.
+type hostMemory struct {
+	dev   *device
+	bytes []byte
+}
+
+// portable makes host memory page-locked for all devices.
+const portable = 1
+
+// AllocHost implements cuda.Device.
+func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
+	if bytes <= 0 {
+		return nil, fmt.Errorf("cuda: allocation of %d bytes", bytes)
+	}
+	memory, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("allocate %d bytes of host memory: %w: %w", bytes, cuda.ErrOutOfMemory, err)
+	}
+	if err := d.lock(pointer(memory), bytes); err != nil {
+		return nil, errors.Join(err, syscall.Munmap(memory))
+	}
+	at := pointer(memory)
+	d.host.add(span{start: at, end: at.Offset(bytes), free: func() error {
+		return errors.Join(d.giveBack("unlock host memory", d.lib.HostUnlock, uintptr(at)), syscall.Munmap(memory))
+	}})
+	return &hostMemory{dev: d, bytes: memory}, nil
+}
+
+func (d *device) lock(at cuda.Ptr, bytes int64) error {
+	return d.call(fmt.Sprintf("lock %d bytes of host memory", bytes), d.lib.HostLock, uintptr(at), uintptr(bytes), portable)
+}
+
+// lockAgain locks all host memory, which the driver has forgotten.
+func (d *device) lockAgain() error {
+	var errs []error
+	for _, s := range d.host.all() {
+		errs = append(errs, d.lock(s.start, int64(s.end-s.start)))
+	}
+	return errors.Join(errs...)
+}
+
+// pointer is where b is.
+func pointer(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+func (h *hostMemory) Bytes() []byte { return h.bytes }
+
+func (h *hostMemory) Free() error {
+	s, ok := h.dev.host.take(pointer(h.bytes), allocated)
+	if !ok {
+		return errors.New("cuda: host memory was freed before")
+	}
+	return s.free()
+}

@@ -1,0 +1,86 @@
+//go:build linux
+
+package driver_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"troupe/cuda"
+	"troupe/cuda/cudatest"
+	"troupe/cuda/selftest"
+)
+
+// TestReopen: a lost device works again once it is opened again, with what was made before gone and its host memory as it was.
+func TestReopen(t *testing.T) {
+	fake, d := openWithAdd(t)
+	s, at, host := stream(t, d), alloc(t, d, 4096), hostMemory(t, d, 4096)
+	fake.Fault("exec:copy@1=700")
+	if err := errors.Join(s.CopyIn(at, host), s.Sync()); !errors.Is(err, cuda.ErrDeviceLost) {
+		t.Fatalf("a bad address: %v", err)
+	}
+	if err := d.(cuda.Reopener).Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CopyIn(at, host); err == nil || errors.Is(err, cuda.ErrDeviceLost) {
+		t.Errorf("a stream of before: %v", err)
+	}
+	if free, total := d.Memory(); free != total {
+		t.Errorf("%d bytes are free of %d", free, total)
+	}
+	copy(host, "it is still there")
+	s, at = stream(t, d), alloc(t, d, 4096)
+	back := hostMemory(t, d, 4096)
+	if err := errors.Join(s.CopyIn(at, host), s.CopyOut(back, at), s.Sync()); err != nil || !bytes.Equal(host, back) {
+		t.Errorf("after it was opened again: %v", err)
+	}
+	if err := errors.Join(s.Launch(add{Out: at, Factor: 1}), s.Sync()); err != nil {
+		t.Errorf("a kernel: %v", err)
+	}
+	if err := errors.Join(d.(cuda.Reopener).Reopen(), s.Sync()); err != nil {
+		t.Errorf("opening again what is not lost: %v", err)
+	}
+}
+
+// TestReopenRefused: where the driver does not let go, the device stays lost, and it is said what helps.
+func TestReopenRefused(t *testing.T) {
+	for _, refused := range []string{"cuDevicePrimaryCtxReset_v2@1=999", "cuMemHostRegister_v2@1=1", "cuLibraryLoadData@1=2"} {
+		t.Run(refused, func(t *testing.T) {
+			fake, d := openWithAdd(t)
+			s, at, host := stream(t, d), alloc(t, d, 64), hostMemory(t, d, 64)
+			fake.Fault("exec:copy@1=214")
+			if err := errors.Join(s.CopyIn(at, host), s.Sync()); err == nil {
+				t.Fatal("no fault")
+			}
+			fake.Fault(refused)
+			if err := selftest.Run(t.Context(), d); err == nil || !strings.Contains(err.Error(), "restart the node") || fake.Unfired() != 0 {
+				t.Errorf("the first try: %v", err)
+			}
+			if _, err := d.Alloc(1); !errors.Is(err, cuda.ErrDeviceLost) {
+				t.Errorf("an allocation after that: %v", err)
+			}
+			if err := selftest.Run(t.Context(), d); err != nil {
+				t.Errorf("the second try: %v", err)
+			}
+		})
+	}
+}
+
+// TestReopenWithBLAS: products are cuBLAS's again.
+func TestReopenWithBLAS(t *testing.T) {
+	fake, l := withBLAS(t)
+	d := open(t, l, 0)
+	fake.Fault("cuMemAlloc_v2@1=999!")
+	if _, err := d.Alloc(1); !errors.Is(err, cuda.ErrDeviceLost) {
+		t.Fatal(err)
+	}
+	if err := selftest.Run(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	cudatest.Product(t, d, cuda.BF16, 3, 20, 40)
+	if got := products(d); got != "cuBLAS 12.4.5" {
+		t.Error(got)
+	}
+}

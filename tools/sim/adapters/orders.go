@@ -1,0 +1,72 @@
+package adapters
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"troupe/core/lora"
+)
+
+// orders are other ways of choosing who is evicted, beside the pool's own, and of making a load shorter. All are run with the strategy
+// "… and prefetch".
+var orders = []struct {
+	name   string
+	change func(*Setting)
+}{
+	{"the pool's: popularity halves in 60 s", func(*Setting) {}},
+	{"popularity halves in 1 s: nearly LRU", func(s *Setting) { s.HalfLife = time.Second }},
+	{"… in 10 s", func(s *Setting) { s.HalfLife = 10 * time.Second }},
+	{"… in 10 min: nearly LFU", func(s *Setting) { s.HalfLife = 10 * time.Minute }},
+	{"it knows how popular each adapter is", func(s *Setting) { s.Order = byPopularity }},
+	{"it knows the future", func(s *Setting) { s.Order = byNextRequest }},
+	{"the pool's, and a step may begin when an adapter's first layer is there (not built)", func(s *Setting) { s.Streamed = true }},
+}
+
+// byPopularity evicts the adapter that the load asks for least, by its true probabilities.
+func byPopularity(*run) lora.Order {
+	return func(a, b string) int { return cmp.Compare(b, a) } // as names are given
+}
+
+// byNextRequest evicts the adapter that is asked for last, among requests that are yet to come.
+func byNextRequest(r *run) lora.Order {
+	requests := map[string][]int{}
+	for i, q := range r.trace {
+		requests[q.adapter] = append(requests[q.adapter], i)
+	}
+	next := func(adapter string) int {
+		all := requests[adapter]
+		if i := sort.SearchInts(all, r.coming); i < len(all) {
+			return all[i]
+		}
+		return len(r.trace)
+	}
+	return func(a, b string) int { return cmp.Compare(next(b), next(a)) }
+}
+
+// orderTable is what they come to.
+func orderTable(s Setting, traces [][]request, least []float64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+### What another order of eviction could do
+
+The same requests and seeds. Who is in use can not be evicted, and whoever is asked for has to be loaded, whatever the order: so knowing the future, in the
+pool, does not come down to the optimum of a cache whose adapters are in use for no time.
+%s`, tableHead)
+	prefetch := strategies[2]
+	for _, order := range orders {
+		s := s
+		s.Policy, s.Popular = prefetch.policy, prefetch.popular
+		order.change(&s)
+		var outcomes []Outcome
+		for _, trace := range traces {
+			outcomes = append(outcomes, simulate(s, trace))
+		}
+		fmt.Fprintln(os.Stderr, order.name)
+		b.WriteString(line(order.name, outcomes, least))
+	}
+	return b.String()
+}
