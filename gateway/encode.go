@@ -41,7 +41,9 @@ func (m *model) stranger(id uint32) string {
 }
 
 // encodeChat renders the turns of a request, which the model is to answer.
-func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) { return m.encodeTurns(turns, true) }
+func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) {
+	return m.encodeTurns(turns, true)
+}
 
 // encodeTurns renders turns with the model's template, and what has the model answer where it is to. A template that does not write the token
 // that begins a text gets it.

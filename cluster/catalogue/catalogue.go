@@ -113,3 +113,17 @@ func (c *Catalogue) Find(asked string, may func(*messages.AdapterSpec) bool) (*m
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 		fmt.Sprintf("%q is the name of %d adapters: %s; ask for one of these", asked, len(found), strings.Join(names, ", ")))
 }
+
+// Key names an adapter with its present revision; "" where there is none of that name.
+func (c *Catalogue) Key(model, name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.adapters[model][name].Key()
+}
+
+// Heard is a number that grows with each change.
+func (c *Catalogue) Heard() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard
+}

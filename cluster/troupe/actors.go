@@ -67,7 +67,7 @@ func (n *Node) replicasProps() *actor.Props {
 				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
 				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
-				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pins.of(spec.GetModel()) },
+				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
 				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})

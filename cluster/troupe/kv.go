@@ -40,8 +40,12 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 	case *messages.KvNodeRequest_Offload:
 		return n.move(ctx, only(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
 	case *messages.KvNodeRequest_Restore:
+		adapter, err := n.revisionOf(w.Restore.GetModel(), w.Restore.GetAdapter())
+		if err != nil {
+			return nil, err
+		}
 		return n.move(ctx, only(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
-			RequestId: rand.Text(), Adapter: w.Restore.GetAdapter(), Tokens: w.Restore.GetTokens(),
+			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(),
 		}), nil
 	case *messages.KvNodeRequest_Flush:
 		return n.flush(ctx, here, w.Flush.GetTier())

@@ -1,0 +1,40 @@
+package troupe
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/control"
+	"troupe/messages"
+)
+
+// Operators name adapters, and KV blocks depend on their revision.
+
+// pinsOf are the pinned prefixes of a model as its replicas know them, by the present revisions of adapters, and a number that changes with
+// them. Those of an adapter that is not registered are left out.
+func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefix) {
+	version, stored := n.pins.of(model)
+	if version == 0 {
+		return 0, nil
+	}
+	for _, p := range stored {
+		if p.GetAdapter() != "" {
+			p = proto.Clone(p).(*messages.PinnedPrefix)
+			if p.Adapter = n.catalogue.Key(model, p.GetAdapter()); p.Adapter == "" {
+				continue
+			}
+		}
+		all = append(all, p)
+	}
+	return version + n.catalogue.Heard(), all
+}
+
+// revisionOf is the present revision of an adapter; "" of none.
+func (n *Node) revisionOf(model, adapter string) (string, error) {
+	key := n.catalogue.Key(model, adapter)
+	if adapter != "" && key == "" {
+		return "", control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q has no adapter %q; adapters.list names those there are", model, adapter))
+	}
+	return key, nil
+}
