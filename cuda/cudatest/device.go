@@ -172,7 +172,7 @@ func events(t *testing.T, d cuda.Device) {
 // inTurn: two streams add to one array in turn, each waiting for the other.
 func inTurn(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
-	const n, rounds = 1 << 16, 40
+	const n, rounds = 1 << 14, 16
 	sum, one := put(b, make([]float32, n)), put(b, []float32{1})
 	ones := put(b, slices.Repeat([]float32{1}, n))
 	streams := [2]cuda.Stream{b.s, stream(t, d)}

@@ -93,7 +93,7 @@ func shared(l *driver.Library, d cuda.Device, at cuda.Ptr) error {
 
 // releases say whether a function gives something back: where it fails, that is lost.
 func releases(name string) bool {
-	for _, word := range []string{"Free", "Destroy", "Release", "Unmap", "Close", "Unload"} {
+	for _, word := range []string{"Free", "Destroy", "Release", "Unmap", "Close", "Unload", "Unregister"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -34,10 +34,20 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 		return nil, errors.Join(err, syscall.Munmap(memory))
 	}
 	at := pointer(memory)
-	d.host.add(span{start: at, end: at.Offset(bytes), free: func() error {
-		return errors.Join(d.giveBack("unlock host memory", d.lib.HostUnlock, uintptr(at)), syscall.Munmap(memory))
-	}})
+	d.host.add(span{start: at, end: at.Offset(bytes), free: func() error { return d.unlock(memory) }})
 	return &hostMemory{dev: d, bytes: memory}, nil
+}
+
+// unlock gives host memory back. What the driver keeps locked stays where it is: it would refuse whatever came to lie there next.
+func (d *device) unlock(memory []byte) error {
+	err := d.callAnyway(d.context, "unlock host memory", d.lib.HostUnlock, uintptr(pointer(memory)))
+	switch {
+	case err == nil:
+		return syscall.Munmap(memory)
+	case d.lost.Load() != nil:
+		return nil // which the fault has said
+	}
+	return err
 }
 
 func (d *device) lock(at cuda.Ptr, bytes int64) error {
