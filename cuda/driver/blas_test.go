@@ -123,7 +123,8 @@ func TestBLASIsTried(t *testing.T) {
 	if err := l.UseBLAS(wrong); err != nil {
 		t.Fatal(err)
 	}
-	if got := products(open(t, l, 0)); !strings.Contains(got, "an element of a product is") {
+	// The right product of an earlier trial may be left in memory, but not at the right place for a row alone.
+	if got := products(open(t, l, 0)); !strings.Contains(got, "an element of a product is") && !strings.Contains(got, "an element of a row is") {
 		t.Errorf("one that does nothing: %s", got)
 	}
 	fake.Fault("exec:cublasGemmEx@1=719")

@@ -28,7 +28,7 @@ func TestConformanceOnFake(t *testing.T) {
 	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties"}
 	if _, err := exec.LookPath("g++"); err == nil {
 		fake.Do("kernels " + kernelhost.Build(t))
-		required = append(required, "kernels", "graphs of kernels", "two streams in turn")
+		required = append(required, "kernels", "NaN is passed on", "rows do not depend on their batch", "graphs of kernels", "two streams in turn")
 	}
 	cudatest.Run(t, func(t *testing.T) cuda.Device {
 		fake.Reset() // after a kernel that was to fail
