@@ -44,6 +44,7 @@ const (
 	placeWithin = 500 * time.Millisecond // how long to wait for the GPUs' answers
 	knowWithin  = 3 * time.Second        // how long to wait for a node to say what it has
 	avoidFor    = 10 * time.Second       // a GPU that refused
+	restFor     = 30 * time.Second       // a GPU on which a replica ended twice within as long
 )
 
 type deployment struct {
@@ -59,6 +60,7 @@ type deployment struct {
 	replicas map[string]*copyOf         // name -> replica
 	strays   map[place]string           // replicas that came back under a name given away: to be stopped. Value: their GPU
 	homes    map[string]place           // replica name -> where its lease still is after it died
+	ended    map[string]time.Time       // replica name -> when it last did by itself
 	lost     map[string]bool            // names of replicas that went with their node, and may come back with it
 	facts    *engine.Facts              // of the model at spec.path; nil until inspected
 	failure  *messages.Refused          // why the last attempt failed; nil once one succeeded
@@ -176,6 +178,7 @@ func (d *deployment) onStarted(ctx actor.Context) {
 	d.replicas = make(map[string]*copyOf)
 	d.strays = make(map[place]string)
 	d.homes = make(map[string]place)
+	d.ended = make(map[string]time.Time)
 	d.avoid = make(map[place]time.Time)
 	d.sick = make(map[place]bool)
 	d.lost = make(map[string]bool)

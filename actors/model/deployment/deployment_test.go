@@ -125,6 +125,41 @@ func TestReplicaGone(t *testing.T) {
 	})
 }
 
+// TestFrail: one that ends again and again is started again at a rate that harms nobody, and elsewhere where there is room. It is said why.
+func TestFrail(t *testing.T) {
+	for name, hosts := range map[string][]string{"nowhere else": {"a"}, "elsewhere": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t, hosts...)
+				s.hosts["a"].frail = true
+				s.start(1)
+				s.apply(uint32(len(hosts)))
+				if f := s.told().GetFailure(); len(hosts) == 1 && (f.GetReason() != messages.Reason_REASON_ENGINE_FAILED || !strings.Contains(f.GetDetail(), "a/gpu-0")) {
+					t.Errorf("%v", f)
+				}
+				s.pass(50 * time.Second)
+				a := s.hosts["a"]
+				a.mu.Lock()
+				if a.starts < 3 || a.starts > 6 {
+					t.Errorf("%d starts within a minute", a.starts)
+				}
+				a.frail = false
+				a.mu.Unlock()
+				if b := s.hosts["b"]; b != nil {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					if len(b.replicas) != 2 {
+						t.Errorf("b has %d replicas of 2", len(b.replicas))
+					}
+					return
+				}
+				s.pass(31 * time.Second)
+				s.has("a", "m-0")
+			})
+		})
+	}
+}
+
 func TestBadModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")

@@ -132,14 +132,32 @@ func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		}
 		d.Log.Warn().Str("replica", name).Str("why", msg.GetWhy().String()).Msg("replica gone")
 		d.Publish("replica.lost", name, "it crashed too often, or its node was lost")
-		if msg.GetWhy() != actor.TerminatedReason_AddressTerminated {
-			d.homes[name] = place{r.spec.GetNode(), r.spec.GetGpu()}
-			delete(d.replicas, name)
+		if msg.GetWhy() == actor.TerminatedReason_AddressTerminated {
+			d.retrace(ctx, r)
 			continue
 		}
-		d.retrace(ctx, r)
+		d.onEnded(ctx, r)
 	}
 	d.reconcile(ctx)
+}
+
+// onEnded: a replica crashed too often, or found its device lost. It is started again at once where its lease is; where it ends there again
+// soon, its lease is given back and its GPU left alone for a while.
+func (d *deployment) onEnded(ctx actor.Context, r *copyOf) {
+	name, at, last := r.spec.GetName(), place{r.spec.GetNode(), r.spec.GetGpu()}, d.ended[r.spec.GetName()]
+	d.ended[name] = time.Now()
+	if time.Since(last) > restFor {
+		d.homes[name] = at
+		delete(d.replicas, name)
+		return
+	}
+	delete(d.homes, name)
+	d.avoid[at] = time.Now().Add(restFor)
+	d.fail(&messages.Refused{
+		Reason: messages.Reason_REASON_ENGINE_FAILED,
+		Detail: "replica " + name + " ended twice within " + restFor.String() + " on " + at.node + "/" + at.name + ", which is left alone for as long; the log of its node says why",
+	})
+	d.enter(ctx, r, stopping)
 }
 
 // retrace: the connection to a replica's node broke. Either the node has left, and the members will say so, or the replica is still

@@ -31,6 +31,8 @@ type host struct {
 	term     uint64 // the highest that was heard
 	free     uint64
 	stopped  []string
+	starts   int
+	frail    bool // its replicas end as soon as they are started
 }
 
 // stage is a cluster of hosts around one deployment.
@@ -161,10 +163,16 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 	case *messages.StartReplica:
 		name := m.GetReplica().GetName()
 		if h.replicas[name] == nil {
+			h.starts++
 			h.specs[name] = m.GetReplica()
-			h.replicas[name] = testkit.NewPeer(s.t, s.sys, h.name+"-"+name, func(q proto.Message) proto.Message { return h.replica(name, q) })
+			h.replicas[name] = testkit.NewPeer(s.t, s.sys, fmt.Sprint(h.name, "-", name, "-", h.starts), func(q proto.Message) proto.Message { return h.replica(name, q) })
 		}
-		return &messages.StartReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StartReplicaResult_Started{Started: h.started(name)}}
+		started := h.started(name)
+		if h.frail {
+			go h.replicas[name].Stop()
+			delete(h.replicas, name)
+		}
+		return &messages.StartReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StartReplicaResult_Started{Started: started}}
 	case *messages.DrainReplica:
 		return &messages.ReplicaDrained{Replica: m.GetReplica()}
 	case *messages.StopReplica:

@@ -29,7 +29,6 @@ type counter struct {
 	steps   int
 	open    int
 	overlap bool // two engines were open at once
-	fails   bool // rather than to crash, a step returns the error
 }
 
 func (c *counter) Open() (engine.Engine, error) {
@@ -55,9 +54,6 @@ func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Tok
 	time.Sleep(c.delay)
 	if crash != nil {
 		if err := crash(n, batch); err != nil {
-			if c.fails {
-				return nil, err
-			}
 			panic(err)
 		}
 	}
