@@ -71,6 +71,31 @@ func TestGivesWay(t *testing.T) {
 	})
 }
 
+// TestTellsAgain: a replica that knows of another number of blocks than there are, as after the loss of a message, is told. It is not while
+// that number changes, nor by a report of a lease that there is not.
+func TestTellsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, send := full(t, &shelf{})
+		told := func(n int) {
+			t.Helper()
+			got := testkit.Got[*messages.GrowKV](p)
+			if len(got) != n || n > 0 && (got[n-1].GetLease() != "m-0" || got[n-1].GetBlocks() != 512) {
+				t.Errorf("told %v, want %d times", got, n)
+			}
+		}
+		told(0) // its report was right
+		send(&messages.KVReport{Lease: "m-0", Blocks: 400, Least: 128})
+		told(1)
+		send(&messages.KVReport{Lease: "none", Blocks: 400, Least: 128})
+		told(1)
+		second := load("2", "n-0", "m")
+		second.KvBlocks = 128
+		send(second) // m-0 is asked to shrink
+		send(&messages.KVReport{Lease: "m-0", Blocks: 384, Least: 128})
+		told(1)
+	})
+}
+
 // TestDoesNotGiveWay: a replica that refuses, is silent, or whose memory can not shrink, keeps what it has, and the load is refused.
 func TestDoesNotGiveWay(t *testing.T) {
 	for name, tc := range map[string]struct {

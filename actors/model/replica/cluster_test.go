@@ -121,6 +121,7 @@ type node struct {
 	known map[uint32][]byte // what the tier knows
 
 	loads      func(ctx context.Context) error // what becomes of the load of an adapter; nil: it is loaded
+	reads      func(block int32)               // before each block is read; nil: nothing happens
 	layout     string                          // of its blocks
 	blockBytes int
 }
@@ -138,6 +139,19 @@ func (s shelf) Load(ctx context.Context, key string, file engine.AdapterFile, pa
 		}
 	}
 	return s.AdapterStore.Load(ctx, key, file, pages, keep)
+}
+
+// watched are blocks whose reads the test sees.
+type watched struct {
+	replica.Blocks
+	node *node
+}
+
+func (w watched) Read(ctx context.Context, block int32, into []byte) error {
+	if w.node.reads != nil {
+		w.node.reads(block)
+	}
+	return w.Blocks.Read(ctx, block, into)
 }
 
 // cluster is two replicas of the real model on devices of their own, and sessions that are routed to the first.
@@ -246,7 +260,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 		Blocks: func(lease string) (replica.Blocks, error) {
 			b, err := holder.Blocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
-			return b, err
+			return watched{b, n}, err
 		},
 		Engine: func(lease string) *actor.Props {
 			return replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {

@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,29 @@ func TestShrinks(t *testing.T) {
 		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetLeast() != 16 || len(reports) > 4 {
 			t.Errorf("%d tokens, %d reports: %v", tokens, len(reports), last)
 		}
+	})
+}
+
+// TestGivesBlocksUp: who has blocks beyond gives way at the end of the step, and goes on in those that are left.
+func TestGivesBlocksUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		other := spec(40, 20)
+		other.Prompt[0] = 50
+		s.submit("first", spec(40, 20)) // ten blocks, and five more in the end
+		s.submit("beyond", other)
+		time.Sleep(25 * time.Millisecond)
+		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 16, Attempt: 1})
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if got := testkit.Got[*messages.KVShrunk](s.gpu); len(got) != 1 || got[0].GetRefused() != nil {
+			t.Fatalf("%v two steps later", got)
+		}
+		s.gpu.Send(s.replica, &messages.GrowKV{Lease: "m-0", Blocks: 16})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		s.served("first", 40, 20)
+		s.served("beyond", 40, 20)
 	})
 }
 
@@ -127,6 +151,35 @@ func TestShrinksWhileMoving(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShrinksAfterReaders: no block is given up while the data plane reads it, though that is slow to notice that it is to end.
+func TestShrinksAfterReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, size{140, 6}, size{140, 6})
+		c.alone(greedy(1, 800, 2)) // leaves its prompt in the first hundred blocks
+		seq := sampled(5, 400, 60)
+		var begun, late atomic.Int64
+		c.a.reads = func(block int32) {
+			if block >= 130 {
+				begun.Add(1)
+				time.Sleep(300 * time.Millisecond)
+				late.Add(int64(len(testkit.Got[*messages.KVShrunk](c.a.gpu))))
+			}
+		}
+		got := c.call(seq)
+		c.until("tokens", func() bool { return len(got.Output()) >= 3 })
+		c.order(c.a, c.b, got.id)
+		c.until("a block is read that is to go", func() bool { return begun.Load() > 0 })
+		c.shrinkTo(c.a, 130)
+		time.Sleep(time.Second)
+		if late.Load() > 0 {
+			t.Error("a block was given up while it was read")
+		}
+		c.until("its end", got.done)
+		c.finished(got, c.alone(seq))
+		c.empty()
+	})
 }
 
 // TestCrashWhileShrinking: a replica that crashes at any message of a shrink starts again over the blocks that there are.
