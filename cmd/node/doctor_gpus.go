@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,11 +31,11 @@ func checkDevices(ctx context.Context, s settings) (all []finding) {
 		configs, _ := parseDevices(s.Devices) // checked with the other options
 		return checkSoftware(ctx, configs)
 	}
-	all = checkNodes()
+	all = checkNodes("/dev/nvidia*")
 	found, none, err := driver.Probe()
 	switch {
 	case err != nil:
-		all = append(all, finding{"driver", bad, err.Error(), "see nvidia-smi and dmesg; reload or reinstall NVIDIA's driver"})
+		all = append(all, finding{"driver", bad, err.Error(), remedy(err, "see nvidia-smi and dmesg; reload or reinstall NVIDIA's driver")})
 	case len(found) == 0 && onBus() > 0:
 		all = append(all, finding{"driver", bad, fmt.Sprintf("%d NVIDIA GPUs are in this machine, but %s", onBus(), none), "install NVIDIA's driver, or give the container access: --gpus all"})
 	case len(found) == 0:
@@ -52,6 +53,23 @@ func checkDevices(ctx context.Context, s settings) (all []finding) {
 	return all
 }
 
+// remedies are for faults of which NVIDIA says where they come from: CUDA driver API, "Data types used by CUDA driver", CUresult.
+var remedies = map[int]string{
+	34:  "the libcuda.so.1 that is found is the toolkit's stub: take its folder out of LD_LIBRARY_PATH",
+	222: "install a newer NVIDIA driver: this one does not know the PTX of the kernels (CUDA 12.0 or later: 525)",
+	802: "start nvidia-fabricmanager, which a machine with NVSwitch needs, and wait until it is ready",
+	803: "libcuda.so.1 is not of the version of the loaded kernel module: reboot or reload it, or in a container use the host's library",
+	804: "the compatibility libcuda.so.1 does not serve this GPU: take its folder out of LD_LIBRARY_PATH, and install a newer NVIDIA driver",
+}
+
+// remedy is the one for a fault, or else.
+func remedy(err error, otherwise string) string {
+	if fault := (*cuda.Fault)(nil); errors.As(err, &fault) {
+		return cmp.Or(remedies[fault.Code], otherwise)
+	}
+	return otherwise
+}
+
 // onBus counts the NVIDIA GPUs that the kernel sees on PCI, driver or not.
 func onBus() (gpus int) {
 	devices, _ := filepath.Glob("/sys/bus/pci/devices/*")
@@ -65,9 +83,9 @@ func onBus() (gpus int) {
 	return gpus
 }
 
-// checkNodes tries the device files of the driver.
-func checkNodes() []finding {
-	files, _ := filepath.Glob("/dev/nvidia*")
+// checkNodes tries the device files of the driver, by the pattern of their names.
+func checkNodes(pattern string) []finding {
+	files, _ := filepath.Glob(pattern)
 	opened := 0
 	for _, f := range files {
 		info, err := os.Stat(f)
@@ -157,7 +175,7 @@ func measure(ctx context.Context, name string, link health.Link, open func() (cu
 func measured(ctx context.Context, name string, link health.Link, open func() (cuda.Device, error)) finding {
 	d, err := open()
 	if err != nil {
-		return finding{name, bad, err.Error(), "see nvidia-smi and dmesg"}
+		return finding{name, bad, err.Error(), remedy(err, "see nvidia-smi and dmesg")}
 	}
 	defer d.Close()
 	if err := selftest.Run(ctx, d); err != nil {

@@ -16,7 +16,8 @@ import (
 	"troupe/testkit/fakenvml"
 )
 
-// fakeGPUs is the script command "gpus [lost|narrow]": what runs from now on finds two fake GPUs, of which the second may be ill.
+// fakeGPUs is the script command "gpus [lost|narrow|old]": what runs from now on finds two fake GPUs, of which the second may be ill, or a
+// libcuda.so.1 that can do next to nothing.
 func fakeGPUs(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, _ bool, args []string) {
 		m := twoGPUs()
@@ -27,7 +28,12 @@ func fakeGPUs(t *testing.T) func(*testscript.TestScript, bool, []string) {
 			}
 		}
 		ts.Setenv("FAKECUDA_MEM_MB", "32") // less to copy
-		ts.Setenv("LD_LIBRARY_PATH", libraries(t, fakenvml.Build(t, m, false)))
+		path := libraries(t, fakenvml.Build(t, m, false))
+		if len(args) > 0 && args[0] == "old" {
+			ts.Check(ts.Exec("gcc", "-shared", "-fPIC", "-o", ts.MkAbs("libcuda.so.1"), ts.MkAbs("old.c")))
+			path = ts.MkAbs(".") + string(os.PathListSeparator) + path
+		}
+		ts.Setenv("LD_LIBRARY_PATH", path)
 	}
 }
 

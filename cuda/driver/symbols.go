@@ -123,7 +123,16 @@ func open(path string) (s symbols, err error) {
 		return s, fmt.Errorf("%w: %w", errNoLibrary, err)
 	}
 	if missing := resolve(handle, &s); len(missing) > 0 {
-		return s, fmt.Errorf("%s lacks %s: install a newer NVIDIA driver (CUDA 12.0 or later: 525)", path, strings.Join(missing, ", "))
+		return s, fmt.Errorf("%s lacks %s: install a newer NVIDIA driver (CUDA 12.0 or later: 525)", path, some(missing))
 	}
 	return s, nil
+}
+
+// some names the first few.
+func some(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
