@@ -16,6 +16,7 @@ func Run(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) 
 	each(t, open, tests{
 		"memory": memory, "copies": copies, "events": events, "faults": faults,
 		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "partitions": partitions, "properties": properties,
+		"shared memory":       sharedMemory,
 		"two streams in turn": inTurn, "graphs of kernels": kernelGraphs,
 	}, required...)
 	Kernels(t, open, required...)

@@ -4,7 +4,6 @@ package driver_test
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"os"
 	"os/exec"
@@ -25,7 +24,7 @@ func TestConformanceOnFake(t *testing.T) {
 	fake := fakecuda.Open(t)
 	l := load(t, fake.Path)
 	before := fake.Live()
-	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties"}
+	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties", "shared memory"}
 	if _, err := exec.LookPath("g++"); err == nil {
 		fake.Do("kernels " + kernelhost.Build(t))
 		required = append(required, "kernels", "NaN is passed on", "rows do not depend on their batch", "graphs of kernels", "two streams in turn")
@@ -254,57 +253,6 @@ func TestLongLists(t *testing.T) {
 	}
 	if err := errors.Join(s.CopyOut(host[:1], at), s.Sync()); err != nil || host[0] != byte(999%256) {
 		t.Errorf("the last copy is not the last: %d, %v", host[0], err)
-	}
-}
-
-// TestSharedMemory: another process reads and writes memory of this one's device.
-func TestSharedMemory(t *testing.T) {
-	fake := fakecuda.Open(t)
-	d := open(t, load(t, fake.Path), 0)
-	alloc(t, d, 1000) // so that what is shared does not begin a page
-	s, at, host := stream(t, d), alloc(t, d, 4096), hostMemory(t, d, 4096)
-	copy(host, "from the parent")
-	handle, err := d.(cuda.Sharer).Share(at)
-	if err = errors.Join(err, s.CopyIn(at, host), s.Sync()); err != nil {
-		t.Fatal(err)
-	}
-	child := exec.Command(os.Args[0], "-test.run=^TestSharedMemoryChild$", "-test.v")
-	child.Env = append(os.Environ(), "TROUPE_TEST_SHARED="+hex.EncodeToString(handle[:]))
-	if out, err := child.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if err := errors.Join(s.CopyOut(host, at), s.Sync()); err != nil || !strings.HasPrefix(string(host), "from the child") {
-		t.Errorf("%q, %v", host[:16], err)
-	}
-	if _, err := d.(cuda.Sharer).OpenShared(handle, 4096); err == nil {
-		t.Error("a process opens its own memory")
-	}
-}
-
-func TestSharedMemoryChild(t *testing.T) {
-	text := os.Getenv("TROUPE_TEST_SHARED")
-	if text == "" {
-		t.Skip("is run by TestSharedMemory")
-	}
-	var handle cuda.SharedHandle
-	if _, err := hex.Decode(handle[:], []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	d := open(t, load(t, fakecuda.Path(t)), 0)
-	sharer, s, host := d.(cuda.Sharer), stream(t, d), hostMemory(t, d, 4096)
-	at, err := sharer.OpenShared(handle, 4096)
-	if err = errors.Join(err, s.CopyOut(host, at), s.Sync()); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(string(host), "from the parent") {
-		t.Errorf("%q", host[:16])
-	}
-	copy(host, "from the child\x00")
-	if err := errors.Join(s.CopyIn(at, host), s.Sync(), sharer.CloseShared(at)); err != nil {
-		t.Error(err)
-	}
-	if sharer.CloseShared(at) == nil {
-		t.Error("closed twice")
 	}
 }
 
