@@ -40,9 +40,10 @@ func seal(target, sender *actor.PID, header actor.ReadonlyMessageHeader, message
 	if header != nil && header.Length() > 0 {
 		l.header = header.ToMap()
 	}
-	if l.data, err = proto.Marshal(m); err == nil && len(l.data) > maxLetterBytes {
-		err = fmt.Errorf("it has %d bytes: send at most %d at once", len(l.data), maxLetterBytes)
+	if bytes := proto.Size(m); bytes > maxLetterBytes {
+		return letter{}, fmt.Errorf("it has %d bytes: send at most %d at once", bytes, maxLetterBytes)
 	}
+	l.data, err = proto.MarshalOptions{UseCachedSize: true}.Marshal(m)
 	return l, err
 }
 

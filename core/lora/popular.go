@@ -39,8 +39,8 @@ func (p *Pool) Requested(id string, now time.Time) {
 }
 
 // Prefetch begins to load up to n adapters that no request holds: the most popular of those that were requested within the window
-// and are not on the device. None that was requested within the window makes room for them, and none that would leave after it. It returns
-// which they are.
+// and are not on the device. None that was requested within the window makes room for them, and none that would leave
+// after it. It returns which they are.
 func (p *Pool) Prefetch(n int, now time.Time) (begun []string) {
 	recent := func(a *adapter) bool { return !a.last.IsZero() && now.Sub(a.last) <= p.cfg.Window }
 	var wanted []*adapter

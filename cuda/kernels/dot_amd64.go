@@ -74,7 +74,7 @@ func fourRows(w *matrix, j int) four {
 //
 //go:norace
 func multiply16(out, x, w *matrix, add bool) {
-	if x.cols <= narrow && x.cols%16 == 0 && w.stride == w.cols {
+	if x.cols <= narrowCols && x.cols%16 == 0 && w.stride == w.cols {
 		multiplyNarrow16(out, x, w, add)
 		return
 	}
@@ -93,8 +93,8 @@ func multiply16(out, x, w *matrix, add bool) {
 	finish(out, x, w, j, add)
 }
 
-// narrow is up to how many columns it pays to keep to one row of x, whose vectors stay in registers or nearby.
-const narrow = 64
+// narrowCols is up to how many columns it pays to keep to one row of x, whose vectors stay in registers or nearby.
+const narrowCols = 64
 
 // multiplyNarrow16 is multiply16 where rows are a few whole vectors, those of w side by side: what an adapter expands.
 //
