@@ -1181,6 +1181,10 @@ type ReplicaStatus struct {
 	KvRestores        uint64                 `protobuf:"varint,45,opt,name=kv_restores,json=kvRestores,proto3" json:"kv_restores,omitempty"`                        // sequences whose blocks were restored
 	KvRestoresAvoided uint64                 `protobuf:"varint,46,opt,name=kv_restores_avoided,json=kvRestoresAvoided,proto3" json:"kv_restores_avoided,omitempty"` // sequences that recomputed what lay below, which was faster
 	Adapters          []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                                               // on its device or in host memory
+	KvFetched         uint64                 `protobuf:"varint,50,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`                           // blocks that other nodes, or replicas, sent
+	KvFetchFailed     uint64                 `protobuf:"varint,51,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"`             // blocks that were to come from there, did not, and were computed
+	KvLent            uint64                 `protobuf:"varint,52,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                                    // blocks that it sent to others
+	KvTravels         bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                           // its weights are known by their content, so that its blocks can leave HBM and come back
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1458,6 +1462,34 @@ func (x *ReplicaStatus) GetAdapters() []*AdapterHeld {
 		return x.Adapters
 	}
 	return nil
+}
+
+func (x *ReplicaStatus) GetKvFetched() uint64 {
+	if x != nil {
+		return x.KvFetched
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvFetchFailed() uint64 {
+	if x != nil {
+		return x.KvFetchFailed
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvLent() uint64 {
+	if x != nil {
+		return x.KvLent
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvTravels() bool {
+	if x != nil {
+		return x.KvTravels
+	}
+	return false
 }
 
 // EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
@@ -1953,7 +1985,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x9d\t\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x9c\n" +
+	"\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -1995,7 +2028,13 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\vkv_restores\x18- \x01(\x04R\n" +
 	"kvRestores\x12.\n" +
 	"\x13kv_restores_avoided\x18. \x01(\x04R\x11kvRestoresAvoided\x122\n" +
-	"\badapters\x18\x1c \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"/\n" +
+	"\badapters\x18\x1c \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\x12\x1d\n" +
+	"\n" +
+	"kv_fetched\x182 \x01(\x04R\tkvFetched\x12&\n" +
+	"\x0fkv_fetch_failed\x183 \x01(\x04R\rkvFetchFailed\x12\x17\n" +
+	"\akv_lent\x184 \x01(\x04R\x06kvLent\x12\x1d\n" +
+	"\n" +
+	"kv_travels\x185 \x01(\bR\tkvTravels\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +

@@ -109,6 +109,7 @@ type RoutesAnnounced struct {
 	Snapshot      bool                   `protobuf:"varint,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`      // this is all there is
 	Router        *ActorRef              `protobuf:"bytes,9,opt,name=router,proto3" json:"router,omitempty"`
 	Sessions      uint32                 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls at the node's gateway
+	Tiers         []*TierAnnounced       `protobuf:"bytes,11,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -211,6 +212,13 @@ func (x *RoutesAnnounced) GetSessions() uint32 {
 		return x.Sessions
 	}
 	return 0
+}
+
+func (x *RoutesAnnounced) GetTiers() []*TierAnnounced {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
 }
 
 // GetRoutes (query, between routers): answered with a snapshot.
@@ -712,12 +720,12 @@ var File_messages_route_proto protoreflect.FileDescriptor
 
 const file_messages_route_proto_rawDesc = "" +
 	"\n" +
-	"\x14messages/route.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x16messages/replica.proto\"\x98\x01\n" +
+	"\x14messages/route.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x16messages/replica.proto\x1a\x13messages/tier.proto\"\x98\x01\n" +
 	"\x10ReplicaAnnounced\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12\x1c\n" +
 	"\tcommitted\x18\x02 \x03(\x06R\tcommitted\x12\x18\n" +
 	"\aevicted\x18\x03 \x03(\x06R\aevicted\x12\x1a\n" +
-	"\bsnapshot\x18\x04 \x01(\bR\bsnapshot\"\xf2\x02\n" +
+	"\bsnapshot\x18\x04 \x01(\bR\bsnapshot\"\xa2\x03\n" +
 	"\x0fRoutesAnnounced\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
@@ -729,7 +737,8 @@ const file_messages_route_proto_rawDesc = "" +
 	"\bsnapshot\x18\b \x01(\bR\bsnapshot\x12+\n" +
 	"\x06router\x18\t \x01(\v2\x13.troupe.v1.ActorRefR\x06router\x12\x1a\n" +
 	"\bsessions\x18\n" +
-	" \x01(\rR\bsessions\"\x1f\n" +
+	" \x01(\rR\bsessions\x12.\n" +
+	"\x05tiers\x18\v \x03(\v2\x18.troupe.v1.TierAnnouncedR\x05tiers\"\x1f\n" +
 	"\tGetRoutes\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"/\n" +
 	"\x0eGetExplanation\x12\x1d\n" +
@@ -800,29 +809,31 @@ var file_messages_route_proto_goTypes = []any{
 	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
 	(*DeploymentStatus)(nil),      // 12: troupe.v1.DeploymentStatus
 	(*ActorRef)(nil),              // 13: troupe.v1.ActorRef
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*Refused)(nil),               // 15: troupe.v1.Refused
-	(AdapterLocation)(0),          // 16: troupe.v1.AdapterLocation
+	(*TierAnnounced)(nil),         // 14: troupe.v1.TierAnnounced
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Refused)(nil),               // 16: troupe.v1.Refused
+	(AdapterLocation)(0),          // 17: troupe.v1.AdapterLocation
 }
 var file_messages_route_proto_depIdxs = []int32{
 	11, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
 	0,  // 1: troupe.v1.RoutesAnnounced.replicas:type_name -> troupe.v1.ReplicaAnnounced
 	12, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
 	13, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
-	5,  // 4: troupe.v1.Explanation.decisions:type_name -> troupe.v1.RouteDecision
-	14, // 5: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
-	6,  // 6: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
-	15, // 7: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
-	16, // 8: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
-	12, // 9: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	12, // 10: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
-	11, // 11: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
-	10, // 12: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 4: troupe.v1.RoutesAnnounced.tiers:type_name -> troupe.v1.TierAnnounced
+	5,  // 5: troupe.v1.Explanation.decisions:type_name -> troupe.v1.RouteDecision
+	15, // 6: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
+	6,  // 7: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
+	16, // 8: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
+	17, // 9: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
+	12, // 10: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
+	12, // 11: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
+	11, // 12: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
+	10, // 13: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_messages_route_proto_init() }
@@ -834,6 +845,7 @@ func file_messages_route_proto_init() {
 	file_messages_common_proto_init()
 	file_messages_deployment_proto_init()
 	file_messages_replica_proto_init()
+	file_messages_tier_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

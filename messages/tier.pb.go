@@ -13,6 +13,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -548,6 +549,7 @@ type SlotsStatus struct {
 	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"` // of the resident ones
 	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`     // were wanted again while they left
+	Lent          uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`     // blocks sent to replicas of other nodes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,11 +682,561 @@ func (x *SlotsStatus) GetKept() uint64 {
 	return 0
 }
 
+func (x *SlotsStatus) GetLent() uint64 {
+	if x != nil {
+		return x.Lent
+	}
+	return 0
+}
+
+// TierAnnounced (event, from a tier to its node's router, and between routers in RoutesAnnounced): what changed in its blocks since the
+// last one. A block is announced by the first 8 bytes of its hash in the tier, big-endian.
+type TierAnnounced struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram"
+	Actor         *ActorRef              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	Committed     []uint64               `protobuf:"fixed64,3,rep,packed,name=committed,proto3" json:"committed,omitempty"`
+	Evicted       []uint64               `protobuf:"fixed64,4,rep,packed,name=evicted,proto3" json:"evicted,omitempty"` // applied first
+	Snapshot      bool                   `protobuf:"varint,5,opt,name=snapshot,proto3" json:"snapshot,omitempty"`       // committed is all there is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierAnnounced) Reset() {
+	*x = TierAnnounced{}
+	mi := &file_messages_tier_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierAnnounced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierAnnounced) ProtoMessage() {}
+
+func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierAnnounced.ProtoReflect.Descriptor instead.
+func (*TierAnnounced) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TierAnnounced) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TierAnnounced) GetActor() *ActorRef {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *TierAnnounced) GetCommitted() []uint64 {
+	if x != nil {
+		return x.Committed
+	}
+	return nil
+}
+
+func (x *TierAnnounced) GetEvicted() []uint64 {
+	if x != nil {
+		return x.Evicted
+	}
+	return nil
+}
+
+func (x *TierAnnounced) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
+}
+
+// FindBlocks (query, from a replica to its node's router): who holds these blocks of a prompt?
+type FindBlocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`                         // that asks
+	Blocks        []uint64               `protobuf:"fixed64,4,rep,packed,name=blocks,proto3" json:"blocks,omitempty"`                  // in the order of the prompt, as replicas announce them
+	InTiers       []uint64               `protobuf:"fixed64,5,rep,packed,name=in_tiers,json=inTiers,proto3" json:"in_tiers,omitempty"` // the same, as tiers do
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindBlocks) Reset() {
+	*x = FindBlocks{}
+	mi := &file_messages_tier_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindBlocks) ProtoMessage() {}
+
+func (x *FindBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindBlocks.ProtoReflect.Descriptor instead.
+func (*FindBlocks) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FindBlocks) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FindBlocks) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *FindBlocks) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *FindBlocks) GetBlocks() []uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *FindBlocks) GetInTiers() []uint64 {
+	if x != nil {
+		return x.InTiers
+	}
+	return nil
+}
+
+type FindBlocksResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Held          []*BlocksHeld          `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"` // in order, one after the other
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindBlocksResult) Reset() {
+	*x = FindBlocksResult{}
+	mi := &file_messages_tier_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindBlocksResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindBlocksResult) ProtoMessage() {}
+
+func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindBlocksResult.ProtoReflect.Descriptor instead.
+func (*FindBlocksResult) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FindBlocksResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FindBlocksResult) GetHeld() []*BlocksHeld {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// BlocksHeld is a run of blocks that a holder is believed to have.
+type BlocksHeld struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"` // index of the first one in the question
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Holder        *ActorRef              `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // "replica kjv-0 on b", "dram on b"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksHeld) Reset() {
+	*x = BlocksHeld{}
+	mi := &file_messages_tier_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksHeld) ProtoMessage() {}
+
+func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksHeld.ProtoReflect.Descriptor instead.
+func (*BlocksHeld) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *BlocksHeld) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *BlocksHeld) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *BlocksHeld) GetHolder() *ActorRef {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *BlocksHeld) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// LeaseBlocks (command, to a holder): send these blocks, and keep them where they are until they are sent. Chunk i of the transfer is block i,
+// then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. The holder sends the leading blocks, as
+// far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
+type LeaseBlocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Hashes        [][]byte               `protobuf:"bytes,2,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in the order of the prompt, as replicas know them
+	Space         []byte                 `protobuf:"bytes,3,opt,name=space,proto3" json:"space,omitempty"`                              // weights and layout that the blocks are of; a holder of others refuses
+	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
+	Ticket        *BulkTicket            `protobuf:"bytes,5,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseBlocks) Reset() {
+	*x = LeaseBlocks{}
+	mi := &file_messages_tier_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseBlocks) ProtoMessage() {}
+
+func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseBlocks.ProtoReflect.Descriptor instead.
+func (*LeaseBlocks) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *LeaseBlocks) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *LeaseBlocks) GetHashes() [][]byte {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+func (x *LeaseBlocks) GetSpace() []byte {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+func (x *LeaseBlocks) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *LeaseBlocks) GetTicket() *BulkTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+func (x *LeaseBlocks) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+type LeaseBlocksResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*LeaseBlocksResult_Sent
+	//	*LeaseBlocksResult_Refused
+	Outcome       isLeaseBlocksResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseBlocksResult) Reset() {
+	*x = LeaseBlocksResult{}
+	mi := &file_messages_tier_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseBlocksResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseBlocksResult) ProtoMessage() {}
+
+func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseBlocksResult.ProtoReflect.Descriptor instead.
+func (*LeaseBlocksResult) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *LeaseBlocksResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *LeaseBlocksResult) GetOutcome() isLeaseBlocksResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *LeaseBlocksResult) GetSent() *BlocksSent {
+	if x != nil {
+		if x, ok := x.Outcome.(*LeaseBlocksResult_Sent); ok {
+			return x.Sent
+		}
+	}
+	return nil
+}
+
+func (x *LeaseBlocksResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*LeaseBlocksResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isLeaseBlocksResult_Outcome interface {
+	isLeaseBlocksResult_Outcome()
+}
+
+type LeaseBlocksResult_Sent struct {
+	Sent *BlocksSent `protobuf:"bytes,2,opt,name=sent,proto3,oneof"`
+}
+
+type LeaseBlocksResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*LeaseBlocksResult_Sent) isLeaseBlocksResult_Outcome() {}
+
+func (*LeaseBlocksResult_Refused) isLeaseBlocksResult_Outcome() {}
+
+// BlocksSent: all of these were received.
+type BlocksSent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blocks        uint32                 `protobuf:"varint,1,opt,name=blocks,proto3" json:"blocks,omitempty"` // leading ones of the command
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksSent) Reset() {
+	*x = BlocksSent{}
+	mi := &file_messages_tier_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksSent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksSent) ProtoMessage() {}
+
+func (x *BlocksSent) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksSent.ProtoReflect.Descriptor instead.
+func (*BlocksSent) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BlocksSent) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+// ReleaseBlocks (event) ends a LeaseBlocks: nobody waits for the blocks any more.
+type ReleaseBlocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseBlocks) Reset() {
+	*x = ReleaseBlocks{}
+	mi := &file_messages_tier_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseBlocks) ProtoMessage() {}
+
+func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseBlocks.ProtoReflect.Descriptor instead.
+func (*ReleaseBlocks) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReleaseBlocks) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 var File_messages_tier_proto protoreflect.FileDescriptor
 
 const file_messages_tier_proto_rawDesc = "" +
 	"\n" +
-	"\x13messages/tier.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/kvblock.proto\"f\n" +
+	"\x13messages/tier.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15messages/common.proto\x1a\x16messages/kvblock.proto\x1a\x18messages/migration.proto\"f\n" +
 	"\fReserveSlots\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -721,7 +1273,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xe1\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xf5\x02\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -739,7 +1291,53 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05drops\x18\v \x01(\x04R\x05drops\x12\x18\n" +
 	"\adamaged\x18\f \x01(\x04R\adamaged\x12\x16\n" +
 	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
-	"\x04kept\x18\x15 \x01(\x04R\x04keptB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x04kept\x18\x15 \x01(\x04R\x04kept\x12\x12\n" +
+	"\x04lent\x18\x1e \x01(\x04R\x04lent\"\xa2\x01\n" +
+	"\rTierAnnounced\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
+	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12\x1c\n" +
+	"\tcommitted\x18\x03 \x03(\x06R\tcommitted\x12\x18\n" +
+	"\aevicted\x18\x04 \x03(\x06R\aevicted\x12\x1a\n" +
+	"\bsnapshot\x18\x05 \x01(\bR\bsnapshot\"\x8e\x01\n" +
+	"\n" +
+	"FindBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\x12\x16\n" +
+	"\x06blocks\x18\x04 \x03(\x06R\x06blocks\x12\x19\n" +
+	"\bin_tiers\x18\x05 \x03(\x06R\ainTiers\"\\\n" +
+	"\x10FindBlocksResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
+	"\x04held\x18\x02 \x03(\v2\x15.troupe.v1.BlocksHeldR\x04held\"{\n" +
+	"\n" +
+	"BlocksHeld\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\rR\x05first\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12+\n" +
+	"\x06holder\x18\x03 \x01(\v2\x13.troupe.v1.ActorRefR\x06holder\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xdb\x01\n" +
+	"\vLeaseBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06hashes\x18\x02 \x03(\fR\x06hashes\x12\x14\n" +
+	"\x05space\x18\x03 \x01(\fR\x05space\x12\x1f\n" +
+	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
+	"blockBytes\x12-\n" +
+	"\x06ticket\x18\x05 \x01(\v2\x15.troupe.v1.BulkTicketR\x06ticket\x12/\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\x9a\x01\n" +
+	"\x11LeaseBlocksResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
+	"\x04sent\x18\x02 \x01(\v2\x15.troupe.v1.BlocksSentH\x00R\x04sent\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"$\n" +
+	"\n" +
+	"BlocksSent\x12\x16\n" +
+	"\x06blocks\x18\x01 \x01(\rR\x06blocks\".\n" +
+	"\rReleaseBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestIdB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_tier_proto_rawDescOnce sync.Once
@@ -753,31 +1351,49 @@ func file_messages_tier_proto_rawDescGZIP() []byte {
 	return file_messages_tier_proto_rawDescData
 }
 
-var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_messages_tier_proto_goTypes = []any{
-	(*ReserveSlots)(nil),       // 0: troupe.v1.ReserveSlots
-	(*ReserveSlotsResult)(nil), // 1: troupe.v1.ReserveSlotsResult
-	(*SlotsReserved)(nil),      // 2: troupe.v1.SlotsReserved
-	(*CommitBlocks)(nil),       // 3: troupe.v1.CommitBlocks
-	(*LockBlocks)(nil),         // 4: troupe.v1.LockBlocks
-	(*LockBlocksResult)(nil),   // 5: troupe.v1.LockBlocksResult
-	(*UnlockBlocks)(nil),       // 6: troupe.v1.UnlockBlocks
-	(*StepsDone)(nil),          // 7: troupe.v1.StepsDone
-	(*GetSlots)(nil),           // 8: troupe.v1.GetSlots
-	(*SlotsStatus)(nil),        // 9: troupe.v1.SlotsStatus
-	(*Refused)(nil),            // 10: troupe.v1.Refused
-	(*Block)(nil),              // 11: troupe.v1.Block
+	(*ReserveSlots)(nil),        // 0: troupe.v1.ReserveSlots
+	(*ReserveSlotsResult)(nil),  // 1: troupe.v1.ReserveSlotsResult
+	(*SlotsReserved)(nil),       // 2: troupe.v1.SlotsReserved
+	(*CommitBlocks)(nil),        // 3: troupe.v1.CommitBlocks
+	(*LockBlocks)(nil),          // 4: troupe.v1.LockBlocks
+	(*LockBlocksResult)(nil),    // 5: troupe.v1.LockBlocksResult
+	(*UnlockBlocks)(nil),        // 6: troupe.v1.UnlockBlocks
+	(*StepsDone)(nil),           // 7: troupe.v1.StepsDone
+	(*GetSlots)(nil),            // 8: troupe.v1.GetSlots
+	(*SlotsStatus)(nil),         // 9: troupe.v1.SlotsStatus
+	(*TierAnnounced)(nil),       // 10: troupe.v1.TierAnnounced
+	(*FindBlocks)(nil),          // 11: troupe.v1.FindBlocks
+	(*FindBlocksResult)(nil),    // 12: troupe.v1.FindBlocksResult
+	(*BlocksHeld)(nil),          // 13: troupe.v1.BlocksHeld
+	(*LeaseBlocks)(nil),         // 14: troupe.v1.LeaseBlocks
+	(*LeaseBlocksResult)(nil),   // 15: troupe.v1.LeaseBlocksResult
+	(*BlocksSent)(nil),          // 16: troupe.v1.BlocksSent
+	(*ReleaseBlocks)(nil),       // 17: troupe.v1.ReleaseBlocks
+	(*Refused)(nil),             // 18: troupe.v1.Refused
+	(*Block)(nil),               // 19: troupe.v1.Block
+	(*ActorRef)(nil),            // 20: troupe.v1.ActorRef
+	(*BulkTicket)(nil),          // 21: troupe.v1.BulkTicket
+	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
 }
 var file_messages_tier_proto_depIdxs = []int32{
 	2,  // 0: troupe.v1.ReserveSlotsResult.reserved:type_name -> troupe.v1.SlotsReserved
-	10, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
-	11, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
-	11, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
-	4,  // [4:4] is the sub-list for method output_type
-	4,  // [4:4] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	18, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
+	19, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
+	19, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
+	20, // 4: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
+	13, // 5: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
+	20, // 6: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
+	21, // 7: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	22, // 8: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
+	16, // 9: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	18, // 10: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_messages_tier_proto_init() }
@@ -787,9 +1403,14 @@ func file_messages_tier_proto_init() {
 	}
 	file_messages_common_proto_init()
 	file_messages_kvblock_proto_init()
+	file_messages_migration_proto_init()
 	file_messages_tier_proto_msgTypes[1].OneofWrappers = []any{
 		(*ReserveSlotsResult_Reserved)(nil),
 		(*ReserveSlotsResult_Refused)(nil),
+	}
+	file_messages_tier_proto_msgTypes[15].OneofWrappers = []any{
+		(*LeaseBlocksResult_Sent)(nil),
+		(*LeaseBlocksResult_Refused)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -797,7 +1418,7 @@ func file_messages_tier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_tier_proto_rawDesc), len(file_messages_tier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

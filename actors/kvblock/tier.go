@@ -24,6 +24,8 @@ type TierConfig struct {
 	Policy string                                               // how it evicts; default kv.DefaultPolicy
 	Below  *Lower                                               // nil: the blocks that leave are dropped
 	Copied func(from, to string, bytes int, took time.Duration) // told of each block that was copied down; nil: nobody is
+	Router *actor.PID                                           // told of the blocks, so that others can ask for them; nil: nobody is
+	Bulk   Bulk                                                 // nil: no block is sent to others
 	Log    zerolog.Logger
 }
 
@@ -63,6 +65,10 @@ type slots struct {
 	moving   bool                                    // blocks are being copied down
 	descents uint64
 	damaged  uint64
+
+	news  *kv.Announcer
+	loans map[string]*loan // request id -> blocks being sent to another node
+	lent  uint64
 }
 
 // block is what a slot was given out for.
@@ -74,7 +80,7 @@ type block struct {
 func (s *slots) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		s.onStarted()
+		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.end()
 	case *messages.ReserveSlots:
@@ -98,12 +104,14 @@ func (s *slots) Receive(ctx actor.Context) {
 	case *messages.FlushBlocks:
 		s.onFlush(ctx, msg)
 	case *messages.GetSlots:
-		ctx.Respond(s.status())
+		s.onGet(ctx)
+	default:
+		s.receiveLending(ctx)
 	}
 }
 
 // onStarted takes over what the store holds.
-func (s *slots) onStarted() {
+func (s *slots) onStarted(ctx actor.Context) {
 	s.life, s.end = context.WithCancel(context.Background())
 	policy, err := kv.NewPolicy(s.Policy, s.Limits.Slots)
 	if err != nil {
@@ -119,6 +127,8 @@ func (s *slots) onStarted() {
 		}
 	}
 	s.Log.Info().Str("tier", s.Name).Int("slots", s.Limits.Slots).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
+	s.news, s.loans = kv.NewAnnouncer(announceBytes, believedBytes), make(map[string]*loan)
+	s.onBeat(ctx, &beat{s.incarnation})
 }
 
 func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
@@ -283,6 +293,6 @@ func (s *slots) status() *messages.SlotsStatus {
 	return &messages.SlotsStatus{
 		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
 		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
-		Pinned: uint32(st.Pinned), Kept: st.Kept,
+		Pinned: uint32(st.Pinned), Kept: st.Kept, Lent: s.lent,
 	}
 }

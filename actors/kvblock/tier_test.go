@@ -50,7 +50,11 @@ func newStore(t *testing.T, slots int) tier.Store {
 
 func play(t *testing.T, cfg kvblock.TierConfig, mw ...actor.ReceiverMiddleware) *stage {
 	t.Helper()
-	sys := testkit.System(t)
+	return playIn(t, testkit.System(t), cfg, mw...)
+}
+
+func playIn(t *testing.T, sys *actor.ActorSystem, cfg kvblock.TierConfig, mw ...actor.ReceiverMiddleware) *stage {
+	t.Helper()
 	cfg.Log, cfg.Policy = zerolog.Nop(), "lru"
 	return &stage{t: t, sys: sys, store: cfg.Store, tier: testkit.Spawn(t, sys, cfg.Name, supervise.Strategy(nil), kvblock.TierProps(cfg), mw...)}
 }

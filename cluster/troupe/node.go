@@ -50,6 +50,7 @@ type Node struct {
 	devices   []GPU
 	holders   []*engine.Holder
 	tiers     []lowerTier // the fastest first
+	weights   weights
 	copies    *copies
 	pins      pinned
 	nats      *natsd.Server // nil where the node uses those of others

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -34,6 +33,8 @@ type TiersConfig struct {
 	DRAMOptional bool
 	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
 	RestoreAlways bool
+	// LocalOnly neither fetches blocks from other replicas and nodes nor lends them any.
+	LocalOnly bool
 }
 
 const (
@@ -154,6 +155,9 @@ func (n *Node) tiersProps() *actor.Props {
 	for i, t := range n.tiers {
 		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Copied: n.copies.copied, Policy: n.cfg.Tiers.Policy,
 			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
+		if !n.cfg.Tiers.LocalOnly {
+			cfg.Router, cfg.Bulk = n.pid(routerID), n.bulk
+		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
 			cfg.Limits.IdleSteps, cfg.Below = nvmeIdle-hbmIdle, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
@@ -165,23 +169,24 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
-	t := replica.Tiers{Space: weightsNow(r.GetPath()), Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways}
-	for _, l := range n.tiers {
-		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.pid(tiersID + "/" + l.name), Store: l.store})
+	_, seen := files(r.GetPath()) // before they are loaded
+	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
+		Space: func(ctx context.Context) (string, error) { return n.weights.digest(ctx, r.GetPath(), seen) }}
+	if !n.cfg.Tiers.LocalOnly {
+		t.Remote = func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
+	}
+	for i, l := range n.tiers {
+		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})
 	}
 	return t
 }
 
-// weightsNow names a model's files as they are now: KV blocks that were computed from others are of no use.
-func weightsNow(path string) string {
-	name := path
-	files, _ := filepath.Glob(filepath.Join(path, "*")) // the pattern is a good one
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil {
-			name += fmt.Sprintf("\x00%s %d %d", filepath.Base(f), info.Size(), info.ModTime().UnixNano())
-		}
+func (n *Node) tierPIDs() []*actor.PID {
+	pids := make([]*actor.PID, len(n.tiers))
+	for i, t := range n.tiers {
+		pids[i] = n.pid(tiersID + "/" + t.name)
 	}
-	return name
+	return pids
 }
 
 // TierDetails say what the tiers below HBM are made of, and how large they are, for people.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -208,6 +207,7 @@ func TestRestartedNodeHasItsBlocks(t *testing.T) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
+			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
 			first := complete(t, n, ask)
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
 			until(t, "its blocks to be on the disk", func() bool {
@@ -227,7 +227,12 @@ func TestRestartedNodeHasItsBlocks(t *testing.T) {
 	if err != nil || len(weights) == 0 {
 		t.Fatal(weights, err)
 	}
-	if err := os.Chtimes(weights[0], time.Time{}, time.Now().Add(time.Hour)); err != nil {
+	content, err := os.ReadFile(weights[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	if err := os.WriteFile(weights[0], content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, other := life(); other != 0 {

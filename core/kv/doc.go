@@ -21,6 +21,9 @@
 //   - lost: a block goes from Resident only by a decision that is returned: dropped, or left
 //   - pinned: a pinned block neither leaves nor is dropped to make room
 //   - conservation: every slot is free, arriving, resident, leaving or still being copied, and exactly one of them
+//   - told: who applied all Changes knows which block each slot holds
+//
+// A Link is the measured way to a holder of blocks on another node, which RestoreQuestion takes for one more way up.
 //
 // An Announcer tells routers which blocks a pool holds, by the first 8 bytes of each hash. Two blocks that share them are one
 // to a router, which at worst guesses wrong.

@@ -7,9 +7,11 @@ import (
 
 // Path is the way up from a tier.
 type Path struct {
-	Name   string // of the tier: "dram"
-	Rate   Rate   // bytes a second
-	Queued int64  // bytes that are to be copied before
+	Name    string        // of the tier: "dram"
+	Rate    Rate          // bytes a second
+	Queued  int64         // bytes that are to be copied before
+	Latency time.Duration // before the first byte
+	Try     int           // blocks that it is tried with while it was never measured; 0: one
 }
 
 // RestoreQuestion asks whether blocks are restored from lower tiers, or computed again.
@@ -31,8 +33,8 @@ type RestoreChoice struct {
 	Why       string
 }
 
-// Choose takes the number of blocks that has the prompt computed first; of equals, the fewest. A path that was never measured is tried with one
-// block, since nothing is known of it otherwise; so is everything while no prefill was measured.
+// Choose takes the number of blocks that has the prompt computed first; of equals, the fewest. A path that was never measured is tried with
+// few blocks, since nothing is known of it otherwise; so is everything while no prefill was measured.
 func (q RestoreQuestion) Choose() RestoreChoice {
 	recompute, known := q.Prefill.Time(float64(q.Tokens))
 	if len(q.Sources) == 0 {
@@ -50,7 +52,7 @@ func (q RestoreQuestion) Choose() RestoreChoice {
 		bytes[source] += q.BlockBytes
 		copying, measured := q.copying(bytes)
 		if !measured {
-			best.Blocks, best.Why = n+1, "the path from "+q.Paths[source].Name+" was not measured yet"
+			best.Blocks, best.Why = q.try(n), "the path from "+q.Paths[source].Name+" was not measured yet"
 			return best
 		}
 		rest, _ := q.Prefill.Time(float64(q.Tokens - (n+1)*q.BlockTokens))
@@ -63,6 +65,17 @@ func (q RestoreQuestion) Choose() RestoreChoice {
 	return best
 }
 
+// try is how many blocks are restored where the path of block n was never measured: those before it, and as many as it is tried with.
+func (q RestoreQuestion) try(n int) int {
+	end := n + max(q.Paths[q.Sources[n]].Try, 1)
+	for i := n; i < min(end, len(q.Sources)); i++ {
+		if q.Sources[i] != q.Sources[n] {
+			return i
+		}
+	}
+	return min(end, len(q.Sources))
+}
+
 // copying is how long the slowest path takes; the paths work side by side.
 func (q RestoreQuestion) copying(bytes []int64) (slowest float64, measured bool) {
 	for i, b := range bytes {
@@ -73,7 +86,7 @@ func (q RestoreQuestion) copying(bytes []int64) (slowest float64, measured bool)
 		if !ok {
 			return 0, false
 		}
-		slowest = max(slowest, t)
+		slowest = max(slowest, t+q.Paths[i].Latency.Seconds())
 	}
 	return slowest, true
 }

@@ -49,6 +49,9 @@ type Tier struct {
 	leaves int            // blocks Leaving
 	step   uint64
 	stats  TierStats
+
+	evicted   []int32 // since the last Changes
+	committed []Committed
 }
 
 // slot is a place for one block. It is free where state is Absent and copies is 0.
@@ -163,6 +166,7 @@ func (t *Tier) Commit(slot int32) {
 	s := t.in(slot, Arriving)
 	s.uses = 0
 	t.stats.Arrivals++
+	t.committed = append(t.committed, Committed{slot, s.hash})
 	t.settle(s)
 }
 
@@ -180,6 +184,7 @@ func (t *Tier) Restore(slot int32, h Hash) bool {
 			t.free = append(t.free[:i], t.free[i+1:]...)
 			t.slots[slot].hash = h
 			t.byHash[h] = slot
+			t.committed = append(t.committed, Committed{slot, h})
 			t.settle(&t.slots[slot])
 			return true
 		}
@@ -238,6 +243,9 @@ func (t *Tier) clear(s *slot) {
 	delete(t.byHash, s.hash)
 	if s.state == Leaving {
 		t.leaves--
+	}
+	if s.state != Arriving {
+		t.evicted = append(t.evicted, slot)
 	}
 	t.policy.Remove(s.hash)
 	t.recent.remove(s.hash)

@@ -62,7 +62,27 @@ func driveTier(t *rapid.T, name string) {
 		}
 		return all
 	}
+	told := map[int32]Hash{} // by Changes
 	t.Repeat(map[string]func(*rapid.T){
+		"changes": func(t *rapid.T) {
+			evicted, committed := tier.Changes()
+			for _, slot := range evicted {
+				delete(told, slot)
+			}
+			for i, c := range committed {
+				if told[c.Block] = c.Hash; slices.Contains(committed[:i], c) {
+					t.Fatalf("told: %+v twice", c)
+				}
+			}
+			for _, h := range slices.Concat(in(Resident), in(Leaving)) {
+				if told[m.slot[h]] != h {
+					t.Fatalf("told: nothing of %x in slot %d", h[:2], m.slot[h])
+				}
+			}
+			if n := len(in(Resident)) + len(in(Leaving)); len(told) != n {
+				t.Fatalf("told: of %d blocks, and there are %d", len(told), n)
+			}
+		},
 		"reserve": func(t *rapid.T) {
 			h := block(t)
 			if m.state[h] != Absent {
@@ -299,5 +319,24 @@ func TestRestoredSlots(t *testing.T) {
 	}
 	if n := tier.Match([]Hash{testHash(7), testHash(9), testHash(8)}); n != 2 {
 		t.Errorf("%d blocks match", n)
+	}
+}
+
+// TestTierTellsOnce: a block that went and came back to its slot between two calls of Changes is told once.
+func TestTierTellsOnce(t *testing.T) {
+	policy, err := NewPolicy("lru", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tier := NewTier(TierLimits{Slots: 1}, policy)
+	for range 2 {
+		slot, _, _ := tier.Reserve(testHash(1))
+		tier.Commit(slot)
+		tier.Drop(testHash(1))
+	}
+	slot, _, _ := tier.Reserve(testHash(1))
+	tier.Commit(slot)
+	if evicted, committed := tier.Changes(); len(committed) != 1 || committed[0] != (Committed{0, testHash(1)}) || len(evicted) == 0 {
+		t.Errorf("evicted %v, committed %v", evicted, committed)
 	}
 }

@@ -134,6 +134,15 @@ func (f *File) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) er
 	return nil
 }
 
+// ReadSealed implements Store.
+func (f *File) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error {
+	if err := f.Read(ctx, slot, h, sealed[:len(sealed)-SealBytes]); err != nil {
+		return err
+	}
+	Seal(h, sealed)
+	return nil
+}
+
 // take copies a block out of what was read, once it is sure that it is the one.
 func take(read []byte, h kv.Hash, block []byte) error {
 	head, ok := parseHeader(read)

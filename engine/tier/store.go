@@ -3,7 +3,9 @@ package tier
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -23,6 +25,8 @@ type Store interface {
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
+	// ReadSealed is Read into all but the last SealBytes, where it writes the block's checksum; see Unseal.
+	ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error
 	// Erase makes a slot hold nothing.
 	Erase(ctx context.Context, slot int32) error
 	Close() error
@@ -60,6 +64,24 @@ func heldBy(heads []header) []Held {
 	}
 	slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(heads[a.Slot].sequence, heads[b.Slot].sequence) })
 	return held
+}
+
+// SealBytes is what Seal needs behind a block.
+const SealBytes = 8
+
+// Seal writes the checksum of a block behind it: the last SealBytes of sealed. Whoever gets both can tell whether it is that block.
+func Seal(h kv.Hash, sealed []byte) {
+	end := len(sealed) - SealBytes
+	binary.BigEndian.PutUint64(sealed[end:], sum(h, sealed[:end]))
+}
+
+// Unseal returns the block in front of its checksum, or ErrDamaged where it is not the one that was sealed as h.
+func Unseal(h kv.Hash, sealed []byte) ([]byte, error) {
+	end := len(sealed) - SealBytes
+	if end < 0 || binary.BigEndian.Uint64(sealed[end:]) != sum(h, sealed[:end]) {
+		return nil, fmt.Errorf("sealed block, checksum: %w", ErrDamaged)
+	}
+	return sealed[:end], nil
 }
 
 // sum is the checksum of a block's bytes. It depends on which block they are of, so that the bytes of one are never right for another.

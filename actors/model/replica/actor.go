@@ -89,7 +89,8 @@ type replica struct {
 	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
 	offers     []offered             // to be answered at the end of the step in flight
 
-	lower *lower // nil: there is no tier below HBM
+	lower *lower  // nil: there is no tier below HBM, and none elsewhere
+	space *string // Tiers.Space; nil: not known yet
 	pins  pins
 
 	lora *adapters // nil: it takes no adapters
@@ -172,6 +173,7 @@ func (r *replica) onStarted(ctx actor.Context) {
 	}
 	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
 	r.ask(ctx)
+	r.nameWeights(ctx)
 }
 
 // onEnding tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.

@@ -26,7 +26,7 @@ type (
 		id          string
 		hashes      []kv.Hash     // of the blocks that the sequence can begin with
 		have        int           // of them, in HBM
-		places      []place       // of those that follow, as far as there is no gap
+		findings                  // of those that follow, as far as there is no gap
 		search      search        // holds them locked
 		order       *restoreOrder // nil: it is for a sequence
 	}
@@ -36,8 +36,14 @@ type (
 		begin       []int32 // blocks before those that were restored
 		blocks      []int32
 		hashes      []kv.Hash // of blocks
+		places      []place   // of blocks
 		climbed     climbed
 		order       *restoreOrder
+		err         error
+	}
+	spaced struct {
+		incarnation uint64
+		space       string
 		err         error
 	}
 	tiersRested struct{ incarnation uint64 }
@@ -101,24 +107,33 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	return below, err
 }
 
-// search asks the tiers for blocks, and locks those that are there.
+// search asks the tiers for blocks, and locks those that are there; then the router for those that follow.
 type search struct {
 	request string
 	root    *actor.RootContext
 	tiers   []Tier
 	hashes  []kv.Hash
 	space   kv.Hash
+
+	router         *actor.PID // nil: no other holder is looked for
+	model, replica string
 }
 
-// place is where a block lies below.
+// place is where a block lies: below, or with another holder.
 type place struct {
-	tier int // index of the fastest that has it
+	tier int // index of the fastest tier that has it; from len(tiers) on, of a holder
 	slot int32
 	hash kv.Hash // as the tiers know it
 }
 
-// run returns the places of the leading blocks. A tier that does not answer has none.
-func (s search) run(context.Context) ([]place, error) {
+// findings are where the leading blocks lie.
+type findings struct {
+	places  []place
+	holders []holder
+}
+
+// run looks for the leading blocks. Who does not answer has none.
+func (s search) run(context.Context) (findings, error) {
 	wanted := make([][]byte, len(s.hashes))
 	for i, h := range s.hashes {
 		inSpace := h.Within(s.space)
@@ -128,23 +143,25 @@ func (s search) run(context.Context) ([]place, error) {
 	for i, t := range s.tiers {
 		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, lookWithin)
 	}
-	found := make(map[kv.Hash]place)
+	below := make(map[kv.Hash]place)
 	for i := len(asked) - 1; i >= 0; i-- { // the fastest last, so that it counts
 		if answer, err := asked[i].Result(); err == nil {
 			for _, b := range answer.(*messages.LockBlocksResult).GetLocked() {
-				found[kv.Hash(b.GetHash())] = place{i, int32(b.GetIndex()), kv.Hash(b.GetHash())}
+				below[kv.Hash(b.GetHash())] = place{i, int32(b.GetIndex()), kv.Hash(b.GetHash())}
 			}
 		}
 	}
 	var places []place
 	for _, h := range wanted {
-		p, ok := found[kv.Hash(h)]
+		p, ok := below[kv.Hash(h)]
 		if !ok {
 			break
 		}
 		places = append(places, p)
 	}
-	return places, nil
+	all := findings{places: places}
+	s.elsewhere(&all)
+	return all, nil
 }
 
 // unlock ends what run began, and tells of a block that was damaged; nil: none was.
@@ -158,21 +175,23 @@ func (s search) unlock(damaged *place) {
 	}
 }
 
-// climb copies blocks up from the tiers to HBM.
+// climb copies blocks up to HBM, from the tiers and from other holders.
 type climb struct {
 	search search
 	to     Blocks
-	places []place
+	bulk   Bulk
+	findings
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
 	rates  []kv.Rate // by tier
 	copied func(from, to string, bytes int, took time.Duration)
 }
 
-// climbed is how far it came: so many leading blocks, and how fast by tier.
+// climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
 type climbed struct {
-	blocks int
-	rates  []kv.Rate
+	blocks  int
+	rates   []kv.Rate
+	fetches []fetch
 }
 
 // run stops at the first block that does not come.
@@ -183,23 +202,32 @@ func (c climb) run(life context.Context) (done climbed, err error) {
 	defer end()
 	done.rates = c.rates
 	buffer := make([]byte, c.to.BlockBytes())
-	for i, block := range c.blocks {
-		p := c.places[i]
+	for done.blocks < len(c.blocks) && err == nil {
+		p := c.places[done.blocks]
+		if p.tier >= len(c.search.tiers) {
+			var f fetch
+			f, err = c.fetch(ctx, done.blocks)
+			done.fetches = append(done.fetches, f)
+			done.blocks += f.Blocks
+			for range f.Blocks {
+				c.copied(remoteTier, hbmTier, len(buffer), f.All/time.Duration(f.Blocks))
+			}
+			continue
+		}
 		began := time.Now()
 		err = c.search.tiers[p.tier].Store.Read(ctx, p.slot, p.hash, buffer)
 		if errors.Is(err, tier.ErrDamaged) {
 			damaged = &p
 		}
 		if err == nil {
-			err = c.to.Write(ctx, block, buffer)
+			err = c.to.Write(ctx, c.blocks[done.blocks], buffer)
 		}
-		if err != nil {
-			return done, err
+		if err == nil {
+			took := time.Since(began)
+			c.copied(c.search.tiers[p.tier].Name, hbmTier, len(buffer), took)
+			done.rates[p.tier].Add(float64(len(buffer)), took)
+			done.blocks++
 		}
-		took := time.Since(began)
-		c.copied(c.search.tiers[p.tier].Name, hbmTier, len(buffer), took)
-		done.rates[p.tier].Add(float64(len(buffer)), took)
-		done.blocks++
 	}
-	return done, nil
+	return done, err
 }

@@ -37,6 +37,7 @@ type bulk struct {
 	opened    int
 	sent      int
 	fail      func(n int) error // what happens to chunk n, counted over all transfers; it may block
+	damage    func(n int, chunk []byte)
 }
 
 type transfer struct {
@@ -86,6 +87,9 @@ func (b *bulk) Send(ctx context.Context, to *messages.BulkTicket, indices []uint
 		chunk := make([]byte, t.size)
 		if _, err := read(i, chunk); err != nil {
 			return err
+		}
+		if b.damage != nil {
+			b.damage(n, chunk)
 		}
 		if err := t.put(i, chunk); err != nil {
 			return err
@@ -144,6 +148,9 @@ type cluster struct {
 	sys      *actor.ActorSystem
 	bulk     *bulk
 	a, b     *node
+	to       *node                                    // where sessions are routed to; nil: a
+	tiers    func(name string) replica.Tiers          // of each replica; nil: it has none
+	find     func(*messages.FindBlocks) proto.Message // the router's answer
 	operator *testkit.Peer
 	router   *testkit.Peer
 	orders   int
@@ -162,11 +169,18 @@ func build(c *cluster, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
 	c.sys, c.bulk.open = testkit.System(c.t), map[string]*transfer{}
 	c.operator = testkit.NewPeer(c.t, c.sys, "operator", nil)
 	c.router = testkit.NewPeer(c.t, c.sys, "router", func(m proto.Message) proto.Message {
+		if q, ok := m.(*messages.FindBlocks); ok && c.find != nil {
+			return c.find(q)
+		}
 		if _, ok := m.(*messages.RouteSequence); !ok {
 			return nil
 		}
+		to := c.a
+		if c.to != nil {
+			to = c.to
+		}
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: c.a.name, Actor: &messages.ActorRef{Address: c.a.GetAddress(), Id: c.a.GetId()},
+			Replica: to.name, Actor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
 		}}}
 	})
 	c.a, c.b = c.start("m-0", a, mw...), c.start("m-1", b, mw...)
@@ -218,13 +232,17 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes), ContextTokens: uint32(l.Facts.ContextTokens), Eos: l.Facts.EOS,
 		}}}
 	})
+	var tiers replica.Tiers
+	if c.tiers != nil {
+		tiers = c.tiers(name)
+	}
 	tier := &stage{blocks: n.known}
 	n.hbm = testkit.NewPeer(c.t, c.sys, name+"-hbm", tier.tier)
 	n.PID = testkit.Spawn(c.t, c.sys, name, supervise.Strategy(nil), replica.Props(replica.Config{
 		Spec: &messages.ReplicaSpec{
 			Name: name, Model: "m", Node: "node-" + name, BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
-		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil), Bulk: c.bulk, Log: zerolog.Nop(),
+		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil), Bulk: c.bulk, Tiers: tiers, Log: zerolog.Nop(),
 		Blocks: func(lease string) (replica.Blocks, error) {
 			b, err := holder.Blocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()

@@ -17,7 +17,8 @@ type inlet struct {
 
 	mu    sync.Mutex
 	got   []bool
-	heard time.Time
+	first time.Time // a block came
+	heard time.Time // likewise, last
 	done  bool
 }
 
@@ -32,6 +33,9 @@ func (in *inlet) put(index uint32, b []byte) error {
 		return err
 	}
 	in.got[index], in.heard = true, time.Now()
+	if in.first.IsZero() {
+		in.first = in.heard
+	}
 	return nil
 }
 

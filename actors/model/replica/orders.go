@@ -79,7 +79,9 @@ func (r *replica) orderable(ctx actor.Context, id string, below bool) bool {
 	switch {
 	case r.ending || !r.ready:
 		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
-	case below && r.lower == nil:
+	case below && r.lower != nil && !r.lower.ready:
+		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" reads its weights to know them from others; ask again later", retryAfter)
+	case below && (r.lower == nil || len(r.lower.Lower) == 0):
 		why = refusal(messages.Reason_REASON_UNSUPPORTED, "node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, and --kv-slot where blocks are large", 0)
 	default:
 		return true
@@ -155,8 +157,8 @@ func (r *replica) fetch(ctx actor.Context, hashes []kv.Hash, who asker) {
 	}
 	s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.lower.Lower, hashes: hashes[order.there:], space: r.lower.space}
 	note := &located{incarnation: r.incarnation, hashes: hashes, have: order.there, search: s, order: order}
-	supervise.Job(ctx, context.Background(), s.run, func(places []place, err error) any {
-		note.places = places
+	supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
+		note.findings = findings
 		return note
 	})
 }
@@ -173,7 +175,7 @@ func (o *restoreOrder) answer(ctx actor.Context, r *replica, blocks int, detail 
 
 // keepPins takes up what is pinned now, brings it up from below, and says it to the tiers again.
 func (r *replica) keepPins(ctx actor.Context) {
-	if r.Pins == nil {
+	if r.Pins == nil || r.lower != nil && !r.lower.ready {
 		return
 	}
 	version, all := r.Pins()

@@ -167,8 +167,11 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		s.Adapters = r.lora.held()
 	}
 	if r.lower != nil {
-		s.KvOffloaded, s.KvRestored, s.KvRecomputed = r.lower.totals.offloaded, r.lower.totals.restored, r.lower.totals.recomputed
-		s.KvRestores, s.KvRestoresAvoided = r.lower.totals.restores, r.lower.totals.avoided
+		t := r.lower.totals
+		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
+		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
+		s.KvTravels = r.lower.ready
+		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
 	}
 	if r.batch != nil {
 		kv := r.pool.Stats()

@@ -17,12 +17,15 @@ import (
 // Tiers are the places for KV blocks below HBM.
 type Tiers struct {
 	Lower []Tier // the fastest first; none: nothing is offloaded
-	// Space names what a block's hash leaves out: the weights, as they are in files now. Blocks of another space are other blocks.
-	Space     string
+	// Space names what a block's hash leaves out: the content of the weights. Blocks of another space are other blocks. It may take long;
+	// until it is known nothing travels.
+	Space     func(context.Context) (string, error)
 	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
 	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
 	// Always restores what lies below, also where recomputing would be faster. For tests and measurements.
 	Always bool
+	// Remote reports whether other replicas or nodes may hold blocks, which are then fetched over the data plane. Nil: they are not.
+	Remote func() bool
 	// Copied is told of each block that was copied between HBM and a tier, from goroutines. Nil: nobody is.
 	Copied func(from, to string, bytes int, took time.Duration)
 }
@@ -50,6 +53,7 @@ type lower struct {
 	Tiers
 	down, up Blocks  // a stream of its own for each direction
 	space    kv.Hash // of Tiers.Space and the layout of the blocks
+	ready    bool    // space is known
 
 	offloading bool
 	all        *offloadAll     // nil: only what has to leave does
@@ -59,8 +63,10 @@ type lower struct {
 	requests   uint64
 	told       uint64 // the step of the last StepsDone
 
-	prefill kv.Rate   // tokens
-	paths   []kv.Rate // bytes, by tier
+	prefill kv.Rate             // tokens
+	paths   []kv.Rate           // bytes, by tier
+	links   map[string]*kv.Link // holder -> the way to it
+	loans   map[string]*loan    // request id -> blocks being sent to another replica
 	totals  tierTotals
 }
 
@@ -68,15 +74,17 @@ type lower struct {
 type tierTotals struct {
 	offloaded, restored, recomputed uint64
 	restores, avoided               uint64 // sequences
+	fetched, fetchFailed, lent      uint64
 }
 
 // openTiers makes ready to copy blocks of the lease.
 func (r *replica) openTiers() {
 	tiers := r.Tiers
-	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 {
+	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
-	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower))}
+	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower)),
+		links: make(map[string]*kv.Link), loans: make(map[string]*loan)}
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
 		l.Copied = func(string, string, int, time.Duration) {}
@@ -88,8 +96,8 @@ func (r *replica) openTiers() {
 		}
 		*open = blocks
 	}
-	l.space = kv.Root(l.down.Layout(), l.Space)
 	r.lower = l
+	r.settleSpace()
 }
 
 // closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
@@ -102,12 +110,20 @@ func (r *replica) closeTiers() {
 
 func (r *replica) receiveTiers(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
+	case *spaced:
+		r.onSpaced(ctx, msg)
 	case *offloaded:
 		r.onOffloaded(ctx, msg)
 	case *located:
 		r.onLocated(ctx, msg)
 	case *restored:
 		r.onRestored(ctx, msg)
+	case *messages.LeaseBlocks:
+		r.onLease(ctx, msg)
+	case *messages.ReleaseBlocks:
+		r.onReleaseLease(msg)
+	case *returned:
+		r.onReturned(ctx, msg)
 	case *tiersRested:
 		if r.lower != nil && msg.incarnation == r.incarnation {
 			r.lower.offloading = false
@@ -128,7 +144,7 @@ func (r *replica) want(id string) {
 // tend does what tiers need between two steps.
 func (r *replica) tend(ctx actor.Context) {
 	l := r.lower
-	if l == nil {
+	if l == nil || !l.ready {
 		return
 	}
 	all := l.located
@@ -137,6 +153,9 @@ func (r *replica) tend(ctx actor.Context) {
 		r.restore(ctx, found)
 	}
 	r.look(ctx)
+	if len(l.Lower) == 0 {
+		return
+	}
 	if !l.offloading {
 		r.offload(ctx, r.pool.Depart(l.Watermark, r.burst()))
 	}
@@ -204,6 +223,10 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 // look has the blocks of those looked for that are admitted next; they are held meanwhile.
 func (r *replica) look(ctx actor.Context) {
 	l := r.lower
+	remote := l.Remote != nil && l.Remote()
+	if !remote && len(l.Lower) == 0 {
+		clear(l.wanting)
+	}
 	for len(l.looks) < maxLooks {
 		id, hashes, ok := r.batch.First()
 		if !ok || !l.wanting[id] {
@@ -217,9 +240,12 @@ func (r *replica) look(ctx actor.Context) {
 		r.batch.Hold(id)
 		l.looks[id] = true
 		s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: l.Lower, hashes: hashes[have:], space: l.space}
+		if remote {
+			s.router, s.model, s.replica = r.Router, r.Spec.GetModel(), r.Spec.GetName()
+		}
 		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
-		supervise.Job(ctx, context.Background(), s.run, func(places []place, err error) any {
-			note.places = places
+		supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
+			note.findings = findings
 			return note
 		})
 	}
@@ -263,7 +289,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 		l.totals.restores++
 	}
 	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
-	c := climb{search: found.search, to: l.up, places: found.places, within: max(choice.Recompute, restoreLeast), copied: l.Copied, rates: make([]kv.Rate, len(l.Lower))}
+	c := climb{search: found.search, to: l.up, bulk: r.Bulk, findings: found.findings, within: max(choice.Recompute, restoreLeast), copied: l.Copied, rates: make([]kv.Rate, len(l.Lower))}
 	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
 		b, ok := r.pool.Allocate()
 		if !ok {
@@ -273,7 +299,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 	}
 	r.announce(ctx) // before what was evicted for them is overwritten
 	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
-	note := &restored{incarnation: r.incarnation, id: found.id, order: found.order, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:]}
+	note := &restored{incarnation: r.incarnation, id: found.id, order: found.order, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:], places: found.places}
 	supervise.Job(ctx, r.life, c.run, func(climbed climbed, err error) any {
 		note.climbed, note.err = climbed, err
 		return note
@@ -302,6 +328,9 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 	for i, t := range l.Lower {
 		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i]})
 	}
+	for _, h := range found.holders {
+		q.Paths = append(q.Paths, l.link(h).Path(h.name, time.Now()))
+	}
 	for _, p := range found.places {
 		q.Sources = append(q.Sources, p.tier)
 	}
@@ -317,10 +346,12 @@ func (r *replica) onRestored(ctx actor.Context, msg *restored) {
 		r.Log.Warn().Err(msg.err).Str("request", msg.id).Msg("not all blocks were restored")
 	}
 	for i, b := range msg.blocks[:msg.climbed.blocks] {
-		r.pool.Commit(b, msg.hashes[i])
-		r.pool.Below(b)
+		if r.pool.Commit(b, msg.hashes[i]); msg.places[i].tier < len(l.Lower) {
+			r.pool.Below(b)
+			l.totals.restored++
+		}
 	}
-	l.totals.restored += uint64(msg.climbed.blocks)
+	l.fetched(msg.climbed.fetches)
 	l.totals.recomputed += uint64(len(msg.blocks) - msg.climbed.blocks)
 	r.pool.Release(append(msg.begin, msg.blocks...))
 	for i, rate := range msg.climbed.rates {

@@ -20,6 +20,7 @@ type Config struct {
 	Peer        func(m *messages.Member) *actor.PID // the router of a member
 	Replicas    *actor.PID                          // the group of this node
 	Deployments *actor.PID                          // likewise
+	Tiers       []*actor.PID                        // KV tiers of this node
 	Sessions    func() int                          // open calls at the gateway of this node
 	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
@@ -52,6 +53,8 @@ type router struct {
 	synced bool                                  // all that is stored is known
 	led    map[string]*messages.DeploymentStatus // by the node where each deployment lives
 	peers  map[string]*peer                      // the other nodes
+	tiers  map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
+	held   *plan.Holders                         // the blocks of tiers, by the name's String
 
 	sequence uint64                    // of the last announcement
 	news     *messages.RoutesAnnounced // since then
@@ -114,6 +117,10 @@ func (r *router) Receive(ctx actor.Context) {
 		r.onSynced(msg)
 	case *messages.GetDeployment:
 		r.onGet(ctx, msg)
+	case *messages.TierAnnounced:
+		r.onTier(msg)
+	case *messages.FindBlocks:
+		r.onFind(ctx, msg)
 	case *messages.GetTable:
 		ctx.Respond(r.table())
 	case *messages.GetExplanation:
@@ -126,10 +133,14 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.stored = make(map[string]*messages.ApplyDeployment)
 	r.led = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
+	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), plan.NewHolders()
 	r.memory = newMemory(remembered)
 	r.news = r.blank(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})
 	ctx.Request(r.Deployments, &messages.GetDesired{})
+	for _, tier := range r.Tiers {
+		ctx.Request(tier, &messages.GetSlots{})
+	}
 	r.onMembers(ctx, r.Members())
 	r.onFlush(ctx, &flush{r.incarnation})
 }
@@ -233,5 +244,5 @@ func (r *router) blank(ctx actor.Context) *messages.RoutesAnnounced {
 }
 
 func empty(a *messages.RoutesAnnounced) bool {
-	return len(a.GetReplicas())+len(a.GetGone())+len(a.GetDeployments())+len(a.GetWithdrawn()) == 0
+	return len(a.GetReplicas())+len(a.GetGone())+len(a.GetDeployments())+len(a.GetWithdrawn())+len(a.GetTiers()) == 0
 }

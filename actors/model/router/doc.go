@@ -3,7 +3,8 @@
 //
 // Parent: node. Children: none.
 // Speaks with: sessions of its node (RouteSequence), replicas of its node (ReplicaAnnounced), the deployments of its node
-// (RouteDeployment), its deployments group (what is stored), and the routers of all other nodes (RoutesAnnounced, GetRoutes).
+// (RouteDeployment), its deployments group (what is stored), the KV tiers of its node (TierAnnounced), and the routers of all other nodes
+// (RoutesAnnounced, GetRoutes).
 //
 // Each router tells the others what changed on its node, every 100 ms where something did, in numbered increments; who
 // misses one asks for a snapshot. So a request finds its replica by local knowledge alone: it needs neither the node where its
@@ -12,6 +13,8 @@
 //
 // With each report of a replica of its node it compares which adapters that holds with the catalogue, and tells it what to forget or to keep
 // (ForgetAdapter, ApplyAdapter).
+// The same announcements say which KV blocks each tier of each node holds, so that a replica can be told who has the blocks that it lacks
+// (FindBlocks).
 //
 // Which replica is best is decided by core/plan. The last decisions are kept and can be explained.
 //

@@ -47,6 +47,7 @@ func (r *router) forget(node string) {
 			delete(r.led, name)
 		}
 	}
+	r.forgetTiers(node)
 }
 
 // ask asks a peer for a snapshot, unless it was asked a moment ago.
@@ -78,6 +79,9 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	for _, a := range msg.GetReplicas() {
 		r.adopt(msg.GetNode(), a)
 	}
+	for _, t := range msg.GetTiers() {
+		r.adoptTier(msg.GetNode(), t)
+	}
 	for _, name := range msg.GetGone() {
 		r.gone(msg.GetNode(), name)
 	}
@@ -108,6 +112,7 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 			}
 		}
 	}
+	all.Tiers = r.tiersHere()
 	for _, s := range r.led {
 		if s.GetNode() == r.Node {
 			all.Deployments = append(all.Deployments, s)

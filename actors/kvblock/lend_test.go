@@ -1,0 +1,251 @@
+package kvblock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/actors/kvblock"
+	"troupe/core/kv"
+	"troupe/engine/tier"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// wire is a data plane that keeps what is sent. It stalls on request.
+type wire struct {
+	mu    sync.Mutex
+	stall bool
+	got   map[uint32][]byte
+}
+
+func (w *wire) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(uint32, []byte) (int, error)) error {
+	w.mu.Lock()
+	stall := w.stall
+	w.mu.Unlock()
+	for _, i := range indices {
+		if stall {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		chunk := make([]byte, to.GetBytes())
+		n, err := read(i, chunk)
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		w.got[i] = chunk[:n]
+		w.mu.Unlock()
+	}
+	return nil
+}
+
+func (w *wire) stalls(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = yes }
+
+// space is of the weights: replicas know blocks without it, tiers within it.
+var space = kv.Root("space", "")
+
+func within(n int) kv.Hash { return hash(n).Within(space) }
+
+// stock puts blocks into the tier as a replica would.
+func (s *stage) stock(numbers ...int) {
+	s.t.Helper()
+	s.asked++
+	id := fmt.Sprint("stock-", s.asked)
+	m := &messages.ReserveSlots{RequestId: id, BlockBytes: blockBytes}
+	for _, n := range numbers {
+		h := within(n)
+		m.Hashes = append(m.Hashes, h[:])
+	}
+	commit := &messages.CommitBlocks{RequestId: id}
+	for i, b := range s.ask(m).(*messages.ReserveSlotsResult).GetReserved().GetSlots() {
+		if err := s.store.Write(s.t.Context(), int32(b.GetIndex()), within(numbers[i]), content(numbers[i])); err != nil {
+			s.t.Fatal(err)
+		}
+		commit.Written = append(commit.Written, b.GetHash())
+	}
+	s.sys.Root.Send(s.tier, commit)
+}
+
+func lease(id string, d time.Duration, numbers ...int) *messages.LeaseBlocks {
+	return &messages.LeaseBlocks{RequestId: id, Hashes: hashes(numbers...), Space: space[:], BlockBytes: blockBytes, Lease: durationpb.New(d),
+		Ticket: &messages.BulkTicket{Bytes: blockBytes + tier.SealBytes}}
+}
+
+// lendable is a tier of three slots with blocks 1, 2 and 3.
+func lendable(t *testing.T) (*stage, *wire, *testkit.Peer) {
+	w := &wire{got: map[uint32][]byte{}}
+	s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3), Bulk: w})
+	s.stock(1, 2, 3)
+	return s, w, testkit.NewPeer(t, s.sys, "reader", nil)
+}
+
+// TestLend: the leading blocks that are there are sent, each with its seal; a damaged one is dropped, and said not to come.
+func TestLend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, _ := lendable(t)
+		if r := s.ask(lease("a", time.Second, 1, 2, 9, 3)).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 2 || len(w.got) != 2 {
+			t.Fatalf("%v, %d were sent", r, len(w.got))
+		}
+		for i, sealed := range w.got {
+			block, err := tier.Unseal(within(int(i)+1), sealed)
+			if err != nil || string(block) != string(content(int(i)+1)) {
+				t.Errorf("block %d: %v", i, err)
+			}
+			if _, err := tier.Unseal(within(7), sealed); !errors.Is(err, tier.ErrDamaged) {
+				t.Errorf("block %d passes for another: %v", i, err)
+			}
+		}
+		if st := s.status(); st.GetLent() != 2 {
+			t.Errorf("%v", st)
+		}
+		for _, held := range s.store.Held() {
+			if held.Hash == within(2) {
+				if err := s.store.Erase(t.Context(), held.Slot); err != nil { // its tier does not know
+					t.Fatal(err)
+				}
+			}
+		}
+		if r := s.ask(lease("b", time.Second, 1, 2, 3)).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_INTERNAL {
+			t.Errorf("%v", r)
+		}
+		if st := s.status(); st.GetDamaged() != 1 || st.GetResident() != 2 || st.GetFree() != 1 {
+			t.Errorf("%v", st)
+		}
+	})
+}
+
+// TestLeaseEnds: what is lent is not given up for others, until the lease is released or has expired, however long was asked for.
+func TestLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, reader := lendable(t)
+		w.stalls(true)
+		room := func() int { // slots that another block can have
+			s.asked++
+			id := fmt.Sprint("room-", s.asked)
+			r := s.ask(&messages.ReserveSlots{RequestId: id, Hashes: hashes(100+s.asked, 200+s.asked, 300+s.asked), BlockBytes: blockBytes})
+			s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: id})
+			return len(r.(*messages.ReserveSlotsResult).GetReserved().GetSlots())
+		}
+		reader.Send(s.tier, lease("first", 3*time.Second, 1))
+		reader.Send(s.tier, lease("first", 3*time.Second, 1)) // it was repeated
+		reader.Send(s.tier, lease("second", 1000*time.Hour, 2))
+		if synctest.Wait(); room() != 1 {
+			t.Fatal("two of three blocks are lent, and more than one slot was given out")
+		}
+		time.Sleep(2900 * time.Millisecond)
+		if room() != 1 {
+			t.Error("a lease ended early")
+		}
+		time.Sleep(200 * time.Millisecond)
+		if room() != 2 {
+			t.Error("an expired lease still locks its block")
+		}
+		time.Sleep(10 * time.Second)
+		if room() != 3 {
+			t.Error("a lease without end has none")
+		}
+		s.stock(1)
+		reader.Send(s.tier, lease("third", 5*time.Second, 1))
+		if synctest.Wait(); room() != 2 {
+			t.Fatal("a lent block's slot was given out")
+		}
+		reader.Send(s.tier, &messages.ReleaseBlocks{RequestId: "third"})
+		if synctest.Wait(); room() != 3 {
+			t.Error("a released lease still locks its block")
+		}
+		answers := map[string]int{}
+		for _, r := range testkit.Got[*messages.LeaseBlocksResult](reader) {
+			answers[r.GetRequestId()]++
+		}
+		if len(answers) != 3 || answers["first"] != 1 {
+			t.Errorf("answers: %v", answers)
+		}
+	})
+}
+
+// TestLeaseRefused: what a tier refuses, and why; and none of it is a crash.
+func TestLeaseRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, reader := lendable(t)
+		w.stalls(true)
+		for name, change := range map[string]func(*messages.LeaseBlocks){
+			"a hash is none":   func(m *messages.LeaseBlocks) { m.Hashes[0] = []byte("x") },
+			"no space":         func(m *messages.LeaseBlocks) { m.Space = nil },
+			"no size":          func(m *messages.LeaseBlocks) { m.BlockBytes = 0 },
+			"too large":        func(m *messages.LeaseBlocks) { m.BlockBytes = blockBytes + 1 },
+			"too large by far": func(m *messages.LeaseBlocks) { m.BlockBytes = 1 << 63 },
+		} {
+			m := lease(name, time.Second, 1)
+			change(m)
+			if r := s.ask(m).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
+				t.Errorf("%s: %v", name, r)
+			}
+		}
+		for i := range 8 {
+			reader.Send(s.tier, lease(fmt.Sprint(i), time.Second, 1))
+		}
+		if r := s.ask(lease("ninth", time.Second, 1)).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_QUEUE_FULL {
+			t.Errorf("%v", r)
+		}
+		time.Sleep(2 * time.Second)
+		w.stalls(false)
+		if r := s.ask(lease("tenth", time.Second, 1)).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 1 {
+			t.Errorf("%v", r)
+		}
+	})
+}
+
+// TestAnnounces: a router that applies what the tier tells knows what it holds; one in a new life asks, and is told everything.
+func TestAnnounces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := testkit.System(t)
+		router := testkit.NewPeer(t, sys, "router", nil)
+		s := playIn(t, sys, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3), Router: router.PID})
+		believed := func(from int) map[uint64]bool {
+			all := map[uint64]bool{}
+			for i, m := range testkit.Got[*messages.TierAnnounced](router)[from:] {
+				if m.GetSnapshot() != (i == 0) || m.GetName() != "dram" || m.GetActor().GetId() != s.tier.GetId() {
+					t.Errorf("announcement %d: %v", i, m)
+				}
+				for _, b := range m.GetEvicted() {
+					delete(all, b)
+				}
+				for _, b := range m.GetCommitted() {
+					all[b] = true
+				}
+			}
+			return all
+		}
+		expect := func(from int, numbers ...int) {
+			t.Helper()
+			time.Sleep(time.Second)
+			got := believed(from)
+			for _, n := range numbers {
+				if !got[within(n).Short()] {
+					t.Errorf("nothing was told of block %d", n)
+				}
+			}
+			if len(got) != len(numbers) {
+				t.Errorf("told of %d blocks, and there are %d", len(got), len(numbers))
+			}
+		}
+		s.stock(1, 2)
+		expect(0, 1, 2)
+		s.stock(3, 4) // one of the others goes
+		expect(0, 2, 3, 4)
+		told := len(testkit.Got[*messages.TierAnnounced](router))
+		time.Sleep(time.Minute)
+		if n := len(testkit.Got[*messages.TierAnnounced](router)); n != told {
+			t.Errorf("%d announcements of nothing", n-told)
+		}
+		router.Send(s.tier, &messages.GetSlots{})
+		expect(told, 2, 3, 4)
+	})
+}

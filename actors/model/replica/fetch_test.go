@@ -1,0 +1,255 @@
+package replica_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/actors/model/replica"
+	"troupe/core/kv"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// lending is a cluster where the second replica fetches what the first one has, whatever it costs.
+func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
+	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
+	c.tiers = func(name string) replica.Tiers {
+		space := func(context.Context) (string, error) { return spaces[name], nil }
+		return replica.Tiers{Space: space, Always: true, Remote: func() bool { return true }}
+	}
+	c.find = func(q *messages.FindBlocks) proto.Message {
+		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}
+		if q.GetReplica() == c.b.name {
+			r.Held = []*messages.BlocksHeld{{Blocks: uint32(len(q.GetBlocks())), Name: "m-0", Holder: &messages.ActorRef{Address: c.a.GetAddress(), Id: c.a.GetId()}}}
+		}
+		return r
+	}
+	return build(c, size{64, 8}, size{64, 8}, mw...)
+}
+
+// fetched generates a sequence at the first replica, then a second time at the other one, and returns how that one fared.
+func (c *cluster) fetched(prepare func()) *messages.ReplicaStatus {
+	c.t.Helper()
+	seq := sampled(5, 90, 12)
+	want := c.call(seq)
+	c.until("the first run ends", want.done)
+	if prepare != nil {
+		prepare()
+	}
+	c.to = c.b
+	c.finished(c.call(seq), want)
+	time.Sleep(15 * time.Second) // what expires has expired
+	return c.status(c.b)
+}
+
+const fetchable = 11 // full blocks of 8 tokens in a prompt of 90
+
+func TestFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := lending(t, nil)
+		s := c.fetched(nil)
+		if s.GetKvFetched() != fetchable || s.GetTokensCached() != 8*fetchable || s.GetKvFetchFailed() != 0 {
+			t.Errorf("%v", s)
+		}
+		if a := c.status(c.a); a.GetKvLent() != fetchable {
+			t.Errorf("%v", a)
+		}
+		c.empty()
+	})
+}
+
+// TestFetchFaults: whatever happens on the way, the tokens are the same, the blocks that did not come are computed, and nothing is left.
+func TestFetchFaults(t *testing.T) {
+	failing := func(at int, err error) func(*cluster) {
+		return func(c *cluster) {
+			first := c.bulk.sent
+			c.bulk.fail = func(n int) error {
+				if n-first == at {
+					return err
+				}
+				return nil
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		spaces  map[string]string
+		mw      []actor.ReceiverMiddleware
+		prepare func(*cluster)
+		fetched uint64
+		lives   uint64 // of the holder; 0: one
+	}{
+		{name: "the sender fails", prepare: failing(4, errors.New("gone")), fetched: 3},
+		{name: "the sender stalls", prepare: failing(4, errStall), fetched: 3},
+		{name: "the sender is killed", prepare: func(c *cluster) {
+			first := c.bulk.sent
+			c.bulk.fail = func(n int) error {
+				if n-first == 4 {
+					c.stop(c.a)
+					return errStall
+				}
+				return nil
+			}
+		}, fetched: 3},
+		{name: "a byte is flipped", prepare: func(c *cluster) {
+			first := c.bulk.sent
+			c.bulk.damage = func(n int, chunk []byte) {
+				if n-first == 6 {
+					chunk[100] ^= 4
+				}
+			}
+		}, fetched: 5},
+		{name: "a block comes for another", prepare: func(c *cluster) {
+			var before []byte
+			c.bulk.damage = func(_ int, chunk []byte) {
+				if before != nil {
+					copy(chunk, before)
+				}
+				before = append([]byte(nil), chunk...)
+			}
+		}, fetched: 1},
+		{name: "other weights", spaces: map[string]string{"m-0": "one", "m-1": "other"}},
+		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
+		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
+		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1}).middleware}},
+		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := lending(t, tc.spaces, tc.mw...)
+				s := c.fetched(func() {
+					if tc.prepare != nil {
+						tc.prepare(c)
+					}
+				})
+				if s.GetKvFetched() != tc.fetched || s.GetKvFetched()+s.GetKvFetchFailed() != fetchable {
+					t.Errorf("%d fetched and %d not, want %d of %d fetched", s.GetKvFetched(), s.GetKvFetchFailed(), tc.fetched, fetchable)
+				}
+				if !c.a.gone && c.status(c.a).GetIncarnation() != max(tc.lives, 1) {
+					t.Errorf("the holder is in life %d", c.status(c.a).GetIncarnation())
+				}
+				c.empty()
+			})
+		})
+	}
+}
+
+// TestFetcherCrashes: one that crashes while blocks come to it leaves nothing behind, here or there.
+func TestFetcherCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crash := &testkit.Crash{On: "*replica.restored", Times: 1}
+		c := lending(t, nil, crash.Middleware)
+		if c.fetched(nil); crash.Crashed() == 0 {
+			t.Error("it did not crash")
+		}
+		c.empty()
+	})
+}
+
+// TestLeaseEnds: a lease locks blocks for as long as it was asked for and no longer, and ends at once where it is released.
+func TestLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := lending(t, nil)
+		seq := greedy(1, 90, 4)
+		first := c.call(seq)
+		c.until("it ends", first.done)
+		c.bulk.fail = func(int) error { return errStall }
+		locked := func() uint32 { s := c.status(c.a); return s.GetKvBlocks() - s.GetKvBlocksFree() }
+		ticket, err := c.bulk.Expect(c.a.blockBytes+8, fetchable, func(uint32, []byte) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.bulk.Drop(ticket)
+		lease := func(id string, d time.Duration) {
+			c.operator.Send(c.a.PID, c.leaseOf(id, seq, ticket, d))
+			synctest.Wait()
+			if n := locked(); n != fetchable {
+				t.Errorf("%d blocks are locked", n)
+			}
+		}
+		lease("expires", 3*time.Second)
+		time.Sleep(2900 * time.Millisecond)
+		if locked() != fetchable {
+			t.Error("it ended early")
+		}
+		time.Sleep(200 * time.Millisecond)
+		if n := locked(); n != 0 {
+			t.Errorf("%d blocks are locked after its end", n)
+		}
+		lease("released", 3*time.Second)
+		c.operator.Send(c.a.PID, &messages.ReleaseBlocks{RequestId: "released"})
+		if synctest.Wait(); locked() != 0 {
+			t.Error("blocks are locked though they were released")
+		}
+		lease("endless", 1000*time.Hour)
+		if time.Sleep(11 * time.Second); locked() != 0 {
+			t.Error("a lease without end has none")
+		}
+	})
+}
+
+// TestLeaseRefused: a holder says why it does not lend.
+func TestLeaseRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := lending(t, nil)
+		seq := greedy(1, 90, 4)
+		first := c.call(seq)
+		c.until("it ends", first.done)
+		c.bulk.fail = func(int) error { return errStall }
+		ticket, err := c.bulk.Expect(c.a.blockBytes+8, fetchable, func(uint32, []byte) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(id string, change func(*messages.LeaseBlocks)) messages.Reason {
+			m := c.leaseOf(id, seq, ticket, time.Second)
+			if change != nil {
+				change(m)
+			}
+			c.operator.Send(c.a.PID, m)
+			synctest.Wait()
+			for _, r := range testkit.Got[*messages.LeaseBlocksResult](c.operator) {
+				if r.GetRequestId() == id {
+					return r.GetRefused().GetReason()
+				}
+			}
+			return messages.Reason_REASON_UNSPECIFIED
+		}
+		for name, change := range map[string]func(*messages.LeaseBlocks){
+			"size":     func(m *messages.LeaseBlocks) { m.BlockBytes-- },
+			"space":    func(m *messages.LeaseBlocks) { m.Space[3]++ },
+			"no space": func(m *messages.LeaseBlocks) { m.Space = nil },
+		} {
+			if got := ask(name, change); got != messages.Reason_REASON_CONFLICT {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		for i := range 8 {
+			if got := ask(string(rune('a'+i)), nil); got != 0 {
+				t.Errorf("lease %d: %v", i, got)
+			}
+		}
+		if got := ask("ninth", nil); got != messages.Reason_REASON_QUEUE_FULL {
+			t.Errorf("a ninth: %v", got)
+		}
+		c.bulk.Drop(ticket)
+		c.empty()
+	})
+}
+
+// leaseOf is how another replica would ask the first one for the blocks of a prompt.
+func (c *cluster) leaseOf(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
+	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes), Lease: durationpb.New(lease)}
+	space := kv.Root(c.a.layout, "")
+	m.Space = space[:]
+	for _, h := range kv.Hashes(kv.Root("m", ""), seq.GetPrompt(), 8)[:fetchable] {
+		m.Hashes = append(m.Hashes, h[:])
+	}
+	return m
+}

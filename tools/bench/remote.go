@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/actors/kvblock"
+	"troupe/cluster/bulk"
+	"troupe/cluster/bulk/bulkbench"
+	"troupe/core/kv"
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/engine/tier"
+	"troupe/messages"
+)
+
+const (
+	remoteBlock  = 1280 << 10 // a KV block of an 8B model: 16 tokens at 80 KiB
+	remoteBlocks = 64
+	remoteRounds = 31
+)
+
+// remoteTier compares the fetch of blocks that a tier of another node holds with a bare connection.
+func remoteTier() (section, error) {
+	s := section{
+		title: "The remote tier",
+		how: fmt.Sprintf("Over loopback, %d blocks of %d KiB that the DRAM tier of one node holds are leased, sent and copied into an arena, against a bare TCP connection that carries the same bytes into one, in turn. "+
+			"A fetch checks the hash of each block when it leaves the tier and again when it has come, and its data plane sums every byte twice; here the same few cores do all of that and the copies of the bare connection.",
+			remoteBlocks, remoteBlock>>10),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	b, err := newRemote()
+	if err != nil {
+		return s, err
+	}
+	defer b.close()
+	r, err := bulkbench.Measure(ctx, bulkbench.Config{ChunkBytes: remoteBlock, Chunks: remoteBlocks, Rounds: remoteRounds, Copy: b.fetch})
+	if err != nil {
+		return s, err
+	}
+	s.rows = []row{{
+		what: "fetch from another node's DRAM over bare TCP",
+		figure: fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.2f s of CPU per GB against %.2f)",
+			r.Ratio, r.Bulk/1e9, r.Bare/1e9, r.BulkCPU, r.BareCPU),
+		aim: "0.85 or more", met: yes(r.Ratio >= 0.85),
+	}}
+	return s, nil
+}
+
+// remote is a tier that holds blocks, and who fetches them.
+type remote struct {
+	system   *actor.ActorSystem
+	tier     *actor.PID
+	from, to *bulk.Plane
+	device   cuda.Device
+	store    *tier.Arena
+	hashes   []kv.Hash
+	space    kv.Hash
+	arena    []byte
+	leases   int
+}
+
+func newRemote() (_ *remote, err error) {
+	b := &remote{arena: make([]byte, remoteBlocks*remoteBlock), space: kv.Root("bench", "")}
+	if b.device, err = host.Open(host.Config{MemoryBytes: 1 << 20}); err != nil {
+		return nil, err
+	}
+	memory, err := b.device.AllocHost(remoteBlocks * remoteBlock)
+	if err != nil {
+		return nil, err
+	}
+	b.store = tier.NewArena(memory, remoteBlock)
+	block := make([]byte, remoteBlock)
+	for i := range remoteBlocks {
+		for at := range block {
+			block[at] = byte(i + at*at>>7)
+		}
+		h := kv.Root("bench", fmt.Sprint(i))
+		b.hashes = append(b.hashes, h)
+		if err := b.store.Write(context.Background(), int32(i), h.Within(b.space), block); err != nil {
+			return nil, err
+		}
+	}
+	if b.from, err = bulk.Listen(bulk.Config{}); err != nil {
+		return nil, err
+	}
+	if b.to, err = bulk.Listen(bulk.Config{}); err != nil {
+		return nil, err
+	}
+	b.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	b.tier = b.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: b.store, Bulk: b.from, Log: zerolog.Nop()}))
+	return b, nil
+}
+
+// fetch does what a replica does, but for the copy to its device.
+func (b *remote) fetch(context.Context) error {
+	came := 0
+	ticket, err := b.to.Expect(remoteBlock+tier.SealBytes, remoteBlocks, func(i uint32, sealed []byte) error {
+		block, err := tier.Unseal(b.hashes[i].Within(b.space), sealed)
+		if err == nil {
+			came += copy(b.arena[int(i)*remoteBlock:], block)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.leases++
+	lease := &messages.LeaseBlocks{RequestId: fmt.Sprint(b.leases), Space: b.space[:], BlockBytes: remoteBlock, Ticket: ticket, Lease: durationpb.New(10 * time.Second)}
+	for i := range b.hashes {
+		lease.Hashes = append(lease.Hashes, b.hashes[i][:])
+	}
+	answer, err := b.system.Root.RequestFuture(b.tier, lease, 10*time.Second).Result()
+	b.to.Drop(ticket)
+	if err != nil {
+		return err
+	}
+	if came != remoteBlocks*remoteBlock {
+		return fmt.Errorf("%d bytes came: %v", came, answer)
+	}
+	return nil
+}
+
+func (b *remote) close() {
+	b.system.Shutdown()
+	b.from.Close()
+	b.to.Close()
+	_, _ = b.store.Close(), b.device.Close()
+}
