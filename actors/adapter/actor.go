@@ -55,7 +55,7 @@ type pool struct {
 	incarnation uint64
 	life        context.Context // cancelled when this incarnation ends
 	end         context.CancelFunc
-	ending      bool // its slots end because it does
+	ending      bool // its slots end because it does, and it hears nothing more
 
 	store   Store
 	core    *lora.Pool
@@ -89,6 +89,9 @@ type (
 )
 
 func (p *pool) Receive(ctx actor.Context) {
+	if p.ending {
+		return // a slot that is spawned now would be stopped by nobody, and the next life would wait for its end
+	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		p.onStarted(ctx)
@@ -104,9 +107,7 @@ func (p *pool) Receive(ctx actor.Context) {
 	case *messages.SlotLoaded:
 		p.onLoaded(ctx, msg)
 	case *actor.Terminated:
-		if !p.ending {
-			p.onTerminated(ctx, msg)
-		}
+		p.onTerminated(ctx, msg)
 	case *prefetch:
 		p.onPrefetch(ctx, msg)
 	default:

@@ -153,6 +153,23 @@ func TestPoolCrash(t *testing.T) {
 	})
 }
 
+// TestAskedWhileItRestarts: a pool that is about to be restarted, and waits for a copy to end, begins no other one.
+func TestAskedWhileItRestarts(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, s *stage) {
+		s.memory.load = func(string) error { time.Sleep(100 * time.Millisecond); return nil }
+		s.pin("1", "a1@1")
+		time.Sleep(20 * time.Millisecond)
+		s.run(func(ctx actor.Context) { ctx.(actor.Supervisor).RestartChildren(s.pool) })
+		s.pin("2", "b1@1")
+		wait()
+		s.want("1", "a1@1", lora.Active)
+		s.want("2", "b1@1", lora.Active)
+		if s.life != 2 {
+			t.Errorf("life %d", s.life)
+		}
+	})
+}
+
 // TestReplicaCrash: its successor finds the adapters, and nobody in their use.
 func TestReplicaCrash(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, s *stage) {
