@@ -1,0 +1,63 @@
+package troupe_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"troupe/cluster/troupe"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// story is a golden output of stories260K, with an adapter or none.
+type story struct {
+	adapter string
+	testkit.Golden
+}
+
+func stories(t *testing.T) (all []story) {
+	for adapter, file := range map[string]string{
+		"": "stories260K/golden_greedy64.jsonl", "dragon": "stories260K-lora/dragon/golden_greedy48.jsonl", "robot": "stories260K-lora/robot/golden_greedy48.jsonl",
+	} {
+		for _, g := range testkit.JSONLines[testkit.Golden](t, testkit.Shared(t, filepath.Join("data/models", file))) {
+			all = append(all, story{adapter, g})
+		}
+	}
+	return all
+}
+
+func (s story) sequence(t *testing.T) *messages.SequenceSpec {
+	seq := tuned("", s.Golden)
+	seq.Model = "stories"
+	if s.adapter != "" {
+		seq.Adapter = s.adapter
+		seq.AdapterSpec = &messages.AdapterSpec{
+			Name: s.adapter, Model: "stories", Revision: 1, Path: testkit.Shared(t, "data/models/stories260K-lora/"+s.adapter),
+		}
+	}
+	return seq
+}
+
+// TestStoriesGoldens: through a whole node, the adapters of stories260K give the outputs that another program computed: alone, and all in one batch
+// with each other and the base model, while those of the shipped model do so beside them on the same device.
+func TestStoriesGoldens(t *testing.T) {
+	path := testkit.Shared(t, "data/models/stories260K-hf")
+	n := start(t, func(c *troupe.Config) {
+		c.Devices = c.Devices[:1]
+		c.Deployments = append(c.Deployments, &messages.DeploymentSpec{Name: "stories", Path: path})
+	})
+	all := stories(t)
+	for _, s := range all {
+		expect(t, "alone", s.adapter, s.Golden, call(t, n, s.sequence(t)))
+	}
+	var running []*client
+	for range 4 {
+		for _, s := range all {
+			running = append(running, call(t, n, s.sequence(t)))
+		}
+	}
+	mixed(t, n, 4)
+	for i, c := range running {
+		expect(t, "together", all[i%len(all)].adapter, all[i%len(all)].Golden, c)
+	}
+}
