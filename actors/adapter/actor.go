@@ -65,6 +65,7 @@ type pool struct {
 	slots   map[string]*actor.PID // key -> its slot
 	tenants map[string]string     // id of a slot, be it ending -> key
 	news    bool                  // adapters were requested since the last prefetch
+	told    lora.Stats            // to the replica
 }
 
 // known is an adapter that somebody asked for.
@@ -176,9 +177,10 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 	for key := range p.known {
 		p.tell(ctx, key)
 	}
+	p.change(ctx)
 }
 
-// onPrefetch loads what is popular, where there is room that nobody wanted of late.
+// onPrefetch loads what is popular, where there is room that nobody wanted of late, and sees to it that the replica hears what was counted.
 func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return
@@ -186,6 +188,9 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if p.news && p.adopted {
 		p.news = false
 		p.carry(ctx, p.core.Prefetch(p.Prefetch, time.Now())...)
+	}
+	if p.adopted && p.told != p.core.Stats() {
+		p.change(ctx)
 	}
 	supervise.After(ctx, prefetchEvery, msg)
 }

@@ -1,7 +1,9 @@
 package troupe_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"troupe/cluster/troupe"
@@ -60,4 +62,22 @@ func TestStoriesGoldens(t *testing.T) {
 	for i, c := range running {
 		expect(t, "together", all[i%len(all)].adapter, all[i%len(all)].Golden, c)
 	}
+}
+
+// TestAdapterMetrics: one adapter after the other, of which one fits, then the first again. Host memory has those that were read.
+func TestAdapterMetrics(t *testing.T) {
+	n := start(t, pages(1))
+	for _, adapter := range []string{"psalms", "psalms", "shout", "psalms"} {
+		g := adapterGoldens(t, adapter)[0]
+		expect(t, "alone", adapter, g, call(t, n, tuned(adapter, g)))
+	}
+	var lines string
+	for name, value := range map[string]int{
+		`held{location="gpu",%s}`: 1, `held{location="dram",%s}`: 1, `pages{%s,state="free"}`: 0, `pages{%s,state="used"}`: 1, `awaited{%s}`: 0,
+		`hits_total{%s}`: 1, `loads_total{from="disk",%s}`: 2, `loads_total{from="dram",%s}`: 1, `evictions_total{%s}`: 2, `load_failures_total{%s}`: 0,
+	} {
+		want := fmt.Sprintf("troupe_adapter_"+name+" %d\n", `model="kjv",replica="kjv-0"`, value)
+		until(t, want, func() bool { lines = scrape(t, n); return strings.Contains(lines, want) })
+	}
+	t.Log(lines)
 }
