@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"troupe/cluster/troupe"
+	"troupe/cuda/host"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -62,6 +63,20 @@ func TestStoriesGoldens(t *testing.T) {
 	for i, c := range running {
 		expect(t, "together", all[i%len(all)].adapter, all[i%len(all)].Golden, c)
 	}
+}
+
+// TestAdaptersMakeRoom: with no memory left on its device, a model gives KV blocks up for its first adapters, while it runs.
+func TestAdaptersMakeRoom(t *testing.T) {
+	n := start(t, func(c *troupe.Config) { c.Devices = []host.Config{{MemoryBytes: 64 << 20}} })
+	before := replica(t, n, "kjv").GetKvBlocks()
+	second := kjv(1)
+	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), 170 // the rest of the 64 MiB
+	deploy(t, n, second)
+	if r := replica(t, n, "kjv"); r.GetKvBlocks() != before {
+		t.Fatalf("it gave way too early: %d KV blocks of %d", r.GetKvBlocks(), before)
+	}
+	mixed(t, n, 2)
+	until(t, "fewer KV blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 }
 
 // TestAdapterMetrics: one adapter after the other, of which one fits, then the first again. Host memory has those that were read.
