@@ -788,7 +788,7 @@ type AdapterCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pages         uint32                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"` // of 2 MiB
 	PagesFree     uint32                 `protobuf:"varint,2,opt,name=pages_free,json=pagesFree,proto3" json:"pages_free,omitempty"`
-	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`             // pins whose adapter was on the device
+	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`             // sequences that came while their adapter was on the device
 	Loads         uint64                 `protobuf:"varint,4,opt,name=loads,proto3" json:"loads,omitempty"`           // copies to the device that were begun
 	Reads         uint64                 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`           // of these, those from disk; the others are from host memory
 	Prefetches    uint64                 `protobuf:"varint,6,opt,name=prefetches,proto3" json:"prefetches,omitempty"` // of the loads, those that nobody had asked for

@@ -100,7 +100,7 @@ func (a *adapter) resident() bool { return a.state == Idle || a.state == Active 
 // Stats count what a pool did.
 type Stats struct {
 	Loads, Reads, Prefetches uint64 // Reads are the Loads from disk, Prefetches those that no request had asked for
-	Hits                     uint64 // requests whose adapter was on the device
+	Hits                     uint64 // requests that came while their adapter was on the device
 	Evictions, Failures      uint64
 }
 
@@ -206,9 +206,8 @@ func (p *Pool) Pin(request, id string) (State, *Refusal) {
 	}
 	p.requests[request] = a
 	a.users[request] = true
-	if a.resident() {
+	if a.state == Idle {
 		a.state = Active
-		p.stats.Hits++
 	}
 	return a.state, nil
 }
