@@ -727,6 +727,7 @@ type AdaptersChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Adapters      []*AdapterHeld         `protobuf:"bytes,2,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that changed; `sequences` is not set
+	Counts        *AdapterCounts         `protobuf:"bytes,3,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,6 +776,114 @@ func (x *AdaptersChanged) GetAdapters() []*AdapterHeld {
 	return nil
 }
 
+func (x *AdaptersChanged) GetCounts() *AdapterCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// AdapterCounts is what a pool has, and did since it began.
+type AdapterCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pages         uint32                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"` // of 2 MiB
+	PagesFree     uint32                 `protobuf:"varint,2,opt,name=pages_free,json=pagesFree,proto3" json:"pages_free,omitempty"`
+	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`             // sequences that came while their adapter was on the device
+	Loads         uint64                 `protobuf:"varint,4,opt,name=loads,proto3" json:"loads,omitempty"`           // copies to the device that were begun
+	Reads         uint64                 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`           // of these, those from disk; the others are from host memory
+	Prefetches    uint64                 `protobuf:"varint,6,opt,name=prefetches,proto3" json:"prefetches,omitempty"` // of the loads, those that nobody had asked for
+	Evictions     uint64                 `protobuf:"varint,7,opt,name=evictions,proto3" json:"evictions,omitempty"`
+	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"` // of loads
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterCounts) Reset() {
+	*x = AdapterCounts{}
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterCounts) ProtoMessage() {}
+
+func (x *AdapterCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterCounts.ProtoReflect.Descriptor instead.
+func (*AdapterCounts) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AdapterCounts) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetPagesFree() uint32 {
+	if x != nil {
+		return x.PagesFree
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetHits() uint64 {
+	if x != nil {
+		return x.Hits
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetLoads() uint64 {
+	if x != nil {
+		return x.Loads
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetPrefetches() uint64 {
+	if x != nil {
+		return x.Prefetches
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetEvictions() uint64 {
+	if x != nil {
+		return x.Evictions
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetFailures() uint64 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
 // ApplyAdapter (command, no answer, to a replica): keep it on the device whoever uses it, or no longer, as `pinned` says.
 type ApplyAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -785,7 +894,7 @@ type ApplyAdapter struct {
 
 func (x *ApplyAdapter) Reset() {
 	*x = ApplyAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[10]
+	mi := &file_messages_adapter_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +906,7 @@ func (x *ApplyAdapter) String() string {
 func (*ApplyAdapter) ProtoMessage() {}
 
 func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[10]
+	mi := &file_messages_adapter_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +919,7 @@ func (x *ApplyAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyAdapter.ProtoReflect.Descriptor instead.
 func (*ApplyAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{10}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
@@ -830,7 +939,7 @@ type ForgetAdapter struct {
 
 func (x *ForgetAdapter) Reset() {
 	*x = ForgetAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[11]
+	mi := &file_messages_adapter_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +951,7 @@ func (x *ForgetAdapter) String() string {
 func (*ForgetAdapter) ProtoMessage() {}
 
 func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[11]
+	mi := &file_messages_adapter_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +964,7 @@ func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetAdapter.ProtoReflect.Descriptor instead.
 func (*ForgetAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{11}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
@@ -876,7 +985,7 @@ type SlotLoaded struct {
 
 func (x *SlotLoaded) Reset() {
 	*x = SlotLoaded{}
-	mi := &file_messages_adapter_proto_msgTypes[12]
+	mi := &file_messages_adapter_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +997,7 @@ func (x *SlotLoaded) String() string {
 func (*SlotLoaded) ProtoMessage() {}
 
 func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[12]
+	mi := &file_messages_adapter_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1010,7 @@ func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoaded.ProtoReflect.Descriptor instead.
 func (*SlotLoaded) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{12}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SlotLoaded) GetAdapter() string {
@@ -965,10 +1074,23 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"D\n" +
 	"\x10AdapterRequested\x120\n" +
-	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"g\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"\x99\x01\n" +
 	"\x0fAdaptersChanged\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x122\n" +
-	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\"@\n" +
+	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\x120\n" +
+	"\x06counts\x18\x03 \x01(\v2\x18.troupe.v1.AdapterCountsR\x06counts\"\xde\x01\n" +
+	"\rAdapterCounts\x12\x14\n" +
+	"\x05pages\x18\x01 \x01(\rR\x05pages\x12\x1d\n" +
+	"\n" +
+	"pages_free\x18\x02 \x01(\rR\tpagesFree\x12\x12\n" +
+	"\x04hits\x18\x03 \x01(\x04R\x04hits\x12\x14\n" +
+	"\x05loads\x18\x04 \x01(\x04R\x05loads\x12\x14\n" +
+	"\x05reads\x18\x05 \x01(\x04R\x05reads\x12\x1e\n" +
+	"\n" +
+	"prefetches\x18\x06 \x01(\x04R\n" +
+	"prefetches\x12\x1c\n" +
+	"\tevictions\x18\a \x01(\x04R\tevictions\x12\x1a\n" +
+	"\bfailures\x18\b \x01(\x04R\bfailures\"@\n" +
 	"\fApplyAdapter\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
 	"\rForgetAdapter\x120\n" +
@@ -1003,7 +1125,7 @@ func file_messages_adapter_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_messages_adapter_proto_goTypes = []any{
 	(AdapterLocation)(0),          // 0: troupe.v1.AdapterLocation
 	(AdapterState)(0),             // 1: troupe.v1.AdapterState
@@ -1017,30 +1139,32 @@ var file_messages_adapter_proto_goTypes = []any{
 	(*UnpinAdapter)(nil),          // 9: troupe.v1.UnpinAdapter
 	(*AdapterRequested)(nil),      // 10: troupe.v1.AdapterRequested
 	(*AdaptersChanged)(nil),       // 11: troupe.v1.AdaptersChanged
-	(*ApplyAdapter)(nil),          // 12: troupe.v1.ApplyAdapter
-	(*ForgetAdapter)(nil),         // 13: troupe.v1.ForgetAdapter
-	(*SlotLoaded)(nil),            // 14: troupe.v1.SlotLoaded
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*Refused)(nil),               // 16: troupe.v1.Refused
+	(*AdapterCounts)(nil),         // 12: troupe.v1.AdapterCounts
+	(*ApplyAdapter)(nil),          // 13: troupe.v1.ApplyAdapter
+	(*ForgetAdapter)(nil),         // 14: troupe.v1.ForgetAdapter
+	(*SlotLoaded)(nil),            // 15: troupe.v1.SlotLoaded
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Refused)(nil),               // 17: troupe.v1.Refused
 }
 var file_messages_adapter_proto_depIdxs = []int32{
-	15, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
+	16, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
 	0,  // 1: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
 	1,  // 2: troupe.v1.AdapterHeld.state:type_name -> troupe.v1.AdapterState
 	6,  // 3: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
 	2,  // 4: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
 	8,  // 5: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
-	16, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
+	17, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
 	2,  // 7: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
 	3,  // 8: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
-	2,  // 9: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	2,  // 10: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	16, // 11: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	12, // 9: troupe.v1.AdaptersChanged.counts:type_name -> troupe.v1.AdapterCounts
+	2,  // 10: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	2,  // 11: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	17, // 12: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }
@@ -1059,7 +1183,7 @@ func file_messages_adapter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_adapter_proto_rawDesc), len(file_messages_adapter_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1184,7 +1184,9 @@ type ReplicaStatus struct {
 	KvFetched         uint64                 `protobuf:"varint,50,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`                           // blocks that other nodes, or replicas, sent
 	KvFetchFailed     uint64                 `protobuf:"varint,51,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"`             // blocks that were to come from there, did not, and were computed
 	KvLent            uint64                 `protobuf:"varint,52,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                                    // blocks that it sent to others
-	KvTravels         bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                           // its weights are known by their content, so that its blocks can leave HBM and come back
+	AdapterCounts     *AdapterCounts         `protobuf:"bytes,54,opt,name=adapter_counts,json=adapterCounts,proto3" json:"adapter_counts,omitempty"`
+	AdaptersAwaited   uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"` // sequences, and pins of the operator, that wait for an adapter
+	KvTravels         bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                   // its weights are known by their content, so that its blocks can leave HBM and come back
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1481,6 +1483,20 @@ func (x *ReplicaStatus) GetKvFetchFailed() uint64 {
 func (x *ReplicaStatus) GetKvLent() uint64 {
 	if x != nil {
 		return x.KvLent
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetAdapterCounts() *AdapterCounts {
+	if x != nil {
+		return x.AdapterCounts
+	}
+	return nil
+}
+
+func (x *ReplicaStatus) GetAdaptersAwaited() uint32 {
+	if x != nil {
+		return x.AdaptersAwaited
 	}
 	return 0
 }
@@ -1985,8 +2001,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x9c\n" +
-	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x88\v\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2032,7 +2047,9 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"kv_fetched\x182 \x01(\x04R\tkvFetched\x12&\n" +
 	"\x0fkv_fetch_failed\x183 \x01(\x04R\rkvFetchFailed\x12\x17\n" +
-	"\akv_lent\x184 \x01(\x04R\x06kvLent\x12\x1d\n" +
+	"\akv_lent\x184 \x01(\x04R\x06kvLent\x12?\n" +
+	"\x0eadapter_counts\x186 \x01(\v2\x18.troupe.v1.AdapterCountsR\radapterCounts\x12)\n" +
+	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x12\x1d\n" +
 	"\n" +
 	"kv_travels\x185 \x01(\bR\tkvTravels\"/\n" +
 	"\vEngineReady\x12 \n" +
@@ -2111,8 +2128,9 @@ var file_messages_replica_proto_goTypes = []any{
 	(*Refused)(nil),              // 25: troupe.v1.Refused
 	(*SwitchMetrics)(nil),        // 26: troupe.v1.SwitchMetrics
 	(*AdapterHeld)(nil),          // 27: troupe.v1.AdapterHeld
-	(*SamplingParams)(nil),       // 28: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 29: troupe.v1.TokenLogprobs
+	(*AdapterCounts)(nil),        // 28: troupe.v1.AdapterCounts
+	(*SamplingParams)(nil),       // 29: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 30: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
 	23, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
@@ -2135,17 +2153,18 @@ var file_messages_replica_proto_depIdxs = []int32{
 	24, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
 	26, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
 	27, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	19, // 20: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	28, // 21: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	21, // 22: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	25, // 23: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 24: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	29, // 25: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	28, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	19, // 21: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	29, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	21, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	25, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 25: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	30, // 26: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -55,7 +55,7 @@ type pool struct {
 	incarnation uint64
 	life        context.Context // cancelled when this incarnation ends
 	end         context.CancelFunc
-	ending      bool // its slots end because it does
+	ending      bool // its slots end because it does, and it hears nothing more
 
 	store   Store
 	core    *lora.Pool
@@ -65,6 +65,7 @@ type pool struct {
 	slots   map[string]*actor.PID // key -> its slot
 	tenants map[string]string     // id of a slot, be it ending -> key
 	news    bool                  // adapters were requested since the last prefetch
+	told    lora.Stats            // to the replica
 }
 
 // known is an adapter that somebody asked for.
@@ -89,6 +90,9 @@ type (
 )
 
 func (p *pool) Receive(ctx actor.Context) {
+	if p.ending {
+		return // a slot that is spawned now would be stopped by nobody, and the next life would wait for its end
+	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		p.onStarted(ctx)
@@ -104,9 +108,7 @@ func (p *pool) Receive(ctx actor.Context) {
 	case *messages.SlotLoaded:
 		p.onLoaded(ctx, msg)
 	case *actor.Terminated:
-		if !p.ending {
-			p.onTerminated(ctx, msg)
-		}
+		p.onTerminated(ctx, msg)
 	case *prefetch:
 		p.onPrefetch(ctx, msg)
 	default:
@@ -175,9 +177,10 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 	for key := range p.known {
 		p.tell(ctx, key)
 	}
+	p.change(ctx)
 }
 
-// onPrefetch loads what is popular, where there is room that nobody wanted of late.
+// onPrefetch loads what is popular, where there is room that nobody wanted of late, and sees to it that the replica hears what was counted.
 func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return
@@ -185,6 +188,9 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if p.news && p.adopted {
 		p.news = false
 		p.carry(ctx, p.core.Prefetch(p.Prefetch, time.Now())...)
+	}
+	if p.adopted && p.told != p.core.Stats() {
+		p.change(ctx)
 	}
 	supervise.After(ctx, prefetchEvery, msg)
 }

@@ -1,6 +1,7 @@
 package adapter_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -150,6 +151,46 @@ func TestPoolCrash(t *testing.T) {
 		if s.life != 2 || s.memory.whole("b1@1") {
 			t.Errorf("life %d, b is there: %v", s.life, s.memory.whole("b1@1"))
 		}
+	})
+}
+
+// TestAskedWhileItRestarts: a pool that is about to be restarted, and waits for a copy to end, begins no other one.
+func TestAskedWhileItRestarts(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, s *stage) {
+		s.memory.load = func(string) error { time.Sleep(100 * time.Millisecond); return nil }
+		s.pin("1", "a1@1")
+		time.Sleep(20 * time.Millisecond)
+		s.run(func(ctx actor.Context) { ctx.(actor.Supervisor).RestartChildren(s.pool) })
+		s.pin("2", "b1@1")
+		wait()
+		s.want("1", "a1@1", lora.Active)
+		s.want("2", "b1@1", lora.Active)
+		if s.life != 2 {
+			t.Errorf("life %d", s.life)
+		}
+	})
+}
+
+// TestStoppedWhileItRestarts: a slot that crashed, and is stopped before it is restarted, copies nothing: its pages may be another's.
+func TestStoppedWhileItRestarts(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, s *stage) {
+		s.memory.load = func(string) error { time.Sleep(100 * time.Millisecond); return context.Canceled } // so that both come before it has ended
+		s.pin("1", "a1@1")
+		time.Sleep(20 * time.Millisecond)
+		s.run(func(ctx actor.Context) {
+			slot := actor.NewPID(s.pool.GetAddress(), s.pool.GetId()+"/slot-0")
+			ctx.Stop(slot)
+			ctx.(actor.Supervisor).RestartChildren(slot)
+		})
+		wait()
+		if s.memory.loads != 1 {
+			t.Errorf("%d copies were begun", s.memory.loads)
+		}
+		s.memory.load = nil
+		s.unpin("1")
+		s.pin("2", "b1@1")
+		wait()
+		s.want("2", "b1@1", lora.Active)
 	})
 }
 

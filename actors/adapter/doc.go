@@ -21,4 +21,5 @@
 // It owns the copy of one adapter into its pages: a job that reads it from disk into host memory, unless it is there, and copies that to the device, beside
 // steps. A crash loses the copy; the successor begins it again, or finds that it was complete. Its end waits for the copy to end, so that
 // the pages can be given to another. A file that can not be loaded is no crash: the pool refuses whoever waits for it.
+// A life that is begun after that end, since a restart was under way, begins nothing, and neither does a pool whose own end or restart is under way.
 package adapter

@@ -256,9 +256,19 @@ func (p *pool) tell(ctx actor.Context, key string) {
 		return
 	}
 	k.told = now
-	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: []*messages.AdapterHeld{{
+	p.change(ctx, &messages.AdapterHeld{
 		Name: k.spec.GetName(), Revision: k.spec.GetRevision(), State: states[now.State], Location: locations[now.Tier],
-	}}})
+	})
+}
+
+// change tells the replica which adapters are elsewhere now, and what was counted.
+func (p *pool) change(ctx actor.Context, held ...*messages.AdapterHeld) {
+	did := p.core.Stats()
+	p.told = did
+	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held, Counts: &messages.AdapterCounts{
+		Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.Left()), Hits: did.Hits, Loads: did.Loads, Reads: did.Reads,
+		Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,
+	}})
 }
 
 var states = map[lora.State]messages.AdapterState{

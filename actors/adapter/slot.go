@@ -21,18 +21,20 @@ type SlotConfig struct {
 	Keep  bool // in host memory too
 }
 
-// SlotProps returns the recipe for a slot.
+// SlotProps returns the recipe for one slot.
 func SlotProps(cfg SlotConfig) *actor.Props {
 	var incarnation uint64
+	var stopped bool
 	return actor.PropsFromProducer(func() actor.Actor {
 		incarnation++
-		return &slot{SlotConfig: cfg, incarnation: incarnation}
+		return &slot{SlotConfig: cfg, incarnation: incarnation, stopped: &stopped}
 	})
 }
 
 type slot struct {
 	SlotConfig
 	incarnation uint64
+	stopped     *bool // a restart that was under way when it was stopped comes nevertheless, and must begin nothing
 	end         context.CancelFunc
 	copying     <-chan struct{} // closed when the copy has ended
 }
@@ -46,8 +48,13 @@ type copied struct {
 func (s *slot) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		s.onStarted(ctx)
-	case *actor.Restarting, *actor.Stopping:
+		if !*s.stopped {
+			s.onStarted(ctx)
+		}
+	case *actor.Restarting:
+		s.onEnding()
+	case *actor.Stopping:
+		*s.stopped = true
 		s.onEnding()
 	case *copied:
 		s.onCopied(ctx, msg)

@@ -193,7 +193,9 @@ func (d *device) onEnding() {
 		}
 	}
 	for _, a := range d.adapting {
-		<-a.done
+		if a.done != nil {
+			<-a.done
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -16,7 +18,9 @@ import (
 
 // adapting is a lease that gets memory for adapters.
 type adapting struct {
-	done   <-chan struct{}
+	pages  int             // that were asked for; 0: as adapterPages has it
+	until  time.Time       // for how long it waits for memory that others give up; zero: it has not been short of any
+	done   <-chan struct{} // closed when its job has ended; nil while it waits
 	askers []asker
 }
 
@@ -28,38 +32,60 @@ type adaptersLeased struct {
 	err         error
 }
 
-// onLeaseAdapters takes pages for adapters from what is free, and has them allocated.
+// onLeaseAdapters has memory for adapters put under a lease, once.
 func (d *device) onLeaseAdapters(ctx actor.Context, msg *messages.LeaseAdapters) {
 	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
 	m, held := d.held[lease]
 	switch a := d.adapting[lease]; {
 	case a != nil:
 		a.askers = append(a.askers, who)
-		return
 	case !held || d.freeing[lease] != nil:
 		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name))
-		return
 	case m.AdapterPages > 0:
 		ctx.Respond(leasedAdapters(who.requestID, m))
+	default:
+		a = &adapting{pages: int(msg.GetPages()), askers: []asker{who}}
+		d.adapting[lease] = a
+		d.adapt(ctx, lease, a)
+	}
+}
+
+// adapt takes pages for adapters from what is free, and has them allocated. Where that is too little for one, KV memory gives way first.
+func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
+	m, held := d.held[lease]
+	if !held || d.freeing[lease] != nil {
+		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name+" any more")
 		return
 	}
-	pages := d.adapterPages(m, int(msg.GetPages()))
+	if !d.room(ctx, lease, cmp.Or(a.pages, m.Facts.AdapterPages(m.Limits.MaxRank)), &a.until) {
+		return
+	}
+	pages := d.adapterPages(m, a.pages)
 	if pages == 0 {
-		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NO_MEMORY, fmt.Sprintf(
-			"%s has %d MiB free, too little for one adapter; deploy the model with adapter_pages, or delete another", d.Name, d.ledger.Free()>>20)))
+		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NO_MEMORY, fmt.Sprintf(
+			"%s has %d MiB free, too little for one adapter, and KV memory can not give way; deploy the model with adapter_pages, or delete another",
+			d.Name, d.ledger.Free()>>20))
 		return
 	}
 	if _, short := d.ledger.Lease(lease, "adapters", int64(pages)*hbm.PageBytes); short != nil {
-		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short.Error()))
+		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short.Error())
 		return
 	}
 	models, note := d.Models, adaptersLeased{incarnation: d.incarnation, lease: lease}
-	d.adapting[lease] = &adapting{askers: []asker{who}, done: supervise.Job(ctx, d.life,
+	a.done = supervise.Job(ctx, d.life,
 		func(context.Context) (engine.Loaded, error) { return models.LeaseAdapters(lease, pages) },
 		func(m engine.Loaded, err error) any {
 			note.model, note.err = m, err
 			return &note
-		})}
+		})
+}
+
+// refuseAdapters ends what never began.
+func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages.Reason, why string) {
+	for _, a := range d.adapting[lease].askers {
+		ctx.Send(a.replyTo, refusedAdapters(a.requestID, reason, why))
+	}
+	delete(d.adapting, lease)
 }
 
 // adapterPages is what was asked for; else what the adapters of a step take, within half of what is free, and for one at least. 0: that is

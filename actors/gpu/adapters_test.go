@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -77,6 +78,39 @@ func TestPagesThatCanNotBeHad(t *testing.T) {
 			synctest.Wait()
 			if r := last[*messages.LeaseAdaptersResult](t, asker).GetRefused(); r.GetReason() != want || adapterBytes(asker, pid) != 0 {
 				t.Errorf("%v: %v, %d bytes", err, r, adapterBytes(asker, pid))
+			}
+		})
+	}
+}
+
+// TestGivesWayToAdapters: where the pages that are free are too few, KV memory gives way, or they are refused. Whoever asks meanwhile is answered too.
+func TestGivesWayToAdapters(t *testing.T) {
+	for name, want := range map[string]messages.Reason{"shrinks": 0, "refuses": messages.Reason_REASON_NO_MEMORY, "unloaded": messages.Reason_REASON_NOT_FOUND} {
+		synctest.Test(t, func(t *testing.T) {
+			p, send := full(t, &shelf{})
+			send(&messages.LeaseAdapters{RequestId: "1", Lease: "m-0", Pages: 4}) // two are free
+			send(&messages.LeaseAdapters{RequestId: "2", Lease: "m-0", Pages: 4})
+			ask := last[*messages.ShrinkKV](t, p)
+			if n := len(testkit.Got[*messages.LeaseAdaptersResult](p)); ask.GetBlocks() != 256 || n != 0 {
+				t.Fatalf("%s: %v, with %d answers", name, ask, n)
+			}
+			shrunk := &messages.KVShrunk{Lease: "m-0", Attempt: ask.GetAttempt()}
+			switch name {
+			case "refuses":
+				shrunk.Refused = &messages.Refused{}
+			case "unloaded":
+				send(&messages.UnloadModel{Lease: "m-0"})
+			}
+			send(shrunk)
+			time.Sleep(6 * time.Second)
+			answers := testkit.Got[*messages.LeaseAdaptersResult](p)
+			for _, r := range answers {
+				if r.GetRefused().GetReason() != want || want == 0 && r.GetLeased().GetPages() != 4 {
+					t.Errorf("%s: %v", name, r)
+				}
+			}
+			if len(answers) != 2 {
+				t.Errorf("%s: %d answers", name, len(answers))
 			}
 		})
 	}

@@ -78,7 +78,7 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 
 // start takes the pages and reads the weights, or waits until others have given up as much.
 func (d *device) start(ctx actor.Context, l *load) {
-	if l.waits = !d.room(ctx, l); l.waits {
+	if l.waits = !d.room(ctx, l.command.GetLease(), l.pages(), &l.until); l.waits {
 		return
 	}
 	load, short := d.reserve(l.command, l.facts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -95,20 +96,21 @@ func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	}
 }
 
-// room sees to it that there is memory for a load, as far as others can give way. It reports false while that is under way.
-func (d *device) room(ctx actor.Context, l *load) bool {
-	need, free := l.pages(), int(d.ledger.Free()/hbm.PageBytes)
-	if need <= free || !l.until.IsZero() && !time.Now().Before(l.until) {
+// room sees to it that so many pages are free for a lease, as far as KV memory can give way. It reports false while that is under way, and
+// notes until when, at most.
+func (d *device) room(ctx actor.Context, lease string, need int, until *time.Time) bool {
+	free := int(d.ledger.Free() / hbm.PageBytes)
+	if need <= free || !until.IsZero() && !time.Now().Before(*until) {
 		return true
 	}
-	if l.until.IsZero() {
-		l.until = time.Now().Add(yieldWithin)
+	if until.IsZero() {
+		*until = time.Now().Add(yieldWithin)
 	}
 	if len(d.resizing) > 0 {
 		return false
 	}
 	gifts, why, ok := hbm.Yield(need, free, d.pools())
-	d.Log.Info().Str("lease", l.command.GetLease()).Bool("ok", ok).Str("why", why).Msg("short of memory")
+	d.Log.Info().Str("lease", lease).Bool("ok", ok).Str("why", why).Msg("short of memory")
 	if !ok {
 		return true
 	}
@@ -116,7 +118,7 @@ func (d *device) room(ctx actor.Context, l *load) bool {
 		m := d.held[g.Owner]
 		left := int64(hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes)-g.Pages) * hbm.PageBytes
 		d.attempt++
-		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.users[g.Owner].replica, until: l.until}
+		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.users[g.Owner].replica, until: *until}
 		d.resizing[g.Owner] = z
 		d.askShrink(ctx, g.Owner, z)
 	}
@@ -233,7 +235,7 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 	d.place(ctx)
 }
 
-// place goes on with the loads that wait for memory, the oldest first.
+// place goes on with the loads that wait for memory, the oldest first, and then with the adapters that do.
 func (d *device) place(ctx actor.Context) {
 	var waiting []*load
 	for _, l := range d.loading {
@@ -244,6 +246,11 @@ func (d *device) place(ctx actor.Context) {
 	slices.SortFunc(waiting, func(a, b *load) int { return a.began.Compare(b.began) })
 	for _, l := range waiting {
 		d.start(ctx, l)
+	}
+	for _, lease := range slices.Sorted(maps.Keys(d.adapting)) {
+		if a := d.adapting[lease]; a.done == nil {
+			d.adapt(ctx, lease, a)
+		}
 	}
 }
 

@@ -25,6 +25,8 @@ func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
 			p.Send(pid, m)
 		case *messages.UnloadModel:
 			p.Send(pid, m)
+		case *messages.LeaseAdapters:
+			p.Send(pid, m)
 		case *messages.GetGpu:
 			p.Send(pid, m)
 		}

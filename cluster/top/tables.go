@@ -85,7 +85,8 @@ func holds(g *messages.GpuStatus) cell {
 
 var replicaColumns = []column{
 	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true}, {name: "WAIT", numeric: true},
-	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "IN/s", numeric: true}, {name: "OUT/s", numeric: true},
+	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true}, {name: "IN/s", numeric: true},
+	{name: "OUT/s", numeric: true},
 }
 
 func replicaSection(s Sample, r rates) section {
@@ -103,12 +104,22 @@ func replicaSection(s Sample, r rates) section {
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
 				word(p.GetName()), word(place(p.GetNode(), p.GetGpu())), state, number(float64(p.GetIncarnation())),
-				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
+				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits), number(onGPU(p)),
 				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
 			}, m})
 		}
 	}
 	return t
+}
+
+// onGPU is how many adapters a replica has on its GPU.
+func onGPU(r *messages.ReplicaStatus) (n float64) {
+	for _, a := range r.GetAdapters() {
+		if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
+			n++
+		}
+	}
+	return n
 }
 
 var modelColumns = []column{{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"}}

@@ -147,5 +147,6 @@ it should be, a red one does not work at all.
 SESS  open calls at the gateway       KV    blocks in use
 RUN   sequences in the batch          HITS  prompt tokens found in KV blocks
 WAIT  sequences queued                IN/s  prompt tokens computed per second
-LIFE  1 until the first crash         ON    where the deployment lives`, "\n"), m.width)
+LIFE  1 until the first crash         ON    where the deployment lives
+LORA  adapters on the GPU`, "\n"), m.width)
 }

@@ -31,7 +31,7 @@ type Config struct {
 	GPUs     []GPU         // opened already; the node closes them, also if it does not start
 	Devices  []host.Config // software GPUs beside them
 	Tiers    TiersConfig
-	// AdapterHostBytes of page-locked host memory keep adapters that were read from disk, for each replica; default 256 MiB.
+	// AdapterHostBytes of page-locked host memory keep adapters that were read from disk, for each replica; 0: none are kept.
 	AdapterHostBytes int64
 	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.
 	DrainTimeout time.Duration
@@ -68,7 +68,6 @@ type GPU struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.AdapterHostBytes = cmp.Or(c.AdapterHostBytes, 256<<20)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 8*time.Second)
 	c.ClusterListen = cmp.Or(c.ClusterListen, "127.0.0.1:0")
 	c.DataListen = cmp.Or(c.DataListen, "127.0.0.1:0")

@@ -69,7 +69,7 @@ func (c *copies) paths() (all []*messages.KvPath) {
 // scrapeWithin is how long actors may take to answer for metrics.
 const scrapeWithin = time.Second
 
-// kvCollector asks for the tiers when metrics are read. What does not answer is left out.
+// kvCollector asks for the tiers, and the adapters of replicas, when metrics are read. What does not answer is left out.
 type kvCollector struct{ node *Node }
 
 var (
@@ -92,7 +92,7 @@ func kvMetric(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range kvMetrics {
+	for _, d := range slices.Concat(kvMetrics, adapterMetrics) {
 		to <- d
 	}
 }
@@ -103,6 +103,7 @@ func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	if here, err := c.node.replicasHere(ctx); err == nil {
 		collectHBM(to, here)
+		collectAdapters(to, here)
 	}
 	all, err := c.node.Tiers(ctx)
 	if err != nil {

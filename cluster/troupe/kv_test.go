@@ -120,7 +120,7 @@ func TestIdleBlocksGoDown(t *testing.T) {
 	}
 }
 
-// scrape reads the lines about KV blocks as Prometheus does.
+// scrape reads the lines about KV blocks and adapters as Prometheus does.
 func scrape(t *testing.T, n *troupe.Node) (lines string) {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/metrics")
@@ -133,7 +133,7 @@ func scrape(t *testing.T, n *troupe.Node) (lines string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "troupe_kv_") && !strings.Contains(line, "_bucket") {
+		if (strings.HasPrefix(line, "troupe_kv_") || strings.HasPrefix(line, "troupe_adapter_")) && !strings.Contains(line, "_bucket") {
 			lines += line
 		}
 	}

@@ -45,6 +45,8 @@ type Options struct {
 	KVWatermark string `group:"KV tiers" name:"kv-watermark" yaml:"kv_watermark" env:"TROUPE_KV_WATERMARK" placeholder:"SHARE" help:"How full GPU memory and tiers may be before blocks leave ahead of need (default: ${kvwatermark})." validate:"omitempty,share"`
 	KVPolicy    string `group:"KV tiers" name:"kv-policy" yaml:"kv_policy" env:"TROUPE_KV_POLICY" placeholder:"NAME" help:"Which blocks leave first: ${kvpolicies} (default: ${kvpolicy})." validate:"omitempty,policy"`
 
+	AdapterDRAM string `group:"Adapters" name:"adapter-dram" yaml:"adapter_dram" env:"TROUPE_ADAPTER_DRAM" placeholder:"SIZE" help:"Host memory, for each replica, in which adapters stay that were read from disk: 1GiB, or 0 for none (default: ${adapterdram})." validate:"omitempty,size"`
+
 	TLSCert     string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
 	TLSKey      string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
 	TLSCA       string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
@@ -62,12 +64,13 @@ const (
 	defaultNATS        = "127.0.0.1:4222"
 	defaultNATSCluster = "6222"
 	defaultDrain       = "30s"
+	defaultAdapterDRAM = "256MiB"
 	thisMachine        = "127.0.0.1"
 )
 
 func helpVars() kong.Vars {
 	return kong.Vars{
-		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain,
+		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "adapterdram": defaultAdapterDRAM,
 		"kvdram": spec.FormatBytes(mostDRAM), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 	}
 }
@@ -121,7 +124,7 @@ func settle(flags Options, path string) (settings, error) {
 	if err := s.clash(); err != nil {
 		return s, err
 	}
-	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy})
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy, AdapterDRAM: defaultAdapterDRAM})
 	if err := s.network(); err != nil {
 		return s, err
 	}

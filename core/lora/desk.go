@@ -192,3 +192,13 @@ func (d *Desk) Here() map[string]Where { return d.here }
 
 // Users is how many requests hold an adapter, or ask for it.
 func (d *Desk) Users(adapter string) int { return d.users[adapter] }
+
+// Awaited is how many requests have no adapter yet.
+func (d *Desk) Awaited() (n int) {
+	for _, p := range d.pins {
+		if p.state != granted {
+			n++
+		}
+	}
+	return n
+}

@@ -128,6 +128,7 @@ func (p *Pool) settle() {
 		a.pages = pages
 		from := a.tier()
 		if from == Disk {
+			p.stats.Reads++
 			p.keep(a)
 		}
 		p.stats.Loads++

@@ -99,7 +99,9 @@ func (a *adapter) resident() bool { return a.state == Idle || a.state == Active 
 
 // Stats count what a pool did.
 type Stats struct {
-	Loads, Prefetches, Evictions, Failures uint64 // Prefetches are the Loads that no request had asked for
+	Loads, Reads, Prefetches uint64 // Reads are the Loads from disk, Prefetches those that no request had asked for
+	Hits                     uint64 // requests that came while their adapter was on the device
+	Evictions, Failures      uint64
 }
 
 // NewPool returns a pool without adapters.
@@ -264,3 +266,6 @@ func (p *Pool) Users(id string) int {
 
 // Stats returns what the pool did so far.
 func (p *Pool) Stats() Stats { return p.stats }
+
+// Left is how many pages no adapter is in.
+func (p *Pool) Left() int { return p.pages.Left() }

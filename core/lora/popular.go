@@ -31,10 +31,13 @@ func (a *adapter) compare(b *adapter) int {
 	return cmp.Or(cmp.Compare(a.log, b.log), a.last.Compare(b.last), cmp.Compare(a.id, b.id))
 }
 
-// Requested says that a request for an adapter has come in. It counts for the adapter's popularity, and no more.
+// Requested says that a request for an adapter has come in. It counts for the adapter's popularity, and in Stats.
 func (p *Pool) Requested(id string, now time.Time) {
 	if a, ok := p.adapters[id]; ok {
 		a.requested(now, p.cfg.HalfLife)
+		if a.resident() {
+			p.stats.Hits++
+		}
 	}
 }
 

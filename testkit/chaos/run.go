@@ -61,7 +61,7 @@ type run struct {
 func start(ctx context.Context, cfg Config) (*run, error) {
 	cfg.Nodes, cfg.Clients, cfg.Tokens = or(cfg.Nodes, 3), or(cfg.Clients, 24), or(cfg.Tokens, cluster.StreamTokens)
 	r := &run{cfg: cfg, Timeline: &cluster.Timeline{Print: cfg.Print}}
-	requests := cluster.Requests(2*cfg.Clients, cfg.Tokens)
+	requests := cluster.Mixed(cluster.Requests(2*cfg.Clients, cfg.Tokens))
 	answers, err := cluster.Undisturbed(ctx, requests)
 	if err != nil {
 		return nil, fmt.Errorf("undisturbed run: %w", err)
@@ -114,10 +114,10 @@ func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers [
 	r.load = cluster.Load{Requests: requests, Answers: answers, Streams: r.cfg.Clients, Gateways: r.Nodes, Repeat: true}
 	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
 	defer cancel()
-	if err := errors.Join(r.Whole(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes)))); err != nil {
+	if err := errors.Join(r.Whole(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.Adapt(ctx)); err != nil {
 		return fmt.Errorf("%w\n%s", err, r.Logs(30))
 	}
-	r.Note("%d nodes serve %s, NATS %s; seed %d, faults: %v", len(r.Nodes), cluster.ModelName, natsOf(r.cfg), r.cfg.Seed, kinds)
+	r.Note("%d nodes serve %s and its adapters, NATS %s; seed %d, faults: %v", len(r.Nodes), cluster.ModelName, natsOf(r.cfg), r.cfg.Seed, kinds)
 	return nil
 }
 

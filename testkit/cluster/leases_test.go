@@ -33,10 +33,11 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestSequences: what runs, waits or holds KV blocks is found.
+// TestSequences: what runs, waits or holds KV blocks or adapters is found.
 func TestSequences(t *testing.T) {
 	for name, r := range map[string]*messages.ReplicaStatus{
 		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1}, "waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1}, "blocks": {KvBlocks: 8, KvBlocksFree: 7},
+		"adapter": {Adapters: []*messages.AdapterHeld{{Name: "a", Sequences: 1}}}, "in use": {Adapters: []*messages.AdapterHeld{{State: messages.AdapterState_ADAPTER_STATE_ACTIVE}}},
 	} {
 		if sequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
 			t.Errorf("%s: not found", name)

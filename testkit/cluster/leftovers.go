@@ -66,7 +66,7 @@ func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaSta
 	return all, nil
 }
 
-// sequences finds those that run or wait, and KV blocks that nobody else could have.
+// sequences finds those that run or wait, and KV blocks and adapters that they hold.
 func sequences(replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	for name, r := range replicas {
@@ -75,6 +75,11 @@ func sequences(replicas map[string]*messages.ReplicaStatus) error {
 		}
 		if held := r.GetKvBlocks() - r.GetKvBlocksFree(); held > 0 {
 			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks", name, held, r.GetKvBlocks()))
+		}
+		for _, a := range r.GetAdapters() {
+			if a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE {
+				found = append(found, fmt.Errorf("%s has adapter %s in use, by %d sequences", name, a.GetName(), a.GetSequences()))
+			}
 		}
 	}
 	return errors.Join(found...)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 // Request is a completion whose answer is settled before it is asked for: the seed decides every draw.
 type Request struct {
+	Model       string  `json:"model"` // ModelName, or one of its Adapters
 	Prompt      string  `json:"prompt"`
 	Seed        int     `json:"seed"`
 	Temperature float64 `json:"temperature"`
@@ -45,7 +47,7 @@ func Requests(n, tokens int) []Request {
 	all := make([]Request, n)
 	for i := range all {
 		all[i] = Request{
-			Prompt: openings[i%len(openings)], Seed: 1 + i, Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
+			Model: ModelName, Prompt: openings[i%len(openings)], Seed: 1 + i, Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
 			MaxTokens: tokens, IgnoreEOS: i%8 != 7,
 		}
 	}
@@ -72,7 +74,7 @@ func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if err := c.Deploy(ctx, Spec(1)); err != nil {
+	if err := errors.Join(c.Deploy(ctx, Spec(1)), c.Adapt(ctx)); err != nil {
 		return nil, err
 	}
 	answers := make([]Answer, len(requests))
@@ -125,10 +127,9 @@ func post(ctx context.Context, n *Node, r Request, stream bool) (*http.Response,
 	}
 	body := struct {
 		Request
-		Model   string `json:"model"`
 		Stream  bool   `json:"stream"`
 		Options *usage `json:"stream_options,omitempty"`
-	}{Request: r, Model: ModelName, Stream: stream}
+	}{Request: r, Stream: stream}
 	if stream {
 		body.Options = &usage{true}
 	}

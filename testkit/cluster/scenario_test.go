@@ -51,6 +51,11 @@ func (s *scenario) flow(gateways ...*cluster.Node) {
 	s.t.Helper()
 	l := load(s.t, gateways...)
 	l.Repeat = true
+	s.begin(l)
+}
+
+func (s *scenario) begin(l cluster.Load) {
+	s.t.Helper()
 	s.running = l.Start(cluster.Within(s.t, 2*time.Minute))
 	if err := s.running.Flowing(cluster.Within(s.t, 30*time.Second)); err != nil {
 		s.t.Fatal(err)
@@ -120,6 +125,23 @@ func TestNodeFaults(t *testing.T) {
 			s.end()
 		})
 	}
+}
+
+// TestAdaptersSurvive: the node that runs a replica is killed under streams with different adapters and none. Each goes on with its own.
+func TestAdaptersSurvive(t *testing.T) {
+	s := play(t, cluster.Config{})
+	if err := s.Adapt(cluster.Within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	l := cluster.Load{Requests: cluster.Mixed(cluster.Requests(16, cluster.StreamTokens)), Streams: 16, Gateways: s.Nodes[:1], Repeat: true}
+	var err error
+	if l.Answers, err = cluster.Undisturbed(cluster.Within(t, time.Minute), l.Requests); err != nil {
+		t.Fatal(err)
+	}
+	s.begin(l)
+	_, node := victim(t, s.Cluster, "n1")
+	s.survive(cluster.Fault{Kind: cluster.Kill, On: node})
+	s.end()
 }
 
 // TestReplicaCrash: the replica alone dies, on another node than the gateway's.

@@ -34,7 +34,8 @@ type adapters struct {
 	life    uint64                           // of the pool; 0: it is not ready
 	leasing bool                             // pages are asked for
 	ticking bool
-	lacking map[string]string // by key, of those that are pinned and could not be had: why, as it was logged
+	counts  *messages.AdapterCounts // as the pool said last; nil before
+	lacking map[string]string       // by key, of those that are pinned and could not be had: why, as it was logged
 }
 
 // Notes to self.
@@ -225,8 +226,11 @@ func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersCha
 		spec := &messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}
 		r.lora.desk.Told(spec.Key(), lora.Where{State: states[a.GetState()], Tier: tiers[a.GetLocation()]})
 	}
+	r.lora.counts = msg.GetCounts()
 	r.changed(ctx)
-	r.advance(ctx)
+	if len(msg.GetAdapters()) > 0 {
+		r.advance(ctx)
+	}
 }
 
 // rejected gives up sequences whose adapters can not be had.

@@ -164,7 +164,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 	}
 	if r.lora != nil {
-		s.Adapters = r.lora.held()
+		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())
 	}
 	if r.lower != nil {
 		t := r.lower.totals
