@@ -2,11 +2,13 @@ package tier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"troupe/core/kv"
+	"troupe/cuda"
 )
 
 // FileConfig describes a File.
@@ -16,6 +18,9 @@ type FileConfig struct {
 	SlotBytes int    // size of the largest block; a file with slots of another size is emptied
 	Depth     int    // reads and writes at once; default 8
 
+	// AllocHost gives memory for reads and writes under way, page-locked for the device that blocks come from. Nil: they take a detour.
+	AllocHost func(bytes int64) (cuda.HostMemory, error)
+
 	noDirect bool // as on a file system without O_DIRECT
 }
 
@@ -24,7 +29,8 @@ type File struct {
 	cfg    FileConfig
 	disk   disk
 	direct bool
-	turns  chan []byte // a buffer for each read or write at once
+	turns  chan []byte     // a buffer for each read or write at once
+	memory cuda.HostMemory // of the buffers; nil: they are Go's
 
 	mu       sync.Mutex
 	heads    []header // of each slot, as far as they are known to be on the disk
@@ -204,5 +210,9 @@ func (f *File) Close() error {
 		<-f.turns
 	}
 	close(f.turns)
-	return f.disk.Close()
+	err := f.disk.Close()
+	if f.memory != nil {
+		err = errors.Join(err, f.memory.Free())
+	}
+	return err
 }

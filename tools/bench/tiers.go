@@ -93,7 +93,7 @@ func tierCopies(dir string) ([]row, error) {
 	}
 	defer s.close()
 	size := s.blocks.BlockBytes()
-	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "kv"), Slots: tierBlocks, SlotBytes: size, Depth: tierDepth})
+	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "kv"), Slots: tierBlocks, SlotBytes: size, Depth: tierDepth, AllocHost: s.device.AllocHost})
 	if err != nil {
 		return nil, err
 	}
