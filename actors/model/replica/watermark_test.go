@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,8 @@ func TestStepsDoNotWaitForOffloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
 		store := c.below(0.1)
+		open := sync.OnceFunc(func() { close(store.gate) })
+		defer open()
 		took := run(c)
 		if store.waiting.Load() == 0 {
 			t.Error("nothing was to be offloaded: this shows nothing")
@@ -92,7 +95,7 @@ func TestStepsDoNotWaitForOffloads(t *testing.T) {
 		if took != alone {
 			t.Errorf("it took %v, without tiers %v", took, alone)
 		}
-		close(store.gate)
+		open()
 		c.until("blocks to go down", func() bool { return c.status(c.a).GetKvOffloaded() > 0 })
 		c.empty()
 	})
