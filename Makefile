@@ -1,7 +1,6 @@
 # make help shows what there is.
 SHELL := bash
 export CGO_CFLAGS := -Wno-deprecated-declarations
-export GORACE := suppressions=$(CURDIR)/tools/race.supp
 ifeq ($(shell go env GOARCH),amd64)
 export GOEXPERIMENT := simd
 endif

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -47,6 +48,8 @@ type Store struct {
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*Store, error) {
 	kv, err := bucket.OpenKV(ctx, js, bucket.Config{
 		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: replicas, Log: log,
+		// KV blocks on disk outlive the bucket, and are told apart by revisions of adapters: one that is made anew begins above.
+		FirstRevision: uint64(time.Now().Unix()),
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -37,7 +38,7 @@ func follow(ctx context.Context, w jetstream.KeyWatcher, again <-chan nats.Statu
 			return nil
 		case e, ok := <-w.Updates():
 			if !ok {
-				return errors.New("the watch has ended")
+				return cmp.Or(ctx.Err(), errors.New("the watch has ended"))
 			}
 			entry(e)
 		}

@@ -65,7 +65,7 @@ func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 			next = &record{registry: r, kind: kind, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
 			next.mailbox = actor.Unbounded()()
-			return &mailbox{next.mailbox, next}
+			return &mailbox{Mailbox: next.mailbox, record: next, registered: make(chan struct{})}
 		}),
 		actor.WithOnInit(func(ctx actor.Context) {
 			next.system, next.pid = ctx.ActorSystem(), ctx.Self()
@@ -77,14 +77,38 @@ func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 }
 
 // mailbox is a mailbox that lets a record see what is invoked.
+//
+// Protoactor makes a name known before its mailbox can be run: who posts in between would run it without a dispatcher. Here they wait.
 type mailbox struct {
 	actor.Mailbox
-	record *record
+	record     *record
+	ready      atomic.Bool
+	registered chan struct{}
 }
 
-// RegisterHandlers implements actor.Mailbox.
+// RegisterHandlers implements actor.Mailbox. It is called once.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
 	m.Mailbox.RegisterHandlers(&observer{invoker, m.record}, dispatcher)
+	m.ready.Store(true)
+	close(m.registered)
+}
+
+// PostUserMessage implements actor.Mailbox.
+func (m *mailbox) PostUserMessage(message any) {
+	m.await()
+	m.Mailbox.PostUserMessage(message)
+}
+
+// PostSystemMessage implements actor.Mailbox.
+func (m *mailbox) PostSystemMessage(message any) {
+	m.await()
+	m.Mailbox.PostSystemMessage(message)
+}
+
+func (m *mailbox) await() {
+	if !m.ready.Load() {
+		<-m.registered
+	}
 }
 
 // observer sees each message before the actor does.

@@ -2,7 +2,9 @@ package tree_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +85,39 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("after the end: %v", left)
 		}
 	})
+}
+
+// TestPostedBeforeItRuns: whoever knows an actor's name may send to it while it is spawned.
+func TestPostedBeforeItRuns(t *testing.T) {
+	sys := testkit.System(t)
+	registry := tree.New(nil)
+	for i := range 60 {
+		name := fmt.Sprintf("actor-%d", i)
+		heard := make(chan struct{})
+		hear := sync.OnceFunc(func() { close(heard) })
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			for {
+				select {
+				case <-heard:
+					return
+				default:
+					if ref, ok := sys.ProcessRegistry.GetLocal(name); ok {
+						ref.SendUserMessage(sys.NewLocalPID(name), &hello{})
+					}
+				}
+			}
+		})
+		props := registry.Instrument("test", actor.PropsFromFunc(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(*hello); ok {
+				hear()
+			}
+		}))
+		pid, err := sys.Root.SpawnNamed(props, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sending.Wait()
+		sys.Root.Stop(pid)
+	}
 }

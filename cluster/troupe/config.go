@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/tls"
+	"net"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -24,6 +25,7 @@ type Config struct {
 	Instance string // of the data folder: it stays when the node is restarted
 	DataDir  string
 	HTTP     string        // "127.0.0.1:8000"; port 0 takes a free one
+	Web      net.Listener  // at HTTP; nil: Start listens there
 	HTTPTLS  *tls.Config   // nil: plain HTTP
 	Keys     *apikey.Keys  // nil: everybody is served
 	GPUs     []GPU         // opened already; the node closes them, also if it does not start

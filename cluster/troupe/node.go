@@ -87,9 +87,11 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	for _, d := range n.cfg.GPUs {
 		n.adopt(d)
 	}
-	listener, err := listen(cfg.HTTP)
-	if err != nil {
-		return nil, err
+	listener := cfg.Web
+	if listener == nil {
+		if listener, err = listen(cfg.HTTP); err != nil {
+			return nil, err
+		}
 	}
 	n.address = listener.Addr().String()
 	if cfg.HTTPTLS != nil {

@@ -139,7 +139,10 @@ func lendersOf(t *testing.T, model string, between func(), change func(i int, c 
 	for i, n := range nodes {
 		both[i].Node = n
 		until(t, "the weights to be known", func() bool { return both[i].replica().GetKvTravels() })
-		both[i].sessions = testkit.NewPeer(t, both[i].system, "test-sessions", nil)
+		both[i].mu.Lock()
+		system := both[i].system
+		both[i].mu.Unlock()
+		both[i].sessions = testkit.NewPeer(t, system, "test-sessions", nil)
 	}
 	return both[0], both[1]
 }

@@ -99,7 +99,8 @@ type settings struct {
 	given       Options // by flag, environment or file: what is not may be chosen otherwise
 	Deployments []*messages.DeploymentSpec
 	Adapters    []*messages.RegisterAdapterRequest
-	notes       []string // what was chosen otherwise, for the reader
+	notes       []string     // what was chosen otherwise, for the reader
+	web         net.Listener // at HTTP, where its port was chosen
 }
 
 // gather combines what was given by flag or environment with what the file says.

@@ -56,7 +56,7 @@ func (s *settings) note(format string, args ...any) {
 // is joined.
 func (s *settings) place(ctx context.Context, login []nats.Option) error {
 	if s.given.HTTP == "" {
-		if err := s.move(&s.HTTP, "HTTP"); err != nil {
+		if err := s.hold(); err != nil {
 			return err
 		}
 	}
@@ -70,12 +70,30 @@ func (s *settings) place(ctx context.Context, login []nats.Option) error {
 			return err
 		}
 	}
-	for _, l := range append([]listener{{"--http", s.HTTP}}, s.nodeListeners()...) {
+	listeners := s.nodeListeners()
+	if s.web == nil {
+		listeners = append(listeners, listener{"--http", s.HTTP})
+	}
+	for _, l := range listeners {
 		if err := tryListen(l.flag, l.addr); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hold listens for HTTP on the next free port, from here on: a node that starts at the same time takes another.
+func (s *settings) hold() error {
+	for range tries {
+		if err := s.move(&s.HTTP, "HTTP"); err != nil {
+			return err
+		}
+		var err error
+		if s.web, err = net.Listen("tcp", s.HTTP); !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("others take each port up to %s; choose one with --http", s.HTTP)
 }
 
 // move goes on to the next free port.

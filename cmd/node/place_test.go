@@ -177,3 +177,27 @@ func TestClaim(t *testing.T) {
 		t.Errorf("a name that was given: %v", err)
 	}
 }
+
+// TestPlaceHolds: nodes that start at the same time take different ports.
+func TestPlaceHolds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	taken := map[string]bool{}
+	for range 3 {
+		s := settings{Options: Options{HTTP: usual, NATSListen: "127.0.0.1:0"}}
+		if err := s.place(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		defer s.web.Close()
+		if taken[s.HTTP] {
+			t.Errorf("%s was taken before", s.HTTP)
+		}
+		taken[s.HTTP] = true
+	}
+}

@@ -111,7 +111,7 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	if err := s.place(ctx, login); err != nil {
 		return cfg, err
 	}
-	cfg.HTTP, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.ClusterListen, s.DataListen
+	cfg.HTTP, cfg.Web, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.web, s.ClusterListen, s.DataListen
 	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
 	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
 	s.tiers(&cfg)
