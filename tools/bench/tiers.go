@@ -179,6 +179,9 @@ func openBare(path string, size int) (_ *bareDisk, err error) {
 		if d.buffers[i], err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
 			return nil, err
 		}
+		for at := range d.buffers[i] { // disks that are files may not keep zeros
+			d.buffers[i][at] = byte(at*at>>7 + i)
+		}
 	}
 	return d, unix.Fallocate(int(d.file.Fd()), 0, 0, int64(tierBlocks*size))
 }
