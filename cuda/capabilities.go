@@ -65,6 +65,12 @@ type Physical interface {
 	Release() error
 }
 
+// HostLocks is a device that tells which host memory its streams may copy from and to.
+type HostLocks interface {
+	// Locked reports whether host is page-locked for this device, so that a stream needs no detour.
+	Locked(host []byte) bool
+}
+
 // BatchCopier is a stream that takes many copies in one call.
 type BatchCopier interface {
 	// CopyBatch gives all copies, as CopyIn, CopyOut and Copy would one by one.

@@ -99,7 +99,9 @@ func (n *Node) openNVMe() error {
 	if cfg.NVMeBytes < int64(cfg.SlotBytes) {
 		return fmt.Errorf("tier nvme: %s", tooSmall(cfg.NVMeBytes, cfg.SlotBytes, "--kv-nvme"))
 	}
-	f, err := tier.OpenFile(tier.FileConfig{Path: cfg.NVMePath, SlotBytes: cfg.SlotBytes, Slots: int(cfg.NVMeBytes) / cfg.SlotBytes})
+	f, err := tier.OpenFile(tier.FileConfig{
+		Path: cfg.NVMePath, SlotBytes: cfg.SlotBytes, Slots: int(cfg.NVMeBytes) / cfg.SlotBytes, AllocHost: n.devices[0].AllocHost,
+	})
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w; make a folder that this user may write to, or name another file with --kv-nvme-path", err)
 	}

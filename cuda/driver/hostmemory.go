@@ -63,6 +63,9 @@ func (d *device) lockAgain() error {
 	return errors.Join(errs...)
 }
 
+// Locked implements cuda.HostLocks.
+func (d *device) Locked(host []byte) bool { return d.host.covers(pointer(host), int64(len(host))) }
+
 // pointer is where b is.
 func pointer(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 

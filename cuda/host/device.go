@@ -78,6 +78,12 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	return &hostMemory{d, p, d.hostMem.Bytes(p, bytes)}, nil
 }
 
+// Locked implements cuda.HostLocks.
+func (d *device) Locked(host []byte) bool {
+	_, ok := d.hostMem.find(address(host), int64(len(host)))
+	return ok
+}
+
 // hostMemory needs no page lock: what copies from it is a goroutine.
 type hostMemory struct {
 	dev   *device

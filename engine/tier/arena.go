@@ -44,7 +44,7 @@ func (a *Arena) SlotBytes() int { return a.slotBytes }
 
 // Write copies a block in.
 func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	if err := a.check(ctx, slot, block); err != nil {
+	if err := a.check(ctx, slot, len(block)); err != nil {
 		return err
 	}
 	l := &a.labels[slot]
@@ -60,6 +60,42 @@ func (a *Arena) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) e
 	return err
 }
 
+// Depth implements Store: a GPU copies as fast as some cores sum.
+func (a *Arena) Depth() int { return 4 }
+
+// Fill implements Store, without a copy beside that of from.
+func (a *Arena) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
+	if err := a.check(ctx, slot, bytes); err != nil {
+		return err
+	}
+	l, block := &a.labels[slot], a.slot(slot)[:bytes]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = header{}
+	if err := from(block); err != nil {
+		return err
+	}
+	l.header = header{a.sequence.Add(1), h, bytes, sum(h, block)}
+	return nil
+}
+
+// View implements Store, without a copy. The slot can not be written to meanwhile.
+func (a *Arena) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func([]byte) error) error {
+	if err := a.check(ctx, slot, bytes); err != nil {
+		return err
+	}
+	l, block := &a.labels[slot], a.slot(slot)[:bytes]
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.hash != h || l.length != bytes {
+		return fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
+	}
+	if sum(h, block) != l.sum {
+		return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
+	}
+	return use(block)
+}
+
 // ReadSealed implements Store, with no second look at the bytes.
 func (a *Arena) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error {
 	end := len(sealed) - SealBytes
@@ -72,7 +108,7 @@ func (a *Arena) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []
 
 // read returns the checksum of what it has copied.
 func (a *Arena) read(ctx context.Context, slot int32, h kv.Hash, block []byte) (uint64, error) {
-	if err := a.check(ctx, slot, block); err != nil {
+	if err := a.check(ctx, slot, len(block)); err != nil {
 		return 0, err
 	}
 	l := &a.labels[slot]
@@ -89,7 +125,7 @@ func (a *Arena) read(ctx context.Context, slot int32, h kv.Hash, block []byte) (
 
 // Erase forgets what a slot holds.
 func (a *Arena) Erase(ctx context.Context, slot int32) error {
-	if err := a.check(ctx, slot, nil); err != nil {
+	if err := a.check(ctx, slot, 0); err != nil {
 		return err
 	}
 	l := &a.labels[slot]
@@ -114,9 +150,9 @@ func (a *Arena) Held() []Held {
 // Close frees the memory.
 func (a *Arena) Close() error { return a.memory.Free() }
 
-func (a *Arena) check(ctx context.Context, slot int32, block []byte) error {
-	if slot < 0 || int(slot) >= len(a.labels) || len(block) > a.slotBytes {
-		return fmt.Errorf("slot %d of %d, %d bytes of %d: not in the arena", slot, len(a.labels), len(block), a.slotBytes)
+func (a *Arena) check(ctx context.Context, slot int32, bytes int) error {
+	if slot < 0 || int(slot) >= len(a.labels) || bytes > a.slotBytes {
+		return fmt.Errorf("slot %d of %d, %d bytes of %d: not in the arena", slot, len(a.labels), bytes, a.slotBytes)
 	}
 	return ctx.Err()
 }

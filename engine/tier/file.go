@@ -2,11 +2,13 @@ package tier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"troupe/core/kv"
+	"troupe/cuda"
 )
 
 // FileConfig describes a File.
@@ -16,6 +18,9 @@ type FileConfig struct {
 	SlotBytes int    // size of the largest block; a file with slots of another size is emptied
 	Depth     int    // reads and writes at once; default 8
 
+	// AllocHost gives memory for reads and writes under way, page-locked for the device that blocks come from. Nil: they take a detour.
+	AllocHost func(bytes int64) (cuda.HostMemory, error)
+
 	noDirect bool // as on a file system without O_DIRECT
 }
 
@@ -24,7 +29,8 @@ type File struct {
 	cfg    FileConfig
 	disk   disk
 	direct bool
-	turns  chan []byte // a buffer for each read or write at once
+	turns  chan []byte     // a buffer for each read or write at once
+	memory cuda.HostMemory // of the buffers; nil: they are Go's
 
 	mu       sync.Mutex
 	heads    []header // of each slot, as far as they are known to be on the disk
@@ -55,17 +61,31 @@ func (c FileConfig) stride() int { return sector + sectors(c.SlotBytes) }
 // at is where a slot begins.
 func (c FileConfig) at(slot int32) int64 { return sector + int64(slot)*int64(c.stride()) }
 
-// Write puts header and block into a slot with one write. The context ends the wait for a turn, not the write.
+// Depth implements Store.
+func (f *File) Depth() int { return f.cfg.Depth }
+
+// Write implements Store.
 func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	buffer, err := f.turn(ctx, slot, block)
+	return f.Fill(ctx, slot, h, len(block), func(into []byte) error { copy(into, block); return nil })
+}
+
+// Fill puts header and block into a slot with one write. The context ends the wait for a turn, not the write.
+func (f *File) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
+	buffer, err := f.turn(ctx, slot, bytes)
 	if err != nil {
 		return err
 	}
 	defer func() { f.turns <- buffer }()
-	head := header{f.begin(slot), h, len(block), sum(h, block)}
+	end := sector + bytes
+	block := buffer[sector:end]
+	if err := from(block); err != nil {
+		return err
+	}
+	head := header{f.begin(slot), h, bytes, sum(h, block)}
 	head.put(buffer)
-	clear(buffer[sector+copy(buffer[sector:], block) : sector+sectors(len(block))])
-	return f.write(slot, buffer[:sector+sectors(len(block))], head)
+	all := buffer[:sector+sectors(bytes)]
+	clear(all[end:])
+	return f.write(slot, all, head)
 }
 
 // begin forgets what a slot holds, and numbers the next write.
@@ -79,7 +99,7 @@ func (f *File) begin(slot int32) uint64 {
 
 // Erase overwrites a slot's header.
 func (f *File) Erase(ctx context.Context, slot int32) error {
-	buffer, err := f.turn(ctx, slot, nil)
+	buffer, err := f.turn(ctx, slot, 0)
 	if err != nil {
 		return err
 	}
@@ -107,21 +127,29 @@ func (f *File) write(slot int32, b []byte, head header) error {
 	return nil
 }
 
-// Read fills block from a slot. At the end of the context it returns, and block is not written to any more; the disk may take longer.
+// Read implements Store. Once it has returned, block is not written to any more.
 func (f *File) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	buffer, err := f.turn(ctx, slot, block)
+	return f.View(ctx, slot, h, len(block), func(read []byte) error { copy(block, read); return nil })
+}
+
+// View implements Store. At the end of the context it returns, though the disk may take longer.
+func (f *File) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func([]byte) error) error {
+	buffer, err := f.turn(ctx, slot, bytes)
 	if err != nil {
 		return err
 	}
 	read := make(chan error, 1)
 	go func() {
-		_, err := f.disk.ReadAt(buffer[:sector+sectors(len(block))], f.cfg.at(slot))
+		_, err := f.disk.ReadAt(buffer[:sector+sectors(bytes)], f.cfg.at(slot))
 		read <- err
 	}()
 	select {
 	case err = <-read:
 		if err == nil {
-			err = take(buffer, h, block)
+			err = check(buffer, h, bytes)
+		}
+		if err == nil {
+			err = use(buffer[sector : sector+bytes])
 		}
 		f.turns <- buffer
 	case <-ctx.Done():
@@ -143,25 +171,24 @@ func (f *File) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []b
 	return nil
 }
 
-// take copies a block out of what was read, once it is sure that it is the one.
-func take(read []byte, h kv.Hash, block []byte) error {
+// check makes sure that what was read is the block.
+func check(read []byte, h kv.Hash, bytes int) error {
 	head, ok := parseHeader(read)
 	switch {
 	case !ok:
 		return fmt.Errorf("no header: %w", ErrDamaged)
-	case head.hash != h || head.length != len(block):
+	case head.hash != h || head.length != bytes:
 		return fmt.Errorf("another block: %w", ErrDamaged)
-	case sum(h, read[sector:sector+len(block)]) != head.sum:
+	case sum(h, read[sector:sector+bytes]) != head.sum:
 		return fmt.Errorf("checksum: %w", ErrDamaged)
 	}
-	copy(block, read[sector:])
 	return nil
 }
 
 // turn waits for one of the buffers.
-func (f *File) turn(ctx context.Context, slot int32, block []byte) ([]byte, error) {
-	if slot < 0 || int(slot) >= f.cfg.Slots || len(block) > f.cfg.SlotBytes {
-		return nil, fmt.Errorf("slot %d of %d, %d bytes of %d: not in %s", slot, f.cfg.Slots, len(block), f.cfg.SlotBytes, f.cfg.Path)
+func (f *File) turn(ctx context.Context, slot int32, bytes int) ([]byte, error) {
+	if slot < 0 || int(slot) >= f.cfg.Slots || bytes > f.cfg.SlotBytes {
+		return nil, fmt.Errorf("slot %d of %d, %d bytes of %d: not in %s", slot, f.cfg.Slots, bytes, f.cfg.SlotBytes, f.cfg.Path)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -183,5 +210,9 @@ func (f *File) Close() error {
 		<-f.turns
 	}
 	close(f.turns)
-	return f.disk.Close()
+	err := f.disk.Close()
+	if f.memory != nil {
+		err = errors.Join(err, f.memory.Free())
+	}
+	return err
 }

@@ -64,8 +64,7 @@ func parseName(b []byte) (slotBytes int, ok bool) {
 func sectors(n int) int { return (n + sector - 1) / sector * sector }
 
 // aligned returns memory that a file can be read into and written from past the page cache.
-func aligned(n int) []byte {
-	b := make([]byte, n+sector)
-	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (sector - 1)
-	return b[skip : skip+n : skip+n]
-}
+func aligned(n int) []byte { return fromSector(make([]byte, n+sector))[:n:n] }
+
+// fromSector is b from the first address on that is a multiple of a sector.
+func fromSector(b []byte) []byte { return b[-int(uintptr(unsafe.Pointer(&b[0])))&(sector-1):] }

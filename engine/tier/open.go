@@ -32,13 +32,31 @@ func OpenFile(cfg FileConfig) (*File, error) {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
 	f.heads = make([]header, cfg.Slots)
-	for range cfg.Depth {
-		f.turns <- aligned(cfg.stride())
-	}
 	if err := f.scan(); err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
+	if err := f.makeBuffers(); err != nil {
+		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+	}
 	return f, nil
+}
+
+// makeBuffers makes one for each read or write at once.
+func (f *File) makeBuffers() (err error) {
+	stride := f.cfg.stride()
+	all := f.cfg.Depth * stride
+	memory := make([]byte, all+sector)
+	if f.cfg.AllocHost != nil {
+		if f.memory, err = f.cfg.AllocHost(int64(all + sector)); err != nil {
+			return err
+		}
+		memory = f.memory.Bytes()
+	}
+	memory = fromSector(memory)
+	for i := range f.cfg.Depth {
+		f.turns <- memory[i*stride : (i+1)*stride : (i+1)*stride]
+	}
+	return nil
 }
 
 // SlotBytes is the size of the slots of a file that OpenFile made; 0 where there is none.

@@ -27,6 +27,12 @@ type Store interface {
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// ReadSealed is Read into all but the last SealBytes, where it writes the block's checksum; see Unseal.
 	ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error
+	// Fill is Write of what from puts into the memory that it is given, which is what the slot is, or what is written to it next.
+	Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func(block []byte) error) error
+	// View is Read without a copy: use is given the block, once it is sure that it is the one, for as long as it runs.
+	View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte) error) error
+	// Depth is how many blocks are worth copying at once.
+	Depth() int
 	// Erase makes a slot hold nothing.
 	Erase(ctx context.Context, slot int32) error
 	Close() error

@@ -32,18 +32,25 @@ const (
 
 // node starts a node with one software GPU that serves the model.
 func node(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), error) {
+	return nodeWith(func(c *troupe.Config) {
+		if change != nil {
+			change(c.Deployments[0])
+		}
+	})
+}
+
+// nodeWith starts one that is otherwise special.
+func nodeWith(change func(*troupe.Config)) (*troupe.Node, func(), error) {
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
 		return nil, nil, err
 	}
-	spec := &messages.DeploymentSpec{Name: "kjv", Path: model}
-	if change != nil {
-		change(spec)
-	}
-	n, err := troupe.Start(context.Background(), troupe.Config{
+	cfg := troupe.Config{
 		Name: "bench", DataDir: dir, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Log: zerolog.Nop(),
-		Devices: []host.Config{{MemoryBytes: 4 << 30}}, Deployments: []*messages.DeploymentSpec{spec},
-	})
+		Devices: []host.Config{{MemoryBytes: 4 << 30}}, Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: model}},
+	}
+	change(&cfg)
+	n, err := troupe.Start(context.Background(), cfg)
 	if err != nil {
 		return nil, nil, err
 	}

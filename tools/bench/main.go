@@ -38,7 +38,7 @@ func run() error {
 	}{
 		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
-		{"bulk data plane", dataPlane}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
+		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {
 		if !strings.Contains(measure.name, *only) {
 			continue

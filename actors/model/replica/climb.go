@@ -90,18 +90,18 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	for _, h := range result.GetReserved().GetHeld() {
 		below[at[kv.Hash(h)]] = true
 	}
-	buffer := make([]byte, o.from.BlockBytes())
+	moves := make([]tier.Move, len(result.GetReserved().GetSlots()))
+	for i, slot := range result.GetReserved().GetSlots() {
+		h := kv.Hash(slot.GetHash())
+		moves[i] = tier.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
+	}
+	err = tier.Down(ctx, o.from, o.to.Store, moves)
 	var written [][]byte
-	for _, slot := range result.GetReserved().GetSlots() {
-		h, began := kv.Hash(slot.GetHash()), time.Now()
-		if err = o.from.Read(ctx, o.blocks[at[h]].Block, buffer); err != nil {
-			break
+	for _, m := range moves {
+		if m.Came {
+			o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m.Took)
+			below[at[m.Hash]], written = true, append(written, m.Hash[:])
 		}
-		if err = o.to.Store.Write(ctx, int32(slot.GetIndex()), h, buffer); err != nil {
-			break
-		}
-		o.copied(hbmTier, o.to.Name, len(buffer), time.Since(began))
-		below[at[h]], written = true, append(written, slot.GetHash())
 	}
 	commit = &messages.CommitBlocks{RequestId: o.request, Written: written}
 	return below, err
@@ -164,12 +164,14 @@ func (s search) run(context.Context) (findings, error) {
 	return all, nil
 }
 
-// unlock ends what run began, and tells of a block that was damaged; nil: none was.
-func (s search) unlock(damaged *place) {
+// unlock ends what run began, and tells of blocks that were damaged.
+func (s search) unlock(damaged []place) {
 	for i, t := range s.tiers {
 		msg := &messages.UnlockBlocks{RequestId: s.request}
-		if damaged != nil && damaged.tier == i {
-			msg.Damaged = [][]byte{damaged.hash[:]}
+		for _, p := range damaged {
+			if p.tier == i {
+				msg.Damaged = append(msg.Damaged, p.hash[:])
+			}
 		}
 		s.root.Send(t.Actor, msg)
 	}
@@ -196,38 +198,59 @@ type climbed struct {
 
 // run stops at the first block that does not come.
 func (c climb) run(life context.Context) (done climbed, err error) {
-	var damaged *place
+	var damaged []place
 	defer func() { c.search.unlock(damaged) }()
 	ctx, end := context.WithTimeout(life, c.within)
 	defer end()
 	done.rates = c.rates
-	buffer := make([]byte, c.to.BlockBytes())
 	for done.blocks < len(c.blocks) && err == nil {
-		p := c.places[done.blocks]
-		if p.tier >= len(c.search.tiers) {
-			var f fetch
-			f, err = c.fetch(ctx, done.blocks)
-			done.fetches = append(done.fetches, f)
-			done.blocks += f.Blocks
-			for range f.Blocks {
-				c.copied(remoteTier, hbmTier, len(buffer), f.All/time.Duration(f.Blocks))
-			}
+		if c.places[done.blocks].tier < len(c.search.tiers) {
+			var broken []place
+			broken, err = c.raise(ctx, &done)
+			damaged = append(damaged, broken...)
 			continue
 		}
-		began := time.Now()
-		err = c.search.tiers[p.tier].Store.Read(ctx, p.slot, p.hash, buffer)
-		if errors.Is(err, tier.ErrDamaged) {
-			damaged = &p
-		}
-		if err == nil {
-			err = c.to.Write(ctx, c.blocks[done.blocks], buffer)
-		}
-		if err == nil {
-			took := time.Since(began)
-			c.copied(c.search.tiers[p.tier].Name, hbmTier, len(buffer), took)
-			done.rates[p.tier].Add(float64(len(buffer)), took)
-			done.blocks++
+		var f fetch
+		f, err = c.fetch(ctx, done.blocks)
+		done.fetches = append(done.fetches, f)
+		done.blocks += f.Blocks
+		for range f.Blocks {
+			c.copied(remoteTier, hbmTier, c.to.BlockBytes(), f.All/time.Duration(f.Blocks))
 		}
 	}
 	return done, err
+}
+
+// raise copies the next run of blocks that one tier has, and returns those that were damaged.
+func (c climb) raise(ctx context.Context, done *climbed) (damaged []place, err error) {
+	places := c.together(done.blocks)
+	from, moves, began := c.search.tiers[places[0].tier], make([]tier.Move, len(places)), time.Now()
+	for i, p := range places {
+		moves[i] = tier.Move{Block: c.blocks[done.blocks+i], Slot: p.slot, Hash: p.hash}
+	}
+	err = tier.Up(ctx, from.Store, c.to, moves)
+	came, leads := 0, true
+	for i, m := range moves {
+		if errors.Is(m.Err, tier.ErrDamaged) {
+			damaged = append(damaged, places[i])
+		}
+		if m.Came {
+			came++
+			c.copied(from.Name, hbmTier, c.to.BlockBytes(), m.Took)
+		}
+		if leads = leads && m.Came; leads {
+			done.blocks++
+		}
+	}
+	done.rates[places[0].tier].Add(float64(came*c.to.BlockBytes()), time.Since(began))
+	return damaged, err
+}
+
+// together are the places from i on that one tier, or one holder, has; as many as there is room for.
+func (c climb) together(i int) []place {
+	j := i
+	for j < len(c.blocks) && c.places[j].tier == c.places[i].tier {
+		j++
+	}
+	return c.places[i:j]
 }

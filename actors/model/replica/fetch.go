@@ -60,10 +60,7 @@ func (s search) elsewhere(all *findings) {
 // fetch has a holder send the run of its blocks that begins with block i, straight to where they go. It ends with the context, however far it
 // came.
 func (c climb) fetch(ctx context.Context, i int) (f fetch, err error) {
-	j := i
-	for j < len(c.blocks) && c.places[j].tier == c.places[i].tier {
-		j++
-	}
+	j := i + len(c.together(i))
 	f = fetch{holder: c.holders[c.places[i].tier-len(c.search.tiers)], wanted: j - i}
 	hashes, began := c.search.hashes[i:j], time.Now()
 	in := &inlet{life: ctx, blocks: c.to, table: c.blocks[i:j], got: make([]bool, j-i)}

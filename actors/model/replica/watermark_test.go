@@ -1,0 +1,102 @@
+package replica_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/replica"
+	"troupe/core/kv"
+	"troupe/cuda/host"
+	"troupe/engine/tier"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// gated is a store that takes nothing until its gate is open.
+type gated struct {
+	tier.Store
+	gate    chan struct{}
+	waiting atomic.Int32
+}
+
+func (g *gated) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
+	g.waiting.Add(1)
+	<-g.gate
+	return g.Store.Fill(ctx, slot, h, bytes, from)
+}
+
+// below gives the cluster's replicas a tier that has a slot for every block it is asked to take.
+func (c *cluster) below(watermark float64) *gated {
+	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	memory, err := d.AllocHost(4 << 20)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = d.Close() })
+	store := &gated{Store: tier.NewArena(memory, 32<<10), gate: make(chan struct{})}
+	taken := uint32(0)
+	answer := func(m proto.Message) proto.Message {
+		switch m := m.(type) {
+		case *messages.LockBlocks:
+			return &messages.LockBlocksResult{RequestId: m.GetRequestId()}
+		case *messages.ReserveSlots:
+			reserved := &messages.SlotsReserved{}
+			for _, h := range m.GetHashes() {
+				reserved.Slots = append(reserved.Slots, &messages.Block{Hash: h, Index: taken})
+				taken++
+			}
+			return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(), Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
+		}
+		return nil
+	}
+	c.tiers = func(name string) replica.Tiers {
+		actor := testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID
+		return replica.Tiers{
+			Lower: []replica.Tier{{Name: "dram", Actor: actor, Store: store}}, Watermark: watermark,
+			Space: func(context.Context) (string, error) { return "", nil },
+		}
+	}
+	return store
+}
+
+// TestStepsDoNotWaitForOffloads: a sequence takes exactly as long as without tiers, though blocks are above the watermark and the tier below takes none
+// the whole time. In the bubble's time, steps alone take any.
+func TestStepsDoNotWaitForOffloads(t *testing.T) {
+	run := func(c *cluster) (took time.Duration) {
+		build(c, size{64, 8}, size{64, 8})
+		began := time.Now()
+		s := c.call(sampled(5, 90, 60))
+		c.until("it ends", s.done)
+		return time.Since(began)
+	}
+	fresh := func(t *testing.T) *cluster {
+		return &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{}}
+	}
+	var alone time.Duration
+	synctest.Test(t, func(t *testing.T) { alone = run(fresh(t)) })
+	synctest.Test(t, func(t *testing.T) {
+		c := fresh(t)
+		store := c.below(0.1)
+		open := sync.OnceFunc(func() { close(store.gate) })
+		defer open()
+		took := run(c)
+		if store.waiting.Load() == 0 {
+			t.Error("nothing was to be offloaded: this shows nothing")
+		}
+		if took != alone {
+			t.Errorf("it took %v, without tiers %v", took, alone)
+		}
+		open()
+		c.until("blocks to go down", func() bool { return c.status(c.a).GetKvOffloaded() > 0 })
+		c.empty()
+	})
+}

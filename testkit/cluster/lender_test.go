@@ -1,0 +1,97 @@
+package cluster_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/messages"
+	"troupe/testkit/cluster"
+)
+
+// chapters are requests with long prompts that have no beginning in common.
+func chapters(n int) []cluster.Request {
+	words := strings.Fields("and the LORD said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
+	all := make([]cluster.Request, n)
+	for i := range all {
+		prompt := fmt.Sprintf("%d men went up from the city. ", 2+i)
+		for w := range 150 {
+			prompt += words[(w*(i+3)+w/7)%len(words)] + " "
+		}
+		all[i] = cluster.Request{Prompt: prompt, Seed: 1 + i, Temperature: 0.7, MaxTokens: 12, IgnoreEOS: true}
+	}
+	return all
+}
+
+// only waits until the model's only replica is as it should be, and its blocks can travel.
+func only(t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool) (found *messages.ReplicaStatus) {
+	t.Helper()
+	until(t, what, func() bool {
+		d, err := c.Model(t.Context(), cluster.ModelName)
+		if err != nil || len(d.GetReplicas()) != 1 {
+			return false
+		}
+		found = d.GetReplicas()[0]
+		return found.GetKvTravels() && is(found)
+	})
+	return found
+}
+
+// TestLenderIsKilled: the node whose tier sends blocks is killed while another fetches them. What has not come is computed, every answer is that of an
+// undisturbed run, and nothing is left of the transfers.
+func TestLenderIsKilled(t *testing.T) {
+	const half, all = 30, 46
+	requests := chapters(all)
+	answers, err := cluster.Undisturbed(cluster.Within(t, time.Minute), requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External, Flags: []string{"--kv-dram", "128MiB", "--kv-slot", "64KiB"}})
+	if err := c.Whole(cluster.Within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	spec := cluster.Spec(1)
+	spec.MaxSequences = 2 // so that one fetch follows another
+	if err := c.Deploy(cluster.Within(t, 30*time.Second), spec); err != nil {
+		t.Fatal(err)
+	}
+	lender := c.Node(only(t, c, "a replica", func(*messages.ReplicaStatus) bool { return true }).GetNode())
+	reader := c.Living(lender)
+	ask := func(from, to, streams int) *cluster.Running {
+		l := cluster.Load{Gateways: reader, Requests: requests[from:to], Answers: answers[from:to], Streams: streams}
+		return l.Start(cluster.Within(t, time.Minute))
+	}
+	if err := ask(0, all, 4).Finish().Err(); err != nil {
+		t.Fatal(err)
+	}
+	// The blocks go to the lender's DRAM, and the replica to the reader.
+	if err := c.Ask(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ask(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	only(t, c, "the replica to move", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
+	before := levels(t, c)
+	next := 0
+	only(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // what the lender holds is known here after a while
+		if r.GetKvFetched() == 0 && next < half {
+			next++
+			if err := ask(next-1, next, 1).Finish().Err(); err != nil {
+				t.Error(err)
+			}
+		}
+		return r.GetKvFetched() > 0
+	})
+	more := ask(half, all, 8) // who holds their blocks is believed for as long as the lender is taken for alive
+	if err := lender.Process().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := more.Finish().Err(); err != nil {
+		t.Error(err)
+	}
+	after := only(t, c, "a fetch that failed", func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
+	t.Logf("fetched %d blocks, failed %d", after.GetKvFetched(), after.GetKvFetchFailed())
+	clean(t, c, before)
+}

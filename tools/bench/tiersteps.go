@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"troupe/cluster/troupe"
+	"troupe/engine"
+	"troupe/engine/tier"
+	"troupe/messages"
+)
+
+// stepsBeside compares steps while blocks are offloaded with steps alone.
+func stepsBeside(string) ([]row, error) {
+	const blocks = 2048 // of 16 tokens; steps use the first half
+	s, err := newShelf(max(1, runtime.NumCPU()-1), 16, blocks)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	e, err := s.holder.Open("bench")
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	arena := tier.NewArena(s.memory, s.blocks.BlockBytes())
+	steps := func() error {
+		for i := range stepReps {
+			var batch []engine.Sequence
+			for j := range streams {
+				batch = append(batch, sequence(j, 20+i, 5))
+			}
+			if _, err := e.Step(context.Background(), batch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var copied atomic.Int64
+	beside := func(many int) func() error {
+		return func() error {
+			var over atomic.Bool
+			var wait sync.WaitGroup
+			var failed error
+			wait.Go(func() {
+				for again := true; again && failed == nil; again = many == 0 && !over.Load() {
+					n := max(many, 16)
+					failed = tier.Down(context.Background(), s.blocks, arena, moves(blocks/2, n))
+					copied.Add(int64(n * s.blocks.BlockBytes()))
+				}
+			})
+			err := steps()
+			over.Store(true)
+			wait.Wait()
+			return errors.Join(err, failed)
+		}
+	}
+	var rows []row
+	for _, c := range []struct {
+		what string
+		many int // blocks in a round; 0: without end
+	}{
+		{"as many blocks as the steps fill", stepReps * streams / 16},
+		{"blocks without end", 0},
+	} {
+		copied.Store(0)
+		with, without, ratio, err := paired(stepRounds, beside(c.many), steps)
+		if err != nil {
+			return nil, err
+		}
+		aim, met := "1.05 or less", yes(ratio <= 1.05)
+		if c.many == 0 {
+			aim, met = "", "" // more than there ever is: steps are what fills blocks
+		}
+		rows = append(rows, row{"step with an offload of " + c.what + " running, over without", fmt.Sprintf("%.3f (%d µs against %d µs, with %.2f GB/s going down)",
+			ratio, (with / stepReps).Microseconds(), (without / stepReps).Microseconds(), float64(copied.Load())/stepRounds/with.Seconds()/1e9), aim, met})
+	}
+	return rows, nil
+}
+
+const firstRounds = 15
+
+// firstTokens compares requests whose prefix is restored with such whose prefix is computed again.
+func firstTokens(dir string) (rows []row, err error) {
+	for _, t := range []struct {
+		name  string
+		tiers troupe.TiersConfig
+	}{
+		{"DRAM", troupe.TiersConfig{DRAMBytes: 64 << 20}},
+		{"NVMe", troupe.TiersConfig{NVMeBytes: 256 << 20, NVMePath: filepath.Join(dir, "first")}},
+	} {
+		t.tiers.RestoreAlways, t.tiers.Watermark = true, 1
+		n, stop, err := nodeWith(func(c *troupe.Config) { c.Tiers = t.tiers })
+		if err != nil {
+			return nil, err
+		}
+		for _, length := range []int{64, 256, 1008} {
+			r, err := firstToken(n, t.name, length)
+			if err != nil {
+				stop()
+				return nil, err
+			}
+			rows = append(rows, r)
+		}
+		stop()
+	}
+	return rows, nil
+}
+
+func firstToken(n *troupe.Node, tier string, length int) (row, error) {
+	prompt := make([]uint32, length+1)
+	for i := range prompt {
+		prompt[i] = uint32(3 + (i*7+length)%500)
+	}
+	flush := func(tier string) error {
+		_, err := n.KV(context.Background(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: tier}}})
+		return err
+	}
+	down := func() (uint32, error) {
+		moved, err := n.KV(context.Background(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}})
+		if err != nil || len(moved.GetMoved()) == 0 {
+			return 0, err
+		}
+		return moved.GetMoved()[0].GetBlocks(), nil
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the weights are known
+		if _, err := first(n, prompt); err != nil {
+			return row{}, err
+		}
+		if blocks, err := down(); blocks > 0 {
+			break
+		} else if time.Now().After(end) {
+			return row{}, fmt.Errorf("nothing goes to %s: %w", tier, err)
+		}
+	}
+	var took [2][]time.Duration
+	var ratios []float64
+	for range firstRounds {
+		for i, cached := range []int{length, 0} {
+			var err error
+			if i == 0 {
+				err = flush("hbm")
+			} else {
+				err = flush("")
+			}
+			if err != nil {
+				return row{}, err
+			}
+			began := time.Now()
+			got, err := first(n, prompt)
+			took[i] = append(took[i], time.Since(began))
+			if err == nil && got != cached {
+				err = fmt.Errorf("%d of %d tokens came from %s, not %d", got, length, tier, cached)
+			}
+			if err != nil {
+				return row{}, err
+			}
+		}
+		ratios = append(ratios, float64(took[0][len(took[0])-1])/float64(took[1][len(took[1])-1]))
+		if _, err := down(); err != nil {
+			return row{}, err
+		}
+	}
+	ratio := median(ratios)
+	return row{fmt.Sprintf("time to first token, %d tokens restored from %s, over computing them", length, tier),
+		fmt.Sprintf("%.2f (%.2f ms against %.2f)", ratio, median(took[0]).Seconds()*1e3, median(took[1]).Seconds()*1e3), "less than 1", yes(ratio < 1)}, nil
+}
+
+// first asks for one token, and returns how many of the prompt's were not computed.
+func first(n *troupe.Node, prompt []uint32) (cached int, err error) {
+	body := fmt.Sprintf(`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0,"ignore_eos":true}`, strings.ReplaceAll(fmt.Sprint(prompt), " ", ","))
+	res, err := http.Post("http://"+n.HTTPAddr()+"/v1/completions", "application/json", bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	var whole struct {
+		Usage struct {
+			Details struct {
+				Cached int `json:"cached_tokens"`
+			} `json:"prompt_tokens_details"`
+		} `json:"usage"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&whole); err != nil || res.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("status %d: %w", res.StatusCode, err)
+	}
+	return whole.Usage.Details.Cached, nil
+}
