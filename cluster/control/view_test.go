@@ -85,9 +85,11 @@ func cluster(t *testing.T) *nats.Conn {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
-		for { // until its service is there
-			if _, err := conn.Request("troupe.v1.node."+name+".status", nil, time.Second); err == nil {
-				break
+		for _, endpoint := range []string{".status", ".tree", ".kv"} {
+			for { // until it is there
+				if _, err := conn.Request("troupe.v1.node."+name+endpoint, nil, time.Second); err == nil {
+					break
+				}
 			}
 		}
 	}
