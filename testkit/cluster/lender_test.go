@@ -19,7 +19,7 @@ func chapters(n int) []cluster.Request {
 		for w := range 150 {
 			prompt += words[(w*(i+3)+w/7)%len(words)] + " "
 		}
-		all[i] = cluster.Request{Prompt: prompt, Seed: 1 + i, Temperature: 0.7, MaxTokens: 12, IgnoreEOS: true}
+		all[i] = cluster.Request{Model: cluster.ModelName, Prompt: prompt, Seed: 1 + i, Temperature: 0.7, MaxTokens: 12, IgnoreEOS: true}
 	}
 	return all
 }
