@@ -534,22 +534,30 @@ func (x *GetSlots) GetRequestId() string {
 
 // SlotsStatus (report) is how full a tier is, and what it has done in this life.
 type SlotsStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram"
-	Slots         uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
-	Free          uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`
-	Arriving      uint32                 `protobuf:"varint,4,opt,name=arriving,proto3" json:"arriving,omitempty"`
-	Resident      uint32                 `protobuf:"varint,5,opt,name=resident,proto3" json:"resident,omitempty"`
-	Leaving       uint32                 `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	Hits          uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // blocks that were wanted and here
-	Misses        uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
-	Arrivals      uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
-	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
-	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
-	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
-	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"` // of the resident ones
-	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`     // were wanted again while they left
-	Lent          uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`     // blocks sent to replicas of other nodes
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram"
+	Slots      uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
+	Free       uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`
+	Arriving   uint32                 `protobuf:"varint,4,opt,name=arriving,proto3" json:"arriving,omitempty"`
+	Resident   uint32                 `protobuf:"varint,5,opt,name=resident,proto3" json:"resident,omitempty"`
+	Leaving    uint32                 `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Hits       uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // blocks that were wanted and here
+	Misses     uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
+	Arrivals   uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
+	Departures uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
+	Drops      uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
+	Damaged    uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	Pinned     uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"` // of the resident ones
+	Kept       uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`     // were wanted again while they left
+	Lent       uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`     // blocks sent to replicas of other nodes
+	// Of the remote tier, which has no slots: resident blocks are those that the router named a holder of within the last minute, arriving ones are on their way.
+	CapacityBytes uint64          `protobuf:"varint,31,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"`   // may be on their way at once
+	InFlightBytes uint64          `protobuf:"varint,32,opt,name=in_flight_bytes,json=inFlightBytes,proto3" json:"in_flight_bytes,omitempty"` // are
+	Fetches       uint32          `protobuf:"varint,33,opt,name=fetches,proto3" json:"fetches,omitempty"`                                    // under way
+	Waiting       uint32          `protobuf:"varint,34,opt,name=waiting,proto3" json:"waiting,omitempty"`                                    // fetches that wait for room
+	Refused       uint64          `protobuf:"varint,35,opt,name=refused,proto3" json:"refused,omitempty"`                                    // fetches, since too many waited or their time was over
+	Bytes         uint64          `protobuf:"varint,36,opt,name=bytes,proto3" json:"bytes,omitempty"`                                        // that came
+	Holders       []*HolderStatus `protobuf:"bytes,37,rep,name=holders,proto3" json:"holders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -689,6 +697,172 @@ func (x *SlotsStatus) GetLent() uint64 {
 	return 0
 }
 
+func (x *SlotsStatus) GetCapacityBytes() uint64 {
+	if x != nil {
+		return x.CapacityBytes
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetInFlightBytes() uint64 {
+	if x != nil {
+		return x.InFlightBytes
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetFetches() uint32 {
+	if x != nil {
+		return x.Fetches
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetHolders() []*HolderStatus {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+// HolderStatus (report) is what is known of the way to a holder of blocks elsewhere.
+type HolderStatus struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram on b"
+	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Fetches        uint64                 `protobuf:"varint,3,opt,name=fetches,proto3" json:"fetches,omitempty"`
+	Blocks         uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"` // that came
+	Missed         uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"` // blocks that were wanted from it and did not come
+	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	FirstSeconds   float64                `protobuf:"fixed64,7,opt,name=first_seconds,json=firstSeconds,proto3" json:"first_seconds,omitempty"`         // until the first block comes, as measured of late; 0: it was not
+	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // of those that follow; likewise
+	Latencies      []uint64               `protobuf:"varint,9,rep,packed,name=latencies,proto3" json:"latencies,omitempty"`                             // fetches by the time to their first block: up to 0.1 ms, 0.2 ms, 0.4 ms, … and the rest
+	LatencySeconds float64                `protobuf:"fixed64,10,opt,name=latency_seconds,json=latencySeconds,proto3" json:"latency_seconds,omitempty"`  // the sum of those times
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *HolderStatus) Reset() {
+	*x = HolderStatus{}
+	mi := &file_messages_tier_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HolderStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HolderStatus) ProtoMessage() {}
+
+func (x *HolderStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HolderStatus.ProtoReflect.Descriptor instead.
+func (*HolderStatus) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HolderStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HolderStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HolderStatus) GetFetches() uint64 {
+	if x != nil {
+		return x.Fetches
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetBlocks() uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetFirstSeconds() float64 {
+	if x != nil {
+		return x.FirstSeconds
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetLatencies() []uint64 {
+	if x != nil {
+		return x.Latencies
+	}
+	return nil
+}
+
+func (x *HolderStatus) GetLatencySeconds() float64 {
+	if x != nil {
+		return x.LatencySeconds
+	}
+	return 0
+}
+
 // TierAnnounced (event, from a tier to its node's router, and between routers in RoutesAnnounced): what changed in its blocks since the
 // last one. A block is announced by the first 8 bytes of its hash in the tier, big-endian.
 type TierAnnounced struct {
@@ -704,7 +878,7 @@ type TierAnnounced struct {
 
 func (x *TierAnnounced) Reset() {
 	*x = TierAnnounced{}
-	mi := &file_messages_tier_proto_msgTypes[10]
+	mi := &file_messages_tier_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +890,7 @@ func (x *TierAnnounced) String() string {
 func (*TierAnnounced) ProtoMessage() {}
 
 func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[10]
+	mi := &file_messages_tier_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +903,7 @@ func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAnnounced.ProtoReflect.Descriptor instead.
 func (*TierAnnounced) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+	return file_messages_tier_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TierAnnounced) GetName() string {
@@ -767,7 +941,7 @@ func (x *TierAnnounced) GetSnapshot() bool {
 	return false
 }
 
-// FindBlocks (query, from a replica to its node's router): who holds these blocks of a prompt?
+// FindBlocks (query, from a replica to the remote tier, and from that to its node's router): who holds these blocks of a prompt?
 type FindBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -781,7 +955,7 @@ type FindBlocks struct {
 
 func (x *FindBlocks) Reset() {
 	*x = FindBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +967,7 @@ func (x *FindBlocks) String() string {
 func (*FindBlocks) ProtoMessage() {}
 
 func (x *FindBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +980,7 @@ func (x *FindBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocks.ProtoReflect.Descriptor instead.
 func (*FindBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{11}
+	return file_messages_tier_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FindBlocks) GetRequestId() string {
@@ -854,7 +1028,7 @@ type FindBlocksResult struct {
 
 func (x *FindBlocksResult) Reset() {
 	*x = FindBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1040,7 @@ func (x *FindBlocksResult) String() string {
 func (*FindBlocksResult) ProtoMessage() {}
 
 func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1053,7 @@ func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocksResult.ProtoReflect.Descriptor instead.
 func (*FindBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{12}
+	return file_messages_tier_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FindBlocksResult) GetRequestId() string {
@@ -903,13 +1077,15 @@ type BlocksHeld struct {
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	Holder        *ActorRef              `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
 	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // "replica kjv-0 on b", "dram on b"
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	Path          *HolderPath            `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"` // said by the remote tier
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BlocksHeld) Reset() {
 	*x = BlocksHeld{}
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1097,7 @@ func (x *BlocksHeld) String() string {
 func (*BlocksHeld) ProtoMessage() {}
 
 func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1110,7 @@ func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksHeld.ProtoReflect.Descriptor instead.
 func (*BlocksHeld) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{13}
+	return file_messages_tier_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BlocksHeld) GetFirst() uint32 {
@@ -965,6 +1141,358 @@ func (x *BlocksHeld) GetName() string {
 	return ""
 }
 
+func (x *BlocksHeld) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *BlocksHeld) GetPath() *HolderPath {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+// HolderPath is the way to a holder, as measured of late: how long until the first block comes, and how fast the others follow.
+type HolderPath struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Latency        *durationpb.Duration   `protobuf:"bytes,1,opt,name=latency,proto3" json:"latency,omitempty"`
+	BytesPerSecond float64                `protobuf:"fixed64,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0: it was not measured
+	QueuedBytes    uint64                 `protobuf:"varint,3,opt,name=queued_bytes,json=queuedBytes,proto3" json:"queued_bytes,omitempty"`             // to come before
+	TryBlocks      uint32                 `protobuf:"varint,4,opt,name=try_blocks,json=tryBlocks,proto3" json:"try_blocks,omitempty"`                   // that it is tried with while it was not measured
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *HolderPath) Reset() {
+	*x = HolderPath{}
+	mi := &file_messages_tier_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HolderPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HolderPath) ProtoMessage() {}
+
+func (x *HolderPath) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HolderPath.ProtoReflect.Descriptor instead.
+func (*HolderPath) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *HolderPath) GetLatency() *durationpb.Duration {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *HolderPath) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *HolderPath) GetQueuedBytes() uint64 {
+	if x != nil {
+		return x.QueuedBytes
+	}
+	return 0
+}
+
+func (x *HolderPath) GetTryBlocks() uint32 {
+	if x != nil {
+		return x.TryBlocks
+	}
+	return 0
+}
+
+// FetchBlocks (command, to the remote tier): have this holder send the blocks to where the ticket is from. It ends with its answer, with ReleaseBlocks, or
+// after the time that it was asked for. The asker then says in BlocksFetched what has come.
+type FetchBlocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	From          *BlocksHeld            `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`                                // as FindBlocksResult named it
+	Hashes        [][]byte               `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in the order of the prompt, as replicas know them
+	Space         []byte                 `protobuf:"bytes,4,opt,name=space,proto3" json:"space,omitempty"`                              // as of LeaseBlocks
+	BlockBytes    uint64                 `protobuf:"varint,5,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
+	Ticket        *BulkTicket            `protobuf:"bytes,6,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Within        *durationpb.Duration   `protobuf:"bytes,7,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchBlocks) Reset() {
+	*x = FetchBlocks{}
+	mi := &file_messages_tier_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchBlocks) ProtoMessage() {}
+
+func (x *FetchBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchBlocks.ProtoReflect.Descriptor instead.
+func (*FetchBlocks) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *FetchBlocks) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FetchBlocks) GetFrom() *BlocksHeld {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetHashes() [][]byte {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetSpace() []byte {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *FetchBlocks) GetTicket() *BulkTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+type FetchBlocksResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*FetchBlocksResult_Sent
+	//	*FetchBlocksResult_Refused
+	Outcome       isFetchBlocksResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchBlocksResult) Reset() {
+	*x = FetchBlocksResult{}
+	mi := &file_messages_tier_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchBlocksResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchBlocksResult) ProtoMessage() {}
+
+func (x *FetchBlocksResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchBlocksResult.ProtoReflect.Descriptor instead.
+func (*FetchBlocksResult) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FetchBlocksResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FetchBlocksResult) GetOutcome() isFetchBlocksResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *FetchBlocksResult) GetSent() *BlocksSent {
+	if x != nil {
+		if x, ok := x.Outcome.(*FetchBlocksResult_Sent); ok {
+			return x.Sent
+		}
+	}
+	return nil
+}
+
+func (x *FetchBlocksResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*FetchBlocksResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isFetchBlocksResult_Outcome interface {
+	isFetchBlocksResult_Outcome()
+}
+
+type FetchBlocksResult_Sent struct {
+	Sent *BlocksSent `protobuf:"bytes,2,opt,name=sent,proto3,oneof"`
+}
+
+type FetchBlocksResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*FetchBlocksResult_Sent) isFetchBlocksResult_Outcome() {}
+
+func (*FetchBlocksResult_Refused) isFetchBlocksResult_Outcome() {}
+
+// BlocksFetched (event, to the remote tier): how a fetch fared, as measured where the blocks came in.
+type BlocksFetched struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          *BlocksHeld            `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Wanted        uint32                 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Came          uint32                 `protobuf:"varint,3,opt,name=came,proto3" json:"came,omitempty"` // leading ones, each with the right checksum
+	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
+	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // until the first one came, or until the end where none did
+	Took          *durationpb.Duration   `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksFetched) Reset() {
+	*x = BlocksFetched{}
+	mi := &file_messages_tier_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksFetched) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksFetched) ProtoMessage() {}
+
+func (x *BlocksFetched) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksFetched.ProtoReflect.Descriptor instead.
+func (*BlocksFetched) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *BlocksFetched) GetFrom() *BlocksHeld {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *BlocksFetched) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetCame() uint32 {
+	if x != nil {
+		return x.Came
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetFirst() *durationpb.Duration {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *BlocksFetched) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
 // LeaseBlocks (command, to a holder): send these blocks, and keep them where they are until they are sent. Chunk i of the transfer is block i,
 // then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. The holder sends the leading blocks, as
 // far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
@@ -982,7 +1510,7 @@ type LeaseBlocks struct {
 
 func (x *LeaseBlocks) Reset() {
 	*x = LeaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1522,7 @@ func (x *LeaseBlocks) String() string {
 func (*LeaseBlocks) ProtoMessage() {}
 
 func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1535,7 @@ func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocks.ProtoReflect.Descriptor instead.
 func (*LeaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{14}
+	return file_messages_tier_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LeaseBlocks) GetRequestId() string {
@@ -1066,7 +1594,7 @@ type LeaseBlocksResult struct {
 
 func (x *LeaseBlocksResult) Reset() {
 	*x = LeaseBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1606,7 @@ func (x *LeaseBlocksResult) String() string {
 func (*LeaseBlocksResult) ProtoMessage() {}
 
 func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1619,7 @@ func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocksResult.ProtoReflect.Descriptor instead.
 func (*LeaseBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{15}
+	return file_messages_tier_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaseBlocksResult) GetRequestId() string {
@@ -1152,7 +1680,7 @@ type BlocksSent struct {
 
 func (x *BlocksSent) Reset() {
 	*x = BlocksSent{}
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1692,7 @@ func (x *BlocksSent) String() string {
 func (*BlocksSent) ProtoMessage() {}
 
 func (x *BlocksSent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1705,7 @@ func (x *BlocksSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksSent.ProtoReflect.Descriptor instead.
 func (*BlocksSent) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+	return file_messages_tier_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BlocksSent) GetBlocks() uint32 {
@@ -1197,7 +1725,7 @@ type ReleaseBlocks struct {
 
 func (x *ReleaseBlocks) Reset() {
 	*x = ReleaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1737,7 @@ func (x *ReleaseBlocks) String() string {
 func (*ReleaseBlocks) ProtoMessage() {}
 
 func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1750,7 @@ func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseBlocks.ProtoReflect.Descriptor instead.
 func (*ReleaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+	return file_messages_tier_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseBlocks) GetRequestId() string {
@@ -1273,7 +1801,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xf5\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xdb\x04\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -1292,7 +1820,26 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\adamaged\x18\f \x01(\x04R\adamaged\x12\x16\n" +
 	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
 	"\x04kept\x18\x15 \x01(\x04R\x04kept\x12\x12\n" +
-	"\x04lent\x18\x1e \x01(\x04R\x04lent\"\xa2\x01\n" +
+	"\x04lent\x18\x1e \x01(\x04R\x04lent\x12%\n" +
+	"\x0ecapacity_bytes\x18\x1f \x01(\x04R\rcapacityBytes\x12&\n" +
+	"\x0fin_flight_bytes\x18  \x01(\x04R\rinFlightBytes\x12\x18\n" +
+	"\afetches\x18! \x01(\rR\afetches\x12\x18\n" +
+	"\awaiting\x18\" \x01(\rR\awaiting\x12\x18\n" +
+	"\arefused\x18# \x01(\x04R\arefused\x12\x14\n" +
+	"\x05bytes\x18$ \x01(\x04R\x05bytes\x121\n" +
+	"\aholders\x18% \x03(\v2\x17.troupe.v1.HolderStatusR\aholders\"\xac\x02\n" +
+	"\fHolderStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
+	"\afetches\x18\x03 \x01(\x04R\afetches\x12\x16\n" +
+	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\x12\x16\n" +
+	"\x06missed\x18\x05 \x01(\x04R\x06missed\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12#\n" +
+	"\rfirst_seconds\x18\a \x01(\x01R\ffirstSeconds\x12(\n" +
+	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\x12\x1c\n" +
+	"\tlatencies\x18\t \x03(\x04R\tlatencies\x12'\n" +
+	"\x0flatency_seconds\x18\n" +
+	" \x01(\x01R\x0elatencySeconds\"\xa2\x01\n" +
 	"\rTierAnnounced\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12\x1c\n" +
@@ -1310,13 +1857,46 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x10FindBlocksResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
-	"\x04held\x18\x02 \x03(\v2\x15.troupe.v1.BlocksHeldR\x04held\"{\n" +
+	"\x04held\x18\x02 \x03(\v2\x15.troupe.v1.BlocksHeldR\x04held\"\xba\x01\n" +
 	"\n" +
 	"BlocksHeld\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12+\n" +
 	"\x06holder\x18\x03 \x01(\v2\x13.troupe.v1.ActorRefR\x06holder\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xdb\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12)\n" +
+	"\x04path\x18\x06 \x01(\v2\x15.troupe.v1.HolderPathR\x04path\"\xad\x01\n" +
+	"\n" +
+	"HolderPath\x123\n" +
+	"\alatency\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\alatency\x12(\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x01R\x0ebytesPerSecond\x12!\n" +
+	"\fqueued_bytes\x18\x03 \x01(\x04R\vqueuedBytes\x12\x1d\n" +
+	"\n" +
+	"try_blocks\x18\x04 \x01(\rR\ttryBlocks\"\x88\x02\n" +
+	"\vFetchBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
+	"\x04from\x18\x02 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
+	"\x06hashes\x18\x03 \x03(\fR\x06hashes\x12\x14\n" +
+	"\x05space\x18\x04 \x01(\fR\x05space\x12\x1f\n" +
+	"\vblock_bytes\x18\x05 \x01(\x04R\n" +
+	"blockBytes\x12-\n" +
+	"\x06ticket\x18\x06 \x01(\v2\x15.troupe.v1.BulkTicketR\x06ticket\x121\n" +
+	"\x06within\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06within\"\x9a\x01\n" +
+	"\x11FetchBlocksResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
+	"\x04sent\x18\x02 \x01(\v2\x15.troupe.v1.BlocksSentH\x00R\x04sent\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"\xe7\x01\n" +
+	"\rBlocksFetched\x12)\n" +
+	"\x04from\x18\x01 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x12\n" +
+	"\x04came\x18\x03 \x01(\rR\x04came\x12\x1f\n" +
+	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
+	"blockBytes\x12/\n" +
+	"\x05first\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05first\x12-\n" +
+	"\x04took\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04took\"\xdb\x01\n" +
 	"\vLeaseBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -1351,7 +1931,7 @@ func file_messages_tier_proto_rawDescGZIP() []byte {
 	return file_messages_tier_proto_rawDescData
 }
 
-var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_messages_tier_proto_goTypes = []any{
 	(*ReserveSlots)(nil),        // 0: troupe.v1.ReserveSlots
 	(*ReserveSlotsResult)(nil),  // 1: troupe.v1.ReserveSlotsResult
@@ -1363,37 +1943,53 @@ var file_messages_tier_proto_goTypes = []any{
 	(*StepsDone)(nil),           // 7: troupe.v1.StepsDone
 	(*GetSlots)(nil),            // 8: troupe.v1.GetSlots
 	(*SlotsStatus)(nil),         // 9: troupe.v1.SlotsStatus
-	(*TierAnnounced)(nil),       // 10: troupe.v1.TierAnnounced
-	(*FindBlocks)(nil),          // 11: troupe.v1.FindBlocks
-	(*FindBlocksResult)(nil),    // 12: troupe.v1.FindBlocksResult
-	(*BlocksHeld)(nil),          // 13: troupe.v1.BlocksHeld
-	(*LeaseBlocks)(nil),         // 14: troupe.v1.LeaseBlocks
-	(*LeaseBlocksResult)(nil),   // 15: troupe.v1.LeaseBlocksResult
-	(*BlocksSent)(nil),          // 16: troupe.v1.BlocksSent
-	(*ReleaseBlocks)(nil),       // 17: troupe.v1.ReleaseBlocks
-	(*Refused)(nil),             // 18: troupe.v1.Refused
-	(*Block)(nil),               // 19: troupe.v1.Block
-	(*ActorRef)(nil),            // 20: troupe.v1.ActorRef
-	(*BulkTicket)(nil),          // 21: troupe.v1.BulkTicket
-	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
+	(*HolderStatus)(nil),        // 10: troupe.v1.HolderStatus
+	(*TierAnnounced)(nil),       // 11: troupe.v1.TierAnnounced
+	(*FindBlocks)(nil),          // 12: troupe.v1.FindBlocks
+	(*FindBlocksResult)(nil),    // 13: troupe.v1.FindBlocksResult
+	(*BlocksHeld)(nil),          // 14: troupe.v1.BlocksHeld
+	(*HolderPath)(nil),          // 15: troupe.v1.HolderPath
+	(*FetchBlocks)(nil),         // 16: troupe.v1.FetchBlocks
+	(*FetchBlocksResult)(nil),   // 17: troupe.v1.FetchBlocksResult
+	(*BlocksFetched)(nil),       // 18: troupe.v1.BlocksFetched
+	(*LeaseBlocks)(nil),         // 19: troupe.v1.LeaseBlocks
+	(*LeaseBlocksResult)(nil),   // 20: troupe.v1.LeaseBlocksResult
+	(*BlocksSent)(nil),          // 21: troupe.v1.BlocksSent
+	(*ReleaseBlocks)(nil),       // 22: troupe.v1.ReleaseBlocks
+	(*Refused)(nil),             // 23: troupe.v1.Refused
+	(*Block)(nil),               // 24: troupe.v1.Block
+	(*ActorRef)(nil),            // 25: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
+	(*BulkTicket)(nil),          // 27: troupe.v1.BulkTicket
 }
 var file_messages_tier_proto_depIdxs = []int32{
 	2,  // 0: troupe.v1.ReserveSlotsResult.reserved:type_name -> troupe.v1.SlotsReserved
-	18, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
-	19, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
-	19, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
-	20, // 4: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
-	13, // 5: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
-	20, // 6: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
-	21, // 7: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
-	22, // 8: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
-	16, // 9: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
-	18, // 10: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	23, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
+	24, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
+	24, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
+	10, // 4: troupe.v1.SlotsStatus.holders:type_name -> troupe.v1.HolderStatus
+	25, // 5: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
+	14, // 6: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
+	25, // 7: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
+	15, // 8: troupe.v1.BlocksHeld.path:type_name -> troupe.v1.HolderPath
+	26, // 9: troupe.v1.HolderPath.latency:type_name -> google.protobuf.Duration
+	14, // 10: troupe.v1.FetchBlocks.from:type_name -> troupe.v1.BlocksHeld
+	27, // 11: troupe.v1.FetchBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	26, // 12: troupe.v1.FetchBlocks.within:type_name -> google.protobuf.Duration
+	21, // 13: troupe.v1.FetchBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	23, // 14: troupe.v1.FetchBlocksResult.refused:type_name -> troupe.v1.Refused
+	14, // 15: troupe.v1.BlocksFetched.from:type_name -> troupe.v1.BlocksHeld
+	26, // 16: troupe.v1.BlocksFetched.first:type_name -> google.protobuf.Duration
+	26, // 17: troupe.v1.BlocksFetched.took:type_name -> google.protobuf.Duration
+	27, // 18: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	26, // 19: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
+	21, // 20: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	23, // 21: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_tier_proto_init() }
@@ -1408,7 +2004,11 @@ func file_messages_tier_proto_init() {
 		(*ReserveSlotsResult_Reserved)(nil),
 		(*ReserveSlotsResult_Refused)(nil),
 	}
-	file_messages_tier_proto_msgTypes[15].OneofWrappers = []any{
+	file_messages_tier_proto_msgTypes[17].OneofWrappers = []any{
+		(*FetchBlocksResult_Sent)(nil),
+		(*FetchBlocksResult_Refused)(nil),
+	}
+	file_messages_tier_proto_msgTypes[20].OneofWrappers = []any{
 		(*LeaseBlocksResult_Sent)(nil),
 		(*LeaseBlocksResult_Refused)(nil),
 	}
@@ -1418,7 +2018,7 @@ func file_messages_tier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_tier_proto_rawDesc), len(file_messages_tier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

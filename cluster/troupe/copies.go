@@ -92,7 +92,7 @@ func kvMetric(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(kvMetrics, adapterMetrics) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics) {
 		to <- d
 	}
 }
@@ -111,6 +111,9 @@ func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for i, s := range all {
 		collectTier(to, s, c.node.tiers[i].store.SlotBytes())
+	}
+	if remote, err := c.node.Remote(ctx); err == nil && remote != nil {
+		collectRemote(to, remote)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"troupe/actors/kvblock"
 	"troupe/core/kv"
 	"troupe/core/spec"
 	"troupe/cuda/driver"
@@ -42,6 +43,7 @@ type Options struct {
 	KVNVMe      string `group:"KV tiers" name:"kv-nvme" yaml:"kv_nvme" env:"TROUPE_KV_NVME" placeholder:"SIZE" help:"Likewise, space on a local disk. What is there outlives the node (default: none)." validate:"omitempty,size"`
 	KVNVMePath  string `group:"KV tiers" name:"kv-nvme-path" yaml:"kv_nvme_path" env:"TROUPE_KV_NVME_PATH" placeholder:"FILE" type:"path" help:"The file for that (default: kv in the data folder)."`
 	KVSlot      string `group:"KV tiers" name:"kv-slot" yaml:"kv_slot" env:"TROUPE_KV_SLOT" placeholder:"SIZE" help:"Size of the largest KV block that these take (default: that of the models deployed at the start)." validate:"omitempty,slot"`
+	KVRemote    string `group:"KV tiers" name:"kv-remote" yaml:"kv_remote" env:"TROUPE_KV_REMOTE" placeholder:"SIZE" help:"KV blocks that may be on their way here from other nodes at once; 0: none are fetched from others, nor sent to them (default: ${kvremote})." validate:"omitempty,size"`
 	KVWatermark string `group:"KV tiers" name:"kv-watermark" yaml:"kv_watermark" env:"TROUPE_KV_WATERMARK" placeholder:"SHARE" help:"How full GPU memory and tiers may be before blocks leave ahead of need (default: ${kvwatermark})." validate:"omitempty,share"`
 	KVPolicy    string `group:"KV tiers" name:"kv-policy" yaml:"kv_policy" env:"TROUPE_KV_POLICY" placeholder:"NAME" help:"Which blocks leave first: ${kvpolicies} (default: ${kvpolicy})." validate:"omitempty,policy"`
 
@@ -71,7 +73,7 @@ const (
 func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "adapterdram": defaultAdapterDRAM,
-		"kvdram": spec.FormatBytes(mostDRAM), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvdram": spec.FormatBytes(mostDRAM), "kvremote": spec.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 	}
 }
 
