@@ -2,6 +2,7 @@ package kvblock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -18,16 +19,19 @@ type leasing struct {
 }
 
 // run returns what the holder says, or what is to be said of one that says nothing. That one is told to send no more.
-func (l leasing) run(context.Context) (*messages.LeaseBlocksResult, error) {
-	answer, err := l.root.RequestFuture(l.holder, l.lease, l.within).Result()
+func (l leasing) run(ctx context.Context) (*messages.LeaseBlocksResult, error) {
+	asked := l.root.RequestFuture(l.holder, l.lease, l.within)
+	stop := context.AfterFunc(ctx, func() { l.root.Send(asked.PID(), l.refused(messages.Reason_REASON_CANCELLED, "the remote tier ends")) })
+	defer stop()
+	answer, err := asked.Result()
+	if errors.Is(err, actor.ErrDeadLetter) {
+		return l.refused(messages.Reason_REASON_NODE_LOST, "the holder is gone"), nil
+	}
 	if err != nil {
 		l.root.Send(l.holder, &messages.ReleaseBlocks{RequestId: l.lease.GetRequestId()})
 		return l.refused(messages.Reason_REASON_DEADLINE, "the holder was silent for "+l.within.String()), nil
 	}
-	if result, ok := answer.(*messages.LeaseBlocksResult); ok {
-		return result, nil
-	}
-	return l.refused(messages.Reason_REASON_NODE_LOST, "the holder is gone"), nil
+	return answer.(*messages.LeaseBlocksResult), nil
 }
 
 func (l leasing) refused(reason messages.Reason, detail string) *messages.LeaseBlocksResult {
