@@ -3,6 +3,7 @@ package kvblock_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,18 +26,23 @@ type abroad struct {
 	remote         *actor.PID
 	router, holder *testkit.Peer
 	replica, other *testkit.Peer
-	answer         func(*messages.LeaseBlocks) *messages.LeaseBlocksResult // of the holder; nil: it is silent
+	word           atomic.Pointer[answer] // of the holder; nil: it is silent
 }
+
+type answer func(*messages.LeaseBlocks) *messages.LeaseBlocksResult
+
+func (a *abroad) answers(by answer) { a.word.Store(&by) }
 
 // travel gives room for two blocks on their way at once.
 func travel(t *testing.T, mw ...actor.ReceiverMiddleware) *abroad {
 	a := &abroad{t: t, sys: testkit.System(t)}
 	a.holder = testkit.NewPeer(t, a.sys, "holder", func(m proto.Message) proto.Message {
 		lease, ok := m.(*messages.LeaseBlocks)
-		if !ok || a.answer == nil {
+		by := a.word.Load()
+		if !ok || by == nil {
 			return nil
 		}
-		return a.answer(lease)
+		return (*by)(lease)
 	})
 	a.router = testkit.NewPeer(t, a.sys, "router", func(m proto.Message) proto.Message {
 		q, ok := m.(*messages.FindBlocks)
@@ -101,7 +107,7 @@ func results(p *testkit.Peer) map[string]string {
 	return all
 }
 
-func sent(blocks uint32) func(*messages.LeaseBlocks) *messages.LeaseBlocksResult {
+func sent(blocks uint32) answer {
 	return func(l *messages.LeaseBlocks) *messages.LeaseBlocksResult {
 		return &messages.LeaseBlocksResult{RequestId: l.GetRequestId(), Outcome: &messages.LeaseBlocksResult_Sent{Sent: &messages.BlocksSent{Blocks: blocks}}}
 	}
@@ -191,7 +197,7 @@ func TestRemoteCapacity(t *testing.T) {
 		if last := full[len(full)-1].GetRefused(); results(a.other)["many-99"] != "QUEUE_FULL" || !strings.Contains(last.GetDetail(), "--kv-remote") || last.GetRetryAfter() == nil {
 			t.Errorf("%v", last)
 		}
-		a.answer = sent(1)
+		a.answers(sent(1))
 		time.Sleep(8 * time.Second) // the first ends, and nobody has answered it
 		a.expect("all the others came", 0, 0)
 		if r := results(a.other); r["c"] != "1" || r["many-0"] != "1" || results(a.replica)["a"] != "DEADLINE" {
@@ -204,7 +210,7 @@ func TestRemoteCapacity(t *testing.T) {
 func TestRemoteLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := travel(t)
-		a.answer = sent(4)
+		a.answers(sent(4))
 		a.replica.Send(a.remote, a.fetch("a", time.Second, 1, 2, 3, 4))
 		a.expect("it came", 0, 0)
 		if r := results(a.replica); r["a"] != "4" {
@@ -217,16 +223,16 @@ func TestRemoteLarge(t *testing.T) {
 func TestRemoteHolderFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := travel(t)
-		a.answer = func(l *messages.LeaseBlocks) *messages.LeaseBlocksResult {
+		a.answers(func(l *messages.LeaseBlocks) *messages.LeaseBlocksResult {
 			return &messages.LeaseBlocksResult{RequestId: l.GetRequestId(), Outcome: &messages.LeaseBlocksResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL}}}
-		}
+		})
 		a.replica.Send(a.remote, a.fetch("refuses", time.Second, 1))
 		a.expect("refused", 0, 0)
-		a.answer = nil
+		a.word.Store(nil)
 		a.replica.Send(a.remote, a.fetch("dies", time.Second, 1, 2))
 		a.replica.Send(a.remote, a.fetch("next", 10*time.Second, 3))
 		a.expect("one is under way", 1, 1)
-		a.answer = sent(1)
+		a.answers(sent(1))
 		time.Sleep(2 * time.Second)
 		a.expect("it died", 0, 0)
 		if ids := a.released(); len(ids) != 1 || ids[0] != "dies" {
