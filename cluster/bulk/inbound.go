@@ -53,11 +53,11 @@ func (in *inbound) handshake() error {
 		return fmt.Errorf("hello: %w", err)
 	}
 	if [4]byte(b[:]) == magic { // a sender of another version learns ours
-		if _, err := in.conn.Write(hello(in.plane.cfg.Window)); err != nil {
+		if _, err := in.conn.Write(hello(in.plane.cfg.Window, takesHashed)); err != nil {
 			return fmt.Errorf("hello: %w", err)
 		}
 	}
-	_, err := parseHello(b[:])
+	_, _, err := parseHello(b[:])
 	return err
 }
 
@@ -79,7 +79,7 @@ func (in *inbound) read() error {
 			if err := in.open(h.stream, transferID(b), b[idBytes:]); err != nil {
 				return err
 			}
-		case data:
+		case data, hashed, sealed:
 			if err := in.data(r, h); err != nil {
 				return err
 			}
@@ -121,7 +121,11 @@ func (in *inbound) open(stream uint32, id transferID, token []byte) error {
 		return nil
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(t.chunkBytes))
-	in.send(header{kind: opened, stream: stream}, binary.BigEndian.AppendUint32(b, t.chunks))
+	ask := uint32(0)
+	if t.seed != nil {
+		ask = askSealed
+	}
+	in.send(header{kind: opened, stream: stream, index: ask}, binary.BigEndian.AppendUint32(b, t.chunks))
 	return nil
 }
 
@@ -144,7 +148,7 @@ func (in *inbound) data(r *reader, h header) error {
 	if t == nil {
 		return r.discard(h)
 	}
-	if int(h.length) > t.chunkBytes || h.index >= t.chunks {
+	if int(h.length) > t.chunkBytes || h.index >= t.chunks || h.kind == sealed && t.seed == nil {
 		t.close(streamOf{in, h.stream})
 		in.refuse(h.stream, refusal{refusedMisuse, fmt.Sprintf("chunk %d of %d bytes; the transfer has %d chunks of at most %d", h.index, h.length, t.chunks, t.chunkBytes)})
 		return r.discard(h)
@@ -154,11 +158,18 @@ func (in *inbound) data(r *reader, h header) error {
 		return err
 	}
 	c.buf = in.plane.buffers.get(t.chunkBytes + headerBytes)
-	sum, err := r.fill(c.buf, c.length)
+	var seed uint64
+	if t.seed != nil {
+		seed = t.seed(h.index)
+	}
+	intact, err := r.fill(c.buf, h, seed)
 	if err != nil {
 		return err
 	}
-	t.enqueue(c, sum == h.sum)
+	if t.seed != nil && h.kind != sealed { // it is from a sender that does not know of it
+		intact = intact && sealIntact(c.buf[:c.length], seed)
+	}
+	t.enqueue(c, intact)
 	return nil
 }
 

@@ -105,11 +105,21 @@ func (p *Plane) Close() {
 // is acknowledged after put returned nil, and then never put again. An error of put ends the transfer, and is ErrSink to the
 // sender. put must not call Drop.
 func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+	return p.expect(chunkBytes, chunks, nil, put)
+}
+
+// ExpectSealed is Expect of chunks that end with their seal, of SealBytes. put sees none whose seal is not right under its seed: that counts as damaged,
+// and saves a sum of the data plane's own.
+func (p *Plane) ExpectSealed(chunkBytes int, chunks uint32, seed func(index uint32) uint64, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+	return p.expect(chunkBytes, chunks, seed, put)
+}
+
+func (p *Plane) expect(chunkBytes int, chunks uint32, seed func(uint32) uint64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
 	if limit := min(MaxChunkBytes, p.cfg.Window-frameCost); chunkBytes < 1 || chunkBytes > limit {
 		return nil, fmt.Errorf("a transfer with chunks of %d bytes; they can have 1 to %d", chunkBytes, limit)
 	}
 	t := &transfer{
-		chunkBytes: chunkBytes, chunks: chunks, put: put, plane: p,
+		chunkBytes: chunkBytes, chunks: chunks, put: put, seed: seed, plane: p,
 		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(), streams: map[streamOf]struct{}{},
 	}
 	t.idle.L = &t.mu

@@ -42,6 +42,7 @@ type transfer struct {
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
+	seed       func(index uint32) uint64 // of sealed chunks; nil: they are not
 	plane      *Plane
 
 	mu      sync.Mutex
