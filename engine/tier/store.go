@@ -81,6 +81,9 @@ func Seal(h kv.Hash, sealed []byte) {
 	binary.BigEndian.PutUint64(sealed[end:], sum(h, sealed[:end]))
 }
 
+// SealSeed is the seed under which the checksum behind a sealed block is the XXH3 of its bytes.
+func SealSeed(h kv.Hash) uint64 { return h.Short() }
+
 // Unseal returns the block in front of its checksum, or ErrDamaged where it is not the one that was sealed as h.
 func Unseal(h kv.Hash, sealed []byte) ([]byte, error) {
 	end := len(sealed) - SealBytes
@@ -91,4 +94,4 @@ func Unseal(h kv.Hash, sealed []byte) ([]byte, error) {
 }
 
 // sum is the checksum of a block's bytes. It depends on which block they are of, so that the bytes of one are never right for another.
-func sum(h kv.Hash, block []byte) uint64 { return xxh3.HashSeed(block, h.Short()) }
+func sum(h kv.Hash, block []byte) uint64 { return xxh3.HashSeed(block, SealSeed(h)) }

@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+	"github.com/zeebo/xxh3"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/adapter"
@@ -53,6 +55,16 @@ func (b *bulk) Expect(size int, chunks uint32, put func(uint32, []byte) error) (
 	name := fmt.Sprint("t", b.opened)
 	b.open[name] = &transfer{size, chunks, put}
 	return &messages.BulkTicket{Transfer: name, Token: []byte(name), Bytes: uint64(size) * uint64(chunks)}, nil
+}
+
+func (b *bulk) ExpectSealed(size int, chunks uint32, seed func(uint32) uint64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
+	return b.Expect(size, chunks, func(index uint32, sealed []byte) error {
+		end := len(sealed) - 8
+		if xxh3.HashSeed(sealed[:end], seed(index)) != binary.BigEndian.Uint64(sealed[end:]) {
+			return errors.New("the seal is wrong")
+		}
+		return put(index, sealed)
+	})
 }
 
 func (b *bulk) Drop(t *messages.BulkTicket) {

@@ -68,15 +68,9 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch, err error) {
 	f.wanted = j - i
 	hashes, began := c.search.hashes[i:j], time.Now()
 	in := &inlet{life: ctx, blocks: c.to, table: c.blocks[i:j], got: make([]bool, j-i)}
-	ticket, err := c.bulk.Expect(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), func(index uint32, sealed []byte) error {
-		if int(index) >= len(hashes) {
-			return fmt.Errorf("block %d of %d", index, len(hashes))
-		}
-		block, err := tier.Unseal(hashes[index].Within(c.search.space), sealed)
-		if err != nil {
-			return err
-		}
-		return in.put(index, block)
+	seed := func(index uint32) uint64 { return tier.SealSeed(hashes[index].Within(c.search.space)) }
+	ticket, err := c.bulk.ExpectSealed(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), seed, func(index uint32, sealed []byte) error {
+		return in.put(index, sealed[:len(sealed)-tier.SealBytes])
 	})
 	if err == nil {
 		err = c.bring(ctx, from, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
