@@ -26,6 +26,9 @@ var minElectionTimeout time.Duration
 //go:linkname maxElectionTimeout github.com/nats-io/nats-server/v2/server.maxElectionTimeout
 var maxElectionTimeout time.Duration
 
+//go:linkname maxCampaignTimeout github.com/nats-io/nats-server/v2/server.maxCampaignTimeout
+var maxCampaignTimeout time.Duration
+
 //go:linkname hbInterval github.com/nats-io/nats-server/v2/server.hbInterval
 var hbInterval time.Duration
 
@@ -34,6 +37,9 @@ const (
 	electAfter  = 600 * time.Millisecond  // without a heartbeat the first server stands for election
 	electWithin = 1200 * time.Millisecond // from electAfter on all others do, if it is in vain
 	electStep   = 300 * time.Millisecond  // between two turns, where that many fit in
+	// A server that has more than the one that stands does not vote for it, and stands itself after at most so long: before the other tries
+	// again.
+	electInstead = electAfter / 2
 )
 
 var once sync.Once
@@ -41,7 +47,7 @@ var once sync.Once
 // quickElections must be called before the first server of the process that is in a cluster.
 func quickElections(turn, servers int) {
 	once.Do(func() {
-		hbInterval = heartbeat
+		hbInterval, maxCampaignTimeout = heartbeat, electInstead
 		minElectionTimeout, maxElectionTimeout = electionTimes(turn, servers)
 	})
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// stock is nats-server's own time, as it was before anybody changed it: 0, where the variable is not the server's.
-var stock = minElectionTimeout
+// stock and stockCampaign are nats-server's own times, as they were before anybody changed them: 0, where the variable is not the server's.
+var stock, stockCampaign = minElectionTimeout, maxCampaignTimeout
 
 // TestElections fails where a new version of nats-server keeps these times elsewhere.
 func TestElections(t *testing.T) {
-	if stock != 4*time.Second {
-		t.Errorf("nats-server waits %s before it elects; then elections.go does nothing", stock)
+	if stock != 4*time.Second || stockCampaign != 800*time.Millisecond {
+		t.Errorf("nats-server waits %s before it elects, and at most %s before it campaigns; then elections.go does nothing", stock, stockCampaign)
 	}
 	quickElections(-1, 3)
-	if maxElectionTimeout > 2*time.Second || minElectionTimeout < 4*hbInterval {
+	if maxElectionTimeout > 2*time.Second || minElectionTimeout < 4*hbInterval || maxCampaignTimeout > minElectionTimeout {
 		t.Errorf("elections after %s to %s, heartbeats every %s", minElectionTimeout, maxElectionTimeout, hbInterval)
 	}
 }
