@@ -26,7 +26,12 @@ type replica struct {
 
 func newReplica(t testing.TB) *replica {
 	t.Helper()
-	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
+	return newReplicaOn(t, host.Config{MemoryBytes: 1 << 30})
+}
+
+func newReplicaOn(t testing.TB, cfg host.Config) *replica {
+	t.Helper()
+	device, err := host.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
