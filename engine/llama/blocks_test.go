@@ -26,18 +26,19 @@ type replica struct {
 
 func newReplica(t testing.TB) *replica {
 	t.Helper()
-	return newReplicaOn(t, host.Config{MemoryBytes: 1 << 30})
-}
-
-func newReplicaOn(t testing.TB, cfg host.Config) *replica {
-	t.Helper()
-	device, err := host.Open(cfg)
+	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newReplicaOn(t, device)
+}
+
+func newReplicaOn(t testing.TB, device cuda.Device) *replica {
+	t.Helper()
 	r := &replica{device: device, holder: engine.NewHolder(device, llama.Format{})}
 	load := engine.LoadSpec{Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits}
-	if _, err := r.holder.Load(context.Background(), load); err != nil {
+	var err error
+	if _, err = r.holder.Load(context.Background(), load); err != nil {
 		t.Fatal(err)
 	}
 	if r.engine, err = r.holder.Open("m"); err != nil {

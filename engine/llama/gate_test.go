@@ -92,17 +92,70 @@ func longPrompt(want int, blocks ...int32) *generation {
 	return g
 }
 
-// TestGateOpensLate: what a step computes is the same bit by bit, however late a layer of the blocks comes, and it comes only when the step asks for it. The host
-// does not wait for the copies: all of them are held up until the last layer was asked for.
+// tapped is a device whose test sees the stream that steps run on.
+type tapped struct {
+	cuda.Device
+	cuda.HostLocks
+	step cuda.Stream
+}
+
+func (d *tapped) NewStream(name string) (cuda.Stream, error) {
+	s, err := d.Device.NewStream(name)
+	if name == "step" {
+		d.step = s
+	}
+	return s, err
+}
+
+// tap opens one.
+func tap(t *testing.T, inject func(op string) error) *tapped {
+	t.Helper()
+	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: inject})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tapped{Device: device, HostLocks: device.(cuda.HostLocks)}
+}
+
+// TestGateOpensLate: what a step computes is the same bit by bit, however late a layer of the blocks comes. Nothing that was launched before the step asked for
+// a layer reads it: all of that has ended before the layer is written.
 func TestGateOpensLate(t *testing.T) {
+	device := tap(t, nil)
+	gatedStep(t, newReplicaOn(t, device), func(int) {
+		if err := device.step.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestGateDoesNotHoldTheHost: a step is launched to its end while no copy was done: the device waits for them, not the host.
+func TestGateDoesNotHoldTheHost(t *testing.T) {
 	var hold atomic.Bool
 	released := make(chan struct{})
-	r := newReplicaOn(t, host.Config{MemoryBytes: 1 << 30, Inject: func(op string) error {
+	device := tap(t, func(op string) error {
 		if op == "copy in" && hold.Load() {
 			<-released
 		}
 		return nil
-	}})
+	})
+	r := newReplicaOn(t, device)
+	gatedStep(t, r, func(layer int) {
+		switch layer {
+		case 0:
+			if err := device.step.Sync(); err != nil { // its own copies are done
+				t.Fatal(err)
+			}
+			hold.Store(true)
+		case r.blocks.Layers() - 1:
+			hold.Store(false)
+			close(released)
+		}
+	})
+}
+
+// gatedStep runs a step of two sequences, one of which has to wait for its blocks, and compares what becomes of both with what should.
+func gatedStep(t *testing.T, r *replica, begun func(layer int)) {
+	t.Helper()
 	whole, other := longPrompt(4, 0, 1, 2, 3), longPrompt(4, 4, 5, 6, 7)
 	other.prompt[0]++
 	alone(t, r.engine, whole)
@@ -111,20 +164,13 @@ func TestGateOpensLate(t *testing.T) {
 	beside.prompt[0]++
 	gate := gatedBy(t, r, g, 3)
 	spoil(t, r, gate.blocks)
-	s := g.next(limits.StepTokens)
-	s.Gate = gate
-	gate.begun = func(layer int) {
-		if hold.Store(true); layer == r.blocks.Layers()-1 {
-			close(released)
-		}
-	}
-	with := beside.next(limits.StepTokens)
+	s, with := g.next(limits.StepTokens), beside.next(limits.StepTokens)
+	s.Gate, gate.begun = gate, begun
 	tokens, err := r.engine.Step(t.Context(), []engine.Sequence{with, s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	gate.flying.Wait()
-	hold.Store(false)
 	if want := []int{0, 1, 2, 3, 4, 5}; !slices.Equal(gate.asked, want) {
 		t.Errorf("layers %v were asked for, not %v", gate.asked, want)
 	}

@@ -19,7 +19,8 @@ type LayeredBlocks interface {
 
 // Parts is in how many parts a block of so many bytes and layers comes up: runs of layers of at least partBytes.
 func Parts(blockBytes, layers, partBytes int) int {
-	most := min(max(blockBytes/max(partBytes, 1), 1), max(layers, 1))
+	layers = max(layers, 1)
+	most := min(max(blockBytes/max(partBytes, 1), 1), layers)
 	each := (layers + most - 1) / most
 	return (layers + each - 1) / each
 }
@@ -75,8 +76,8 @@ func (r *Rise) Run(ctx context.Context) (took []time.Duration, err error) {
 	var workers sync.WaitGroup
 	for s, store := range r.stores {
 		var mine []int
-		for i, a := range r.all {
-			if a.From == s {
+		for i := range r.all {
+			if r.all[i].From == s {
 				mine = append(mine, i)
 			}
 		}
