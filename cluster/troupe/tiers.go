@@ -112,6 +112,9 @@ func (n *Node) openNVMe() error {
 	if !f.Direct() {
 		detail = cfg.NVMePath + ", through the page cache: its file system has no O_DIRECT"
 	}
+	if f.Emptied() {
+		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, or in slots of another size")
+	}
 	n.addTier("nvme", f, detail)
 	return nil
 }

@@ -3,11 +3,11 @@ package tier
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/zeebo/xxh3"
 
 	"troupe/core/kv"
 	"troupe/cuda"
@@ -20,8 +20,6 @@ type Arena struct {
 	labels    []label
 	sequence  atomic.Uint64 // of the last write
 }
-
-const piece = 32 << 10 // bytes
 
 // label says what a slot holds. Its lock is for askers that outlived an earlier life of the slots' owner.
 type label struct {
@@ -50,7 +48,7 @@ func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) 
 	l := &a.labels[slot]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.header = header{a.sequence.Add(1), h, len(block), copySum(a.slot(slot), block, h)}
+	l.header = header{a.sequence.Add(1), h, len(block), copyPieces(a.slot(slot), block, h)}
 	return nil
 }
 
@@ -75,25 +73,32 @@ func (a *Arena) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from
 	if err := from(block); err != nil {
 		return err
 	}
-	l.header = header{a.sequence.Add(1), h, bytes, sum(h, block)}
+	l.header = header{a.sequence.Add(1), h, bytes, sumPieces(h, block)}
 	return nil
 }
 
 // View implements Store, without a copy. The slot can not be written to meanwhile.
 func (a *Arena) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func([]byte) error) error {
-	if err := a.check(ctx, slot, bytes); err != nil {
+	return a.ViewRange(ctx, &Reading{Slot: slot, Hash: h, Bytes: bytes}, 0, bytes, use)
+}
+
+// ViewRange implements Store likewise.
+func (a *Arena) ViewRange(ctx context.Context, r *Reading, from, to int, use func([]byte) error) error {
+	if err := errors.Join(a.check(ctx, r.Slot, r.Bytes), r.check(from, to)); err != nil {
 		return err
 	}
-	l, block := &a.labels[slot], a.slot(slot)[:bytes]
+	l, block := &a.labels[r.Slot], a.slot(r.Slot)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.hash != h || l.length != bytes {
-		return fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
+	if l.hash != r.Hash || l.length != r.Bytes {
+		return fmt.Errorf("slot %d of the arena: %w", r.Slot, ErrDamaged)
 	}
-	if sum(h, block) != l.sum {
-		return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
+	r.sums = l.sums
+	lo, hi := r.cover(from, to)
+	if err := r.intact(block[lo:hi], lo); err != nil {
+		return fmt.Errorf("slot %d of the arena: %w", r.Slot, err)
 	}
-	return use(block)
+	return use(block[from:to:to])
 }
 
 // ReadSealed implements Store, with no second look at the bytes.
@@ -117,10 +122,10 @@ func (a *Arena) read(ctx context.Context, slot int32, h kv.Hash, block []byte) (
 	if l.hash != h || l.length != len(block) {
 		return 0, fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
 	}
-	if copySum(block, a.slot(slot)[:len(block)], h) != l.sum {
+	if !slices.Equal(copyPieces(block, a.slot(slot)[:len(block)], h), l.sums) {
 		return 0, fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
 	}
-	return l.sum, nil
+	return sum(h, l.sums), nil
 }
 
 // Erase forgets what a slot holds.
@@ -155,17 +160,6 @@ func (a *Arena) check(ctx context.Context, slot int32, bytes int) error {
 		return fmt.Errorf("slot %d of %d, %d bytes of %d: not in the arena", slot, len(a.labels), bytes, a.slotBytes)
 	}
 	return ctx.Err()
-}
-
-// copySum copies and sums piece by piece, so that what is summed is in the processor's cache still.
-func copySum(to, from []byte, h kv.Hash) uint64 {
-	s := xxh3.NewSeed(h.Short())
-	for len(from) > 0 {
-		n := copy(to[:min(len(from), piece)], from)
-		_, _ = s.Write(to[:n])
-		to, from = to[n:], from[n:]
-	}
-	return s.Sum64()
 }
 
 func (a *Arena) slot(i int32) []byte {

@@ -26,14 +26,15 @@ type FileConfig struct {
 
 // File stores blocks in a file, past the page cache where the file system can do that. It keeps them over restarts.
 type File struct {
-	cfg    FileConfig
-	disk   disk
-	direct bool
-	turns  chan []byte     // a buffer for each read or write at once
-	memory cuda.HostMemory // of the buffers; nil: they are Go's
+	cfg     FileConfig
+	disk    disk
+	direct  bool
+	emptied bool            // it held slots of another size, or of an earlier version
+	turns   chan []byte     // a buffer for each read or write at once
+	memory  cuda.HostMemory // of the buffers; nil: they are Go's
 
 	mu       sync.Mutex
-	heads    []header // of each slot, as far as they are known to be on the disk
+	heads    []header // of each slot, without sums, as far as they are known to be on the disk
 	sequence uint64   // of the last write
 }
 
@@ -54,6 +55,9 @@ func (f *File) SlotBytes() int { return f.cfg.SlotBytes }
 
 // Direct reports whether the page cache is passed by.
 func (f *File) Direct() bool { return f.direct }
+
+// Emptied reports whether the file had blocks that could not be kept: in slots of another size, or written by an earlier version.
+func (f *File) Emptied() bool { return f.emptied }
 
 // stride is the distance of two slots.
 func (c FileConfig) stride() int { return sector + sectors(c.SlotBytes) }
@@ -81,7 +85,7 @@ func (f *File) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from 
 	if err := from(block); err != nil {
 		return err
 	}
-	head := header{f.begin(slot), h, bytes, sum(h, block)}
+	head := header{f.begin(slot), h, bytes, sumPieces(h, block)}
 	head.put(buffer)
 	all := buffer[:sector+sectors(bytes)]
 	clear(all[end:])
@@ -123,6 +127,7 @@ func (f *File) write(slot int32, b []byte, head header) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	head.sums = nil // who reads the block reads them too
 	f.heads[slot] = head
 	return nil
 }
@@ -134,22 +139,31 @@ func (f *File) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) er
 
 // View implements Store. At the end of the context it returns, though the disk may take longer.
 func (f *File) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func([]byte) error) error {
-	buffer, err := f.turn(ctx, slot, bytes)
+	return f.ViewRange(ctx, &Reading{Slot: slot, Hash: h, Bytes: bytes}, 0, bytes, use)
+}
+
+// ViewRange implements Store likewise. The header is read with the first range, at once where that is the beginning of the block.
+func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func([]byte) error) error {
+	if err := r.check(from, to); err != nil {
+		return err
+	}
+	buffer, err := f.turn(ctx, r.Slot, r.Bytes)
 	if err != nil {
 		return err
 	}
-	read := make(chan error, 1)
-	go func() {
-		_, err := f.disk.ReadAt(buffer[:sector+sectors(bytes)], f.cfg.at(slot))
-		read <- err
-	}()
+	lo, hi := r.cover(from, to)
+	read, headed := make(chan error, 1), r.sums != nil
+	go func() { read <- f.read(buffer, r.Slot, lo, hi, headed) }()
 	select {
 	case err = <-read:
-		if err == nil {
-			err = check(buffer, h, bytes)
+		if err == nil && !headed {
+			err = r.head(buffer)
 		}
 		if err == nil {
-			err = use(buffer[sector : sector+bytes])
+			err = r.intact(buffer[sector+lo:sector+hi], lo)
+		}
+		if err == nil {
+			err = use(buffer[sector+from : sector+to : sector+to])
 		}
 		f.turns <- buffer
 	case <-ctx.Done():
@@ -157,8 +171,35 @@ func (f *File) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use f
 		err = ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("read slot %d of %s: %w", slot, f.cfg.Path, err)
+		return fmt.Errorf("read slot %d of %s: %w", r.Slot, f.cfg.Path, err)
 	}
+	return nil
+}
+
+// read fills the part of a buffer that bytes [lo, hi) of a slot's block belong to, and that of the header unless that is known.
+func (f *File) read(buffer []byte, slot int32, lo, hi int, headed bool) error {
+	begin := sector + lo
+	if !headed && lo == 0 {
+		begin = 0
+	} else if !headed {
+		if _, err := f.disk.ReadAt(buffer[:sector], f.cfg.at(slot)); err != nil {
+			return err
+		}
+	}
+	_, err := f.disk.ReadAt(buffer[begin:sector+sectors(hi)], f.cfg.at(slot)+int64(begin))
+	return err
+}
+
+// head takes the sums from what was read of a slot, where it holds the block.
+func (r *Reading) head(read []byte) error {
+	head, ok := parseHeader(read)
+	switch {
+	case !ok:
+		return fmt.Errorf("no header: %w", ErrDamaged)
+	case head.hash != r.Hash || head.length != r.Bytes:
+		return fmt.Errorf("another block: %w", ErrDamaged)
+	}
+	r.sums = head.sums
 	return nil
 }
 
@@ -168,20 +209,6 @@ func (f *File) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []b
 		return err
 	}
 	Seal(h, sealed)
-	return nil
-}
-
-// check makes sure that what was read is the block.
-func check(read []byte, h kv.Hash, bytes int) error {
-	head, ok := parseHeader(read)
-	switch {
-	case !ok:
-		return fmt.Errorf("no header: %w", ErrDamaged)
-	case head.hash != h || head.length != bytes:
-		return fmt.Errorf("another block: %w", ErrDamaged)
-	case sum(h, read[sector:sector+bytes]) != head.sum:
-		return fmt.Errorf("checksum: %w", ErrDamaged)
-	}
 	return nil
 }
 

@@ -13,12 +13,15 @@ import (
 // little-endian.
 //
 //	name    0 magic · 8 slot bytes · 16 sum of the 16 bytes before
-//	header  0 magic · 8 sequence · 16 hash · 32 length · 40 sum of the block · 48 sum of the 48 bytes before
+//	header  0 magic · 8 sequence · 16 hash · 32 length · 40 sums of the block's pieces · sum of all bytes before
+//
+// Files of an earlier version, which have one sum for a whole block, are emptied.
 const (
 	sector     = 4096
-	nameMagic  = "TRPTIER1"
-	slotMagic  = "TRPBLOK1"
-	headerSums = 48 // bytes that a header's own sum is over
+	nameMagic  = "TRPTIER2"
+	oldMagic   = "TRPTIER1"
+	slotMagic  = "TRPBLOK2"
+	headerSums = 40 // where a header's sums begin
 )
 
 func (h header) put(b []byte) {
@@ -27,19 +30,29 @@ func (h header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.sequence)
 	copy(b[16:], h.hash[:])
 	binary.LittleEndian.PutUint64(b[32:], uint64(h.length))
-	binary.LittleEndian.PutUint64(b[40:], h.sum)
-	binary.LittleEndian.PutUint64(b[headerSums:], xxh3.Hash(b[:headerSums]))
+	end := headerSums
+	for _, sum := range h.sums {
+		binary.LittleEndian.PutUint64(b[end:], sum)
+		end += 8
+	}
+	binary.LittleEndian.PutUint64(b[end:], xxh3.Hash(b[:end]))
 }
 
 // parseHeader reports false where there is none, or it is damaged.
 func parseHeader(b []byte) (header, bool) {
-	if string(b[:8]) != slotMagic || binary.LittleEndian.Uint64(b[headerSums:]) != xxh3.Hash(b[:headerSums]) {
+	length := binary.LittleEndian.Uint64(b[32:])
+	if string(b[:8]) != slotMagic || length == 0 || length > 1<<40 {
 		return header{}, false
 	}
-	return header{
-		sequence: binary.LittleEndian.Uint64(b[8:]), hash: kv.Hash(b[16:32]),
-		length: int(binary.LittleEndian.Uint64(b[32:])), sum: binary.LittleEndian.Uint64(b[40:]),
-	}, true
+	h := header{sequence: binary.LittleEndian.Uint64(b[8:]), hash: kv.Hash(b[16:32]), length: int(length)}
+	end := headerSums + 8*pieces(h.length)
+	if binary.LittleEndian.Uint64(b[end:]) != xxh3.Hash(b[:end]) {
+		return header{}, false
+	}
+	for at := headerSums; at < end; at += 8 {
+		h.sums = append(h.sums, binary.LittleEndian.Uint64(b[at:]))
+	}
+	return h, true
 }
 
 func putName(b []byte, slotBytes int) {
@@ -49,15 +62,17 @@ func putName(b []byte, slotBytes int) {
 	binary.LittleEndian.PutUint64(b[16:], xxh3.Hash(b[:16]))
 }
 
-// parseName returns the size of a file's slots, 0 for a file that is empty, and false for one that is something else.
-func parseName(b []byte) (slotBytes int, ok bool) {
+// parseName returns the size of a file's slots, 0 for a file that is empty; whether they are of an earlier version; and false for one that is
+// something else.
+func parseName(b []byte) (slotBytes int, old, ok bool) {
 	if len(b) == 0 {
-		return 0, true
+		return 0, false, true
 	}
-	if len(b) < sector || string(b[:8]) != nameMagic || binary.LittleEndian.Uint64(b[16:]) != xxh3.Hash(b[:16]) {
-		return 0, false
+	if len(b) < sector || binary.LittleEndian.Uint64(b[16:]) != xxh3.Hash(b[:16]) {
+		return 0, false, false
 	}
-	return int(binary.LittleEndian.Uint64(b[8:])), true
+	magic := string(b[:8])
+	return int(binary.LittleEndian.Uint64(b[8:])), magic == oldMagic, magic == oldMagic || magic == nameMagic
 }
 
 // sectors rounds up.

@@ -70,7 +70,7 @@ func SlotBytes(path string) int {
 	if _, err := io.ReadFull(file, name); err != nil {
 		return 0
 	}
-	bytes, _ := parseName(name)
+	bytes, _, _ := parseName(name)
 	return bytes
 }
 
@@ -96,11 +96,12 @@ func (f *File) prepare(file *os.File) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	slotBytes, ok := parseName(name[:n])
+	slotBytes, old, ok := parseName(name[:n])
 	if !ok {
 		return errors.New("it holds something else; remove it, or name another")
 	}
-	if slotBytes != f.cfg.SlotBytes {
+	if old || slotBytes != f.cfg.SlotBytes {
+		f.emptied = n > 0
 		if err := file.Truncate(0); err != nil {
 			return err
 		}
@@ -136,6 +137,7 @@ func (f *File) scan() error {
 			for slot := r; slot < f.cfg.Slots && errs[r] == nil; slot += f.cfg.Depth {
 				_, errs[r] = f.disk.ReadAt(b, f.cfg.at(int32(slot)))
 				if h, ok := parseHeader(b); ok && h.length <= f.cfg.SlotBytes {
+					h.sums = nil
 					f.heads[slot] = h
 				}
 			}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zeebo/xxh3"
-
 	"troupe/core/kv"
 )
 
@@ -31,6 +29,8 @@ type Store interface {
 	Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func(block []byte) error) error
 	// View is Read without a copy: use is given the block, once it is sure that it is the one, for as long as it runs.
 	View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte) error) error
+	// ViewRange is View of bytes [from, to) of the block, checked by themselves. It does not tell of damage elsewhere in the block.
+	ViewRange(ctx context.Context, r *Reading, from, to int, use func(part []byte) error) error
 	// Depth is how many blocks are worth copying at once.
 	Depth() int
 	// Erase makes a slot hold nothing.
@@ -52,8 +52,8 @@ type Held struct {
 type header struct {
 	sequence uint64 // of the write; a later one counts more
 	hash     kv.Hash
-	length   int // of the block; 0: the slot is empty
-	sum      uint64
+	length   int      // of the block; 0: the slot is empty
+	sums     []uint64 // of its pieces
 }
 
 // heldBy lists what slots with these headers hold. Of two that hold one block, the one that was written later counts.
@@ -78,17 +78,14 @@ const SealBytes = 8
 // Seal writes the checksum of a block behind it: the last SealBytes of sealed. Whoever gets both can tell whether it is that block.
 func Seal(h kv.Hash, sealed []byte) {
 	end := len(sealed) - SealBytes
-	binary.BigEndian.PutUint64(sealed[end:], sum(h, sealed[:end]))
+	binary.BigEndian.PutUint64(sealed[end:], sum(h, sumPieces(h, sealed[:end])))
 }
 
 // Unseal returns the block in front of its checksum, or ErrDamaged where it is not the one that was sealed as h.
 func Unseal(h kv.Hash, sealed []byte) ([]byte, error) {
 	end := len(sealed) - SealBytes
-	if end < 0 || binary.BigEndian.Uint64(sealed[end:]) != sum(h, sealed[:end]) {
+	if end < 0 || binary.BigEndian.Uint64(sealed[end:]) != sum(h, sumPieces(h, sealed[:end])) {
 		return nil, fmt.Errorf("sealed block, checksum: %w", ErrDamaged)
 	}
 	return sealed[:end], nil
 }
-
-// sum is the checksum of a block's bytes. It depends on which block they are of, so that the bytes of one are never right for another.
-func sum(h kv.Hash, block []byte) uint64 { return xxh3.HashSeed(block, h.Short()) }
