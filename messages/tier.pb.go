@@ -534,30 +534,33 @@ func (x *GetSlots) GetRequestId() string {
 
 // SlotsStatus (report) is how full a tier is, and what it has done in this life.
 type SlotsStatus struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram"
-	Slots      uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
-	Free       uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`
-	Arriving   uint32                 `protobuf:"varint,4,opt,name=arriving,proto3" json:"arriving,omitempty"`
-	Resident   uint32                 `protobuf:"varint,5,opt,name=resident,proto3" json:"resident,omitempty"`
-	Leaving    uint32                 `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	Hits       uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // blocks that were wanted and here
-	Misses     uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
-	Arrivals   uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
-	Departures uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
-	Drops      uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
-	Damaged    uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
-	Pinned     uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"` // of the resident ones
-	Kept       uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`     // were wanted again while they left
-	Lent       uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`     // blocks sent to replicas of other nodes
-	// Of the remote tier, which has no slots: resident blocks are those that the router named a holder of within the last minute, arriving ones are on their way.
-	CapacityBytes uint64          `protobuf:"varint,31,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"`   // may be on their way at once
-	InFlightBytes uint64          `protobuf:"varint,32,opt,name=in_flight_bytes,json=inFlightBytes,proto3" json:"in_flight_bytes,omitempty"` // are
-	Fetches       uint32          `protobuf:"varint,33,opt,name=fetches,proto3" json:"fetches,omitempty"`                                    // under way
-	Waiting       uint32          `protobuf:"varint,34,opt,name=waiting,proto3" json:"waiting,omitempty"`                                    // fetches that wait for room
-	Refused       uint64          `protobuf:"varint,35,opt,name=refused,proto3" json:"refused,omitempty"`                                    // fetches, since too many waited or their time was over
-	Bytes         uint64          `protobuf:"varint,36,opt,name=bytes,proto3" json:"bytes,omitempty"`                                        // that came
-	Holders       []*HolderStatus `protobuf:"bytes,37,rep,name=holders,proto3" json:"holders,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // "dram"
+	Slots         uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"` // of the slabs that are given to a size of block
+	Free          uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`   // of these
+	Arriving      uint32                 `protobuf:"varint,4,opt,name=arriving,proto3" json:"arriving,omitempty"`
+	Resident      uint32                 `protobuf:"varint,5,opt,name=resident,proto3" json:"resident,omitempty"`
+	Leaving       uint32                 `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Hits          uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // blocks that were wanted and here
+	Misses        uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
+	Arrivals      uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
+	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
+	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
+	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"`                                    // of the resident ones
+	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                                        // were wanted again while they left
+	Lent          uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`                                        // blocks sent to replicas of other nodes
+	CapacityBytes uint64                 `protobuf:"varint,40,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"` // of all slabs
+	TakenBytes    uint64                 `protobuf:"varint,41,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"`          // of the blocks that have slots
+	Slabs         uint32                 `protobuf:"varint,42,opt,name=slabs,proto3" json:"slabs,omitempty"`
+	Sizes         []*SlotsOfSize         `protobuf:"bytes,43,rep,name=sizes,proto3" json:"sizes,omitempty"` // the smallest first
+	// Of the remote tier, which has no slots: its capacity is what may be on its way at once, and taken is what is. Resident blocks are those that the
+	// router named a holder of within the last minute, arriving ones are on their way.
+	Fetches       uint32          `protobuf:"varint,50,opt,name=fetches,proto3" json:"fetches,omitempty"` // under way
+	Waiting       uint32          `protobuf:"varint,51,opt,name=waiting,proto3" json:"waiting,omitempty"` // fetches that wait for room
+	Refused       uint64          `protobuf:"varint,52,opt,name=refused,proto3" json:"refused,omitempty"` // fetches, since too many waited or their time was over
+	Bytes         uint64          `protobuf:"varint,53,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that came
+	Holders       []*HolderStatus `protobuf:"bytes,54,rep,name=holders,proto3" json:"holders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -704,11 +707,25 @@ func (x *SlotsStatus) GetCapacityBytes() uint64 {
 	return 0
 }
 
-func (x *SlotsStatus) GetInFlightBytes() uint64 {
+func (x *SlotsStatus) GetTakenBytes() uint64 {
 	if x != nil {
-		return x.InFlightBytes
+		return x.TakenBytes
 	}
 	return 0
+}
+
+func (x *SlotsStatus) GetSlabs() uint32 {
+	if x != nil {
+		return x.Slabs
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetSizes() []*SlotsOfSize {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
 }
 
 func (x *SlotsStatus) GetFetches() uint32 {
@@ -746,6 +763,75 @@ func (x *SlotsStatus) GetHolders() []*HolderStatus {
 	return nil
 }
 
+// SlotsOfSize is what blocks of one size have of a tier.
+type SlotsOfSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BlockBytes    uint64                 `protobuf:"varint,1,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
+	Slabs         uint32                 `protobuf:"varint,2,opt,name=slabs,proto3" json:"slabs,omitempty"` // that are given to this size
+	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"` // in these
+	Taken         uint32                 `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"` // of these
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotsOfSize) Reset() {
+	*x = SlotsOfSize{}
+	mi := &file_messages_tier_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotsOfSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotsOfSize) ProtoMessage() {}
+
+func (x *SlotsOfSize) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotsOfSize.ProtoReflect.Descriptor instead.
+func (*SlotsOfSize) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SlotsOfSize) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *SlotsOfSize) GetSlabs() uint32 {
+	if x != nil {
+		return x.Slabs
+	}
+	return 0
+}
+
+func (x *SlotsOfSize) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *SlotsOfSize) GetTaken() uint32 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
 // HolderStatus (report) is what is known of the way to a holder of blocks elsewhere.
 type HolderStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -765,7 +851,7 @@ type HolderStatus struct {
 
 func (x *HolderStatus) Reset() {
 	*x = HolderStatus{}
-	mi := &file_messages_tier_proto_msgTypes[10]
+	mi := &file_messages_tier_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +863,7 @@ func (x *HolderStatus) String() string {
 func (*HolderStatus) ProtoMessage() {}
 
 func (x *HolderStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[10]
+	mi := &file_messages_tier_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +876,7 @@ func (x *HolderStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderStatus.ProtoReflect.Descriptor instead.
 func (*HolderStatus) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+	return file_messages_tier_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HolderStatus) GetName() string {
@@ -878,7 +964,7 @@ type TierAnnounced struct {
 
 func (x *TierAnnounced) Reset() {
 	*x = TierAnnounced{}
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +976,7 @@ func (x *TierAnnounced) String() string {
 func (*TierAnnounced) ProtoMessage() {}
 
 func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +989,7 @@ func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAnnounced.ProtoReflect.Descriptor instead.
 func (*TierAnnounced) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{11}
+	return file_messages_tier_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TierAnnounced) GetName() string {
@@ -955,7 +1041,7 @@ type FindBlocks struct {
 
 func (x *FindBlocks) Reset() {
 	*x = FindBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1053,7 @@ func (x *FindBlocks) String() string {
 func (*FindBlocks) ProtoMessage() {}
 
 func (x *FindBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1066,7 @@ func (x *FindBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocks.ProtoReflect.Descriptor instead.
 func (*FindBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{12}
+	return file_messages_tier_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FindBlocks) GetRequestId() string {
@@ -1028,7 +1114,7 @@ type FindBlocksResult struct {
 
 func (x *FindBlocksResult) Reset() {
 	*x = FindBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1126,7 @@ func (x *FindBlocksResult) String() string {
 func (*FindBlocksResult) ProtoMessage() {}
 
 func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1139,7 @@ func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocksResult.ProtoReflect.Descriptor instead.
 func (*FindBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{13}
+	return file_messages_tier_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FindBlocksResult) GetRequestId() string {
@@ -1085,7 +1171,7 @@ type BlocksHeld struct {
 
 func (x *BlocksHeld) Reset() {
 	*x = BlocksHeld{}
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1183,7 @@ func (x *BlocksHeld) String() string {
 func (*BlocksHeld) ProtoMessage() {}
 
 func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1196,7 @@ func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksHeld.ProtoReflect.Descriptor instead.
 func (*BlocksHeld) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{14}
+	return file_messages_tier_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BlocksHeld) GetFirst() uint32 {
@@ -1168,7 +1254,7 @@ type HolderPath struct {
 
 func (x *HolderPath) Reset() {
 	*x = HolderPath{}
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1266,7 @@ func (x *HolderPath) String() string {
 func (*HolderPath) ProtoMessage() {}
 
 func (x *HolderPath) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1279,7 @@ func (x *HolderPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderPath.ProtoReflect.Descriptor instead.
 func (*HolderPath) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{15}
+	return file_messages_tier_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HolderPath) GetLatency() *durationpb.Duration {
@@ -1241,7 +1327,7 @@ type FetchBlocks struct {
 
 func (x *FetchBlocks) Reset() {
 	*x = FetchBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1339,7 @@ func (x *FetchBlocks) String() string {
 func (*FetchBlocks) ProtoMessage() {}
 
 func (x *FetchBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1352,7 @@ func (x *FetchBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchBlocks.ProtoReflect.Descriptor instead.
 func (*FetchBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+	return file_messages_tier_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FetchBlocks) GetRequestId() string {
@@ -1332,7 +1418,7 @@ type FetchBlocksResult struct {
 
 func (x *FetchBlocksResult) Reset() {
 	*x = FetchBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1430,7 @@ func (x *FetchBlocksResult) String() string {
 func (*FetchBlocksResult) ProtoMessage() {}
 
 func (x *FetchBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1443,7 @@ func (x *FetchBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchBlocksResult.ProtoReflect.Descriptor instead.
 func (*FetchBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+	return file_messages_tier_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FetchBlocksResult) GetRequestId() string {
@@ -1423,7 +1509,7 @@ type BlocksFetched struct {
 
 func (x *BlocksFetched) Reset() {
 	*x = BlocksFetched{}
-	mi := &file_messages_tier_proto_msgTypes[18]
+	mi := &file_messages_tier_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1521,7 @@ func (x *BlocksFetched) String() string {
 func (*BlocksFetched) ProtoMessage() {}
 
 func (x *BlocksFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[18]
+	mi := &file_messages_tier_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1534,7 @@ func (x *BlocksFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksFetched.ProtoReflect.Descriptor instead.
 func (*BlocksFetched) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{18}
+	return file_messages_tier_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BlocksFetched) GetFrom() *BlocksHeld {
@@ -1510,7 +1596,7 @@ type LeaseBlocks struct {
 
 func (x *LeaseBlocks) Reset() {
 	*x = LeaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[19]
+	mi := &file_messages_tier_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1608,7 @@ func (x *LeaseBlocks) String() string {
 func (*LeaseBlocks) ProtoMessage() {}
 
 func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[19]
+	mi := &file_messages_tier_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1621,7 @@ func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocks.ProtoReflect.Descriptor instead.
 func (*LeaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{19}
+	return file_messages_tier_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaseBlocks) GetRequestId() string {
@@ -1594,7 +1680,7 @@ type LeaseBlocksResult struct {
 
 func (x *LeaseBlocksResult) Reset() {
 	*x = LeaseBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[20]
+	mi := &file_messages_tier_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1692,7 @@ func (x *LeaseBlocksResult) String() string {
 func (*LeaseBlocksResult) ProtoMessage() {}
 
 func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[20]
+	mi := &file_messages_tier_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1705,7 @@ func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocksResult.ProtoReflect.Descriptor instead.
 func (*LeaseBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{20}
+	return file_messages_tier_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LeaseBlocksResult) GetRequestId() string {
@@ -1680,7 +1766,7 @@ type BlocksSent struct {
 
 func (x *BlocksSent) Reset() {
 	*x = BlocksSent{}
-	mi := &file_messages_tier_proto_msgTypes[21]
+	mi := &file_messages_tier_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1778,7 @@ func (x *BlocksSent) String() string {
 func (*BlocksSent) ProtoMessage() {}
 
 func (x *BlocksSent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[21]
+	mi := &file_messages_tier_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1791,7 @@ func (x *BlocksSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksSent.ProtoReflect.Descriptor instead.
 func (*BlocksSent) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{21}
+	return file_messages_tier_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BlocksSent) GetBlocks() uint32 {
@@ -1725,7 +1811,7 @@ type ReleaseBlocks struct {
 
 func (x *ReleaseBlocks) Reset() {
 	*x = ReleaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[22]
+	mi := &file_messages_tier_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1823,7 @@ func (x *ReleaseBlocks) String() string {
 func (*ReleaseBlocks) ProtoMessage() {}
 
 func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[22]
+	mi := &file_messages_tier_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1836,7 @@ func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseBlocks.ProtoReflect.Descriptor instead.
 func (*ReleaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{22}
+	return file_messages_tier_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseBlocks) GetRequestId() string {
@@ -1801,7 +1887,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdb\x04\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x98\x05\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -1821,13 +1907,22 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
 	"\x04kept\x18\x15 \x01(\x04R\x04kept\x12\x12\n" +
 	"\x04lent\x18\x1e \x01(\x04R\x04lent\x12%\n" +
-	"\x0ecapacity_bytes\x18\x1f \x01(\x04R\rcapacityBytes\x12&\n" +
-	"\x0fin_flight_bytes\x18  \x01(\x04R\rinFlightBytes\x12\x18\n" +
-	"\afetches\x18! \x01(\rR\afetches\x12\x18\n" +
-	"\awaiting\x18\" \x01(\rR\awaiting\x12\x18\n" +
-	"\arefused\x18# \x01(\x04R\arefused\x12\x14\n" +
-	"\x05bytes\x18$ \x01(\x04R\x05bytes\x121\n" +
-	"\aholders\x18% \x03(\v2\x17.troupe.v1.HolderStatusR\aholders\"\xac\x02\n" +
+	"\x0ecapacity_bytes\x18( \x01(\x04R\rcapacityBytes\x12\x1f\n" +
+	"\vtaken_bytes\x18) \x01(\x04R\n" +
+	"takenBytes\x12\x14\n" +
+	"\x05slabs\x18* \x01(\rR\x05slabs\x12,\n" +
+	"\x05sizes\x18+ \x03(\v2\x16.troupe.v1.SlotsOfSizeR\x05sizes\x12\x18\n" +
+	"\afetches\x182 \x01(\rR\afetches\x12\x18\n" +
+	"\awaiting\x183 \x01(\rR\awaiting\x12\x18\n" +
+	"\arefused\x184 \x01(\x04R\arefused\x12\x14\n" +
+	"\x05bytes\x185 \x01(\x04R\x05bytes\x121\n" +
+	"\aholders\x186 \x03(\v2\x17.troupe.v1.HolderStatusR\aholders\"p\n" +
+	"\vSlotsOfSize\x12\x1f\n" +
+	"\vblock_bytes\x18\x01 \x01(\x04R\n" +
+	"blockBytes\x12\x14\n" +
+	"\x05slabs\x18\x02 \x01(\rR\x05slabs\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x14\n" +
+	"\x05taken\x18\x04 \x01(\rR\x05taken\"\xac\x02\n" +
 	"\fHolderStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
@@ -1931,7 +2026,7 @@ func file_messages_tier_proto_rawDescGZIP() []byte {
 	return file_messages_tier_proto_rawDescData
 }
 
-var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_messages_tier_proto_goTypes = []any{
 	(*ReserveSlots)(nil),        // 0: troupe.v1.ReserveSlots
 	(*ReserveSlotsResult)(nil),  // 1: troupe.v1.ReserveSlotsResult
@@ -1943,53 +2038,55 @@ var file_messages_tier_proto_goTypes = []any{
 	(*StepsDone)(nil),           // 7: troupe.v1.StepsDone
 	(*GetSlots)(nil),            // 8: troupe.v1.GetSlots
 	(*SlotsStatus)(nil),         // 9: troupe.v1.SlotsStatus
-	(*HolderStatus)(nil),        // 10: troupe.v1.HolderStatus
-	(*TierAnnounced)(nil),       // 11: troupe.v1.TierAnnounced
-	(*FindBlocks)(nil),          // 12: troupe.v1.FindBlocks
-	(*FindBlocksResult)(nil),    // 13: troupe.v1.FindBlocksResult
-	(*BlocksHeld)(nil),          // 14: troupe.v1.BlocksHeld
-	(*HolderPath)(nil),          // 15: troupe.v1.HolderPath
-	(*FetchBlocks)(nil),         // 16: troupe.v1.FetchBlocks
-	(*FetchBlocksResult)(nil),   // 17: troupe.v1.FetchBlocksResult
-	(*BlocksFetched)(nil),       // 18: troupe.v1.BlocksFetched
-	(*LeaseBlocks)(nil),         // 19: troupe.v1.LeaseBlocks
-	(*LeaseBlocksResult)(nil),   // 20: troupe.v1.LeaseBlocksResult
-	(*BlocksSent)(nil),          // 21: troupe.v1.BlocksSent
-	(*ReleaseBlocks)(nil),       // 22: troupe.v1.ReleaseBlocks
-	(*Refused)(nil),             // 23: troupe.v1.Refused
-	(*Block)(nil),               // 24: troupe.v1.Block
-	(*ActorRef)(nil),            // 25: troupe.v1.ActorRef
-	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
-	(*BulkTicket)(nil),          // 27: troupe.v1.BulkTicket
+	(*SlotsOfSize)(nil),         // 10: troupe.v1.SlotsOfSize
+	(*HolderStatus)(nil),        // 11: troupe.v1.HolderStatus
+	(*TierAnnounced)(nil),       // 12: troupe.v1.TierAnnounced
+	(*FindBlocks)(nil),          // 13: troupe.v1.FindBlocks
+	(*FindBlocksResult)(nil),    // 14: troupe.v1.FindBlocksResult
+	(*BlocksHeld)(nil),          // 15: troupe.v1.BlocksHeld
+	(*HolderPath)(nil),          // 16: troupe.v1.HolderPath
+	(*FetchBlocks)(nil),         // 17: troupe.v1.FetchBlocks
+	(*FetchBlocksResult)(nil),   // 18: troupe.v1.FetchBlocksResult
+	(*BlocksFetched)(nil),       // 19: troupe.v1.BlocksFetched
+	(*LeaseBlocks)(nil),         // 20: troupe.v1.LeaseBlocks
+	(*LeaseBlocksResult)(nil),   // 21: troupe.v1.LeaseBlocksResult
+	(*BlocksSent)(nil),          // 22: troupe.v1.BlocksSent
+	(*ReleaseBlocks)(nil),       // 23: troupe.v1.ReleaseBlocks
+	(*Refused)(nil),             // 24: troupe.v1.Refused
+	(*Block)(nil),               // 25: troupe.v1.Block
+	(*ActorRef)(nil),            // 26: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
+	(*BulkTicket)(nil),          // 28: troupe.v1.BulkTicket
 }
 var file_messages_tier_proto_depIdxs = []int32{
 	2,  // 0: troupe.v1.ReserveSlotsResult.reserved:type_name -> troupe.v1.SlotsReserved
-	23, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
-	24, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
-	24, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
-	10, // 4: troupe.v1.SlotsStatus.holders:type_name -> troupe.v1.HolderStatus
-	25, // 5: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
-	14, // 6: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
-	25, // 7: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
-	15, // 8: troupe.v1.BlocksHeld.path:type_name -> troupe.v1.HolderPath
-	26, // 9: troupe.v1.HolderPath.latency:type_name -> google.protobuf.Duration
-	14, // 10: troupe.v1.FetchBlocks.from:type_name -> troupe.v1.BlocksHeld
-	27, // 11: troupe.v1.FetchBlocks.ticket:type_name -> troupe.v1.BulkTicket
-	26, // 12: troupe.v1.FetchBlocks.within:type_name -> google.protobuf.Duration
-	21, // 13: troupe.v1.FetchBlocksResult.sent:type_name -> troupe.v1.BlocksSent
-	23, // 14: troupe.v1.FetchBlocksResult.refused:type_name -> troupe.v1.Refused
-	14, // 15: troupe.v1.BlocksFetched.from:type_name -> troupe.v1.BlocksHeld
-	26, // 16: troupe.v1.BlocksFetched.first:type_name -> google.protobuf.Duration
-	26, // 17: troupe.v1.BlocksFetched.took:type_name -> google.protobuf.Duration
-	27, // 18: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
-	26, // 19: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
-	21, // 20: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
-	23, // 21: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	24, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
+	25, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
+	25, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
+	10, // 4: troupe.v1.SlotsStatus.sizes:type_name -> troupe.v1.SlotsOfSize
+	11, // 5: troupe.v1.SlotsStatus.holders:type_name -> troupe.v1.HolderStatus
+	26, // 6: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
+	15, // 7: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
+	26, // 8: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
+	16, // 9: troupe.v1.BlocksHeld.path:type_name -> troupe.v1.HolderPath
+	27, // 10: troupe.v1.HolderPath.latency:type_name -> google.protobuf.Duration
+	15, // 11: troupe.v1.FetchBlocks.from:type_name -> troupe.v1.BlocksHeld
+	28, // 12: troupe.v1.FetchBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	27, // 13: troupe.v1.FetchBlocks.within:type_name -> google.protobuf.Duration
+	22, // 14: troupe.v1.FetchBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	24, // 15: troupe.v1.FetchBlocksResult.refused:type_name -> troupe.v1.Refused
+	15, // 16: troupe.v1.BlocksFetched.from:type_name -> troupe.v1.BlocksHeld
+	27, // 17: troupe.v1.BlocksFetched.first:type_name -> google.protobuf.Duration
+	27, // 18: troupe.v1.BlocksFetched.took:type_name -> google.protobuf.Duration
+	28, // 19: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	27, // 20: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
+	22, // 21: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	24, // 22: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_messages_tier_proto_init() }
@@ -2004,11 +2101,11 @@ func file_messages_tier_proto_init() {
 		(*ReserveSlotsResult_Reserved)(nil),
 		(*ReserveSlotsResult_Refused)(nil),
 	}
-	file_messages_tier_proto_msgTypes[17].OneofWrappers = []any{
+	file_messages_tier_proto_msgTypes[18].OneofWrappers = []any{
 		(*FetchBlocksResult_Sent)(nil),
 		(*FetchBlocksResult_Refused)(nil),
 	}
-	file_messages_tier_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_tier_proto_msgTypes[21].OneofWrappers = []any{
 		(*LeaseBlocksResult_Sent)(nil),
 		(*LeaseBlocksResult_Refused)(nil),
 	}
@@ -2018,7 +2115,7 @@ func file_messages_tier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_tier_proto_rawDesc), len(file_messages_tier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

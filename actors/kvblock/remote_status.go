@@ -12,7 +12,7 @@ func (r *remote) status() *messages.SlotsStatus {
 	st := r.blocks.Stats()
 	s := &messages.SlotsStatus{
 		Name: RemoteName, Resident: uint32(st.Resident), Arriving: uint32(st.Arriving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Hits,
-		CapacityBytes: uint64(st.Capacity), InFlightBytes: uint64(st.InFlight), Fetches: uint32(st.Flights), Waiting: uint32(st.Waiting), Refused: st.Refused,
+		CapacityBytes: uint64(st.Capacity), TakenBytes: uint64(st.InFlight), Fetches: uint32(st.Flights), Waiting: uint32(st.Waiting), Refused: st.Refused,
 		Bytes: st.Bytes,
 	}
 	for _, h := range r.blocks.Holders() {

@@ -90,7 +90,7 @@ func (a *abroad) status() *messages.SlotsStatus {
 // expect checks how many fetches are under way and wait.
 func (a *abroad) expect(what string, fetches, waiting uint32) {
 	a.t.Helper()
-	if s := a.status(); s.GetFetches() != fetches || s.GetWaiting() != waiting || (fetches == 0) != (s.GetInFlightBytes() == 0) {
+	if s := a.status(); s.GetFetches() != fetches || s.GetWaiting() != waiting || (fetches == 0) != (s.GetTakenBytes() == 0) {
 		a.t.Errorf("%s: %v, want %d under way and %d waiting", what, s, fetches, waiting)
 	}
 }

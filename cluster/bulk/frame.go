@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
 
@@ -148,9 +149,9 @@ func (r *reader) next() (header, error) {
 }
 
 // fill reads the payload of a chunk into b, and reports whether it is what was sent: it is summed while it is in the cache. b has room for
-// headerBytes more, which save a system call where the next frame has come already. The seed is that of a sealed one.
-func (r *reader) fill(b []byte, h header, seed uint64) (intact bool, err error) {
-	got, n, sums := 0, int(h.length), newSums(h, seed)
+// headerBytes more, which save a system call where the next frame has come already. The sum is that of a sealed one.
+func (r *reader) fill(b []byte, h header, seal hash.Hash64) (intact bool, err error) {
+	got, n, sums := 0, int(h.length), newSums(h, seal)
 	for got < n {
 		m, err := r.from.Read(b[got:min(got+cachedBytes, n+headerBytes)])
 		sums.add(b[got:min(got+m, n)])

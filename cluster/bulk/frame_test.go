@@ -36,7 +36,7 @@ func TestFrames(t *testing.T) {
 				t.Fatalf("%s: chunk %d of %d bytes: %+v, %v", name, i, n, h, err)
 			}
 			b := make([]byte, len(payload)+headerBytes)
-			if intact, err := r.fill(b, h, 5); err != nil || !intact || !bytes.Equal(b[:len(payload)], payload) {
+			if intact, err := r.fill(b, h, xxh3.NewSeed(5)); err != nil || !intact || !bytes.Equal(b[:len(payload)], payload) {
 				t.Errorf("%s: chunk %d of kind %d: %t, %v", name, i, k, intact, err)
 			}
 		}
@@ -60,15 +60,15 @@ func TestDamagedBits(t *testing.T) {
 		payload := sealedAs(k, 5, []byte("some forty bytes that are of one KV block"))
 		h := header{kind: k, length: uint32(len(payload)), sum: payloadSum(k, payload)}
 		read := func(payload []byte, seed uint64) bool {
-			intact, err := (&reader{from: bytes.NewReader(payload)}).fill(make([]byte, len(payload)+headerBytes), h, seed)
+			intact, err := (&reader{from: bytes.NewReader(payload)}).fill(make([]byte, len(payload)+headerBytes), h, xxh3.NewSeed(seed))
 			return err == nil && intact
 		}
-		if !read(payload, 5) || read(payload, 6) != (k != sealed) || sealIntact(payload, 5) != (k == sealed) {
+		if !read(payload, 5) || read(payload, 6) != (k != sealed) || sealIntact(payload, xxh3.NewSeed(5)) != (k == sealed) {
 			t.Errorf("a chunk of kind %d is taken for damaged, or one under another seed is not", k)
 		}
 		for bit := range 8 * len(payload) {
 			flipped := bytes.Clone(payload)
-			if flipped[bit/8] ^= 1 << (bit % 8); read(flipped, 5) || sealIntact(flipped, 5) {
+			if flipped[bit/8] ^= 1 << (bit % 8); read(flipped, 5) || sealIntact(flipped, xxh3.NewSeed(5)) {
 				t.Errorf("kind %d, bit %d: it was let through", k, bit)
 			}
 		}
@@ -161,10 +161,10 @@ func FuzzReader(f *testing.F) {
 			}
 			if h.kind == data || h.kind == hashed || h.kind == sealed {
 				b := make([]byte, int(h.length)+headerBytes)
-				intact, err := r.fill(b, h, 5)
+				intact, err := r.fill(b, h, xxh3.NewSeed(5))
 				right := payloadSum(h.kind, b[:h.length]) == h.sum
 				if h.kind == sealed {
-					right = sealIntact(b[:h.length], 5)
+					right = sealIntact(b[:h.length], xxh3.NewSeed(5))
 				}
 				if err == nil && intact != right {
 					t.Fatalf("kind %d, intact: %t, of %x", h.kind, intact, b[:h.length])

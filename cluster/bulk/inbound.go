@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"sync"
@@ -122,7 +123,7 @@ func (in *inbound) open(stream uint32, id transferID, token []byte) error {
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(t.chunkBytes))
 	ask := uint32(0)
-	if t.seed != nil {
+	if t.seal != nil {
 		ask = askSealed
 	}
 	in.send(header{kind: opened, stream: stream, index: ask}, binary.BigEndian.AppendUint32(b, t.chunks))
@@ -148,7 +149,7 @@ func (in *inbound) data(r *reader, h header) error {
 	if t == nil {
 		return r.discard(h)
 	}
-	if int(h.length) > t.chunkBytes || h.index >= t.chunks || h.kind == sealed && t.seed == nil {
+	if int(h.length) > t.chunkBytes || h.index >= t.chunks || h.kind == sealed && t.seal == nil {
 		t.close(streamOf{in, h.stream})
 		in.refuse(h.stream, refusal{refusedMisuse, fmt.Sprintf("chunk %d of %d bytes; the transfer has %d chunks of at most %d", h.index, h.length, t.chunks, t.chunkBytes)})
 		return r.discard(h)
@@ -158,16 +159,16 @@ func (in *inbound) data(r *reader, h header) error {
 		return err
 	}
 	c.buf = in.plane.buffers.get(t.chunkBytes + headerBytes)
-	var seed uint64
-	if t.seed != nil {
-		seed = t.seed(h.index)
+	var seal hash.Hash64
+	if t.seal != nil {
+		seal = t.seal(h.index, c.length-SealBytes)
 	}
-	intact, err := r.fill(c.buf, h, seed)
+	intact, err := r.fill(c.buf, h, seal)
 	if err != nil {
 		return err
 	}
-	if t.seed != nil && h.kind != sealed { // it is from a sender that does not know of it
-		intact = intact && sealIntact(c.buf[:c.length], seed)
+	if t.seal != nil && h.kind != sealed { // it is from a sender that does not know of it
+		intact = intact && sealIntact(c.buf[:c.length], seal)
 	}
 	t.enqueue(c, intact)
 	return nil

@@ -165,10 +165,10 @@ func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals 
 	if seals {
 		size += bulk.SealBytes
 		for i := range want {
-			want[i] = seal(want[i], seedOf(uint32(i)))
+			want[i] = seal(want[i], uint32(i))
 		}
 		expect = func(size int, chunks uint32, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
-			return b.ExpectSealed(size, chunks, seedOf, put)
+			return b.ExpectSealed(size, chunks, sumOf, put)
 		}
 	}
 	ticket, err := expect(size, uint32(len(want)), got.put)

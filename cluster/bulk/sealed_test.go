@@ -3,6 +3,7 @@ package bulk_test
 import (
 	"encoding/binary"
 	"errors"
+	"hash"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -12,20 +13,22 @@ import (
 	"troupe/cluster/bulk"
 )
 
-func seedOf(index uint32) uint64 { return uint64(index) * 7 }
+func sumOf(index uint32, _ int) hash.Hash64 { return xxh3.NewSeed(uint64(index) * 7) }
 
-func seal(chunk []byte, seed uint64) []byte {
-	return binary.BigEndian.AppendUint64(slices.Clip(chunk), xxh3.HashSeed(chunk, seed))
+func seal(chunk []byte, index uint32) []byte {
+	sum := sumOf(index, len(chunk))
+	_, _ = sum.Write(chunk)
+	return binary.BigEndian.AppendUint64(slices.Clip(chunk), sum.Sum64())
 }
 
 // TestWrongSeal: a chunk that was another one's, or was damaged before it was sent, is never put, and its sender is told.
 func TestWrongSeal(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
 	for name, chunk := range map[string][]byte{
-		"another's": seal([]byte("the second"), seedOf(2)), "damaged": append(seal([]byte("the first"), seedOf(1)), 0), "none": []byte("short"),
+		"another's": seal([]byte("the second"), 2), "damaged": append(seal([]byte("the first"), 1), 0), "none": []byte("short"),
 	} {
 		var puts atomic.Int64
-		ticket, err := b.ExpectSealed(100, 2, seedOf, func(uint32, []byte) error { puts.Add(1); return nil })
+		ticket, err := b.ExpectSealed(100, 2, sumOf, func(uint32, []byte) error { puts.Add(1); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,19 +2,24 @@ package bulk
 
 import (
 	"encoding/binary"
+	"hash"
 	"hash/crc32"
 
 	"github.com/zeebo/xxh3"
 )
 
-// SealBytes is what a sealed chunk ends with: the XXH3 of the bytes before, big-endian, under a seed that both sides know.
+// SealBytes is what a sealed chunk ends with: a checksum of the bytes before, big-endian, which the receiver can take too.
 const SealBytes = 8
 
 func sealOf(chunk []byte) uint64 { return binary.BigEndian.Uint64(chunk[len(chunk)-SealBytes:]) }
 
-// sealIntact reports whether a chunk is sealed with that seed.
-func sealIntact(chunk []byte, seed uint64) bool {
-	return len(chunk) >= SealBytes && xxh3.HashSeed(chunk[:len(chunk)-SealBytes], seed) == sealOf(chunk)
+// sealIntact reports whether a chunk has the seal that it should, by a sum that was not begun.
+func sealIntact(chunk []byte, sum hash.Hash64) bool {
+	if len(chunk) < SealBytes {
+		return false
+	}
+	_, _ = sum.Write(chunk[:len(chunk)-SealBytes])
+	return sum.Sum64() == sealOf(chunk)
 }
 
 // sums take the sum of a chunk bit by bit, by the kind of its frame.
@@ -22,17 +27,18 @@ type sums struct {
 	header
 	left int // bytes that are summed still
 	crc  uint32
-	hash *xxh3.Hasher // nil: it is a CRC
+	hash hash.Hash64 // nil: it is a CRC
 }
 
-func newSums(h header, seed uint64) *sums {
+// newSums is given the sum of a sealed chunk.
+func newSums(h header, seal hash.Hash64) *sums {
 	s := &sums{header: h, left: int(h.length)}
 	switch h.kind {
 	case hashed:
 		s.hash = xxh3.New()
 	case sealed:
 		s.left -= SealBytes
-		s.hash = xxh3.NewSeed(seed)
+		s.hash = seal
 	}
 	return s
 }

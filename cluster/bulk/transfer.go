@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"fmt"
+	"hash"
 	"maps"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ type transfer struct {
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
-	seed       func(index uint32) uint64 // of sealed chunks; nil: they are not
+	seal       func(index uint32, bytes int) hash.Hash64 // of a sealed chunk without its seal; nil: they have none
 	plane      *Plane
 
 	mu      sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"troupe/messages"
 )
@@ -278,7 +281,7 @@ func TestSealedFromOlder(t *testing.T) {
 	p := listenRaw(t, Config{})
 	put := make(chan uint32, 2)
 	taken := func(index uint32, _ []byte) error { put <- index; return nil }
-	ticket, err := p.ExpectSealed(100, 2, func(index uint32) uint64 { return uint64(index) }, taken)
+	ticket, err := p.ExpectSealed(100, 2, func(index uint32, _ int) hash.Hash64 { return xxh3.NewSeed(uint64(index)) }, taken)
 	if err != nil {
 		t.Fatal(err)
 	}

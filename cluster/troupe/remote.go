@@ -60,7 +60,7 @@ func collectRemote(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	total(to, kvHits, float64(s.GetHits()), s.GetName())
 	total(to, kvMisses, float64(s.GetMisses()), s.GetName())
 	total(to, kvArrivals, float64(s.GetArrivals()), s.GetName())
-	gauge(to, remoteFlying, float64(s.GetInFlightBytes()))
+	gauge(to, remoteFlying, float64(s.GetTakenBytes()))
 	gauge(to, remoteFetches, float64(s.GetFetches()), "under_way")
 	gauge(to, remoteFetches, float64(s.GetWaiting()), "waiting")
 	total(to, remoteRefused, float64(s.GetRefused()))

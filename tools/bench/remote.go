@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash"
 	"log/slog"
 	"time"
 
@@ -76,7 +77,7 @@ func newRemote() (_ *remote, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.store = tier.NewArena(memory, remoteBlock)
+	b.store = tier.NewArena(memory, remoteBlocks*remoteBlock)
 	block := make([]byte, remoteBlock)
 	for i := range remoteBlocks {
 		for at := range block {
@@ -102,8 +103,8 @@ func newRemote() (_ *remote, err error) {
 // fetch does what a replica does, but for the copy to its device.
 func (b *remote) fetch(context.Context) error {
 	came := 0
-	seed := func(i uint32) uint64 { return tier.SealSeed(b.hashes[i].Within(b.space)) }
-	ticket, err := b.to.ExpectSealed(remoteBlock+tier.SealBytes, remoteBlocks, seed, func(i uint32, sealed []byte) error {
+	seal := func(i uint32, bytes int) hash.Hash64 { return tier.NewSum(b.hashes[i].Within(b.space), bytes) }
+	ticket, err := b.to.ExpectSealed(remoteBlock+tier.SealBytes, remoteBlocks, seal, func(i uint32, sealed []byte) error {
 		came += copy(b.arena[int(i)*remoteBlock:], sealed[:remoteBlock])
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
-	"github.com/zeebo/xxh3"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/adapter"
@@ -57,10 +57,11 @@ func (b *bulk) Expect(size int, chunks uint32, put func(uint32, []byte) error) (
 	return &messages.BulkTicket{Transfer: name, Token: []byte(name), Bytes: uint64(size) * uint64(chunks)}, nil
 }
 
-func (b *bulk) ExpectSealed(size int, chunks uint32, seed func(uint32) uint64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
+func (b *bulk) ExpectSealed(size int, chunks uint32, seal func(uint32, int) hash.Hash64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
 	return b.Expect(size, chunks, func(index uint32, sealed []byte) error {
 		end := len(sealed) - 8
-		if xxh3.HashSeed(sealed[:end], seed(index)) != binary.BigEndian.Uint64(sealed[end:]) {
+		sum := seal(index, end)
+		if _, _ = sum.Write(sealed[:end]); sum.Sum64() != binary.BigEndian.Uint64(sealed[end:]) {
 			return errors.New("the seal is wrong")
 		}
 		return put(index, sealed)

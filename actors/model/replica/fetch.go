@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"hash"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -68,8 +69,10 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch, err error) {
 	f.wanted = j - i
 	hashes, began := c.search.hashes[i:j], time.Now()
 	in := &inlet{life: ctx, blocks: c.to, table: c.blocks[i:j], got: make([]bool, j-i)}
-	seed := func(index uint32) uint64 { return tier.SealSeed(hashes[index].Within(c.search.space)) }
-	ticket, err := c.bulk.ExpectSealed(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), seed, func(index uint32, sealed []byte) error {
+	seal := func(index uint32, bytes int) hash.Hash64 {
+		return tier.NewSum(hashes[index].Within(c.search.space), bytes)
+	}
+	ticket, err := c.bulk.ExpectSealed(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), seal, func(index uint32, sealed []byte) error {
 		return in.put(index, sealed[:len(sealed)-tier.SealBytes])
 	})
 	if err == nil {
