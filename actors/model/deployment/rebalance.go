@@ -52,6 +52,9 @@ func (d *deployment) onWeighNow(ctx actor.Context, msg *weighNow) {
 	d.rest(calmFor)
 	move, ok := plan.Rebalance(d.copies(), d.candidates(survey, nil, false))
 	if !ok {
+		move, ok = plan.Rebalance(d.copies(), d.candidates(survey, nil, true))
+	}
+	if !ok {
 		return
 	}
 	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moves")

@@ -43,6 +43,17 @@ func TestRebalance(t *testing.T) {
 	})
 }
 
+// TestRebalanceOntoOthers: others give way to what moves, as far as it needs no more than it holds.
+func TestRebalanceOntoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := alone(t)
+		s.hosts["b"].free, s.hosts["b"].yields = needed/2, needed/2
+		s.pass(20 * time.Second)
+		s.has("a", "m-0", "m-1")
+		s.has("b", "m-3")
+	})
+}
+
 // TestNotRebalanced: what is better placed elsewhere stays where it can not be moved.
 func TestNotRebalanced(t *testing.T) {
 	for name, but := range map[string]func(*stage){

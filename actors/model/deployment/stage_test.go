@@ -30,6 +30,7 @@ type host struct {
 	specs    map[string]*messages.ReplicaSpec
 	term     uint64 // the highest that was heard
 	free     uint64
+	yields   uint64 // of what others hold
 	stopped  []string
 	starts   int
 	frail    bool // its replicas end as soon as they are started
@@ -65,7 +66,7 @@ func (s *stage) host(name string) *host {
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s := &messages.GpuStatus{Node: name, Name: "gpu-0", FreeBytes: h.free - uint64(len(h.replicas))*needed}
+		s := &messages.GpuStatus{Node: name, Name: "gpu-0", FreeBytes: h.free - uint64(len(h.replicas))*needed, YieldableBytes: h.yields}
 		for owner := range h.replicas {
 			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed})
 		}
