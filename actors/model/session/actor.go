@@ -16,9 +16,8 @@ import (
 type Client interface {
 	// Output returns the tokens delivered so far.
 	Output() []uint32
-	// Deliver appends tokens to the output. Cached is how many prompt tokens needed no prefill.
-	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32)
-	Finish(reason messages.FinishReason)
+	// Deliver appends tokens to the output, and with a reason ends it. Cached is how many prompt tokens needed no prefill.
+	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason)
 	Fail(refused *messages.Refused)
 }
 
