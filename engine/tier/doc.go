@@ -4,6 +4,7 @@
 // Invariants, which the tests check:
 //
 //   - intact: Read gives the bytes that Write was given for that block, or ErrDamaged; whatever happened to the memory or the file
+//   - by range: ViewRange gives any bytes of a block as soon as the pieces that they are in were checked, whatever the others hold
 //   - durable: a File that is opened again, also after the process was killed at any moment, holds every block whose Write had
 //     returned and whose slot was not written to since. The operating system is trusted to write what it took
 //   - alone: a File belongs to one process; another is refused while that one lives

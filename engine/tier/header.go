@@ -9,17 +9,26 @@ import (
 	"troupe/core/kv"
 )
 
-// A file is a sector that names it, then slots of equal size: a sector with the header, and the block, rounded up to sectors. Integers are
-// little-endian.
+// A file is a sector that names it, then slabs of equal size: a sector that names the slab, then its slots, each a sector with the header, and
+// the block, rounded up to sectors. Integers are little-endian.
 //
-//	name    0 magic · 8 slot bytes · 16 sum of the 16 bytes before
-//	header  0 magic · 8 sequence · 16 hash · 32 length · 40 sum of the block · 48 sum of the 48 bytes before
+//	file    0 magic · 8 slab bytes · 16 0 · 24 sum of all bytes before
+//	slab    0 magic · 8 bytes of a block · 16 sequence · 24 sum of all bytes before
+//	header  0 magic · 8 sequence · 16 hash · 32 length · 40 sums of the block's pieces · sum of all bytes before
+//
+// One sequence counts all writes to the file. A header counts where its sequence is later than its slab's: the slab is named anew
+// when it becomes one for blocks of another size, or is erased. Files of an earlier version, which have no slabs, are emptied.
 const (
-	sector     = 4096
-	nameMagic  = "TRPTIER1"
-	slotMagic  = "TRPBLOK1"
-	headerSums = 48 // bytes that a header's own sum is over
+	sector     = kv.SlotUnit
+	fileMagic  = "TRPTIER3"
+	slabMagic  = "TRPSLAB3"
+	slotMagic  = "TRPBLOK3"
+	headerSums = 40 // where a header's sums begin
+	nameBytes  = 24 // of a name, without its sum
 )
+
+// oldMagics name files of earlier versions, which have their sum elsewhere.
+var oldMagics = []string{"TRPTIER1", "TRPTIER2"}
 
 func (h header) put(b []byte) {
 	clear(b[:sector])
@@ -27,37 +36,46 @@ func (h header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.sequence)
 	copy(b[16:], h.hash[:])
 	binary.LittleEndian.PutUint64(b[32:], uint64(h.length))
-	binary.LittleEndian.PutUint64(b[40:], h.sum)
-	binary.LittleEndian.PutUint64(b[headerSums:], xxh3.Hash(b[:headerSums]))
+	end := headerSums
+	for _, sum := range h.sums {
+		binary.LittleEndian.PutUint64(b[end:], sum)
+		end += 8
+	}
+	binary.LittleEndian.PutUint64(b[end:], xxh3.Hash(b[:end]))
 }
 
 // parseHeader reports false where there is none, or it is damaged.
 func parseHeader(b []byte) (header, bool) {
-	if string(b[:8]) != slotMagic || binary.LittleEndian.Uint64(b[headerSums:]) != xxh3.Hash(b[:headerSums]) {
+	length := binary.LittleEndian.Uint64(b[32:])
+	if string(b[:8]) != slotMagic || length == 0 || length > 1<<40 {
 		return header{}, false
 	}
-	return header{
-		sequence: binary.LittleEndian.Uint64(b[8:]), hash: kv.Hash(b[16:32]),
-		length: int(binary.LittleEndian.Uint64(b[32:])), sum: binary.LittleEndian.Uint64(b[40:]),
-	}, true
+	h := header{sequence: binary.LittleEndian.Uint64(b[8:]), hash: kv.Hash(b[16:32]), length: int(length)}
+	end := headerSums + 8*pieces(h.length)
+	if binary.LittleEndian.Uint64(b[end:]) != xxh3.Hash(b[:end]) {
+		return header{}, false
+	}
+	for at := headerSums; at < end; at += 8 {
+		h.sums = append(h.sums, binary.LittleEndian.Uint64(b[at:]))
+	}
+	return h, true
 }
 
-func putName(b []byte, slotBytes int) {
+// putName fills a sector that names a file or a slab.
+func putName(b []byte, magic string, bytes int, sequence uint64) {
 	clear(b[:sector])
-	copy(b, nameMagic)
-	binary.LittleEndian.PutUint64(b[8:], uint64(slotBytes))
-	binary.LittleEndian.PutUint64(b[16:], xxh3.Hash(b[:16]))
+	copy(b, magic)
+	binary.LittleEndian.PutUint64(b[8:], uint64(bytes))
+	binary.LittleEndian.PutUint64(b[16:], sequence)
+	binary.LittleEndian.PutUint64(b[nameBytes:], xxh3.Hash(b[:nameBytes]))
 }
 
-// parseName returns the size of a file's slots, 0 for a file that is empty, and false for one that is something else.
-func parseName(b []byte) (slotBytes int, ok bool) {
-	if len(b) == 0 {
-		return 0, true
+// parseName reports false where there is no such name, or it is damaged.
+func parseName(b []byte, magic string) (bytes int, sequence uint64, ok bool) {
+	if len(b) < sector || string(b[:8]) != magic || binary.LittleEndian.Uint64(b[nameBytes:]) != xxh3.Hash(b[:nameBytes]) {
+		return 0, 0, false
 	}
-	if len(b) < sector || string(b[:8]) != nameMagic || binary.LittleEndian.Uint64(b[16:]) != xxh3.Hash(b[:16]) {
-		return 0, false
-	}
-	return int(binary.LittleEndian.Uint64(b[8:])), true
+	return int(binary.LittleEndian.Uint64(b[8:])), binary.LittleEndian.Uint64(b[16:]), true
 }
 
 // sectors rounds up.

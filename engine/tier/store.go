@@ -1,27 +1,24 @@
 package tier
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
-
-	"github.com/zeebo/xxh3"
 
 	"troupe/core/kv"
 )
 
 // Store is the slots of one tier.
 type Store interface {
-	// Slots is how many there are, from 0.
-	Slots() int
+	// Slabs is how the store is cut. What a slot's number means depends on the size of its block.
+	Slabs() kv.Slabs
 	// SlotBytes is the size of the largest block.
 	SlotBytes() int
 	// Held is what the slots hold, each block once, oldest first; of what an earlier life wrote as well.
 	Held() []Held
-	// Write puts a block into a slot. Where it fails, the slot is to be taken for empty.
+	// Write puts a block into a slot. Where it fails, the slot is to be taken for empty. Where the slot's slab is for blocks of another size, all that
+	// this holds is gone.
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
@@ -31,10 +28,12 @@ type Store interface {
 	Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func(block []byte) error) error
 	// View is Read without a copy: use is given the block, once it is sure that it is the one, for as long as it runs.
 	View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte) error) error
+	// ViewRange is View of bytes [from, to) of the block, checked by themselves. It does not tell of damage elsewhere in the block.
+	ViewRange(ctx context.Context, r *Reading, from, to int, use func(part []byte) error) error
 	// Depth is how many blocks are worth copying at once.
 	Depth() int
-	// Erase makes a slot hold nothing.
-	Erase(ctx context.Context, slot int32) error
+	// Erase makes slots hold nothing, also for a later life.
+	Erase(ctx context.Context, slots []int32) error
 	Close() error
 }
 
@@ -48,47 +47,20 @@ type Held struct {
 	Bytes int
 }
 
-// header says what a slot holds.
-type header struct {
-	sequence uint64 // of the write; a later one counts more
-	hash     kv.Hash
-	length   int // of the block; 0: the slot is empty
-	sum      uint64
-}
-
-// heldBy lists what slots with these headers hold. Of two that hold one block, the one that was written later counts.
-func heldBy(heads []header) []Held {
-	newest := make(map[kv.Hash]int)
-	for slot, h := range heads {
-		if other, ok := newest[h.hash]; h.length > 0 && (!ok || heads[other].sequence < h.sequence) {
-			newest[h.hash] = slot
-		}
-	}
-	held := make([]Held, 0, len(newest))
-	for h, slot := range newest {
-		held = append(held, Held{int32(slot), h, heads[slot].length})
-	}
-	slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(heads[a.Slot].sequence, heads[b.Slot].sequence) })
-	return held
-}
-
 // SealBytes is what Seal needs behind a block.
 const SealBytes = 8
 
 // Seal writes the checksum of a block behind it: the last SealBytes of sealed. Whoever gets both can tell whether it is that block.
 func Seal(h kv.Hash, sealed []byte) {
 	end := len(sealed) - SealBytes
-	binary.BigEndian.PutUint64(sealed[end:], sum(h, sealed[:end]))
+	binary.BigEndian.PutUint64(sealed[end:], sum(h, sumPieces(h, sealed[:end])))
 }
 
 // Unseal returns the block in front of its checksum, or ErrDamaged where it is not the one that was sealed as h.
 func Unseal(h kv.Hash, sealed []byte) ([]byte, error) {
 	end := len(sealed) - SealBytes
-	if end < 0 || binary.BigEndian.Uint64(sealed[end:]) != sum(h, sealed[:end]) {
+	if end < 0 || binary.BigEndian.Uint64(sealed[end:]) != sum(h, sumPieces(h, sealed[:end])) {
 		return nil, fmt.Errorf("sealed block, checksum: %w", ErrDamaged)
 	}
 	return sealed[:end], nil
 }
-
-// sum is the checksum of a block's bytes. It depends on which block they are of, so that the bytes of one are never right for another.
-func sum(h kv.Hash, block []byte) uint64 { return xxh3.HashSeed(block, h.Short()) }
