@@ -33,7 +33,7 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Stored == nil {
 		cfg.Stored = new(Stored)
 	}
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
 	})
 }

@@ -72,7 +72,7 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
 		Adapters: w.adapters, Stored: n.stored,
-		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), append(mw, lossy)...)
 	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})

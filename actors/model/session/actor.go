@@ -33,7 +33,7 @@ type Config struct {
 // Props returns the recipe for a session.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &session{Config: cfg, incarnation: incarnation}
 	})
