@@ -347,7 +347,7 @@ func (r *replica) onRestored(ctx actor.Context, msg *restored) {
 	}
 	for i, b := range msg.blocks[:msg.climbed.blocks] {
 		if r.pool.Commit(b, msg.hashes[i]); msg.places[i].tier < len(l.Lower) {
-			r.pool.Below(b)
+			r.pool.Below(b, msg.hashes[i])
 			l.totals.restored++
 		}
 	}
