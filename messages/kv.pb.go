@@ -200,7 +200,7 @@ func (x *KvNode) GetPaths() []*KvPath {
 type KvTier struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Detail        string                 `protobuf:"bytes,1,opt,name=detail,proto3" json:"detail,omitempty"`                         // what it is made of
-	SlotBytes     uint64                 `protobuf:"varint,2,opt,name=slot_bytes,json=slotBytes,proto3" json:"slot_bytes,omitempty"` // the largest block that it takes
+	SlotBytes     uint64                 `protobuf:"varint,2,opt,name=slot_bytes,json=slotBytes,proto3" json:"slot_bytes,omitempty"` // the largest block that it takes: as much as fits into one of its slabs
 	Watermark     float64                `protobuf:"fixed64,3,opt,name=watermark,proto3" json:"watermark,omitempty"`                 // share of the slots above which blocks leave
 	Policy        string                 `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	Slots         *SlotsStatus           `protobuf:"bytes,5,opt,name=slots,proto3" json:"slots,omitempty"`

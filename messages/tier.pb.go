@@ -535,9 +535,9 @@ func (x *GetSlots) GetRequestId() string {
 // SlotsStatus (report) is how full a tier is, and what it has done in this life.
 type SlotsStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram"
-	Slots         uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
-	Free          uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // "dram"
+	Slots         uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"` // of the slabs that are given to a size of block
+	Free          uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`   // of these
 	Arriving      uint32                 `protobuf:"varint,4,opt,name=arriving,proto3" json:"arriving,omitempty"`
 	Resident      uint32                 `protobuf:"varint,5,opt,name=resident,proto3" json:"resident,omitempty"`
 	Leaving       uint32                 `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"`
@@ -547,9 +547,13 @@ type SlotsStatus struct {
 	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
 	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
 	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
-	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"` // of the resident ones
-	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`     // were wanted again while they left
-	Lent          uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`     // blocks sent to replicas of other nodes
+	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"`                                    // of the resident ones
+	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                                        // were wanted again while they left
+	Lent          uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`                                        // blocks sent to replicas of other nodes
+	CapacityBytes uint64                 `protobuf:"varint,40,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"` // of all slabs
+	TakenBytes    uint64                 `protobuf:"varint,41,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"`          // of the blocks that have slots
+	Slabs         uint32                 `protobuf:"varint,42,opt,name=slabs,proto3" json:"slabs,omitempty"`
+	Sizes         []*SlotsOfSize         `protobuf:"bytes,43,rep,name=sizes,proto3" json:"sizes,omitempty"` // the smallest first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -689,6 +693,103 @@ func (x *SlotsStatus) GetLent() uint64 {
 	return 0
 }
 
+func (x *SlotsStatus) GetCapacityBytes() uint64 {
+	if x != nil {
+		return x.CapacityBytes
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetTakenBytes() uint64 {
+	if x != nil {
+		return x.TakenBytes
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetSlabs() uint32 {
+	if x != nil {
+		return x.Slabs
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetSizes() []*SlotsOfSize {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+// SlotsOfSize is what blocks of one size have of a tier.
+type SlotsOfSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BlockBytes    uint64                 `protobuf:"varint,1,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
+	Slabs         uint32                 `protobuf:"varint,2,opt,name=slabs,proto3" json:"slabs,omitempty"` // that are given to this size
+	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"` // in these
+	Taken         uint32                 `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"` // of these
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotsOfSize) Reset() {
+	*x = SlotsOfSize{}
+	mi := &file_messages_tier_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotsOfSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotsOfSize) ProtoMessage() {}
+
+func (x *SlotsOfSize) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotsOfSize.ProtoReflect.Descriptor instead.
+func (*SlotsOfSize) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SlotsOfSize) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *SlotsOfSize) GetSlabs() uint32 {
+	if x != nil {
+		return x.Slabs
+	}
+	return 0
+}
+
+func (x *SlotsOfSize) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *SlotsOfSize) GetTaken() uint32 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
 // TierAnnounced (event, from a tier to its node's router, and between routers in RoutesAnnounced): what changed in its blocks since the
 // last one. A block is announced by the first 8 bytes of its hash in the tier, big-endian.
 type TierAnnounced struct {
@@ -704,7 +805,7 @@ type TierAnnounced struct {
 
 func (x *TierAnnounced) Reset() {
 	*x = TierAnnounced{}
-	mi := &file_messages_tier_proto_msgTypes[10]
+	mi := &file_messages_tier_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +817,7 @@ func (x *TierAnnounced) String() string {
 func (*TierAnnounced) ProtoMessage() {}
 
 func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[10]
+	mi := &file_messages_tier_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +830,7 @@ func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAnnounced.ProtoReflect.Descriptor instead.
 func (*TierAnnounced) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{10}
+	return file_messages_tier_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TierAnnounced) GetName() string {
@@ -781,7 +882,7 @@ type FindBlocks struct {
 
 func (x *FindBlocks) Reset() {
 	*x = FindBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +894,7 @@ func (x *FindBlocks) String() string {
 func (*FindBlocks) ProtoMessage() {}
 
 func (x *FindBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +907,7 @@ func (x *FindBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocks.ProtoReflect.Descriptor instead.
 func (*FindBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{11}
+	return file_messages_tier_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FindBlocks) GetRequestId() string {
@@ -854,7 +955,7 @@ type FindBlocksResult struct {
 
 func (x *FindBlocksResult) Reset() {
 	*x = FindBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +967,7 @@ func (x *FindBlocksResult) String() string {
 func (*FindBlocksResult) ProtoMessage() {}
 
 func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +980,7 @@ func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocksResult.ProtoReflect.Descriptor instead.
 func (*FindBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{12}
+	return file_messages_tier_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FindBlocksResult) GetRequestId() string {
@@ -909,7 +1010,7 @@ type BlocksHeld struct {
 
 func (x *BlocksHeld) Reset() {
 	*x = BlocksHeld{}
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1022,7 @@ func (x *BlocksHeld) String() string {
 func (*BlocksHeld) ProtoMessage() {}
 
 func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1035,7 @@ func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksHeld.ProtoReflect.Descriptor instead.
 func (*BlocksHeld) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{13}
+	return file_messages_tier_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BlocksHeld) GetFirst() uint32 {
@@ -982,7 +1083,7 @@ type LeaseBlocks struct {
 
 func (x *LeaseBlocks) Reset() {
 	*x = LeaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1095,7 @@ func (x *LeaseBlocks) String() string {
 func (*LeaseBlocks) ProtoMessage() {}
 
 func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1108,7 @@ func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocks.ProtoReflect.Descriptor instead.
 func (*LeaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{14}
+	return file_messages_tier_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LeaseBlocks) GetRequestId() string {
@@ -1066,7 +1167,7 @@ type LeaseBlocksResult struct {
 
 func (x *LeaseBlocksResult) Reset() {
 	*x = LeaseBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1179,7 @@ func (x *LeaseBlocksResult) String() string {
 func (*LeaseBlocksResult) ProtoMessage() {}
 
 func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1192,7 @@ func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocksResult.ProtoReflect.Descriptor instead.
 func (*LeaseBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{15}
+	return file_messages_tier_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LeaseBlocksResult) GetRequestId() string {
@@ -1152,7 +1253,7 @@ type BlocksSent struct {
 
 func (x *BlocksSent) Reset() {
 	*x = BlocksSent{}
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1265,7 @@ func (x *BlocksSent) String() string {
 func (*BlocksSent) ProtoMessage() {}
 
 func (x *BlocksSent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1278,7 @@ func (x *BlocksSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksSent.ProtoReflect.Descriptor instead.
 func (*BlocksSent) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+	return file_messages_tier_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BlocksSent) GetBlocks() uint32 {
@@ -1197,7 +1298,7 @@ type ReleaseBlocks struct {
 
 func (x *ReleaseBlocks) Reset() {
 	*x = ReleaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1310,7 @@ func (x *ReleaseBlocks) String() string {
 func (*ReleaseBlocks) ProtoMessage() {}
 
 func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1323,7 @@ func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseBlocks.ProtoReflect.Descriptor instead.
 func (*ReleaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+	return file_messages_tier_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseBlocks) GetRequestId() string {
@@ -1273,7 +1374,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xf5\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x81\x04\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -1292,7 +1393,18 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\adamaged\x18\f \x01(\x04R\adamaged\x12\x16\n" +
 	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
 	"\x04kept\x18\x15 \x01(\x04R\x04kept\x12\x12\n" +
-	"\x04lent\x18\x1e \x01(\x04R\x04lent\"\xa2\x01\n" +
+	"\x04lent\x18\x1e \x01(\x04R\x04lent\x12%\n" +
+	"\x0ecapacity_bytes\x18( \x01(\x04R\rcapacityBytes\x12\x1f\n" +
+	"\vtaken_bytes\x18) \x01(\x04R\n" +
+	"takenBytes\x12\x14\n" +
+	"\x05slabs\x18* \x01(\rR\x05slabs\x12,\n" +
+	"\x05sizes\x18+ \x03(\v2\x16.troupe.v1.SlotsOfSizeR\x05sizes\"p\n" +
+	"\vSlotsOfSize\x12\x1f\n" +
+	"\vblock_bytes\x18\x01 \x01(\x04R\n" +
+	"blockBytes\x12\x14\n" +
+	"\x05slabs\x18\x02 \x01(\rR\x05slabs\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x14\n" +
+	"\x05taken\x18\x04 \x01(\rR\x05taken\"\xa2\x01\n" +
 	"\rTierAnnounced\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12\x1c\n" +
@@ -1351,7 +1463,7 @@ func file_messages_tier_proto_rawDescGZIP() []byte {
 	return file_messages_tier_proto_rawDescData
 }
 
-var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_messages_tier_proto_goTypes = []any{
 	(*ReserveSlots)(nil),        // 0: troupe.v1.ReserveSlots
 	(*ReserveSlotsResult)(nil),  // 1: troupe.v1.ReserveSlotsResult
@@ -1363,37 +1475,39 @@ var file_messages_tier_proto_goTypes = []any{
 	(*StepsDone)(nil),           // 7: troupe.v1.StepsDone
 	(*GetSlots)(nil),            // 8: troupe.v1.GetSlots
 	(*SlotsStatus)(nil),         // 9: troupe.v1.SlotsStatus
-	(*TierAnnounced)(nil),       // 10: troupe.v1.TierAnnounced
-	(*FindBlocks)(nil),          // 11: troupe.v1.FindBlocks
-	(*FindBlocksResult)(nil),    // 12: troupe.v1.FindBlocksResult
-	(*BlocksHeld)(nil),          // 13: troupe.v1.BlocksHeld
-	(*LeaseBlocks)(nil),         // 14: troupe.v1.LeaseBlocks
-	(*LeaseBlocksResult)(nil),   // 15: troupe.v1.LeaseBlocksResult
-	(*BlocksSent)(nil),          // 16: troupe.v1.BlocksSent
-	(*ReleaseBlocks)(nil),       // 17: troupe.v1.ReleaseBlocks
-	(*Refused)(nil),             // 18: troupe.v1.Refused
-	(*Block)(nil),               // 19: troupe.v1.Block
-	(*ActorRef)(nil),            // 20: troupe.v1.ActorRef
-	(*BulkTicket)(nil),          // 21: troupe.v1.BulkTicket
-	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
+	(*SlotsOfSize)(nil),         // 10: troupe.v1.SlotsOfSize
+	(*TierAnnounced)(nil),       // 11: troupe.v1.TierAnnounced
+	(*FindBlocks)(nil),          // 12: troupe.v1.FindBlocks
+	(*FindBlocksResult)(nil),    // 13: troupe.v1.FindBlocksResult
+	(*BlocksHeld)(nil),          // 14: troupe.v1.BlocksHeld
+	(*LeaseBlocks)(nil),         // 15: troupe.v1.LeaseBlocks
+	(*LeaseBlocksResult)(nil),   // 16: troupe.v1.LeaseBlocksResult
+	(*BlocksSent)(nil),          // 17: troupe.v1.BlocksSent
+	(*ReleaseBlocks)(nil),       // 18: troupe.v1.ReleaseBlocks
+	(*Refused)(nil),             // 19: troupe.v1.Refused
+	(*Block)(nil),               // 20: troupe.v1.Block
+	(*ActorRef)(nil),            // 21: troupe.v1.ActorRef
+	(*BulkTicket)(nil),          // 22: troupe.v1.BulkTicket
+	(*durationpb.Duration)(nil), // 23: google.protobuf.Duration
 }
 var file_messages_tier_proto_depIdxs = []int32{
 	2,  // 0: troupe.v1.ReserveSlotsResult.reserved:type_name -> troupe.v1.SlotsReserved
-	18, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
-	19, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
-	19, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
-	20, // 4: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
-	13, // 5: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
-	20, // 6: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
-	21, // 7: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
-	22, // 8: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
-	16, // 9: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
-	18, // 10: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	19, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
+	20, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
+	20, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
+	10, // 4: troupe.v1.SlotsStatus.sizes:type_name -> troupe.v1.SlotsOfSize
+	21, // 5: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
+	14, // 6: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
+	21, // 7: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
+	22, // 8: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	23, // 9: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
+	17, // 10: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	19, // 11: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_messages_tier_proto_init() }
@@ -1408,7 +1522,7 @@ func file_messages_tier_proto_init() {
 		(*ReserveSlotsResult_Reserved)(nil),
 		(*ReserveSlotsResult_Refused)(nil),
 	}
-	file_messages_tier_proto_msgTypes[15].OneofWrappers = []any{
+	file_messages_tier_proto_msgTypes[16].OneofWrappers = []any{
 		(*LeaseBlocksResult_Sent)(nil),
 		(*LeaseBlocksResult_Refused)(nil),
 	}
@@ -1418,7 +1532,7 @@ func file_messages_tier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_tier_proto_rawDesc), len(file_messages_tier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/core/kv"
 	"troupe/engine/tier"
 	"troupe/messages"
 )
@@ -15,13 +16,8 @@ import (
 const (
 	askWithin = 2 * time.Second // a tier may take to answer
 	restFor   = time.Second     // after blocks could not be copied down
+	together  = 128             // blocks that are reserved, copied and committed at once, at most
 )
-
-// leaving is a block on its way down.
-type leaving struct {
-	slot int32
-	block
-}
 
 // left is how a block's way down ended.
 type left int
@@ -36,14 +32,14 @@ const (
 type (
 	departed struct {
 		incarnation uint64
-		blocks      []leaving
+		blocks      []kv.Departure
 		left        []left // of each block
 		err         error
 	}
 	rested struct{ incarnation uint64 }
 )
 
-// descent copies blocks to the tier below, one by one: reserve, copy, commit.
+// descent copies blocks to the tier below: reserve, copy, commit.
 type descent struct {
 	name   string // unique
 	tier   string
@@ -51,48 +47,63 @@ type descent struct {
 	from   tier.Store
 	to     Lower
 	root   *actor.RootContext
-	blocks []leaving
+	blocks []kv.Departure // those of one size follow each other
 }
 
-// run returns how each block fared.
-func (d descent) run(ctx context.Context) ([]left, error) {
-	result := make([]left, len(d.blocks))
-	for i, b := range d.blocks {
-		var err error
-		if result[i], err = d.move(ctx, b); err != nil {
-			return result, fmt.Errorf("to tier %s: %w", d.to.Tier.GetId(), err)
+// run returns how each block fared. After an error the blocks that follow stay where they are.
+func (d descent) run(ctx context.Context) (result []left, err error) {
+	for len(result) < len(d.blocks) && err == nil {
+		next := d.blocks[len(result):]
+		n := 1
+		for n < min(together, len(next)) && next[n].Size == next[0].Size {
+			n++
 		}
+		var some []left
+		some, err = d.move(ctx, fmt.Sprintf("%s-%d", d.name, len(result)), next[:n])
+		result = append(result, some...)
 	}
-	return result, nil
+	if err != nil {
+		err = fmt.Errorf("to tier %s: %w", d.to.Tier.GetId(), err)
+	}
+	return result, err
 }
 
-// move reserves a slot below, and commits or aborts it whatever happens in between.
-func (d descent) move(ctx context.Context, b leaving) (left, error) {
-	commit := &messages.CommitBlocks{RequestId: fmt.Sprintf("%s-%x", d.name, b.hash)}
+// move reserves slots below for blocks of one size, and commits or aborts them whatever happens in between.
+func (d descent) move(ctx context.Context, request string, blocks []kv.Departure) ([]left, error) {
+	result, size := make([]left, len(blocks)), blocks[0].Size
+	commit := &messages.CommitBlocks{RequestId: request}
 	defer func() { d.root.Send(d.to.Tier, commit) }()
-	answer, err := d.root.RequestFuture(d.to.Tier, &messages.ReserveSlots{
-		RequestId: commit.RequestId, Hashes: [][]byte{b.hash[:]}, BlockBytes: uint64(b.bytes),
-	}, askWithin).Result()
+	at, hashes := make(map[kv.Hash]int, len(blocks)), make([][]byte, len(blocks))
+	for i, b := range blocks {
+		at[b.Hash], hashes[i] = i, b.Hash[:]
+	}
+	answer, err := d.root.RequestFuture(d.to.Tier, &messages.ReserveSlots{RequestId: request, Hashes: hashes, BlockBytes: uint64(size)}, askWithin).Result()
 	if err != nil {
-		return stays, err
+		return result, err
 	}
 	reserved := answer.(*messages.ReserveSlotsResult).GetReserved()
-	switch {
-	case len(reserved.GetHeld()) > 0:
-		return below, nil
-	case len(reserved.GetSlots()) == 0:
-		return stays, fmt.Errorf("no room: %s", answer.(*messages.ReserveSlotsResult).GetRefused().GetDetail())
+	for _, h := range reserved.GetHeld() {
+		result[at[kv.Hash(h)]] = below
 	}
-	bytes, began := make([]byte, b.bytes), time.Now()
-	if err := d.from.Read(ctx, b.slot, b.hash, bytes); errors.Is(err, tier.ErrDamaged) {
-		return broken, nil
-	} else if err != nil {
-		return stays, err
+	moves := make([]tier.Move, len(reserved.GetSlots()))
+	for i, slot := range reserved.GetSlots() {
+		h := kv.Hash(slot.GetHash())
+		moves[i] = tier.Move{Block: blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	if err := d.to.Store.Write(ctx, int32(reserved.GetSlots()[0].GetIndex()), b.hash, bytes); err != nil {
-		return stays, err
+	err = tier.Across(ctx, d.from, d.to.Store, size, moves)
+	var written [][]byte
+	for _, m := range moves {
+		switch {
+		case m.Came:
+			d.copied(d.tier, d.to.Name, size, m.Took)
+			result[at[m.Hash]], written = below, append(written, m.Hash[:])
+		case errors.Is(m.Err, tier.ErrDamaged):
+			result[at[m.Hash]] = broken
+		}
 	}
-	d.copied(d.tier, d.to.Name, b.bytes, time.Since(began))
-	commit = &messages.CommitBlocks{RequestId: commit.RequestId, Written: [][]byte{b.hash[:]}}
-	return below, nil
+	commit = &messages.CommitBlocks{RequestId: request, Written: written}
+	if err == nil && len(reserved.GetHeld())+len(moves) < len(blocks) {
+		err = fmt.Errorf("no room for %d of %d blocks. %s", len(blocks)-len(reserved.GetHeld())-len(moves), len(blocks), answer.(*messages.ReserveSlotsResult).GetRefused().GetDetail())
+	}
+	return result, err
 }

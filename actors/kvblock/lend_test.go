@@ -107,7 +107,7 @@ func TestLend(t *testing.T) {
 		}
 		for _, held := range s.store.Held() {
 			if held.Hash == within(2) {
-				if err := s.store.Erase(t.Context(), held.Slot); err != nil { // its tier does not know
+				if err := s.store.Erase(t.Context(), []int32{held.Slot}); err != nil { // its tier does not know
 					t.Fatal(err)
 				}
 			}
@@ -179,7 +179,7 @@ func TestLeaseRefused(t *testing.T) {
 			"a hash is none":   func(m *messages.LeaseBlocks) { m.Hashes[0] = []byte("x") },
 			"no space":         func(m *messages.LeaseBlocks) { m.Space = nil },
 			"no size":          func(m *messages.LeaseBlocks) { m.BlockBytes = 0 },
-			"too large":        func(m *messages.LeaseBlocks) { m.BlockBytes = blockBytes + 1 },
+			"too large":        func(m *messages.LeaseBlocks) { m.BlockBytes = 1 << 20 },
 			"too large by far": func(m *messages.LeaseBlocks) { m.BlockBytes = 1 << 63 },
 		} {
 			m := lease(name, time.Second, 1)

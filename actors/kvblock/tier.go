@@ -20,7 +20,7 @@ import (
 type TierConfig struct {
 	Name   string // "dram"
 	Store  tier.Store
-	Limits kv.TierLimits                                        // Slots is the store's
+	Limits kv.TierLimits                                        // Slabs are the store's
 	Policy string                                               // how it evicts; default kv.DefaultPolicy
 	Below  *Lower                                               // nil: the blocks that leave are dropped
 	Copied func(from, to string, bytes int, took time.Duration) // told of each block that was copied down; nil: nobody is
@@ -39,7 +39,7 @@ type Lower struct {
 // TierProps returns the recipe for a tier below HBM.
 func TierProps(cfg TierConfig) *actor.Props {
 	var incarnation uint64
-	if cfg.Limits.Slots = cfg.Store.Slots(); cfg.Policy == "" {
+	if cfg.Limits.Slabs = cfg.Store.Slabs(); cfg.Policy == "" {
 		cfg.Policy = kv.DefaultPolicy
 	}
 	if cfg.Copied == nil {
@@ -58,10 +58,10 @@ type slots struct {
 	end         context.CancelFunc
 
 	tier     *kv.Tier
-	blocks   []block                                 // by slot
 	reserved map[string]*messages.ReserveSlotsResult // request id -> what it may write to
 	locked   map[string]*messages.LockBlocksResult   // request id -> what it may read
 	pins     map[string]*pinned                      // replica -> what it wants to stay
+	flushes  map[string]*flush                       // request id -> what is being erased
 	moving   bool                                    // blocks are being copied down
 	descents uint64
 	damaged  uint64
@@ -69,12 +69,6 @@ type slots struct {
 	news  *kv.Announcer
 	loans map[string]*loan // request id -> blocks being sent to another node
 	lent  uint64
-}
-
-// block is what a slot was given out for.
-type block struct {
-	hash  kv.Hash
-	bytes int
 }
 
 func (s *slots) Receive(ctx actor.Context) {
@@ -103,6 +97,8 @@ func (s *slots) Receive(ctx actor.Context) {
 		s.onUnsaid(msg)
 	case *messages.FlushBlocks:
 		s.onFlush(ctx, msg)
+	case *flushed:
+		s.onFlushed(ctx, msg)
 	case *messages.GetSlots:
 		s.onGet(ctx)
 	default:
@@ -113,20 +109,17 @@ func (s *slots) Receive(ctx actor.Context) {
 // onStarted takes over what the store holds.
 func (s *slots) onStarted(ctx actor.Context) {
 	s.life, s.end = context.WithCancel(context.Background())
-	policy, err := kv.NewPolicy(s.Policy, s.Limits.Slots)
-	if err != nil {
+	var err error
+	if s.tier, err = kv.NewTier(s.Limits, s.Policy); err != nil {
 		panic(err)
 	}
 	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
-	s.pins = make(map[string]*pinned)
-	s.tier, s.blocks = kv.NewTier(s.Limits, policy), make([]block, s.Limits.Slots)
+	s.pins, s.flushes = make(map[string]*pinned), make(map[string]*flush)
 	held := s.Store.Held()
 	for _, h := range held {
-		if s.tier.Restore(h.Slot, h.Hash) {
-			s.blocks[h.Slot] = block{h.Hash, h.Bytes}
-		}
+		s.tier.Restore(h.Slot, h.Hash, h.Bytes)
 	}
-	s.Log.Info().Str("tier", s.Name).Int("slots", s.Limits.Slots).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
+	s.Log.Info().Str("tier", s.Name).Int("slabs", s.Limits.Slabs.Count).Int("slab_bytes", s.Limits.Slabs.Bytes).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
 	s.news, s.loans = kv.NewAnnouncer(announceBytes, believedBytes), make(map[string]*loan)
 	s.onBeat(ctx, &beat{s.incarnation})
 }
@@ -137,10 +130,11 @@ func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
 		ctx.Respond(again)
 		return
 	}
-	if msg.GetBlockBytes() == 0 || msg.GetBlockBytes() > uint64(s.Store.SlotBytes()) {
+	size := int(msg.GetBlockBytes())
+	if s.Limits.Slabs.Fit(size) == 0 {
 		ctx.Respond(&messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Refused{Refused: &messages.Refused{
 			Reason: messages.Reason_REASON_TOO_LONG,
-			Detail: fmt.Sprintf("blocks of %d bytes do not fit the slots of %s, which have %d; make these larger", msg.GetBlockBytes(), s.Name, s.Store.SlotBytes()),
+			Detail: fmt.Sprintf("blocks of %d bytes do not fit into tier %s, which has slabs for blocks of up to %d; make the tier larger", size, s.Name, s.Limits.Slabs.Largest()),
 		}}})
 		return
 	}
@@ -148,8 +142,7 @@ func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
 	for _, raw := range msg.GetHashes() {
 		switch h := kv.Hash(raw); s.tier.State(h) {
 		case kv.Absent:
-			if slot, ok := s.reserve(h); ok {
-				s.blocks[slot] = block{h, int(msg.GetBlockBytes())}
+			if slot, ok := s.reserve(h, size); ok {
 				reserved.Slots = append(reserved.Slots, &messages.Block{Index: uint32(slot), Hash: raw})
 			}
 		case kv.Resident, kv.Leaving:
@@ -164,10 +157,10 @@ func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
 	ctx.Respond(result)
 }
 
-func (s *slots) reserve(h kv.Hash) (int32, bool) {
-	slot, dropped, ok := s.tier.Reserve(h)
-	if dropped != nil {
-		s.Log.Debug().Str("tier", s.Name).Str("why", dropped.Why).Msg("block dropped")
+func (s *slots) reserve(h kv.Hash, bytes int) (int32, bool) {
+	slot, dropped, ok := s.tier.Reserve(h, bytes)
+	if len(dropped) > 0 {
+		s.Log.Debug().Str("tier", s.Name).Int("blocks", len(dropped)).Str("why", dropped[0].Why).Msg("blocks dropped")
 	}
 	return slot, ok
 }
@@ -249,11 +242,12 @@ func (s *slots) depart(ctx actor.Context) {
 	if len(all) == 0 {
 		return
 	}
+	slices.SortStableFunc(all, func(a, b kv.Departure) int { return a.Size - b.Size })
 	s.moving = true
 	s.descents++
-	d := descent{tier: s.Name, name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), copied: s.Copied, from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: make([]leaving, len(all))}
-	for i, l := range all {
-		d.blocks[i] = leaving{slot: l.Slot, block: s.blocks[l.Slot]}
+	d := descent{
+		tier: s.Name, name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), copied: s.Copied,
+		from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: all,
 	}
 	incarnation := s.incarnation
 	supervise.Job(ctx, s.life, d.run, func(left []left, err error) any { return &departed{incarnation, d.blocks, left, err} })
@@ -273,9 +267,9 @@ func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
 			how = msg.left[i]
 		}
 		if how == broken {
-			s.drop(b.hash)
+			s.drop(b.Hash)
 		}
-		s.tier.Left(b.slot, how == below)
+		s.tier.Left(b.Slot, how == below)
 	}
 	s.depart(ctx)
 }
@@ -290,9 +284,14 @@ func (s *slots) onRested(ctx actor.Context, msg *rested) {
 
 func (s *slots) status() *messages.SlotsStatus {
 	st := s.tier.Stats()
-	return &messages.SlotsStatus{
+	status := &messages.SlotsStatus{
 		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
 		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
 		Pinned: uint32(st.Pinned), Kept: st.Kept, Lent: s.lent,
+		CapacityBytes: uint64(st.Capacity), TakenBytes: uint64(st.Taken), Slabs: uint32(s.Limits.Slabs.Count),
 	}
+	for _, z := range st.Sizes {
+		status.Sizes = append(status.Sizes, &messages.SlotsOfSize{BlockBytes: uint64(z.Bytes), Slabs: uint32(z.Slabs), Slots: uint32(z.Slots), Taken: uint32(z.Taken)})
+	}
+	return status
 }

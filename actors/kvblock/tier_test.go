@@ -41,11 +41,11 @@ func newStore(t *testing.T, slots int) tier.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	memory, err := d.AllocHost(int64(slots) * blockBytes)
+	memory, err := d.AllocHost(int64(slots) * kv.SlotUnit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tier.NewArena(memory, blockBytes)
+	return tier.NewArena(memory, slots*kv.SlotUnit)
 }
 
 func play(t *testing.T, cfg kvblock.TierConfig, mw ...actor.ReceiverMiddleware) *stage {
@@ -139,7 +139,7 @@ func TestTierProtocol(t *testing.T) {
 			t.Errorf("%v", other)
 		}
 		s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: "b"})
-		large := s.ask(&messages.ReserveSlots{RequestId: "c", Hashes: hashes(4), BlockBytes: blockBytes + 1}).(*messages.ReserveSlotsResult)
+		large := s.ask(&messages.ReserveSlots{RequestId: "c", Hashes: hashes(4), BlockBytes: 3*kv.SlotUnit + 1}).(*messages.ReserveSlotsResult)
 		if large.GetRefused().GetReason() != messages.Reason_REASON_TOO_LONG {
 			t.Errorf("%v", large)
 		}
@@ -197,7 +197,7 @@ type faulty struct {
 // TestCascade: blocks above the watermark, and idle ones, go to the tier below, and are right there.
 func TestCascade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(t.TempDir(), "kv"), Slots: 8, SlotBytes: blockBytes})
+		f, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(t.TempDir(), "kv"), Slabs: kv.Slabs{Count: 1, Bytes: 17 * kv.SlotUnit}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestDamageOnTheWayDown(t *testing.T) {
 			Limits: kv.TierLimits{IdleSteps: 10, Burst: 4},
 		}))
 		s.put(1, 2)
-		if err := upper.Erase(t.Context(), 0); err != nil { // its tier does not know
+		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // its tier does not know
 			t.Fatal(err)
 		}
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})
@@ -282,12 +282,12 @@ func (f *faulty) set(bad bool) {
 	f.bad = bad
 }
 
-func (f *faulty) Write(ctx context.Context, slot int32, h kv.Hash, b []byte) error {
+func (f *faulty) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
 	f.mu.Lock()
 	bad := f.bad
 	f.mu.Unlock()
 	if bad {
 		return syscall.ENOSPC
 	}
-	return f.Store.Write(ctx, slot, h, b)
+	return f.Store.Fill(ctx, slot, h, bytes, from)
 }

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"strings"
 
 	"troupe/core/spec"
 	"troupe/messages"
@@ -36,13 +37,22 @@ func tierSection(s KVSample) section {
 
 func tierCells(node string, t *messages.KvTier) []cell {
 	s := t.GetSlots()
-	used := s.GetSlots() - s.GetFree()
 	return []cell{
-		word(place(node, s.GetName())), full(uint64(used)*t.GetSlotBytes(), uint64(s.GetSlots())*t.GetSlotBytes()),
+		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()),
 		number(float64(s.GetResident())), number(float64(s.GetPinned())), number(float64(s.GetArriving() + s.GetLeaving())), hits(s.GetHits(), s.GetMisses()),
 		number(float64(s.GetArrivals())), number(float64(s.GetDepartures())), number(float64(s.GetDrops())), number(float64(s.GetDamaged())),
-		word(fmt.Sprintf("%s; blocks up to %s; %s", t.GetDetail(), spec.FormatBytes(int64(t.GetSlotBytes())), t.GetPolicy())),
+		word(fmt.Sprintf("%s; %s; %s", t.GetDetail(), slabs(s), t.GetPolicy())),
 	}
+}
+
+// slabs says what sizes of block a tier is given to.
+func slabs(s *messages.SlotsStatus) string {
+	free, parts := s.GetSlabs(), []string(nil)
+	for _, z := range s.GetSizes() {
+		free -= z.GetSlabs()
+		parts = append(parts, fmt.Sprintf("%d for %s", z.GetSlabs(), spec.FormatBytes(int64(z.GetBlockBytes()))))
+	}
+	return fmt.Sprintf("slabs: %s", strings.Join(append(parts, fmt.Sprintf("%d free", free)), ", "))
 }
 
 // hbmCells add up what the replicas of a node have.
@@ -129,7 +139,7 @@ func blockSection(s KVSample) section {
 func misfit(r *messages.ReplicaStatus, tiers []*messages.KvTier) (string, mood) {
 	for _, t := range tiers {
 		if r.GetKvBlockBytes() > t.GetSlotBytes() {
-			return fmt.Sprintf("its blocks of %s do not fit below; see --kv-slot", spec.FormatBytes(int64(r.GetKvBlockBytes()))), uneasy
+			return fmt.Sprintf("its blocks of %s are too large for a tier; make it larger", spec.FormatBytes(int64(r.GetKvBlockBytes()))), uneasy
 		}
 	}
 	return "", well

@@ -137,7 +137,15 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 	if err != nil {
 		return 0, err
 	}
-	spec.Path = path
+	stored, _, err := n.store.Get(ctx, spec.GetName())
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		n.cfg.Log.Warn().Err(err).Msg("what was stored is overwritten unread")
+	}
+	spec.Path, spec.Applied = path, stored.GetApplied()
+	return n.put(ctx, spec, ifRevision)
+}
+
+func (n *Node) put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == spec.GetName() {
 			return 0, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", a.GetName(), a.GetModel()))
@@ -148,23 +156,9 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 		return 0, control.Refuse(messages.Reason_REASON_CONFLICT, err.Error())
 	}
 	if err == nil {
-		n.events.Publish("model.deployed", spec.GetName(), fmt.Sprintf("revision %d, %d replicas of %s", revision, spec.GetReplicas(), path))
+		n.events.Publish("model.deployed", spec.GetName(), fmt.Sprintf("revision %d, %d replicas of %s", revision, spec.GetReplicas(), spec.GetPath()))
 	}
 	return revision, err
-}
-
-// apply stores a deployment of the configuration, unless it is stored like that already.
-func (n *Node) apply(ctx context.Context, spec *messages.DeploymentSpec) error {
-	path, err := filepath.Abs(spec.GetPath())
-	if err != nil {
-		return err
-	}
-	spec.Path = path
-	if stored, _, err := n.store.Get(ctx, spec.GetName()); err == nil && proto.Equal(stored, spec) {
-		return nil
-	}
-	_, err = n.PutDeployment(ctx, spec, 0)
-	return err
 }
 
 // DeleteDeployment implements control.Backend.

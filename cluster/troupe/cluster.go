@@ -19,6 +19,7 @@ import (
 const (
 	watchAgain  = time.Second // before the store is watched again
 	leaveWithin = 2 * time.Second
+	tellWithin  = 3 * time.Second // the others, that this node leaves
 	roomWithin  = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
 )
 

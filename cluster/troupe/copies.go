@@ -73,8 +73,9 @@ const scrapeWithin = time.Second
 type kvCollector struct{ node *Node }
 
 var (
-	kvBlocks   = kvMetric("blocks", "KV blocks of a tier, by state; of HBM, resident ones hold a prefix that nobody reads now.", "tier", "state")
+	kvBlocks   = kvMetric("blocks", "KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.", "tier", "state")
 	kvCapacity = kvMetric("capacity_bytes", "Size of a tier.", "tier")
+	kvTaken    = kvMetric("taken_bytes", "Bytes of the KV blocks that have a place in a tier.", "tier")
 	kvHits     = kvMetric("hits_total", "KV blocks that a prompt wanted and that the tier had.", "tier")
 	kvMisses   = kvMetric("misses_total", "KV blocks that a prompt wanted and that the tier did not have.", "tier")
 	kvArrivals = kvMetric("arrivals_total", "KV blocks that came into a tier.", "tier")
@@ -83,7 +84,7 @@ var (
 	kvDamaged  = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.", "tier")
 	kvKept     = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
 	kvRestores = kvMetric("restores_total", "Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.", "model", "choice")
-	kvMetrics  = []*prometheus.Desc{kvBlocks, kvCapacity, kvHits, kvMisses, kvArrivals, kvDepart, kvDrops, kvDamaged, kvKept, kvRestores}
+	kvMetrics  = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepart, kvDrops, kvDamaged, kvKept, kvRestores}
 )
 
 func kvMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -109,8 +110,8 @@ func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	for i, s := range all {
-		collectTier(to, s, c.node.tiers[i].store.SlotBytes())
+	for _, s := range all {
+		collectTier(to, s)
 	}
 }
 
@@ -122,14 +123,15 @@ func total(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, label
 	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
 }
 
-func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus, slotBytes int) {
+func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	name := s.GetName()
 	for state, n := range map[string]uint32{
 		"free": s.GetFree(), "arriving": s.GetArriving(), "resident": s.GetResident(), "leaving": s.GetLeaving(), "pinned": s.GetPinned(),
 	} {
 		gauge(to, kvBlocks, float64(n), name, state)
 	}
-	gauge(to, kvCapacity, float64(s.GetSlots())*float64(slotBytes), name)
+	gauge(to, kvCapacity, float64(s.GetCapacityBytes()), name)
+	gauge(to, kvTaken, float64(s.GetTakenBytes()), name)
 	for d, n := range map[*prometheus.Desc]uint64{
 		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(), kvDepart: s.GetDepartures(), kvDrops: s.GetDrops(),
 		kvDamaged: s.GetDamaged(), kvKept: s.GetKept(),
@@ -142,13 +144,14 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus, slotBytes
 func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 	states, counts := map[string]float64{}, map[*prometheus.Desc]float64{}
 	restores := map[[2]string]float64{}
-	capacity := 0.0
+	capacity, taken := 0.0, 0.0
 	for _, r := range here {
 		states["free"] += float64(r.GetKvBlocksFree() - r.GetKvBlocksCached())
 		states["resident"] += float64(r.GetKvBlocksCached())
 		states["in_use"] += float64(r.GetKvBlocks() - r.GetKvBlocksFree())
 		states["pinned"] += float64(r.GetKvBlocksPinned())
 		capacity += float64(r.GetKvBlocks()) * float64(r.GetKvBlockBytes())
+		taken += float64(r.GetKvBlocks()-r.GetKvBlocksFree()+r.GetKvBlocksCached()) * float64(r.GetKvBlockBytes())
 		counts[kvHits] += float64(r.GetKvHits())
 		counts[kvMisses] += float64(r.GetKvMisses())
 		counts[kvDrops] += float64(r.GetKvEvictions())
@@ -161,6 +164,7 @@ func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 		gauge(to, kvBlocks, n, hbmName, state)
 	}
 	gauge(to, kvCapacity, capacity, hbmName)
+	gauge(to, kvTaken, taken, hbmName)
 	for d, n := range counts {
 		total(to, d, n, hbmName)
 	}

@@ -54,7 +54,7 @@ func TestKVByCommand(t *testing.T) {
 		t.Errorf("what is below was copied again: %v", again)
 	}
 	stats := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
-	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() || dram.GetSlotBytes() != 49152 || dram.GetPolicy() != "s3-fifo" {
+	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() || dram.GetSlots().GetTakenBytes() != 49152*uint64(down[0].GetBlocks()) || dram.GetPolicy() != "s3-fifo" {
 		t.Errorf("%v", dram)
 	}
 	if p := stats.GetPaths(); len(p) != 1 || p[0].GetFrom() != "hbm" || p[0].GetTo() != "dram" || p[0].GetBytes() != down[0].GetBytes() || p[0].GetSeconds() <= 0 {
@@ -79,7 +79,7 @@ func TestKVByCommand(t *testing.T) {
 	}
 	page := scrape(t, n)
 	for _, line := range []string{
-		`troupe_kv_blocks{state="resident",tier="dram"} 0`, `troupe_kv_capacity_bytes{tier="nvme"} 1.6760832e+07`,
+		`troupe_kv_blocks{state="resident",tier="dram"} 0`, `troupe_kv_capacity_bytes{tier="nvme"} 1.6777216e+07`, `troupe_kv_taken_bytes{tier="nvme"} 0`,
 		fmt.Sprintf(`troupe_kv_departures_total{tier="hbm"} %d`, down[0].GetBlocks()), fmt.Sprintf(`troupe_kv_dropped_total{tier="dram"} %d`, down[0].GetBlocks()),
 		fmt.Sprintf(`troupe_kv_copy_seconds_count{from="dram",to="hbm"} %d`, up[0].GetBlocks()), `troupe_kv_damaged_total{tier="nvme"} 0`,
 		fmt.Sprintf(`troupe_kv_copied_bytes_total{from="hbm",to="dram"} %d`, down[0].GetBytes()), `troupe_kv_restores_total{choice="avoided",model="kjv"} 0`,
@@ -210,11 +210,11 @@ func held(t *testing.T, conn *nats.Conn) *messages.KvNode {
 	}
 }
 
-// TestBlocksTooLarge: where blocks do not fit into the slots, a replica does without, and says so when it is asked to move them.
+// TestBlocksTooLarge: where blocks do not fit into a slab, a replica does without, and says so when it is asked to move them.
 func TestBlocksTooLarge(t *testing.T) {
 	n := start(t, func(c *troupe.Config) {
 		roomy(t)(c)
-		c.Tiers.SlotBytes = 4096
+		c.Tiers.DRAMBytes, c.Tiers.NVMeBytes = 256<<10, 256<<10
 	})
 	hello(t, n, system)
 	conn := connect(t, n)
@@ -222,17 +222,14 @@ func TestBlocksTooLarge(t *testing.T) {
 	if !strings.Contains(string(m.Data), "no KV tier below HBM that its blocks fit into; start it with --kv-dram") {
 		t.Errorf("%s", m.Data)
 	}
-	if s := held(t, conn); s.GetTiers()[0].GetSlotBytes() != 4096 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
+	if s := held(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
 		t.Errorf("%v", s)
 	}
 }
 
 // TestKVOfTwoNodes: whoever is asked has the blocks of all nodes moved.
 func TestKVOfTwoNodes(t *testing.T) {
-	nodes := together(t, 2, func(_ int, c *troupe.Config) {
-		roomy(t)(c)
-		c.Tiers.SlotBytes = 49152 // nothing is deployed yet that it could be known from
-	})
+	nodes := together(t, 2, func(_ int, c *troupe.Config) { roomy(t)(c) })
 	deploy(t, nodes[0], kjv(2))
 	for _, n := range nodes {
 		for i := range 8 {

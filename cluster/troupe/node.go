@@ -200,20 +200,6 @@ func (n *Node) onFailure(f supervise.Failure) {
 		Bool("stopped", f.Stopped).Msg("actor crashed")
 }
 
-// applyDeployments stores the deployments of the configuration, where they differ from what is stored.
-func (n *Node) applyDeployments(ctx context.Context) error {
-	for _, spec := range n.cfg.Deployments {
-		spec, err := control.Normalize(spec)
-		if err != nil {
-			return err
-		}
-		if err := n.apply(ctx, spec); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // HTTPAddr is where the gateway listens.
 func (n *Node) HTTPAddr() string { return n.address }
 
@@ -262,7 +248,7 @@ func (n *Node) Ready(ctx context.Context) error {
 func (n *Node) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DrainTimeout)
 	defer cancel()
-	if err := n.members.SetLeaving(ctx); err != nil {
+	if err := n.sayLeaving(ctx); err != nil {
 		n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
 	}
 	err := n.web.Shutdown(ctx)
@@ -272,6 +258,13 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.handOver(ctx)
 	n.takeApart()
 	return err
+}
+
+// sayLeaving tells the others, if NATS answers soon: without it there is nobody to tell, and what runs here may finish all the same.
+func (n *Node) sayLeaving(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	return n.members.SetLeaving(ctx)
 }
 
 // handOver waits until others serve what this node did, as long as there are others that could.

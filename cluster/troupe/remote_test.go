@@ -217,7 +217,7 @@ func tieredPair(t *testing.T, nvme bool, path string) (a, b *lender) {
 		if i > 0 {
 			return
 		}
-		c.Tiers.SlotBytes, c.Tiers.Watermark = 64<<10, 0.2
+		c.Tiers.Watermark = 0.2
 		if c.Tiers.DRAMBytes = 400 * 64 << 10; nvme {
 			c.Tiers.DRAMBytes, c.Tiers.NVMeBytes, c.Tiers.NVMePath = 0, 400*64<<10, path
 		}
@@ -431,7 +431,7 @@ func TestFetchingChangesNoToken(t *testing.T) {
 	const many = 12
 	want := conversations(t, start(t, small(8, 400, 0)), many)
 	a, b := lenders(t, func(i int, c *troupe.Config) {
-		c.Tiers.SlotBytes, c.Tiers.DRAMBytes, c.Tiers.Watermark = 64<<10, 100*64<<10, 0.5
+		c.Tiers.DRAMBytes, c.Tiers.Watermark = 100*64<<10, 0.5
 	}, func(_ int, kind string) actor.ReceiverMiddleware {
 		if kind == "router" {
 			return blind

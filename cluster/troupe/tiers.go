@@ -12,7 +12,6 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
-	"troupe/cluster/control"
 	"troupe/core/kv"
 	"troupe/core/spec"
 	"troupe/engine/tier"
@@ -21,9 +20,6 @@ import (
 
 // TiersConfig says how much room there is for KV blocks below the devices' memory. The zero value has none.
 type TiersConfig struct {
-	// SlotBytes is the size of the largest KV block that the tiers take. 0: that of the largest model deployed at the start, or 4 MiB; a file that
-	// is there already keeps the size that it has, where that is enough.
-	SlotBytes int
 	DRAMBytes int64   // of page-locked host memory
 	NVMeBytes int64   // of a file on a local disk; it keeps its blocks over restarts
 	NVMePath  string  // of that file
@@ -42,8 +38,6 @@ const (
 	// hbmIdle and nvmeIdle are after how many steps a block that nobody wanted is copied to the tier below HBM, and goes from DRAM to NVMe.
 	hbmIdle  = 100
 	nvmeIdle = 1000
-	// anySlot is the size of the largest KV block where no model is deployed yet: 16 tokens of an 8B Llama in F32 take as much.
-	anySlot = 4 << 20
 )
 
 // lowerTier is an open tier below HBM.
@@ -54,17 +48,7 @@ type lowerTier struct {
 }
 
 // openTiers opens the tiers that are configured, the fastest first.
-func (n *Node) openTiers(ctx context.Context) error {
-	cfg := &n.cfg.Tiers
-	if cfg.DRAMBytes == 0 && cfg.NVMeBytes == 0 {
-		return nil
-	}
-	if cfg.SlotBytes == 0 {
-		var err error
-		if cfg.SlotBytes, err = n.slotBytes(ctx); err != nil {
-			return err
-		}
-	}
+func (n *Node) openTiers(context.Context) error {
 	if err := n.openDRAM(); err != nil {
 		return err
 	}
@@ -76,13 +60,14 @@ func (n *Node) openDRAM() error {
 	if cfg.DRAMBytes == 0 {
 		return nil
 	}
-	if cfg.DRAMBytes < int64(cfg.SlotBytes) {
-		return fmt.Errorf("tier dram: %s", tooSmall(cfg.DRAMBytes, cfg.SlotBytes, "--kv-dram"))
+	cut := kv.CutSlabs(cfg.DRAMBytes)
+	if cut.Count == 0 {
+		return fmt.Errorf("tier dram: %s", tooSmall(cfg.DRAMBytes, "--kv-dram"))
 	}
 	memory, err := n.devices[0].AllocHost(cfg.DRAMBytes)
 	switch {
 	case err == nil:
-		n.addTier("dram", tier.NewArena(memory, cfg.SlotBytes), "host memory")
+		n.addTier("dram", tier.NewArena(memory, cut.Bytes), "host memory")
 	case cfg.DRAMOptional:
 		n.cfg.Log.Warn().Err(err).Int64("bytes", cfg.DRAMBytes).Msg("no host memory for KV blocks; give a size with --kv-dram")
 	default:
@@ -96,12 +81,11 @@ func (n *Node) openNVMe() error {
 	if cfg.NVMeBytes == 0 {
 		return nil
 	}
-	if cfg.NVMeBytes < int64(cfg.SlotBytes) {
-		return fmt.Errorf("tier nvme: %s", tooSmall(cfg.NVMeBytes, cfg.SlotBytes, "--kv-nvme"))
+	cut := kv.CutSlabs(cfg.NVMeBytes)
+	if cut.Bytes <= 2*kv.SlotUnit { // the names of a slab and of a block
+		return fmt.Errorf("tier nvme: %s", tooSmall(cfg.NVMeBytes, "--kv-nvme"))
 	}
-	f, err := tier.OpenFile(tier.FileConfig{
-		Path: cfg.NVMePath, SlotBytes: cfg.SlotBytes, Slots: int(cfg.NVMeBytes) / cfg.SlotBytes, AllocHost: n.devices[0].AllocHost,
-	})
+	f, err := tier.OpenFile(tier.FileConfig{Path: cfg.NVMePath, Slabs: cut, AllocHost: n.devices[0].AllocHost})
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w; make a folder that this user may write to, or name another file with --kv-nvme-path", err)
 	}
@@ -113,44 +97,19 @@ func (n *Node) openNVMe() error {
 		detail = cfg.NVMePath + ", through the page cache: its file system has no O_DIRECT"
 	}
 	if f.Emptied() {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, or in slots of another size")
+		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, or in a file of another size")
 	}
 	n.addTier("nvme", f, detail)
 	return nil
 }
 
 // tooSmall says that no block would fit.
-func tooSmall(bytes int64, slot int, option string) string {
-	return fmt.Sprintf("%s are less than one KV block of %s; give more with %s", spec.FormatBytes(bytes), spec.FormatBytes(int64(slot)), option)
-}
-
-// slotBytes is the size of the largest KV block of what is deployed, or is to be.
-func (n *Node) slotBytes(ctx context.Context) (int, error) {
-	all, err := n.store.List(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("stored deployments: %w", err)
-	}
-	largest := 0
-	for _, d := range append(all, n.cfg.Deployments...) {
-		d, err := control.Normalize(d)
-		if err != nil {
-			continue // it is refused where it is applied
-		}
-		if facts, err := n.inspect(d.GetPath()); err == nil {
-			largest = max(largest, int(facts.KVTokenBytes)*int(d.GetBlockTokens()))
-		}
-	}
-	if largest == 0 {
-		largest = anySlot
-	}
-	if n.cfg.Tiers.NVMeBytes > 0 {
-		largest = max(largest, tier.SlotBytes(n.cfg.Tiers.NVMePath))
-	}
-	return largest, nil
+func tooSmall(bytes int64, option string) string {
+	return fmt.Sprintf("no KV block fits into %s; give more with %s", spec.FormatBytes(bytes), option)
 }
 
 func (n *Node) addTier(name string, store tier.Store, detail string) {
-	n.cfg.Log.Info().Str("tier", name).Int("slots", store.Slots()).Int("slot_bytes", store.SlotBytes()).Str("detail", detail).Msg("tier opened")
+	n.cfg.Log.Info().Str("tier", name).Int("slabs", store.Slabs().Count).Int("slab_bytes", store.Slabs().Bytes).Str("detail", detail).Msg("tier opened")
 	n.tiers = append(n.tiers, lowerTier{name, store, detail})
 	n.undo = append(n.undo, func() { _ = store.Close() })
 }
@@ -197,7 +156,7 @@ func (n *Node) tierPIDs() []*actor.PID {
 // TierDetails say what the tiers below HBM are made of, and how large they are, for people.
 func (n *Node) TierDetails() (all []string) {
 	for _, t := range n.tiers {
-		all = append(all, fmt.Sprintf("%s of %s", spec.FormatBytes(int64(t.store.Slots())*int64(t.store.SlotBytes())), t.detail))
+		all = append(all, fmt.Sprintf("%s of %s", spec.FormatBytes(t.store.Slabs().Capacity()), t.detail))
 	}
 	return all
 }

@@ -23,7 +23,7 @@ import (
 func tiered(path string, more ...func(*troupe.Config)) func(*troupe.Config) {
 	return func(c *troupe.Config) {
 		small(8, 400, 70)(c)
-		c.Tiers = troupe.TiersConfig{SlotBytes: 64 << 10, DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5, RestoreAlways: true}
+		c.Tiers = troupe.TiersConfig{DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5, RestoreAlways: true}
 		for _, change := range more {
 			change(c)
 		}

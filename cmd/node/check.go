@@ -43,7 +43,6 @@ func newChecker(base string) *checker {
 			"host":     checkHost,
 			"duration": checkDuration,
 			"size":     checkSize,
-			"slot":     checkSlot,
 			"share":    checkShare,
 			"policy":   checkPolicy,
 		},

@@ -24,7 +24,7 @@ func TestKilledNodeHasItsBlocks(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	options := []string{"--kv-dram", "0", "--kv-nvme", "24MiB", "--kv-slot", "48KiB"}
+	options := []string{"--kv-dram", "0", "--kv-nvme", "24MiB"}
 	first, url := up(t, bin, data, options...)
 	ask(t, url, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv", "path": "`+testkit.Model()+`"}}`)
 	serves(t, url)

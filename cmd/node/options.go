@@ -41,7 +41,6 @@ type Options struct {
 	KVDRAM      string `group:"KV tiers" name:"kv-dram" yaml:"kv_dram" env:"TROUPE_KV_DRAM" placeholder:"SIZE" help:"Host memory for KV blocks that leave the GPUs: 8GiB, or 0 for none (default: an eighth of what is free, ${kvdram} at most)." validate:"omitempty,size"`
 	KVNVMe      string `group:"KV tiers" name:"kv-nvme" yaml:"kv_nvme" env:"TROUPE_KV_NVME" placeholder:"SIZE" help:"Likewise, space on a local disk. What is there outlives the node (default: none)." validate:"omitempty,size"`
 	KVNVMePath  string `group:"KV tiers" name:"kv-nvme-path" yaml:"kv_nvme_path" env:"TROUPE_KV_NVME_PATH" placeholder:"FILE" type:"path" help:"The file for that (default: kv in the data folder)."`
-	KVSlot      string `group:"KV tiers" name:"kv-slot" yaml:"kv_slot" env:"TROUPE_KV_SLOT" placeholder:"SIZE" help:"Size of the largest KV block that these take (default: that of the models deployed at the start)." validate:"omitempty,slot"`
 	KVWatermark string `group:"KV tiers" name:"kv-watermark" yaml:"kv_watermark" env:"TROUPE_KV_WATERMARK" placeholder:"SHARE" help:"How full GPU memory and tiers may be before blocks leave ahead of need (default: ${kvwatermark})." validate:"omitempty,share"`
 	KVPolicy    string `group:"KV tiers" name:"kv-policy" yaml:"kv_policy" env:"TROUPE_KV_POLICY" placeholder:"NAME" help:"Which blocks leave first: ${kvpolicies} (default: ${kvpolicy})." validate:"omitempty,policy"`
 

@@ -17,13 +17,12 @@ const (
 	// mostDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeShare the part of what is free.
 	mostDRAM  = 16 << 30
 	freeShare = 8
-	leastSlot = 4 << 10
 )
 
 // tiers settles how much room there is for KV blocks below the GPUs.
 func (s *settings) tiers(cfg *troupe.Config) {
 	t := troupe.TiersConfig{
-		SlotBytes: int(bytesOf(s.KVSlot)), NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
+		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
 	}
 	t.Watermark, _ = strconv.ParseFloat(s.KVWatermark, 64) // checked with the other options
@@ -47,13 +46,6 @@ func bytesOf(size string) int64 {
 func checkSize(s string) error {
 	_, err := spec.ParseBytes(s)
 	return err
-}
-
-func checkSlot(s string) error {
-	if n, err := spec.ParseBytes(s); err != nil || n < leastSlot {
-		return fmt.Errorf("%q is not the size of a KV block; write it like 2MiB, and %s or more", s, spec.FormatBytes(leastSlot))
-	}
-	return nil
 }
 
 func checkShare(s string) error {

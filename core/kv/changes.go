@@ -8,7 +8,7 @@ func (t *Tier) Changes() (evicted []int32, committed []Committed) {
 	evicted = t.evicted
 	seen := make(map[int32]bool, len(t.committed))
 	for _, c := range slices.Backward(t.committed) {
-		if at, ok := t.byHash[c.Hash]; ok && at == c.Block && t.slots[at].state != Arriving && !seen[at] {
+		if at, ok := t.byHash[c.Hash]; ok && at == c.Block && t.State(c.Hash) != Arriving && !seen[at] {
 			seen[at] = true
 			committed = append(committed, c)
 		}

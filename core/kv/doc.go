@@ -21,6 +21,8 @@
 //   - lost: a block goes from Resident only by a decision that is returned: dropped, or left
 //   - pinned: a pinned block neither leaves nor is dropped to make room
 //   - conservation: every slot is free, arriving, resident, leaving or still being copied, and exactly one of them
+//   - apart: the slots of blocks that are here, or being copied, do not overlap, and lie within the tier's capacity
+//   - still: a block stays in one slot; a slab with one that is arriving, being copied or pinned is not given to another size
 //   - told: who applied all Changes knows which block each slot holds
 //
 // A Link is the measured way to a holder of blocks on another node, which RestoreQuestion takes for one more way up.

@@ -138,13 +138,12 @@ func TestCountsAreForgotten(t *testing.T) {
 
 // hits replays single blocks through a tier of so many slots and returns the share of those that were there.
 func hits(name string, slots int, blocks []int) float64 {
-	p, _ := NewPolicy(name, slots)
-	tier := NewTier(TierLimits{Slots: slots}, p)
+	tier, _ := NewTier(TierLimits{Slabs: row(slots)}, name)
 	n := 0
 	for _, b := range blocks {
 		if h := Root("replay", fmt.Sprint(b)); tier.Want([]Hash{h}) == 1 {
 			n++
-		} else if slot, _, ok := tier.Reserve(h); ok {
+		} else if slot, _, ok := tier.Reserve(h, SlotUnit); ok {
 			tier.Commit(slot)
 		}
 	}

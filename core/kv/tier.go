@@ -20,34 +20,29 @@ const DefaultWatermark = 0.9
 
 // TierLimits bound a tier.
 type TierLimits struct {
-	Slots     int
+	Slabs     Slabs
 	Watermark float64 // share of the slots above which blocks leave ahead of need; 0: DefaultWatermark
 	IdleSteps uint64  // a block that nobody wanted for so many steps leaves; 0: none does
-	Burst     int     // blocks leaving at once, at most; 0: a sixteenth of the slots
-}
-
-func (l TierLimits) filled() TierLimits {
-	if l.Watermark == 0 {
-		l.Watermark = DefaultWatermark
-	}
-	if l.Burst == 0 {
-		l.Burst = max(1, l.Slots/16)
-	}
-	return l
+	Burst     int     // blocks leaving at once, at most; 0: a sixteenth of those of a size that the tier could hold
 }
 
 // Tier keeps account of one tier's slots: which block is in which, and who uses it. It is a value for one owner, who carries out
 // the copies and says when each has ended. A copy is known by its slot.
+//
+// Blocks of different sizes share the tier slab by slab. A size that needs a slot takes one of its own that is free; else a whole slab, if the blocks there
+// were on average wanted longer ago than the block that this size would have to give up itself, and none of them has to stay; else it gives up that block. An empty
+// slab counts as wanted never, so it is taken first. Of the blocks of one size the Policy decides.
 type Tier struct {
 	limits TierLimits
-	policy Policy
-	slots  []slot
+	policy func(slots int) Policy
+	slabs  []slab
+	sizes  map[int]*size  // by bytes of a block
 	byHash map[Hash]int32 // all but those that are Absent
-	free   []int32        // a stack
 	recent order          // resident blocks, the one wanted longest ago first
 	pins   map[Hash]int   // of blocks, whether they are here or not
 	leaves int            // blocks Leaving
 	step   uint64
+	wants  uint64 // so far
 	stats  TierStats
 
 	evicted   []int32 // since the last Changes
@@ -58,32 +53,32 @@ type Tier struct {
 type slot struct {
 	hash   Hash
 	state  State
-	copies int // out of it, under way
-	uses   int
+	copies int    // out of it, under way
 	used   uint64 // the step in which it was last wanted
+	wanted uint64 // which of all wants that was; 0: it holds nothing that can be read
 }
 
-// TierStats describe a tier.
-type TierStats struct {
-	Slots, Free, Arriving, Resident, Leaving, Pinned int
-	Hits, Misses                                     uint64 // blocks that were wanted
-	Arrivals, Departures, Drops, Kept                uint64
-}
+func (s *slot) free() bool { return s.state == Absent && s.copies == 0 }
 
-// NewTier returns an empty tier.
-func NewTier(limits TierLimits, policy Policy) *Tier {
-	t := &Tier{limits: limits.filled(), policy: policy, slots: make([]slot, limits.Slots), byHash: make(map[Hash]int32, limits.Slots),
-		free: make([]int32, limits.Slots), recent: newOrder(), pins: make(map[Hash]int)}
-	for i := range t.free {
-		t.free[i] = int32(limits.Slots - 1 - i) // slot 0 is given out first
+// NewTier returns an empty tier that evicts by the policy of that name.
+func NewTier(limits TierLimits, policy string) (*Tier, error) {
+	if _, err := NewPolicy(policy, 1); err != nil {
+		return nil, err
 	}
-	return t
+	if limits.Watermark == 0 {
+		limits.Watermark = DefaultWatermark
+	}
+	return &Tier{
+		limits: limits, policy: policies[policy], slabs: make([]slab, limits.Slabs.Count), sizes: make(map[int]*size), byHash: make(map[Hash]int32),
+		recent: newOrder(), pins: make(map[Hash]int),
+	}, nil
 }
 
 // State is how a block is here.
 func (t *Tier) State(h Hash) State {
 	if i, ok := t.byHash[h]; ok {
-		return t.slots[i].state
+		_, s := t.at(i)
+		return s.state
 	}
 	return Absent
 }
@@ -104,29 +99,36 @@ func (t *Tier) Want(hashes []Hash) int {
 	t.stats.Hits += uint64(n)
 	t.stats.Misses += uint64(len(hashes) - n)
 	for i := n - 1; i >= 0; i-- {
-		s := &t.slots[t.byHash[hashes[i]]]
+		slab, s := t.at(t.byHash[hashes[i]])
 		if s.state == Leaving {
 			t.stats.Kept++
-			t.stay(s)
+			t.stay(slab, s)
 		}
-		s.uses++
-		s.used = t.step
-		t.policy.Use(s.hash)
-		t.recent.push(s.hash)
+		slab.size.policy.Use(s.hash)
+		t.touch(slab, s)
 	}
 	return n
 }
 
 // stay makes a leaving block resident again.
-func (t *Tier) stay(s *slot) {
+func (t *Tier) stay(in *slab, s *slot) {
 	t.leaves--
-	t.settle(s)
+	in.size.leaves--
+	t.settle(in, s)
 }
 
 // settle makes a block resident.
-func (t *Tier) settle(s *slot) {
-	s.state, s.used = Resident, t.step
-	t.policy.Add(s.hash)
+func (t *Tier) settle(in *slab, s *slot) {
+	s.state = Resident
+	in.size.policy.Add(s.hash)
+	t.touch(in, s)
+}
+
+// touch makes a resident block the one that was wanted last.
+func (t *Tier) touch(in *slab, s *slot) {
+	t.wants++
+	in.wanted += t.wants - s.wanted
+	s.wanted, s.used = t.wants, t.step
 	t.recent.push(s.hash)
 }
 
@@ -138,135 +140,151 @@ type Dropped struct {
 }
 
 // Reserve gives a block that is Absent a slot to be written to: it is Arriving until Commit or Abort. Where none is free, the
-// block that would leave next is dropped for it; it reports false where none can be.
-func (t *Tier) Reserve(h Hash) (slot int32, dropped *Dropped, ok bool) {
+// block of its size that would leave next is dropped for it, or those of a slab; it reports false where none can be, or blocks of
+// that size do not fit.
+func (t *Tier) Reserve(h Hash, bytes int) (slot int32, dropped []Dropped, ok bool) {
 	if t.State(h) != Absent {
 		panic(fmt.Sprintf("kv: reserve of a block that is %s", t.State(h)))
 	}
-	if len(t.free) == 0 {
-		victim, ok := t.policy.Victim(t.idle)
-		if !ok {
-			return 0, nil, false
-		}
-		dropped = &Dropped{victim, t.byHash[victim], "its slot was needed before it could go down a tier"}
-		t.Drop(victim)
+	if t.limits.Slabs.Fit(bytes) == 0 {
+		return 0, nil, false
 	}
-	slot = t.free[len(t.free)-1]
-	t.free = t.free[:len(t.free)-1]
-	t.slots[slot].hash, t.slots[slot].state = h, Arriving
+	z := t.sizeOf(bytes)
+	if slot, ok = t.take(z); !ok {
+		dropped = t.makeRoom(z)
+		if slot, ok = t.take(z); !ok {
+			return 0, dropped, false
+		}
+	}
+	_, s := t.at(slot)
+	s.hash, s.state = h, Arriving
 	t.byHash[h] = slot
 	return slot, dropped, true
 }
 
 // idle reports whether a resident block may go: nobody copies it, and it is not pinned.
-func (t *Tier) idle(h Hash) bool { return t.slots[t.byHash[h]].copies == 0 && t.pins[h] == 0 }
+func (t *Tier) idle(h Hash) bool {
+	_, s := t.at(t.byHash[h])
+	return s.copies == 0 && t.pins[h] == 0
+}
 
 // Commit says that an arriving block is all there.
 func (t *Tier) Commit(slot int32) {
-	s := t.in(slot, Arriving)
-	s.uses = 0
+	slab, s := t.in(slot, Arriving)
 	t.stats.Arrivals++
 	t.committed = append(t.committed, Committed{slot, s.hash})
-	t.settle(s)
+	t.settle(slab, s)
 }
 
 // Abort says that an arriving block will not come, and that nothing writes to its slot any more.
-func (t *Tier) Abort(slot int32) { t.clear(t.in(slot, Arriving)) }
+func (t *Tier) Abort(slot int32) {
+	t.in(slot, Arriving)
+	t.clear(slot)
+}
 
 // Restore says that a free slot holds a block: what an earlier life left there. It reports false, and does nothing, where the slot
-// is not free or does not exist, or the block is here already.
-func (t *Tier) Restore(slot int32, h Hash) bool {
-	if t.State(h) != Absent {
+// is not free, does not exist or is in a slab for blocks of another size, or the block is here already.
+func (t *Tier) Restore(slot int32, h Hash, bytes int) bool {
+	if t.State(h) != Absent || !t.limits.Slabs.Has(slot, bytes) {
 		return false
 	}
-	for i, f := range t.free {
-		if f == slot {
-			t.free = append(t.free[:i], t.free[i+1:]...)
-			t.slots[slot].hash = h
-			t.byHash[h] = slot
-			t.committed = append(t.committed, Committed{slot, h})
-			t.settle(&t.slots[slot])
-			return true
-		}
+	i, nth := t.limits.Slabs.Of(slot)
+	in, z := &t.slabs[i], t.sizeOf(bytes)
+	if in.size == nil {
+		t.give(i, z)
 	}
-	return false
+	if in.size != z || !in.slots[nth].free() {
+		return false
+	}
+	s := &in.slots[nth]
+	t.occupy(in)
+	s.hash = h
+	t.byHash[h] = slot
+	t.committed = append(t.committed, Committed{slot, h})
+	t.settle(in, s)
+	return true
 }
 
 // Read begins a copy of a block out of its slot, which stays what it is until Done. It reports false where it is not Resident.
 func (t *Tier) Read(h Hash) (slot int32, ok bool) {
 	slot, ok = t.byHash[h]
-	if !ok || t.slots[slot].state != Resident {
+	if !ok || t.State(h) != Resident {
 		return 0, false
 	}
-	t.slots[slot].copies++
+	_, s := t.at(slot)
+	s.copies++
 	return slot, true
 }
 
 // Done ends a copy that Read began.
 func (t *Tier) Done(slot int32) {
-	s := &t.slots[slot]
+	in, s := t.at(slot)
 	if s.copies == 0 {
 		panic("kv: end of a copy that did not begin")
 	}
-	if s.copies--; s.state == Absent && s.copies == 0 {
-		t.free = append(t.free, slot)
+	if s.copies--; s.free() {
+		t.release(in, slot)
 	}
 }
 
 // Drop gives a block up: by decision, or because it is damaged. Its slot is free when no copy out of it is under way. It reports false
 // where the block can not be read, and so not be dropped.
 func (t *Tier) Drop(h Hash) bool {
-	slot, ok := t.byHash[h]
-	if !ok || t.slots[slot].state == Arriving {
+	if s := t.State(h); s == Absent || s == Arriving {
 		return false
 	}
 	t.stats.Drops++
-	t.clear(&t.slots[slot])
+	t.clear(t.byHash[h])
 	return true
 }
 
-// Flush drops all blocks that can be read, but those that are pinned or being copied, and returns how many that was.
-func (t *Tier) Flush() (n int) {
+// Flush drops all blocks that can be read, but those that are pinned or being copied. Their slots are not free until Done, so that what is
+// in them can be erased.
+func (t *Tier) Flush() (slots []int32) {
 	for {
 		h, ok := t.recent.oldest(t.idle)
 		if !ok {
-			return n
+			return slots
 		}
+		slot, _ := t.Read(h)
 		t.Drop(h)
-		n++
+		slots = append(slots, slot)
 	}
 }
 
 // clear makes a slot Absent, and free if nothing is copied out of it.
-func (t *Tier) clear(s *slot) {
-	slot := t.byHash[s.hash]
+func (t *Tier) clear(slot int32) {
+	in, s := t.at(slot)
 	delete(t.byHash, s.hash)
 	if s.state == Leaving {
 		t.leaves--
+		in.size.leaves--
 	}
 	if s.state != Arriving {
 		t.evicted = append(t.evicted, slot)
 	}
-	t.policy.Remove(s.hash)
+	in.size.policy.Remove(s.hash)
 	t.recent.remove(s.hash)
-	if s.state = Absent; s.copies == 0 {
-		t.free = append(t.free, slot)
+	in.wanted -= s.wanted
+	s.wanted = 0
+	if s.state = Absent; s.free() {
+		t.release(in, slot)
 	}
 }
 
-func (t *Tier) in(slot int32, want State) *slot {
-	s := &t.slots[slot]
+func (t *Tier) in(slot int32, want State) (*slab, *slot) {
+	slab, s := t.at(slot)
 	if s.state != want {
 		panic(fmt.Sprintf("kv: slot %d is %s, not %s", slot, s.state, want))
 	}
-	return s
+	return slab, s
 }
 
 // Pin keeps a block from leaving once it is here, until as many calls of Unpin.
 func (t *Tier) Pin(h Hash) {
 	t.pins[h]++
 	if t.State(h) == Leaving {
-		t.stay(&t.slots[t.byHash[h]])
+		t.stay(t.at(t.byHash[h]))
 	}
 }
 
@@ -280,17 +298,4 @@ func (t *Tier) Unpin(h Hash) bool {
 		delete(t.pins, h)
 	}
 	return ok
-}
-
-// Stats describes the tier.
-func (t *Tier) Stats() TierStats {
-	s := t.stats
-	s.Slots, s.Free, s.Resident, s.Leaving = len(t.slots), len(t.free), t.recent.len(), t.leaves
-	s.Arriving = len(t.byHash) - s.Resident - s.Leaving
-	for h := range t.pins {
-		if t.State(h) == Resident {
-			s.Pinned++
-		}
-	}
-	return s
 }

@@ -8,36 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// copied is a copy out of a slot that is under way: a restore, or a departure.
-type copied struct {
-	slot   int32
-	hash   Hash
-	leaves bool
-}
-
-// tierModel is the obvious tier: the state of each block, what the bytes of each slot are, and which copies run.
-type tierModel struct {
-	state   map[Hash]State
-	content []Hash // of each slot
-	slot    map[Hash]int32
-	copies  []copied
-	pins    map[Hash]int
-	dropped map[Hash]bool // by decision, since the block last was resident
-}
-
-func (m *tierModel) busy(slot int32) bool {
-	return slices.ContainsFunc(m.copies, func(c copied) bool { return c.slot == slot })
-}
-
-// gone says that a block left without anybody having decided so, if it did.
-func (m *tierModel) drop(t *rapid.T, h Hash) {
-	if m.pins[h] > 0 {
-		t.Fatalf("pinned: block %x was dropped", h[:2])
-	}
-	m.dropped[h] = true
-	m.state[h] = Absent
-}
-
 // TestTierAgainstModel drives a tier with random calls, under every policy.
 func TestTierAgainstModel(t *testing.T) {
 	for _, name := range PolicyNames() {
@@ -46,13 +16,12 @@ func TestTierAgainstModel(t *testing.T) {
 }
 
 func driveTier(t *rapid.T, name string) {
-	slots := rapid.IntRange(1, 6).Draw(t, "slots")
-	policy, err := NewPolicy(name, slots)
-	if err != nil {
-		t.Fatal(err)
+	slabs := Slabs{
+		Count: rapid.IntRange(1, 4).Draw(t, "slabs"), Bytes: SlotUnit * rapid.IntRange(2, 6).Draw(t, "units"),
+		Lead: SlotUnit * rapid.IntRange(0, 1).Draw(t, "lead"), Head: SlotUnit * rapid.IntRange(0, 1).Draw(t, "head"),
 	}
-	tier := NewTier(TierLimits{Slots: slots, Watermark: 0.7, IdleSteps: 3, Burst: 2}, policy)
-	m := &tierModel{state: map[Hash]State{}, content: make([]Hash, slots), slot: map[Hash]int32{}, pins: map[Hash]int{}, dropped: map[Hash]bool{}}
+	tier := newTier(t, TierLimits{Slabs: slabs, Watermark: 0.7, IdleSteps: 3, Burst: 2}, name)
+	m := &tierModel{state: map[Hash]State{}, content: map[int32]Hash{}, slot: map[Hash]int32{}, pins: map[Hash]int{}, dropped: map[Hash]bool{}}
 	block := func(t *rapid.T) Hash { return testHash(rapid.IntRange(1, 8).Draw(t, "block")) }
 	in := func(state State) (all []Hash) {
 		for n := 1; n <= 8; n++ {
@@ -88,28 +57,11 @@ func driveTier(t *rapid.T, name string) {
 			if m.state[h] != Absent {
 				return
 			}
-			slot, dropped, ok := tier.Reserve(h)
-			if dropped != nil {
-				if m.state[dropped.Hash] != Resident || m.slot[dropped.Hash] != dropped.Slot || dropped.Why == "" {
-					t.Fatalf("dropped %+v, which was %v", dropped, m.state[dropped.Hash])
-				}
-				m.drop(t, dropped.Hash)
-			}
+			slot, dropped, ok := tier.Reserve(h, sizeOfTest(h))
+			m.given(t, slabs, h, dropped)
 			if !ok {
-				for _, r := range in(Resident) {
-					if m.pins[r] == 0 && !m.busy(m.slot[r]) {
-						t.Fatalf("reserve: refused, and %x could go", r[:2])
-					}
-				}
+				m.full(t, slabs, h)
 				return
-			}
-			for other, s := range m.slot {
-				if s == slot && m.state[other] != Absent {
-					t.Fatalf("reuse: slot %d was given out while it is %v", slot, m.state[other])
-				}
-			}
-			if m.busy(slot) {
-				t.Fatalf("reuse: slot %d was given out before a copy out of it ended", slot)
 			}
 			m.state[h], m.slot[h], m.content[slot] = Arriving, slot, Hash{} // being written: nobody may read it
 		},
@@ -210,28 +162,26 @@ func driveTier(t *rapid.T, name string) {
 					t.Fatalf("lost: block %d is %v, not %v; dropped by decision: %v", n, tier.State(h), m.state[h], m.dropped[h])
 				}
 			}
-			s, busy := tier.Stats(), 0
-			for slot := range int32(slots) {
-				if m.busy(slot) {
-					busy++
-				}
-			}
-			for _, h := range slices.Concat(in(Arriving), in(Resident)) {
-				if !m.busy(m.slot[h]) {
-					busy++
-				}
-			}
-			if s.Free != slots-busy || s.Arriving != len(in(Arriving)) || s.Resident != len(in(Resident)) || s.Leaving != len(in(Leaving)) {
-				t.Fatalf("conservation: %+v, with %d of %d slots busy", s, busy, slots)
-			}
+			m.conserved(t, slabs, tier.Stats())
 		},
 	})
 }
 
+func newTier(t interface{ Fatal(...any) }, limits TierLimits, policy string) *Tier {
+	tier, err := NewTier(limits, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tier
+}
+
+// row are slabs with so many slots for blocks of one unit, in one.
+func row(slots int) Slabs { return Slabs{Count: 1, Bytes: slots * SlotUnit} }
+
 // fill makes blocks resident, in the order of their numbers.
 func fill(t *Tier, from, to int) {
 	for n := from; n <= to; n++ {
-		slot, _, ok := t.Reserve(testHash(n))
+		slot, _, ok := t.Reserve(testHash(n), SlotUnit)
 		if !ok {
 			panic("no slot")
 		}
@@ -257,15 +207,15 @@ func TestDepartures(t *testing.T) {
 		then   func(*Tier)
 		want   string
 	}{
-		"below the watermark none":       {TierLimits{Slots: 10, Watermark: 0.9}, func(t *Tier) { fill(t, 1, 9) }, "[]"},
-		"above it the oldest":            {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
-		"as many as may leave at once":   {TierLimits{Slots: 10, Watermark: 0.5, Burst: 2}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
-		"what was wanted stays":          {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Want([]Hash{testHash(1)}) }, "[2 3]"},
-		"the end of a prompt before it":  {TierLimits{Slots: 4, Watermark: 0.5, Burst: 9}, func(t *Tier) { fill(t, 1, 4); t.Want([]Hash{testHash(1), testHash(2), testHash(3), testHash(4)}) }, "[4 3]"},
-		"what is pinned stays":           {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Pin(testHash(2)) }, "[1 3]"},
-		"what is being read stays":       {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Read(testHash(1)) }, "[2 3]"},
-		"what is leaving counts as gone": {TierLimits{Slots: 10, Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Depart() }, "[]"},
-		"idle": {TierLimits{Slots: 10, IdleSteps: 100, Burst: 9}, func(t *Tier) {
+		"below the watermark none":       {TierLimits{Slabs: row(10), Watermark: 0.9}, func(t *Tier) { fill(t, 1, 9) }, "[]"},
+		"above it the oldest":            {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
+		"as many as may leave at once":   {TierLimits{Slabs: row(10), Watermark: 0.5, Burst: 2}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
+		"what was wanted stays":          {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Want([]Hash{testHash(1)}) }, "[2 3]"},
+		"the end of a prompt before it":  {TierLimits{Slabs: row(4), Watermark: 0.5, Burst: 9}, func(t *Tier) { fill(t, 1, 4); t.Want([]Hash{testHash(1), testHash(2), testHash(3), testHash(4)}) }, "[4 3]"},
+		"what is pinned stays":           {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Pin(testHash(2)) }, "[1 3]"},
+		"what is being read stays":       {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Read(testHash(1)) }, "[2 3]"},
+		"what is leaving counts as gone": {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Depart() }, "[]"},
+		"idle": {TierLimits{Slabs: row(10), IdleSteps: 100, Burst: 9}, func(t *Tier) {
 			fill(t, 1, 3)
 			for step := range 100 {
 				if t.Tick(); step == 50 {
@@ -273,14 +223,14 @@ func TestDepartures(t *testing.T) {
 				}
 			}
 		}, "[1 3]"},
-		"not idle for long enough": {TierLimits{Slots: 10, IdleSteps: 100, Burst: 9}, func(t *Tier) {
+		"not idle for long enough": {TierLimits{Slabs: row(10), IdleSteps: 100, Burst: 9}, func(t *Tier) {
 			fill(t, 1, 3)
 			for range 99 {
 				t.Tick()
 			}
 		}, "[]"},
 	} {
-		tier := NewTier(tc.limits, newSegmented(tc.limits.Slots, 0))
+		tier := newTier(t, tc.limits, "lru")
 		tc.then(tier)
 		if got := fmt.Sprint(numbers(tier.Depart())); got != tc.want {
 			t.Errorf("%s: %s left, not %s", name, got, tc.want)
@@ -290,7 +240,7 @@ func TestDepartures(t *testing.T) {
 
 // TestWantedWhileItLeaves: a block that is wanted while it leaves stays, and its slot is not free when the copy ends.
 func TestWantedWhileItLeaves(t *testing.T) {
-	tier := NewTier(TierLimits{Slots: 2, Watermark: 0.5}, newSegmented(2, 0))
+	tier := newTier(t, TierLimits{Slabs: row(2), Watermark: 0.5}, "lru")
 	fill(tier, 1, 2)
 	d := tier.Depart()[0]
 	if _, ok := tier.Read(d.Hash); ok || tier.State(d.Hash) != Leaving {
@@ -307,13 +257,13 @@ func TestWantedWhileItLeaves(t *testing.T) {
 
 // TestRestoredSlots: what an earlier life left is taken once.
 func TestRestoredSlots(t *testing.T) {
-	tier := NewTier(TierLimits{Slots: 3}, newSegmented(3, 0))
+	tier := newTier(t, TierLimits{Slabs: row(3)}, "lru")
 	for _, tc := range []struct {
 		slot int32
 		hash int
 		want bool
 	}{{1, 7, true}, {1, 8, false}, {2, 7, false}, {3, 9, false}, {-1, 9, false}, {2, 9, true}} {
-		if got := tier.Restore(tc.slot, testHash(tc.hash)); got != tc.want {
+		if got := tier.Restore(tc.slot, testHash(tc.hash), SlotUnit); got != tc.want {
 			t.Errorf("slot %d, block %d: %v", tc.slot, tc.hash, got)
 		}
 	}
@@ -324,17 +274,13 @@ func TestRestoredSlots(t *testing.T) {
 
 // TestTierTellsOnce: a block that went and came back to its slot between two calls of Changes is told once.
 func TestTierTellsOnce(t *testing.T) {
-	policy, err := NewPolicy("lru", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tier := NewTier(TierLimits{Slots: 1}, policy)
+	tier := newTier(t, TierLimits{Slabs: row(1)}, "lru")
 	for range 2 {
-		slot, _, _ := tier.Reserve(testHash(1))
+		slot, _, _ := tier.Reserve(testHash(1), SlotUnit)
 		tier.Commit(slot)
 		tier.Drop(testHash(1))
 	}
-	slot, _, _ := tier.Reserve(testHash(1))
+	slot, _, _ := tier.Reserve(testHash(1), SlotUnit)
 	tier.Commit(slot)
 	if evicted, committed := tier.Changes(); len(committed) != 1 || committed[0] != (Committed{0, testHash(1)}) || len(evicted) == 0 {
 		t.Errorf("evicted %v, committed %v", evicted, committed)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"troupe/core/kv"
 	"troupe/cuda"
@@ -15,41 +13,21 @@ import (
 
 // Arena stores blocks in host memory. Its content ends with the process.
 type Arena struct {
-	memory    cuda.HostMemory
-	slotBytes int
-	labels    []label
-	sequence  atomic.Uint64 // of the last write
-}
-
-// label says what a slot holds. Its lock is for askers that outlived an earlier life of the slots' owner.
-type label struct {
-	mu sync.RWMutex
-	header
+	table
+	memory cuda.HostMemory
 }
 
 var _ Store = (*Arena)(nil)
 
-// NewArena returns an empty arena of as many slots as the memory holds. It frees the memory on Close.
-func NewArena(memory cuda.HostMemory, slotBytes int) *Arena {
-	return &Arena{memory: memory, slotBytes: slotBytes, labels: make([]label, len(memory.Bytes())/slotBytes)}
+// NewArena returns an empty arena of as many slabs as the memory holds. It frees the memory on Close.
+func NewArena(memory cuda.HostMemory, slabBytes int) *Arena {
+	cut := kv.Slabs{Count: len(memory.Bytes()) / slabBytes, Bytes: slabBytes}
+	return &Arena{table: table{cut: cut, slabs: make([]slab, cut.Count)}, memory: memory}
 }
-
-// Slots is how many blocks fit.
-func (a *Arena) Slots() int { return len(a.labels) }
-
-// SlotBytes is the size of the largest block.
-func (a *Arena) SlotBytes() int { return a.slotBytes }
 
 // Write copies a block in.
 func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	if err := a.check(ctx, slot, len(block)); err != nil {
-		return err
-	}
-	l := &a.labels[slot]
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.header = header{a.sequence.Add(1), h, len(block), copyPieces(a.slot(slot), block, h)}
-	return nil
+	return a.put(ctx, slot, h, len(block), func(into []byte) ([]uint64, error) { return copyPieces(into, block, h), nil })
 }
 
 // Read copies a block out.
@@ -63,18 +41,51 @@ func (a *Arena) Depth() int { return 4 }
 
 // Fill implements Store, without a copy beside that of from.
 func (a *Arena) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
-	if err := a.check(ctx, slot, bytes); err != nil {
+	return a.put(ctx, slot, h, bytes, func(into []byte) ([]uint64, error) {
+		err := from(into)
+		if err != nil {
+			return nil, err
+		}
+		return sumPieces(h, into), nil
+	})
+}
+
+// put has a slot filled, by who returns the sums of what it has put there.
+func (a *Arena) put(ctx context.Context, slot int32, h kv.Hash, bytes int, fill func(into []byte) ([]uint64, error)) error {
+	if err := errors.Join(a.check(slot, bytes), ctx.Err()); err != nil {
+		return fmt.Errorf("arena: %w", err)
+	}
+	s, l, err := a.claim(slot, bytes, func(int, int) error { return nil })
+	if err != nil {
 		return err
 	}
-	l, block := &a.labels[slot], a.slot(slot)[:bytes]
+	defer s.mu.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.header = header{}
-	if err := from(block); err != nil {
-		return err
+	sums, err := fill(a.block(slot, bytes))
+	if err == nil {
+		l.header = header{a.sequence.Add(1), h, bytes, sums}
 	}
-	l.header = header{a.sequence.Add(1), h, bytes, sumPieces(h, block)}
-	return nil
+	return err
+}
+
+// hold has a slot used for as long as it holds a block.
+func (a *Arena) hold(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte, l *label) error) error {
+	if err := errors.Join(a.check(slot, bytes), ctx.Err()); err != nil {
+		return fmt.Errorf("arena: %w", err)
+	}
+	s, l, ok := a.find(slot, bytes)
+	if !ok {
+		return fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
+	}
+	defer s.mu.RUnlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.hash != h || l.length != bytes {
+		return fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
+	}
+	return use(a.block(slot, bytes), l)
 }
 
 // View implements Store, without a copy. The slot can not be written to meanwhile.
@@ -84,21 +95,17 @@ func (a *Arena) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use 
 
 // ViewRange implements Store likewise.
 func (a *Arena) ViewRange(ctx context.Context, r *Reading, from, to int, use func([]byte) error) error {
-	if err := errors.Join(a.check(ctx, r.Slot, r.Bytes), r.check(from, to)); err != nil {
+	if err := r.check(from, to); err != nil {
 		return err
 	}
-	l, block := &a.labels[r.Slot], a.slot(r.Slot)
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.hash != r.Hash || l.length != r.Bytes {
-		return fmt.Errorf("slot %d of the arena: %w", r.Slot, ErrDamaged)
-	}
-	r.sums = l.sums
-	lo, hi := r.cover(from, to)
-	if err := r.intact(block[lo:hi], lo); err != nil {
-		return fmt.Errorf("slot %d of the arena: %w", r.Slot, err)
-	}
-	return use(block[from:to:to])
+	return a.hold(ctx, r.Slot, r.Hash, r.Bytes, func(block []byte, l *label) error {
+		r.sums = l.sums
+		lo, hi := r.cover(from, to)
+		if err := r.intact(block[lo:hi], lo); err != nil {
+			return fmt.Errorf("slot %d of the arena: %w", r.Slot, err)
+		}
+		return use(block[from:to:to])
+	})
 }
 
 // ReadSealed implements Store, with no second look at the bytes.
@@ -112,57 +119,38 @@ func (a *Arena) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []
 }
 
 // read returns the checksum of what it has copied.
-func (a *Arena) read(ctx context.Context, slot int32, h kv.Hash, block []byte) (uint64, error) {
-	if err := a.check(ctx, slot, len(block)); err != nil {
-		return 0, err
-	}
-	l := &a.labels[slot]
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.hash != h || l.length != len(block) {
-		return 0, fmt.Errorf("slot %d of the arena: %w", slot, ErrDamaged)
-	}
-	if !slices.Equal(copyPieces(block, a.slot(slot)[:len(block)], h), l.sums) {
-		return 0, fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
-	}
-	return sum(h, l.sums), nil
+func (a *Arena) read(ctx context.Context, slot int32, h kv.Hash, into []byte) (all uint64, err error) {
+	err = a.hold(ctx, slot, h, len(into), func(block []byte, l *label) error {
+		if !slices.Equal(copyPieces(into, block, h), l.sums) {
+			return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
+		}
+		all = sum(h, l.sums)
+		return nil
+	})
+	return all, err
 }
 
-// Erase forgets what a slot holds.
-func (a *Arena) Erase(ctx context.Context, slot int32) error {
-	if err := a.check(ctx, slot, 0); err != nil {
-		return err
+// Erase implements Store.
+func (a *Arena) Erase(ctx context.Context, slots []int32) error {
+	for _, slot := range slots {
+		i, nth := a.cut.Of(slot)
+		s := &a.slabs[i]
+		s.mu.RLock()
+		if nth < len(s.slots) {
+			l := &s.slots[nth]
+			l.mu.Lock()
+			l.header = header{}
+			l.mu.Unlock()
+		}
+		s.mu.RUnlock()
 	}
-	l := &a.labels[slot]
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.header = header{}
-	return nil
-}
-
-// Held is what the slots hold.
-func (a *Arena) Held() []Held {
-	heads := make([]header, len(a.labels))
-	for i := range a.labels {
-		l := &a.labels[i]
-		l.mu.RLock()
-		heads[i] = l.header
-		l.mu.RUnlock()
-	}
-	return heldBy(heads)
+	return ctx.Err()
 }
 
 // Close frees the memory.
 func (a *Arena) Close() error { return a.memory.Free() }
 
-func (a *Arena) check(ctx context.Context, slot int32, bytes int) error {
-	if slot < 0 || int(slot) >= len(a.labels) || bytes > a.slotBytes {
-		return fmt.Errorf("slot %d of %d, %d bytes of %d: not in the arena", slot, len(a.labels), bytes, a.slotBytes)
-	}
-	return ctx.Err()
-}
-
-func (a *Arena) slot(i int32) []byte {
-	at := int(i) * a.slotBytes
-	return a.memory.Bytes()[at : at+a.slotBytes]
+func (a *Arena) block(slot int32, bytes int) []byte {
+	at := int(a.cut.At(slot, bytes))
+	return a.memory.Bytes()[at : at+bytes : at+bytes]
 }

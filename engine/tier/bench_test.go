@@ -52,7 +52,7 @@ func BenchmarkArena(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := NewArena(memory, benchBytes)
+	a := NewArena(memory, benchSlots*benchBytes)
 	into := make([]byte, benchBytes)
 	perBlock(b, 1, func(_ int, slot int32) error {
 		return a.Write(b.Context(), slot, testHash(int(slot)), content(int(slot), benchBytes))
@@ -60,14 +60,14 @@ func BenchmarkArena(b *testing.B) {
 	var store, bare time.Duration
 	for b.Loop() {
 		store += perBlock(b, 1, func(_ int, slot int32) error { return a.Read(b.Context(), slot, testHash(int(slot)), into) })
-		bare += perBlock(b, 1, func(_ int, slot int32) error { copy(into, a.slot(slot)); return nil })
+		bare += perBlock(b, 1, func(_ int, slot int32) error { copy(into, a.block(slot, benchBytes)); return nil })
 	}
 	report(b, store, bare)
 }
 
 // BenchmarkFile reads and writes blocks of a file, and the same number of bytes of the same file with bare O_DIRECT, in turn.
 func BenchmarkFile(b *testing.B) {
-	cfg := FileConfig{Path: filepath.Join(b.TempDir(), "tier"), Slots: benchSlots, SlotBytes: benchBytes}
+	cfg := FileConfig{Path: filepath.Join(b.TempDir(), "tier"), Slabs: cut(1, benchSlots, benchBytes)}
 	f, _ := open(b, cfg)
 	defer f.Close()
 	raw, err := os.OpenFile(cfg.Path, os.O_RDWR|unix.O_DIRECT, 0)
@@ -85,7 +85,7 @@ func BenchmarkFile(b *testing.B) {
 		var store, bare time.Duration
 		for b.Loop() {
 			store += perBlock(b, defaultDepth, func(w int, slot int32) error { return f.Read(b.Context(), slot, testHash(w), blocks[w]) })
-			bare += perBlock(b, defaultDepth, func(w int, slot int32) error { _, err := raw.ReadAt(buffers[w], cfg.at(slot)); return err })
+			bare += perBlock(b, defaultDepth, func(w int, slot int32) error { _, err := raw.ReadAt(buffers[w], f.at(slot, benchBytes)); return err })
 		}
 		report(b, store, bare)
 	})
@@ -93,7 +93,7 @@ func BenchmarkFile(b *testing.B) {
 		var store, bare time.Duration
 		for b.Loop() {
 			store += perBlock(b, defaultDepth, write)
-			bare += perBlock(b, defaultDepth, func(w int, slot int32) error { _, err := raw.WriteAt(buffers[w], cfg.at(slot)); return err })
+			bare += perBlock(b, defaultDepth, func(w int, slot int32) error { _, err := raw.WriteAt(buffers[w], f.at(slot, benchBytes)); return err })
 		}
 		report(b, store, bare)
 	})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,10 +24,23 @@ import (
 // writerEnv makes the test binary a process that writes blocks to the file of that name, until it is killed.
 const writerEnv = "TIER_TEST_WRITES"
 
+// The writer fills slabs of killSlab blocks one after the other, around and around, each time with blocks of another size than the last.
 const (
-	killSlots = 16
-	killBytes = 64 << 10
+	killSlabs = 4
+	killSlab  = 4
+	killBytes = 64 << 10 // of the larger blocks
 )
+
+func killCut() kv.Slabs { return cut(killSlabs, killSlab, killBytes) }
+
+// killBlock is where block n goes, and its size.
+func killBlock(n int) (slot int32, size int) {
+	round, at := n/(killSlabs*killSlab), n%(killSlabs*killSlab)
+	return killCut().Slot(at/killSlab, at%killSlab), killBytes >> (2 * (round % 2))
+}
+
+// killUntil is the first block whose writing makes block n's slab one for blocks of another size.
+func killUntil(n int) int { return n - n%killSlab + killSlabs*killSlab }
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(writerEnv); path != "" {
@@ -35,9 +49,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForever writes block n to slot n modulo the slots, and says so before and after.
+// writeForever writes one block after the other, and says so before and after.
 func writeForever(path string) {
-	f, err := OpenFile(FileConfig{Path: path, Slots: killSlots, SlotBytes: killBytes})
+	f, err := OpenFile(FileConfig{Path: path, Slabs: killCut()})
 	if err != nil {
 		panic(err)
 	}
@@ -51,7 +65,8 @@ func writeForever(path string) {
 	}
 	for n := first; ; n++ {
 		fmt.Println("begin", n)
-		if err := f.Write(context.Background(), int32(n%killSlots), testHash(n), content(n, killBytes)); err != nil {
+		slot, size := killBlock(n)
+		if err := f.Write(context.Background(), slot, testHash(n), content(n, size)); err != nil {
 			panic(err)
 		}
 		fmt.Println("wrote", n)
@@ -94,28 +109,21 @@ func TestKilledWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tier")
 	for round := range 12 {
 		wrote, begun := killWriter(t, path, 5+3*round)
-		f, held := open(t, FileConfig{Path: path, Slots: killSlots, SlotBytes: killBytes})
-		slots := map[int32]Held{}
-		for _, h := range held {
-			slots[h.Slot] = h
-		}
-		got := make([]byte, killBytes)
-		for n := max(0, begun-killSlots+1); n <= wrote; n++ {
-			h, ok := slots[int32(n%killSlots)]
-			if err := f.Read(t.Context(), int32(n%killSlots), testHash(n), got); err != nil || !bytes.Equal(got, content(n, killBytes)) || !ok || h.Hash != testHash(n) {
-				t.Errorf("round %d: block %d of %d is lost: %v, held %v", round, n, wrote, err, h)
+		f, held := open(t, FileConfig{Path: path, Slabs: killCut()})
+		for n := max(0, begun-2*killSlabs*killSlab); n <= begun; n++ {
+			slot, size := killBlock(n)
+			got := make([]byte, size)
+			err := f.Read(t.Context(), slot, testHash(n), got)
+			if err == nil && !bytes.Equal(got, content(n, size)) {
+				t.Errorf("round %d: block %d is wrong", round, n)
+			} else if err != nil && !errors.Is(err, ErrDamaged) {
+				t.Error(err)
 			}
-		}
-		if begun != wrote {
-			for _, n := range []int{begun, begun - killSlots} {
-				if n < 0 {
-					continue
-				}
-				if err := f.Read(t.Context(), int32(begun%killSlots), testHash(n), got); err == nil && !bytes.Equal(got, content(n, killBytes)) {
-					t.Errorf("round %d: block %d is wrong", round, n)
-				} else if err != nil && !errors.Is(err, ErrDamaged) {
-					t.Error(err)
-				}
+			if n <= wrote && begun < killUntil(n) && (err != nil || !slices.Contains(held, Held{slot, testHash(n), size})) {
+				t.Errorf("round %d: block %d of %d is lost: %v", round, n, wrote, err)
+			}
+			if n <= wrote && wrote >= killUntil(n) && slices.Contains(held, Held{slot, testHash(n), size}) {
+				t.Errorf("round %d: block %d is held, and block %d was written to its slab", round, n, killUntil(n))
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -124,14 +132,26 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// TestDamagedFile: bits flip, sectors are lost, the file is cut; afterwards every block is what it was, or gone.
+// TestDamagedFile: bits flip, sectors are lost, the file is cut; afterwards every block is what it was, or gone. Of two slabs, the second has been one for
+// blocks of the first one's size.
 func TestDamagedFile(t *testing.T) {
-	const slots = 3
+	const large = 3 * testBytes
 	whole := filepath.Join(t.TempDir(), "whole")
-	cfg := FileConfig{Path: whole, Slots: slots, SlotBytes: testBytes, Depth: 2}
+	cfg := FileConfig{Path: whole, Slabs: cut(2, 3, testBytes), Depth: 2}
 	f, _ := open(t, cfg)
-	for n := range slots {
-		if err := f.Write(t.Context(), int32(n), testHash(n), content(n, testBytes)); err != nil {
+	at := func(n int) (slot int32, size int) {
+		if n == 6 {
+			return f.cut.Slot(1, 0), large
+		}
+		return f.cut.Slot(n/3, n%3), testBytes
+	}
+	name := make([]byte, sector) // of the second slab, before it was given to another size
+	for n := range 7 {
+		if _, err := f.disk.ReadAt(name, f.slabAt(1)); n == 6 && err != nil {
+			t.Fatal(err)
+		}
+		slot, size := at(n)
+		if err := f.Write(t.Context(), slot, testHash(n), content(n, size)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,15 +165,24 @@ func TestDamagedFile(t *testing.T) {
 	cfg.Path = filepath.Join(filepath.Dir(whole), "damaged")
 	rapid.Check(t, func(t *rapid.T) {
 		b := slices.Clone(image)
-		hurt := map[int]bool{}
-		mark := func(at int) { hurt[(at-sector)/cfg.stride()] = true }
-		switch rapid.SampledFrom([]string{"flip", "header", "sector", "cut", "swap"}).Draw(t, "damage") {
+		hurt := map[int]bool{3: true, 4: true, 5: true} // these went with the slab
+		mark := func(byte int) {
+			for n := range 7 {
+				slot, size := at(n)
+				slab, _ := f.cut.Of(slot)
+				named, begins := int(f.slabAt(slab)), int(f.at(slot, size))
+				if byte >= named && byte < named+sector || byte >= begins && byte < begins+sector+sectors(size) {
+					hurt[n] = true
+				}
+			}
+		}
+		switch rapid.SampledFrom([]string{"flip", "header", "sector", "cut", "swap", "name"}).Draw(t, "damage") {
 		case "flip":
 			at := rapid.IntRange(sector, len(b)-1).Draw(t, "at")
 			b[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 			mark(at)
 		case "header":
-			at := cfg.at(int32(rapid.IntRange(0, slots-1).Draw(t, "slot"))) + int64(rapid.IntRange(0, 55).Draw(t, "byte"))
+			at := f.at(at(rapid.SampledFrom([]int{0, 1, 2, 6}).Draw(t, "block"))) + int64(rapid.IntRange(0, 55).Draw(t, "byte"))
 			b[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 			mark(int(at))
 		case "sector":
@@ -167,8 +196,11 @@ func TestDamagedFile(t *testing.T) {
 				mark(at)
 			}
 		case "swap": // a misdirected write: one slot's bytes, whole, in place of another's
-			copy(b[cfg.at(0):], image[cfg.at(1):cfg.at(2)])
+			copy(b[f.at(0, testBytes):], image[f.at(1, testBytes):f.at(2, testBytes)])
 			hurt[0] = true
+		case "name": // a write that was lost
+			copy(b[f.slabAt(1):], name)
+			hurt[6] = true
 		}
 		if err := os.WriteFile(cfg.Path, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -179,35 +211,30 @@ func TestDamagedFile(t *testing.T) {
 		}
 		defer f.Close()
 		held := f.Held()
-		at := map[kv.Hash]int32{}
-		for _, h := range held {
-			at[h.Hash] = h.Slot
-			if !slices.ContainsFunc([]int{0, 1, 2}, func(n int) bool { return testHash(n) == h.Hash }) {
-				t.Fatalf("held is %v, which nobody wrote", h)
-			}
-		}
-		got := make([]byte, testBytes)
-		for n := range slots {
-			slot, listed := at[testHash(n)]
-			if !listed {
-				slot = int32(n)
-			}
+		for n := range 7 {
+			slot, size := at(n)
+			got := make([]byte, size)
 			err := f.Read(context.Background(), slot, testHash(n), got)
+			listed := slices.ContainsFunc(held, func(h Held) bool { return h.Hash == testHash(n) && h.Bytes == size && (h.Slot == slot || n < 2) })
+			held = slices.DeleteFunc(held, func(h Held) bool { return h.Hash == testHash(n) })
 			switch {
-			case err == nil && !bytes.Equal(got, content(n, testBytes)):
+			case err == nil && !bytes.Equal(got, content(n, size)):
 				t.Fatalf("block %d is wrong", n)
 			case err != nil && !errors.Is(err, ErrDamaged):
 				t.Fatal(err)
 			case !hurt[n] && (err != nil || !listed):
-				t.Fatalf("block %d was not touched, and is lost: %v; held %v", n, err, held)
+				t.Fatalf("block %d was not touched, and is lost: %v", n, err)
 			}
+		}
+		if len(held) > 0 {
+			t.Fatalf("held are %v, which nobody wrote", held)
 		}
 	})
 }
 
 // TestLaterWriteCounts: a block that two slots hold is held once, in the one that was written later, also after another restart.
 func TestLaterWriteCounts(t *testing.T) {
-	cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 4, SlotBytes: testBytes}
+	cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 4, testBytes)}
 	for _, slot := range []int32{2, 0, 3} {
 		f, _ := open(t, cfg)
 		if err := f.Write(t.Context(), slot, testHash(1), content(1, testBytes)); err != nil {
@@ -229,7 +256,7 @@ func TestLaterWriteCounts(t *testing.T) {
 // TestFilesThatAreRefused: those of another process, those that are something else, and those that there is no room for, which stay what they were.
 func TestFilesThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	cfg := FileConfig{Path: filepath.Join(dir, "tier"), Slots: 2, SlotBytes: testBytes}
+	cfg := FileConfig{Path: filepath.Join(dir, "tier"), Slabs: cut(1, 2, testBytes)}
 	f, _ := open(t, cfg)
 	if _, err := OpenFile(cfg); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("a file that is open: %v", err)
@@ -241,17 +268,20 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte("a letter"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFile(FileConfig{Path: foreign, Slots: 2, SlotBytes: testBytes}); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := OpenFile(FileConfig{Path: foreign, Slabs: cut(1, 2, testBytes)}); err == nil || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("a letter: %v", err)
 	}
 	if b, err := os.ReadFile(foreign); err != nil || string(b) != "a letter" {
 		t.Errorf("the letter is now %q, %v", b, err)
 	}
 	large := cfg
-	large.Slots = 1 << 30
-	large.SlotBytes = testBytes
+	large.Slabs.Count = math.MaxInt32 / 7 // 8 TiB
 	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "free disk space") {
-		t.Errorf("a petabyte: %v", err)
+		t.Errorf("too large for the disk: %v", err)
+	}
+	large.Slabs.Count++
+	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "more slots than there are numbers") {
+		t.Errorf("too large at all: %v", err)
 	}
 	f, held := open(t, cfg)
 	if len(held) != 1 {
@@ -260,14 +290,14 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cfg.SlotBytes *= 2
+	cfg.Slabs.Bytes *= 2
 	f, held = open(t, cfg)
 	defer f.Close()
-	if len(held) != 0 {
-		t.Errorf("held %v in slots of another size", held)
+	if len(held) != 0 || !f.Emptied() {
+		t.Errorf("held %v in slabs of another size", held)
 	}
 	if _, err := OpenFile(FileConfig{Path: foreign}); err == nil {
-		t.Error("a file of no slots")
+		t.Error("a file of no slabs")
 	}
 }
 
@@ -295,7 +325,7 @@ func (d *faulty) ReadAt(b []byte, at int64) (int, error) {
 
 // TestFullDisk: a write that fails says so, and what it left in the slot is not taken for the block.
 func TestFullDisk(t *testing.T) {
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 2, SlotBytes: testBytes})
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes)})
 	defer f.Close()
 	d := &faulty{disk: f.disk}
 	f.disk = d
@@ -315,7 +345,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestSlowDisk: a reader does not wait longer than it wants to, its memory is left alone afterwards, and others get a turn as long as there is one.
 func TestSlowDisk(t *testing.T) {
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 2, SlotBytes: testBytes, Depth: 2})
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes), Depth: 2})
 	if err := f.Write(t.Context(), 0, testHash(0), content(0, testBytes)); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +374,7 @@ func TestSlowDisk(t *testing.T) {
 // TestWithoutDirect: a file system that can not pass by the page cache does as well.
 func TestWithoutDirect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tier")
-	cfg := FileConfig{Path: path, Slots: 2, SlotBytes: testBytes, noDirect: true}
+	cfg := FileConfig{Path: path, Slabs: cut(1, 2, testBytes), noDirect: true}
 	f, _ := open(t, cfg)
 	if f.Direct() {
 		t.Error("it passes by the page cache")

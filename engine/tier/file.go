@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"troupe/core/kv"
 	"troupe/cuda"
@@ -13,10 +12,9 @@ import (
 
 // FileConfig describes a File.
 type FileConfig struct {
-	Path      string // of the file; made where it is absent
-	Slots     int    // the disk space of all is taken at once
-	SlotBytes int    // size of the largest block; a file with slots of another size is emptied
-	Depth     int    // reads and writes at once; default 8
+	Path  string   // of the file; made where it is absent
+	Slabs kv.Slabs // Count and Bytes; the disk space of all is taken at once, and a file with slabs of another size is emptied
+	Depth int      // reads and writes at once; default 8
 
 	// AllocHost gives memory for reads and writes under way, page-locked for the device that blocks come from. Nil: they take a detour.
 	AllocHost func(bytes int64) (cuda.HostMemory, error)
@@ -26,16 +24,12 @@ type FileConfig struct {
 
 // File stores blocks in a file, past the page cache where the file system can do that. It keeps them over restarts.
 type File struct {
+	table   // its headers are without sums, and as far as they are known to be on the disk
 	cfg     FileConfig
 	disk    disk
 	direct  bool
-	emptied bool            // it held slots of another size, or of an earlier version
-	turns   chan []byte     // a buffer for each read or write at once
-	memory  cuda.HostMemory // of the buffers; nil: they are Go's
-
-	mu       sync.Mutex
-	heads    []header // of each slot, without sums, as far as they are known to be on the disk
-	sequence uint64   // of the last write
+	emptied bool         // it held slabs of another size, or was of an earlier version
+	turns   chan *buffer // one for each read or write at once
 }
 
 // disk is what a File does to its file.
@@ -47,23 +41,15 @@ type disk interface {
 
 var _ Store = (*File)(nil)
 
-// Slots is how many blocks fit.
-func (f *File) Slots() int { return f.cfg.Slots }
-
-// SlotBytes is the size of the largest block.
-func (f *File) SlotBytes() int { return f.cfg.SlotBytes }
-
 // Direct reports whether the page cache is passed by.
 func (f *File) Direct() bool { return f.direct }
 
-// Emptied reports whether the file had blocks that could not be kept: in slots of another size, or written by an earlier version.
+// Emptied reports whether the file had blocks that could not be kept: in slabs of another size, or written by an earlier version.
 func (f *File) Emptied() bool { return f.emptied }
 
-// stride is the distance of two slots.
-func (c FileConfig) stride() int { return sector + sectors(c.SlotBytes) }
-
-// at is where a slot begins.
-func (c FileConfig) at(slot int32) int64 { return sector + int64(slot)*int64(c.stride()) }
+// at is where a slot begins, and slabAt where a slab does.
+func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.At(slot, bytes) }
+func (f *File) slabAt(slab int) int64          { return sector + int64(slab)*int64(f.cut.Bytes) }
 
 // Depth implements Store.
 func (f *File) Depth() int { return f.cfg.Depth }
@@ -75,60 +61,95 @@ func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) e
 
 // Fill puts header and block into a slot with one write. The context ends the wait for a turn, not the write.
 func (f *File) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
-	buffer, err := f.turn(ctx, slot, bytes)
+	b, err := f.turn(ctx, slot, bytes)
 	if err != nil {
 		return err
 	}
-	defer func() { f.turns <- buffer }()
+	defer func() { f.turns <- b }()
 	end := sector + bytes
-	block := buffer[sector:end]
+	block := b.bytes[sector:end:end]
 	if err := from(block); err != nil {
 		return err
 	}
-	head := header{f.begin(slot), h, bytes, sumPieces(h, block)}
-	head.put(buffer)
-	all := buffer[:sector+sectors(bytes)]
-	clear(all[end:])
-	return f.write(slot, all, head)
-}
-
-// begin forgets what a slot holds, and numbers the next write.
-func (f *File) begin(slot int32) uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.heads[slot] = header{}
-	f.sequence++
-	return f.sequence
-}
-
-// Erase overwrites a slot's header.
-func (f *File) Erase(ctx context.Context, slot int32) error {
-	buffer, err := f.turn(ctx, slot, 0)
+	s, l, err := f.claim(slot, bytes, func(slab, bytes int) error { return f.name(b, slab, bytes) })
 	if err != nil {
 		return err
 	}
-	defer func() { f.turns <- buffer }()
-	f.begin(slot)
-	clear(buffer[:sector])
-	return f.write(slot, buffer[:sector], header{})
-}
-
-// Held is what the slots hold.
-func (f *File) Held() []Held {
-	f.mu.Lock()
-	heads := slices.Clone(f.heads)
-	f.mu.Unlock()
-	return heldBy(heads)
-}
-
-func (f *File) write(slot int32, b []byte, head header) error {
-	if _, err := f.disk.WriteAt(b, f.cfg.at(slot)); err != nil {
-		return fmt.Errorf("write slot %d of %s: %w", slot, f.cfg.Path, err)
+	defer s.mu.RUnlock()
+	l.set(header{})
+	head := header{f.sequence.Add(1), h, bytes, sumPieces(h, block)}
+	head.put(b.bytes)
+	all := b.bytes[:sector+sectors(bytes)]
+	clear(all[end:])
+	if err := f.write(all, f.at(slot, bytes)); err != nil {
+		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	head.sums = nil // who reads the block reads them too
-	f.heads[slot] = head
+	l.set(head)
+	return nil
+}
+
+func (l *label) set(head header) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = head
+}
+
+// name says on the disk that a slab is for blocks of that size from now on, and that it holds none.
+func (f *File) name(b *buffer, slab, bytes int) error {
+	putName(b.bytes, slabMagic, bytes, f.sequence.Add(1))
+	return f.write(b.bytes[:sector], f.slabAt(slab))
+}
+
+// Erase names slabs anew that hold nothing else, and overwrites the headers of slots in others.
+func (f *File) Erase(ctx context.Context, slots []int32) error {
+	b, err := f.turn(ctx, 0, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { f.turns <- b }()
+	bySlab := make(map[int][]int32)
+	for _, slot := range slots {
+		i, _ := f.cut.Of(slot)
+		bySlab[i] = append(bySlab[i], slot)
+	}
+	for i, slots := range bySlab {
+		if err := errors.Join(ctx.Err(), f.erase(b, i, slots)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erase waits for the writes to a slab that are under way, so that none of them is taken for older than the slab's name.
+func (f *File) erase(b *buffer, i int, slots []int32) error {
+	s := &f.slabs[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes == 0 {
+		return nil
+	}
+	slots = slices.DeleteFunc(slots, func(slot int32) bool { return !f.cut.Has(slot, s.bytes) })
+	for _, slot := range slots {
+		_, nth := f.cut.Of(slot)
+		s.slots[nth].header = header{}
+	}
+	if s.empty() {
+		return f.name(b, i, s.bytes)
+	}
+	clear(b.bytes[:sector])
+	for _, slot := range slots {
+		if err := f.write(b.bytes[:sector], f.at(slot, s.bytes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) write(b []byte, at int64) error {
+	if _, err := f.disk.WriteAt(b, at); err != nil {
+		return fmt.Errorf("write byte %d of %s: %w", at, f.cfg.Path, err)
+	}
 	return nil
 }
 
@@ -147,13 +168,14 @@ func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func
 	if err := r.check(from, to); err != nil {
 		return err
 	}
-	buffer, err := f.turn(ctx, r.Slot, r.Bytes)
+	b, err := f.turn(ctx, r.Slot, r.Bytes)
 	if err != nil {
 		return err
 	}
+	buffer := b.bytes
 	lo, hi := r.cover(from, to)
 	read, headed := make(chan error, 1), r.sums != nil
-	go func() { read <- f.read(buffer, r.Slot, lo, hi, headed) }()
+	go func() { read <- f.read(buffer, f.at(r.Slot, r.Bytes), lo, hi, headed) }()
 	select {
 	case err = <-read:
 		if err == nil && !headed {
@@ -165,9 +187,9 @@ func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func
 		if err == nil {
 			err = use(buffer[sector+from : sector+to : sector+to])
 		}
-		f.turns <- buffer
+		f.turns <- b
 	case <-ctx.Done():
-		go func() { <-read; f.turns <- buffer }()
+		go func() { <-read; f.turns <- b }()
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -176,17 +198,18 @@ func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func
 	return nil
 }
 
-// read fills the part of a buffer that bytes [lo, hi) of a slot's block belong to, and that of the header unless that is known.
-func (f *File) read(buffer []byte, slot int32, lo, hi int, headed bool) error {
+// read fills the part of a buffer that bytes [lo, hi) of the block of the slot at a place belong to, and that of the header unless that is known.
+// No lock is needed: the sums tell what it has read.
+func (f *File) read(buffer []byte, at int64, lo, hi int, headed bool) error {
 	begin := sector + lo
 	if !headed && lo == 0 {
 		begin = 0
 	} else if !headed {
-		if _, err := f.disk.ReadAt(buffer[:sector], f.cfg.at(slot)); err != nil {
+		if _, err := f.disk.ReadAt(buffer[:sector], at); err != nil {
 			return err
 		}
 	}
-	_, err := f.disk.ReadAt(buffer[begin:sector+sectors(hi)], f.cfg.at(slot)+int64(begin))
+	_, err := f.disk.ReadAt(buffer[begin:sector+sectors(hi)], at+int64(begin))
 	return err
 }
 
@@ -212,34 +235,12 @@ func (f *File) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []b
 	return nil
 }
 
-// turn waits for one of the buffers.
-func (f *File) turn(ctx context.Context, slot int32, bytes int) ([]byte, error) {
-	if slot < 0 || int(slot) >= f.cfg.Slots || bytes > f.cfg.SlotBytes {
-		return nil, fmt.Errorf("slot %d of %d, %d bytes of %d: not in %s", slot, f.cfg.Slots, bytes, f.cfg.SlotBytes, f.cfg.Path)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	select {
-	case buffer, ok := <-f.turns:
-		if !ok {
-			return nil, fmt.Errorf("%s is closed", f.cfg.Path)
-		}
-		return buffer, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("the disk of %s is busy: %w", f.cfg.Path, ctx.Err())
-	}
-}
-
 // Close waits for the reads and writes under way, and gives the file up. No other method may be called meanwhile or afterwards.
 func (f *File) Close() error {
+	var errs []error
 	for range cap(f.turns) {
-		<-f.turns
+		errs = append(errs, (<-f.turns).free())
 	}
 	close(f.turns)
-	err := f.disk.Close()
-	if f.memory != nil {
-		err = errors.Join(err, f.memory.Free())
-	}
-	return err
+	return errors.Join(append(errs, f.disk.Close())...)
 }

@@ -9,20 +9,26 @@ import (
 	"troupe/core/kv"
 )
 
-// A file is a sector that names it, then slots of equal size: a sector with the header, and the block, rounded up to sectors. Integers are
-// little-endian.
+// A file is a sector that names it, then slabs of equal size: a sector that names the slab, then its slots, each a sector with the header, and
+// the block, rounded up to sectors. Integers are little-endian.
 //
-//	name    0 magic · 8 slot bytes · 16 sum of the 16 bytes before
+//	file    0 magic · 8 slab bytes · 16 0 · 24 sum of all bytes before
+//	slab    0 magic · 8 bytes of a block · 16 sequence · 24 sum of all bytes before
 //	header  0 magic · 8 sequence · 16 hash · 32 length · 40 sums of the block's pieces · sum of all bytes before
 //
-// Files of an earlier version, which have one sum for a whole block, are emptied.
+// One sequence counts all writes to the file. A header counts where its sequence is later than its slab's: the slab is named anew
+// when it becomes one for blocks of another size, or is erased. Files of an earlier version, which have no slabs, are emptied.
 const (
-	sector     = 4096
-	nameMagic  = "TRPTIER2"
-	oldMagic   = "TRPTIER1"
-	slotMagic  = "TRPBLOK2"
+	sector     = kv.SlotUnit
+	fileMagic  = "TRPTIER3"
+	slabMagic  = "TRPSLAB3"
+	slotMagic  = "TRPBLOK3"
 	headerSums = 40 // where a header's sums begin
+	nameBytes  = 24 // of a name, without its sum
 )
+
+// oldMagics name files of earlier versions, which have their sum elsewhere.
+var oldMagics = []string{"TRPTIER1", "TRPTIER2"}
 
 func (h header) put(b []byte) {
 	clear(b[:sector])
@@ -55,24 +61,21 @@ func parseHeader(b []byte) (header, bool) {
 	return h, true
 }
 
-func putName(b []byte, slotBytes int) {
+// putName fills a sector that names a file or a slab.
+func putName(b []byte, magic string, bytes int, sequence uint64) {
 	clear(b[:sector])
-	copy(b, nameMagic)
-	binary.LittleEndian.PutUint64(b[8:], uint64(slotBytes))
-	binary.LittleEndian.PutUint64(b[16:], xxh3.Hash(b[:16]))
+	copy(b, magic)
+	binary.LittleEndian.PutUint64(b[8:], uint64(bytes))
+	binary.LittleEndian.PutUint64(b[16:], sequence)
+	binary.LittleEndian.PutUint64(b[nameBytes:], xxh3.Hash(b[:nameBytes]))
 }
 
-// parseName returns the size of a file's slots, 0 for a file that is empty; whether they are of an earlier version; and false for one that is
-// something else.
-func parseName(b []byte) (slotBytes int, old, ok bool) {
-	if len(b) == 0 {
-		return 0, false, true
+// parseName reports false where there is no such name, or it is damaged.
+func parseName(b []byte, magic string) (bytes int, sequence uint64, ok bool) {
+	if len(b) < sector || string(b[:8]) != magic || binary.LittleEndian.Uint64(b[nameBytes:]) != xxh3.Hash(b[:nameBytes]) {
+		return 0, 0, false
 	}
-	if len(b) < sector || binary.LittleEndian.Uint64(b[16:]) != xxh3.Hash(b[:16]) {
-		return 0, false, false
-	}
-	magic := string(b[:8])
-	return int(binary.LittleEndian.Uint64(b[8:])), magic == oldMagic, magic == oldMagic || magic == nameMagic
+	return int(binary.LittleEndian.Uint64(b[8:])), binary.LittleEndian.Uint64(b[16:]), true
 }
 
 // sectors rounds up.

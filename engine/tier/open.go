@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"troupe/core/kv"
 	"troupe/core/spec"
 )
 
@@ -20,58 +23,30 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if cfg.Depth == 0 {
 		cfg.Depth = defaultDepth
 	}
-	if cfg.Slots < 1 || cfg.SlotBytes < 1 {
-		return nil, fmt.Errorf("tier file %s: %d slots of %d bytes; it needs at least one of each", cfg.Path, cfg.Slots, cfg.SlotBytes)
+	cfg.Slabs.Lead, cfg.Slabs.Head = sector, sector
+	if cfg.Slabs.Count < 1 || cfg.Slabs.Fit(1) < 1 {
+		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes; it needs at least one that a block fits into", cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+	}
+	if cfg.Slabs.Count > math.MaxInt32/(cfg.Slabs.Bytes/kv.SlotUnit) {
+		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes have more slots than there are numbers; make it smaller than 8 TiB", cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
 	}
 	file, direct, err := openPastCache(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("tier file: %w", err)
 	}
-	f := &File{cfg: cfg, disk: file, direct: direct, turns: make(chan []byte, cfg.Depth)}
-	if err := f.prepare(file); err != nil {
+	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth)}
+	err = f.prepare(file)
+	if err == nil {
+		f.slabs = make([]slab, f.cut.Count)
+		err = f.scan()
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
-	f.heads = make([]header, cfg.Slots)
-	if err := f.scan(); err != nil {
-		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
-	}
-	if err := f.makeBuffers(); err != nil {
-		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+	for range cfg.Depth {
+		f.turns <- &buffer{}
 	}
 	return f, nil
-}
-
-// makeBuffers makes one for each read or write at once.
-func (f *File) makeBuffers() (err error) {
-	stride := f.cfg.stride()
-	all := f.cfg.Depth * stride
-	memory := make([]byte, all+sector)
-	if f.cfg.AllocHost != nil {
-		if f.memory, err = f.cfg.AllocHost(int64(all + sector)); err != nil {
-			return err
-		}
-		memory = f.memory.Bytes()
-	}
-	memory = fromSector(memory)
-	for i := range f.cfg.Depth {
-		f.turns <- memory[i*stride : (i+1)*stride : (i+1)*stride]
-	}
-	return nil
-}
-
-// SlotBytes is the size of the slots of a file that OpenFile made; 0 where there is none.
-func SlotBytes(path string) int {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0
-	}
-	defer file.Close()
-	name := make([]byte, sector)
-	if _, err := io.ReadFull(file, name); err != nil {
-		return 0
-	}
-	bytes, _, _ := parseName(name)
-	return bytes
 }
 
 // openPastCache opens a file with O_DIRECT where its file system takes that.
@@ -96,21 +71,24 @@ func (f *File) prepare(file *os.File) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	slotBytes, old, ok := parseName(name[:n])
-	if !ok {
+	name = name[:n:sector]
+	slabBytes, _, ours := parseName(name, fileMagic)
+	old := n == sector && slices.Contains(oldMagics, string(name[:8]))
+	if !ours && !old && n > 0 {
 		return errors.New("it holds something else; remove it, or name another")
 	}
-	if old || slotBytes != f.cfg.SlotBytes {
+	if slabBytes != f.cut.Bytes {
 		f.emptied = n > 0
 		if err := file.Truncate(0); err != nil {
 			return err
 		}
-		putName(name, f.cfg.SlotBytes)
+		name = name[:sector]
+		putName(name, fileMagic, f.cut.Bytes, 0)
 		if _, err := file.WriteAt(name, 0); err != nil {
 			return err
 		}
 	}
-	return allocate(file, f.cfg.at(int32(f.cfg.Slots)))
+	return allocate(file, f.slabAt(f.cut.Count))
 }
 
 // allocate makes the file of that size, and takes its space on the disk. On a file system that can not do that, writes may fail later.
@@ -127,25 +105,44 @@ func allocate(file *os.File, bytes int64) error {
 	return file.Truncate(bytes)
 }
 
-// scan reads all headers.
+// scan reads the names of all slabs, and the headers of their slots.
 func (f *File) scan() error {
-	errs := make([]error, f.cfg.Depth)
+	errs, latest := make([]error, f.cfg.Depth), make([]uint64, f.cfg.Depth)
 	var readers sync.WaitGroup
 	for r := range f.cfg.Depth {
 		readers.Go(func() {
 			b := aligned(sector)
-			for slot := r; slot < f.cfg.Slots && errs[r] == nil; slot += f.cfg.Depth {
-				_, errs[r] = f.disk.ReadAt(b, f.cfg.at(int32(slot)))
-				if h, ok := parseHeader(b); ok && h.length <= f.cfg.SlotBytes {
-					h.sums = nil
-					f.heads[slot] = h
-				}
+			for i := r; i < f.cut.Count && errs[r] == nil; i += f.cfg.Depth {
+				var last uint64
+				last, errs[r] = f.scanSlab(b, i)
+				latest[r] = max(latest[r], last)
 			}
 		})
 	}
 	readers.Wait()
-	for _, h := range f.heads {
-		f.sequence = max(f.sequence, h.sequence)
-	}
+	f.sequence.Store(slices.Max(latest))
 	return errors.Join(errs...)
+}
+
+// scanSlab returns the latest sequence that it has found.
+func (f *File) scanSlab(b []byte, i int) (latest uint64, err error) {
+	if _, err := f.disk.ReadAt(b, f.slabAt(i)); err != nil {
+		return 0, err
+	}
+	bytes, named, ok := parseName(b, slabMagic)
+	if !ok || f.cut.Fit(bytes) == 0 {
+		return 0, nil
+	}
+	s := &f.slabs[i]
+	s.bytes, s.slots, latest = bytes, make([]label, f.cut.Fit(bytes)), named
+	for nth := range s.slots {
+		if _, err := f.disk.ReadAt(b, f.at(f.cut.Slot(i, nth), bytes)); err != nil {
+			return latest, err
+		}
+		if h, ok := parseHeader(b); ok && h.length == bytes && h.sequence > named {
+			h.sums = nil
+			s.slots[nth].header, latest = h, max(latest, h.sequence)
+		}
+	}
+	return latest, nil
 }

@@ -2,12 +2,10 @@ package tier
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"path/filepath"
 	"testing"
 
-	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 
 	"troupe/core/kv"
@@ -41,20 +39,20 @@ func TestRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	memory, err := d.AllocHost(2 * length)
+	memory, err := d.AllocHost(2 * 6 * sector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 2, SlotBytes: length, AllocHost: d.AllocHost})
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, length), AllocHost: d.AllocHost})
 	defer f.Close()
 	for name, c := range map[string]struct {
 		store Store
 		flip  func(at int)
 	}{
-		"arena": {NewArena(memory, length), func(at int) { memory.Bytes()[length+at] ^= 4 }},
+		"arena": {NewArena(memory, 12*sector), func(at int) { memory.Bytes()[6*sector+at] ^= 4 }},
 		"file": {f, func(at int) {
 			b := aligned(sector)
-			sectorAt := f.cfg.at(1) + int64(sector+at/sector*sector)
+			sectorAt := f.at(1, length) + int64(sector+at/sector*sector)
 			if _, err := f.disk.ReadAt(b, sectorAt); err != nil {
 				t.Fatal(err)
 			}
@@ -126,17 +124,15 @@ func TestSealSeesDamage(t *testing.T) {
 	}
 }
 
-// TestOlderFileIsEmptied: one whose blocks have a single sum each is taken over, without its blocks.
+// TestOlderFileIsEmptied: one without slabs is taken over, without its blocks.
 func TestOlderFileIsEmptied(t *testing.T) {
-	cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 2, SlotBytes: testBytes}
+	cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes)}
 	f, _ := open(t, cfg)
 	if f.Emptied() {
 		t.Error("a new file was emptied")
 	}
 	name := aligned(sector)
-	putName(name, testBytes)
-	copy(name, oldMagic)
-	binary.LittleEndian.PutUint64(name[16:], xxh3.Hash(name[:16]))
+	copy(name, oldMagics[1])
 	if _, err := f.disk.WriteAt(name, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +140,7 @@ func TestOlderFileIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, held := open(t, cfg)
-	if !f.Emptied() || len(held) != 0 || SlotBytes(cfg.Path) != testBytes {
+	if !f.Emptied() || len(held) != 0 {
 		t.Errorf("emptied %v, held %v", f.Emptied(), held)
 	}
 	if err := errors.Join(f.Write(t.Context(), 1, testHash(1), content(1, testBytes)), f.Close()); err != nil {

@@ -1,25 +1,24 @@
 package tier
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"troupe/core/kv"
 )
 
 // Store is the slots of one tier.
 type Store interface {
-	// Slots is how many there are, from 0.
-	Slots() int
+	// Slabs is how the store is cut. What a slot's number means depends on the size of its block.
+	Slabs() kv.Slabs
 	// SlotBytes is the size of the largest block.
 	SlotBytes() int
 	// Held is what the slots hold, each block once, oldest first; of what an earlier life wrote as well.
 	Held() []Held
-	// Write puts a block into a slot. Where it fails, the slot is to be taken for empty.
+	// Write puts a block into a slot. Where it fails, the slot is to be taken for empty. Where the slot's slab is for blocks of another size, all that
+	// this holds is gone.
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
@@ -33,8 +32,8 @@ type Store interface {
 	ViewRange(ctx context.Context, r *Reading, from, to int, use func(part []byte) error) error
 	// Depth is how many blocks are worth copying at once.
 	Depth() int
-	// Erase makes a slot hold nothing.
-	Erase(ctx context.Context, slot int32) error
+	// Erase makes slots hold nothing, also for a later life.
+	Erase(ctx context.Context, slots []int32) error
 	Close() error
 }
 
@@ -46,30 +45,6 @@ type Held struct {
 	Slot  int32
 	Hash  kv.Hash
 	Bytes int
-}
-
-// header says what a slot holds.
-type header struct {
-	sequence uint64 // of the write; a later one counts more
-	hash     kv.Hash
-	length   int      // of the block; 0: the slot is empty
-	sums     []uint64 // of its pieces
-}
-
-// heldBy lists what slots with these headers hold. Of two that hold one block, the one that was written later counts.
-func heldBy(heads []header) []Held {
-	newest := make(map[kv.Hash]int)
-	for slot, h := range heads {
-		if other, ok := newest[h.hash]; h.length > 0 && (!ok || heads[other].sequence < h.sequence) {
-			newest[h.hash] = slot
-		}
-	}
-	held := make([]Held, 0, len(newest))
-	for h, slot := range newest {
-		held = append(held, Held{int32(slot), h, heads[slot].length})
-	}
-	slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(heads[a.Slot].sequence, heads[b.Slot].sequence) })
-	return held
 }
 
 // SealBytes is what Seal needs behind a block.

@@ -33,71 +33,95 @@ func open(t testing.TB, cfg FileConfig) (*File, []Held) {
 	return f, f.Held()
 }
 
+// cut are slabs of a file, each of so many slots for blocks of a size.
+func cut(slabs, slots, bytes int) kv.Slabs {
+	return kv.Slabs{Count: slabs, Bytes: sector + slots*(sector+sectors(bytes))}
+}
+
 func stores(t *testing.T) map[string]Store {
 	d, err := host.Open(host.Config{MemoryBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	memory, err := d.AllocHost(4*testBytes + 10)
+	memory, err := d.AllocHost(2*5*sector + 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 4, SlotBytes: testBytes})
-	return map[string]Store{"arena": NewArena(memory, testBytes), "file": f}
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: kv.Slabs{Count: 2, Bytes: 7 * sector}})
+	return map[string]Store{"arena": NewArena(memory, 5*sector), "file": f}
 }
 
-// TestStores: what is written is read again, until it is overwritten or erased; under its own hash and size only.
+// TestStores: what is written is read again, until it is overwritten or erased, or its slab becomes one for blocks of another size; under its own
+// hash and size only. There are two slabs, each of two blocks of the one size or one of the other.
 func TestStores(t *testing.T) {
+	const large = 3 * sector
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			ctx := t.Context()
-			if s.Slots() != 4 || s.SlotBytes() != testBytes {
-				t.Fatalf("%d slots of %d bytes", s.Slots(), s.SlotBytes())
+			ctx, c := t.Context(), s.Slabs()
+			if c.Count != 2 || c.Fit(testBytes) != 2 || c.Fit(large) != 1 || s.SlotBytes() < large || s.SlotBytes() > 5*sector {
+				t.Fatalf("%+v, blocks of up to %d bytes", c, s.SlotBytes())
 			}
+			slot := []int32{c.Slot(0, 0), c.Slot(0, 1), c.Slot(1, 0), c.Slot(1, 1)}
 			got := make([]byte, testBytes)
-			defer func() { // what is left in the end
-				want := []Held{{0, testHash(0), testBytes}, {3, testHash(3), testBytes - 3}, {2, testHash(7), 10}}
-				if held := s.Held(); !slices.Equal(held, want) {
-					t.Errorf("held %v, not %v", held, want)
+			reads := func(n int, size int) error {
+				t.Helper()
+				got := make([]byte, size)
+				err := s.Read(ctx, slot[n%4], testHash(n), got)
+				if err == nil && !bytes.Equal(got, content(n, size)) {
+					t.Errorf("block %d is another", n)
 				}
-			}()
-			for slot := range int32(4) {
-				if err := s.Read(ctx, slot, testHash(1), got); !errors.Is(err, ErrDamaged) {
+				return err
+			}
+			for n := range slot {
+				if err := reads(n, testBytes); !errors.Is(err, ErrDamaged) {
 					t.Errorf("an empty slot: %v", err)
 				}
-				size := testBytes - int(slot)
-				if err := s.Write(ctx, slot, testHash(int(slot)), content(int(slot), size)); err != nil {
+				if err := s.Write(ctx, slot[n], testHash(n), content(n, testBytes)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for slot := range int32(4) {
-				size := testBytes - int(slot)
-				if err := s.Read(ctx, slot, testHash(int(slot)), got[:size]); err != nil || !bytes.Equal(got[:size], content(int(slot), size)) {
-					t.Errorf("slot %d: %v", slot, err)
+			for n := range slot {
+				if err := reads(n, testBytes); err != nil {
+					t.Errorf("slot %d: %v", n, err)
 				}
 				for what, err := range map[string]error{
-					"another hash": s.Read(ctx, slot, testHash(9), got[:size]), "another size": s.Read(ctx, slot, testHash(int(slot)), got[:size-1]),
+					"another hash": s.Read(ctx, slot[n], testHash(9), got), "another size": s.Read(ctx, slot[n], testHash(n), got[:testBytes-1]),
 				} {
 					if !errors.Is(err, ErrDamaged) {
 						t.Errorf("%s: %v", what, err)
 					}
 				}
 			}
-			if err := errors.Join(s.Erase(ctx, 1), s.Write(ctx, 2, testHash(7), content(7, 10))); err != nil {
+			if err := errors.Join(s.Erase(ctx, slot[1:2]), s.Write(ctx, slot[2], testHash(6), content(6, testBytes))); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Read(ctx, 1, testHash(1), got[:testBytes-1]); !errors.Is(err, ErrDamaged) {
-				t.Errorf("erased: %v", err)
+			if held, want := s.Held(), []Held{{slot[0], testHash(0), testBytes}, {slot[3], testHash(3), testBytes}, {slot[2], testHash(6), testBytes}}; !slices.Equal(held, want) {
+				t.Errorf("held %v, not %v", held, want)
 			}
-			if err := s.Read(ctx, 2, testHash(2), got[:testBytes-2]); !errors.Is(err, ErrDamaged) {
-				t.Errorf("overwritten: %v", err)
+			for n, want := range map[int]error{0: nil, 1: ErrDamaged, 2: ErrDamaged, 3: nil, 6: nil} {
+				if err := reads(n, testBytes); !errors.Is(err, want) {
+					t.Errorf("block %d after one was erased and one overwritten: %v", n, err)
+				}
 			}
-			if err := s.Read(ctx, 2, testHash(7), got[:10]); err != nil || !bytes.Equal(got[:10], content(7, 10)) {
-				t.Errorf("shorter: %v", err)
+			if err := s.Write(ctx, slot[0], testHash(8), content(8, large)); err != nil {
+				t.Fatal(err)
+			}
+			if held := s.Held(); len(held) != 3 || held[2] != (Held{slot[0], testHash(8), large}) {
+				t.Errorf("held %v after a slab became one of large blocks", held)
+			}
+			if err := reads(0, testBytes); !errors.Is(err, ErrDamaged) {
+				t.Errorf("a block that was in the slab: %v", err)
+			}
+			if err := reads(8, large); err != nil {
+				t.Error(err)
+			}
+			if err := s.Erase(ctx, slot); err != nil || len(s.Held()) != 0 {
+				t.Errorf("%v; held %v after all was erased", err, s.Held())
 			}
 			for what, err := range map[string]error{
-				"slot -1": s.Write(ctx, -1, testHash(1), got), "slot 4": s.Read(ctx, 4, testHash(1), got), "too large": s.Write(ctx, 0, testHash(1), make([]byte, testBytes+1)),
+				"slot -1": s.Write(ctx, -1, testHash(1), got), "slot 2 of 2": s.Read(ctx, c.Slot(0, 2), testHash(1), got),
+				"slab 2 of 2": s.Write(ctx, c.Slot(2, 0), testHash(1), got), "too large": s.Write(ctx, 0, testHash(1), make([]byte, s.SlotBytes()+1)),
 			} {
 				if err == nil {
 					t.Errorf("%s is taken", what)
@@ -113,11 +137,11 @@ func TestStores(t *testing.T) {
 // TestArenaIsChecked: a bit that flips in memory is seen.
 func TestArenaIsChecked(t *testing.T) {
 	a := stores(t)["arena"].(*Arena)
-	if err := a.Write(t.Context(), 3, testHash(3), content(3, testBytes)); err != nil {
+	if err := a.Write(t.Context(), 1, testHash(3), content(3, testBytes)); err != nil {
 		t.Fatal(err)
 	}
-	a.memory.Bytes()[3*testBytes+1234] ^= 16
-	if err := a.Read(t.Context(), 3, testHash(3), make([]byte, testBytes)); !errors.Is(err, ErrDamaged) {
+	a.memory.Bytes()[2*sector+1234] ^= 16
+	if err := a.Read(t.Context(), 1, testHash(3), make([]byte, testBytes)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("%v", err)
 	}
 }

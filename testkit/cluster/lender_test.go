@@ -47,7 +47,7 @@ func TestLenderIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External, Flags: []string{"--kv-dram", "128MiB", "--kv-slot", "64KiB"}})
+	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External, Flags: []string{"--kv-dram", "128MiB"}})
 	if err := c.Whole(cluster.Within(t, 30*time.Second)); err != nil {
 		t.Fatal(err)
 	}

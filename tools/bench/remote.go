@@ -76,7 +76,7 @@ func newRemote() (_ *remote, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.store = tier.NewArena(memory, remoteBlock)
+	b.store = tier.NewArena(memory, remoteBlocks*remoteBlock)
 	block := make([]byte, remoteBlock)
 	for i := range remoteBlocks {
 		for at := range block {

@@ -93,7 +93,7 @@ func tierCopies(dir string) ([]row, error) {
 	}
 	defer s.close()
 	size := s.blocks.BlockBytes()
-	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "kv"), Slots: tierBlocks, SlotBytes: size, Depth: tierDepth, AllocHost: s.device.AllocHost})
+	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "kv"), Slabs: kv.Slabs{Count: 1, Bytes: kv.SlotUnit + tierBlocks*(kv.SlotUnit+size)}, Depth: tierDepth, AllocHost: s.device.AllocHost})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func tierCopies(dir string) ([]row, error) {
 		bare    string
 		out, in func() error
 	}{
-		{"DRAM", tier.NewArena(s.memory, size), "the device's bare copy", func() error { return device(false) }, func() error { return device(true) }},
+		{"DRAM", tier.NewArena(s.memory, tierBlocks*size), "the device's bare copy", func() error { return device(false) }, func() error { return device(true) }},
 		{"NVMe", file, "bare O_DIRECT", func() error { return disk.each(disk.file.WriteAt) }, func() error { return disk.each(disk.file.ReadAt) }},
 	} {
 		down := func() error { return tier.Down(context.Background(), s.blocks, t.store, moves(0, tierBlocks)) }

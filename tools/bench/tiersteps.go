@@ -33,7 +33,7 @@ func stepsBeside(string) ([]row, error) {
 		return nil, err
 	}
 	defer e.Close()
-	arena := tier.NewArena(s.memory, s.blocks.BlockBytes())
+	arena := tier.NewArena(s.memory, len(s.memory.Bytes()))
 	steps := func() error {
 		for i := range stepReps {
 			var batch []engine.Sequence

@@ -9,11 +9,10 @@ import (
 
 // replay returns how many leading blocks of the prompts a tier of so many slots held when they came.
 func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
-	p, err := kv.NewPolicy(policy, slots)
+	tier, err := kv.NewTier(kv.TierLimits{Slabs: kv.Slabs{Count: 1, Bytes: slots * kv.SlotUnit}}, policy)
 	if err != nil {
 		return 0, err
 	}
-	tier := kv.NewTier(kv.TierLimits{Slots: slots}, p)
 	hits := 0
 	for _, blocks := range prompts {
 		n := tier.Want(blocks)
@@ -22,7 +21,7 @@ func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
 			if tier.State(blocks[i]) != kv.Absent {
 				continue
 			}
-			if slot, _, ok := tier.Reserve(blocks[i]); ok {
+			if slot, _, ok := tier.Reserve(blocks[i], kv.SlotUnit); ok {
 				tier.Commit(slot)
 			}
 		}

@@ -39,12 +39,12 @@ type pins struct {
 // fitting are the tiers that the replica's blocks are not too large for.
 func (r *replica) fitting(all []Tier) (fit []Tier) {
 	for _, t := range all {
-		if uint64(t.Store.SlotBytes()) >= r.model.GetKvBlockBytes() {
+		if t.Store.Slabs().Fit(int(r.model.GetKvBlockBytes())) > 0 {
 			fit = append(fit, t)
 			continue
 		}
-		r.Log.Warn().Str("tier", t.Name).Uint64("block_bytes", r.model.GetKvBlockBytes()).Int("slot_bytes", t.Store.SlotBytes()).
-			Msg("KV blocks do not fit into the tier; start the node again, or say with --kv-slot how large they are")
+		r.Log.Warn().Str("tier", t.Name).Uint64("block_bytes", r.model.GetKvBlockBytes()).Int("largest", t.Store.SlotBytes()).
+			Msg("KV blocks do not fit into the tier; give it more room with --kv-dram or --kv-nvme")
 	}
 	return fit
 }
@@ -82,7 +82,7 @@ func (r *replica) orderable(ctx actor.Context, id string, below bool) bool {
 	case below && r.lower != nil && !r.lower.ready:
 		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" reads its weights to know them from others; ask again later", retryAfter)
 	case below && (r.lower == nil || len(r.lower.Lower) == 0):
-		why = refusal(messages.Reason_REASON_UNSUPPORTED, "node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, and --kv-slot where blocks are large", 0)
+		why = refusal(messages.Reason_REASON_UNSUPPORTED, "node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, or with more of it where blocks are large", 0)
 	default:
 		return true
 	}

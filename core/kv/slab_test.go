@@ -1,0 +1,153 @@
+package kv
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// put makes blocks of so many units resident, and returns which blocks were dropped for them.
+func put(t *Tier, units int, blocks ...int) (gone []int) {
+	for _, n := range blocks {
+		slot, dropped, ok := t.Reserve(testHash(n), units*SlotUnit)
+		if !ok {
+			return append(gone, -n)
+		}
+		for _, d := range dropped {
+			gone = append(gone, numbers([]Departure{{Hash: d.Hash}})...)
+		}
+		t.Commit(slot)
+	}
+	return gone
+}
+
+func upTo(from, to int) (all []int) {
+	for n := from; n <= to; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+func wantAll(t *Tier, blocks ...int) {
+	for _, n := range blocks {
+		t.Want([]Hash{testHash(n)})
+	}
+}
+
+// TestSlabsGoToWhoNeedsThem: what has to go for a block of another size. There are three slabs, each of four small blocks (1 to 12, in this
+// order) or two large ones.
+func TestSlabsGoToWhoNeedsThem(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(*Tier) []int // returns what was dropped
+		want []int
+	}{
+		"nothing while a slab is free":         {func(t *Tier) []int { return put(t, 2, 21) }, nil},
+		"the coldest slab, and the rest of it": {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); return put(t, 2, 21, 22) }, []int{1, 2, 3, 4}},
+		"not one that was wanted":              {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 1, 2, 3, 4); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"on average":                           {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 4, 3); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"not one with a pin":                   {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); t.Pin(testHash(3)); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"nor one that is being read":           {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); t.Read(testHash(3)); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"nor one with a block that arrives": {func(t *Tier) []int {
+			t.Reserve(testHash(20), SlotUnit)
+			put(t, 1, upTo(1, 11)...)
+			return put(t, 2, 21)
+		}, []int{4, 5, 6, 7}},
+		"an empty one first": {func(t *Tier) []int {
+			put(t, 1, upTo(1, 12)...)
+			for n := 9; n <= 12; n++ {
+				t.Drop(testHash(n))
+			}
+			return put(t, 2, 21)
+		}, nil},
+		"a second where all there is colder": {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); return put(t, 2, 21, 22, 23) }, []int{1, 2, 3, 4, 5, 6, 7, 8}},
+		"else the size's own that leaves next": {func(t *Tier) []int {
+			put(t, 1, upTo(1, 12)...)
+			put(t, 2, 21, 22)
+			wantAll(t, upTo(5, 12)...)
+			return put(t, 2, 23)
+		}, []int{21}},
+		"which may be its only one": {func(t *Tier) []int {
+			put(t, 1, upTo(1, 12)...)
+			put(t, 4, 31)
+			wantAll(t, upTo(5, 12)...)
+			return put(t, 4, 32)
+		}, []int{31}},
+		"and back again": {func(t *Tier) []int { put(t, 2, upTo(21, 26)...); return put(t, 1, upTo(1, 4)...) }, []int{21, 22}},
+		"none where none can go": {func(t *Tier) []int {
+			put(t, 4, 31, 32, 33)
+			for n := 31; n <= 33; n++ {
+				t.Pin(testHash(n))
+			}
+			return put(t, 1, 1)
+		}, []int{-1}},
+		"none for what is larger than any slab": {func(t *Tier) []int { return put(t, 5, 1) }, []int{-1}},
+	} {
+		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "lru")
+		if got := tc.then(tier); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v went, not %v", name, got, tc.want)
+		}
+	}
+}
+
+// TestWatermarkOfASize: blocks leave ahead of need where those of their size have no room, though the tier has.
+func TestWatermarkOfASize(t *testing.T) {
+	for name, tc := range map[string]struct {
+		small, large []int
+		want         string
+	}{
+		"a free slab is room":         {upTo(1, 8), nil, "[]"},
+		"one that others have is not": {upTo(1, 8), []int{21}, "[1 2]"},
+		"each size by itself":         {upTo(1, 8), []int{21, 22}, "[1 2 21]"},
+	} {
+		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.75, Burst: 9}, "lru")
+		put(tier, 1, tc.small...)
+		put(tier, 2, tc.large...)
+		if got := fmt.Sprint(numbers(tier.Depart())); got != tc.want {
+			t.Errorf("%s: %s left, not %s", name, got, tc.want)
+		}
+	}
+}
+
+// TestRestoredSlabs: what an earlier life left decides which size a slab is given to.
+func TestRestoredSlabs(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")
+	for _, tc := range []struct {
+		slot        int32
+		hash, units int
+		want        bool
+	}{{5, 1, 2, true}, {4, 2, 1, false}, {4, 3, 2, true}, {6, 4, 2, false}, {3, 5, 1, true}, {0, 6, 9, false}} {
+		if got := tier.Restore(tc.slot, testHash(tc.hash), tc.units*SlotUnit); got != tc.want {
+			t.Errorf("block %d of %d units in slot %d: %v", tc.hash, tc.units, tc.slot, got)
+		}
+	}
+	if gone := put(tier, 1, 11, 12, 13); gone != nil {
+		t.Errorf("%v had to go", gone)
+	}
+	if gone := put(tier, 1, 14); !slices.Equal(gone, []int{1, 3}) && !slices.Equal(gone, []int{3, 1}) {
+		t.Errorf("%v had to go", gone)
+	}
+}
+
+// TestCutSlabs: a tier is several slabs, and a slab of a large one loses little with blocks of common sizes.
+func TestCutSlabs(t *testing.T) {
+	for _, head := range []int{0, SlotUnit} {
+		for _, bytes := range []int64{1 << 20, 4 << 20, 64 << 20, 100<<20 + 5, 1 << 30, 16 << 30, 4 << 40} {
+			s := CutSlabs(bytes)
+			s.Lead, s.Head = head, head
+			if s.Bytes%SlotUnit != 0 || s.Count < 7 || int64(s.Count)*int64(s.Bytes) > bytes || float64(s.Count)*float64(s.Bytes) < 0.85*float64(bytes) {
+				t.Errorf("%d bytes: %+v", bytes, s)
+			}
+			if s.Slot(s.Count-1, s.Fit(1)-1) < 0 {
+				t.Errorf("%d bytes: too many slots to number", bytes)
+			}
+			for _, block := range []int{48 << 10, 320 << 10, 2 << 20, 5 << 20, 8 << 20, 16 << 20} {
+				if used := float64(s.Fit(block)*block) / float64(s.Bytes); bytes >= 1<<30 && used < 0.9 {
+					t.Errorf("%d bytes: %.2f of a slab is used by blocks of %d", bytes, used, block)
+				}
+			}
+		}
+	}
+	if s := CutSlabs(100); s.Count != 0 || s.Fit(1) != 0 || s.Has(0, 1) {
+		t.Errorf("%+v of 100 bytes", s)
+	}
+}

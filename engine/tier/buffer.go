@@ -1,0 +1,62 @@
+package tier
+
+import (
+	"context"
+	"fmt"
+
+	"troupe/cuda"
+)
+
+// buffer is for one read or write at once. It grows with the blocks that there are.
+type buffer struct {
+	bytes  []byte          // from a sector on
+	memory cuda.HostMemory // of bytes; nil: they are Go's
+}
+
+// turn waits for one of the buffers, and makes it large enough for a block and its header.
+func (f *File) turn(ctx context.Context, slot int32, bytes int) (*buffer, error) {
+	if err := f.check(slot, bytes); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.cfg.Path, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case b, ok := <-f.turns:
+		if !ok {
+			return nil, fmt.Errorf("%s is closed", f.cfg.Path)
+		}
+		if err := b.grow(sector+sectors(bytes), f.cfg.AllocHost); err != nil {
+			f.turns <- b
+			return nil, fmt.Errorf("buffer for %s: %w", f.cfg.Path, err)
+		}
+		return b, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the disk of %s is busy: %w", f.cfg.Path, ctx.Err())
+	}
+}
+
+func (b *buffer) grow(bytes int, alloc func(bytes int64) (cuda.HostMemory, error)) (err error) {
+	if len(b.bytes) >= bytes {
+		return nil
+	}
+	if alloc == nil {
+		b.bytes = aligned(bytes)
+		return nil
+	}
+	if err := b.free(); err != nil {
+		return err
+	}
+	if b.memory, err = alloc(int64(bytes + sector)); err == nil {
+		b.bytes = fromSector(b.memory.Bytes())[:bytes]
+	}
+	return err
+}
+
+func (b *buffer) free() (err error) {
+	if b.memory != nil {
+		err = b.memory.Free()
+	}
+	b.memory, b.bytes = nil, nil
+	return err
+}
