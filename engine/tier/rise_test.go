@@ -59,13 +59,13 @@ func rising(t *testing.T) []Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	memory, err := d.AllocHost(6 * risingBytes)
+	memory, err := d.AllocHost(6 * 8 * sector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slots: 6, SlotBytes: risingBytes})
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 6, risingBytes)})
 	t.Cleanup(func() { _ = f.Close() })
-	stores := []Store{NewArena(memory, risingBytes), f}
+	stores := []Store{NewArena(memory, 6*8*sector), f}
 	for _, s := range stores {
 		for i := range int32(6) {
 			if err := s.Write(t.Context(), i, testHash(int(i)), content(int(i), risingBytes)); err != nil {
@@ -96,8 +96,8 @@ func TestRise(t *testing.T) {
 			torn = rapid.IntRange(0, risingBytes-1).Draw(t, "byte")
 			all[hurt].From = 0
 			arena := stores[0].(*Arena)
-			arena.slot(int32(hurt))[torn] ^= 1
-			defer func() { arena.slot(int32(hurt))[torn] ^= 1 }()
+			arena.block(int32(hurt), risingBytes)[torn] ^= 1
+			defer func() { arena.block(int32(hurt), risingBytes)[torn] ^= 1 }()
 		}
 		var came []int
 		r := NewRise(into, stores, all, rapid.IntRange(1, risingLayers).Draw(t, "parts"), func(n int) { came = append(came, n) })
