@@ -47,6 +47,9 @@ func (h *Holder) Blocks(lease string) (_ *Blocks, err error) {
 // BlockBytes is the size of a block.
 func (b *Blocks) BlockBytes() int { return int(b.holding.arena.BlockBytes) }
 
+// Layers is how many layers a block holds, one after the other and of one size each.
+func (b *Blocks) Layers() int { return b.holding.Facts.KVLayers }
+
 // Layout says what a block's bytes mean. Blocks of equal layouts are interchangeable between replicas of one model.
 func (b *Blocks) Layout() string {
 	return fmt.Sprintf("%s, %d tokens a block", b.holding.Facts.KVLayout, b.holding.arena.BlockTokens)
@@ -54,49 +57,82 @@ func (b *Blocks) Layout() string {
 
 // Read copies a block into host memory of BlockBytes.
 func (b *Blocks) Read(ctx context.Context, block int32, into []byte) error {
-	return b.copy(ctx, block, into, b.stream.CopyOut, func() { copy(into, b.staging.Bytes()) })
+	all := part{block: block, host: into, from: 0, bytes: b.BlockBytes()}
+	return b.copy(ctx, all, b.stream.CopyOut, func() { copy(into, b.staging.Bytes()) }, func() {})
 }
 
 // Write copies host memory of BlockBytes into a block.
 func (b *Blocks) Write(ctx context.Context, block int32, from []byte) error {
+	return b.write(ctx, part{block: block, host: from, bytes: b.BlockBytes()}, func() {})
+}
+
+// WritePart copies host memory into a block from one of its bytes on, and calls queued once no Mark can come before the copy. It returns when
+// the copy is done.
+func (b *Blocks) WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error {
+	return b.write(ctx, part{block: block, host: from, from: at, bytes: len(from)}, queued)
+}
+
+// Mark returns an event that is done when all copies are that were queued so far.
+func (b *Blocks) Mark() (cuda.Event, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.staging == nil {
+		return nil, errBlocksClosed
+	}
+	return b.stream.Record()
+}
+
+var errBlocksClosed = errors.New("its blocks are closed")
+
+// part is some bytes of a block, and the host memory that they are copied to or from.
+type part struct {
+	block       int32
+	host        []byte
+	from, bytes int
+}
+
+func (b *Blocks) write(ctx context.Context, p part, queued func()) error {
 	stage := func(host []byte, at cuda.Ptr) error {
-		copy(host, from) // nothing where it is from itself
+		copy(host, p.host) // nothing where it is that itself
 		return b.stream.CopyIn(at, host)
 	}
-	return b.copy(ctx, block, from, stage, func() {})
+	return b.copy(ctx, p, stage, func() {}, queued)
 }
 
 // copy checks what is to be copied, and has it done; unstage follows a copy to the staging memory.
-func (b *Blocks) copy(ctx context.Context, block int32, host []byte, do func([]byte, cuda.Ptr) error, unstage func()) error {
-	blocks := b.holding.arena.Blocks()
-	if bytes := b.holding.arena.BlockBytes; block < 0 || int(block) >= blocks || int64(len(host)) != bytes {
-		return fmt.Errorf("block %d of %d, %d bytes of %d: not of lease %s", block, blocks, len(host), bytes, b.holding.Lease)
+func (b *Blocks) copy(ctx context.Context, p part, do func([]byte, cuda.Ptr) error, unstage, queued func()) error {
+	blocks, size := b.holding.arena.Blocks(), b.holding.arena.BlockBytes
+	if p.block < 0 || int(p.block) >= blocks || len(p.host) != p.bytes || p.from < 0 || p.bytes < 1 || int64(p.from+p.bytes) > size {
+		return fmt.Errorf("block %d of %d, %d bytes of %d from %d: not of lease %s", p.block, blocks, len(p.host), size, p.from, b.holding.Lease)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	at := b.holding.arena.Base.Offset(int64(block) * b.holding.arena.BlockBytes)
-	err := b.carry(host, func(host []byte) error { return do(host, at) }, unstage)
+	at := b.holding.arena.Base.Offset(int64(p.block)*size + int64(p.from))
+	err := b.carry(p.host, func(host []byte) error { return do(host, at) }, unstage, queued)
 	if err != nil {
-		return fmt.Errorf("block %d of lease %s: %w", block, b.holding.Lease, err)
+		return fmt.Errorf("block %d of lease %s: %w", p.block, b.holding.Lease, err)
 	}
 	return nil
 }
 
 // carry has one copy done. Those that need no staging follow each other on the stream without waiting for whoever wants them.
-func (b *Blocks) carry(host []byte, do func(host []byte) error, unstage func()) error {
+func (b *Blocks) carry(host []byte, do func(host []byte) error, unstage, queued func()) error {
 	b.mu.Lock()
 	if b.staging == nil {
 		b.mu.Unlock()
-		return errors.New("its blocks are closed")
+		return errBlocksClosed
 	}
 	if b.locks == nil || !b.locks.Locked(host) {
-		defer b.mu.Unlock()
-		if err := errors.Join(do(b.staging.Bytes()), b.stream.Sync()); err != nil {
-			return err
+		err := errors.Join(do(b.staging.Bytes()[:len(host)]), b.stream.Sync())
+		if err == nil {
+			unstage()
 		}
-		unstage()
-		return nil
+		b.mu.Unlock()
+		if err == nil {
+			queued()
+		}
+		return err
 	}
 	b.flying.Add(1)
 	defer b.flying.Done()
@@ -106,6 +142,7 @@ func (b *Blocks) carry(host []byte, do func(host []byte) error, unstage func()) 
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
+	queued()
 	return done.Sync()
 }
 

@@ -21,6 +21,8 @@ type Sequence struct {
 	Sampling sample.Params
 	// Adapter is applied to all of Tokens; nil: the base model alone. Sequences of one adapter are best side by side.
 	Adapter *Adapter
+	// Gate holds the step up until what Blocks hold before Position is there; nil: it is.
+	Gate Gate
 	// Prompt and Output are the tokens so far, given only where Sampling needs them (penalties).
 	Prompt, Output []uint32
 }
@@ -30,7 +32,8 @@ type Sequence struct {
 //
 // An Engine is used by one goroutine at a time.
 type Engine interface {
-	// Step computes a batch and returns one token for each sequence with Sample set, in order.
+	// Step computes a batch and returns one token for each sequence with Sample set, in order. Of a gate that does not open the error is a
+	// *Void. When it returns, nothing of it runs any more.
 	Step(ctx context.Context, batch []Sequence) ([]sample.Token, error)
 	// Close frees what the engine itself allocated: not the weights, not the KV arena.
 	Close() error
@@ -54,6 +57,7 @@ type Facts struct {
 	WeightBytes   int64    // device memory of the weights
 	KVTokenBytes  int64    // device memory of one token's keys and values
 	KVLayout      string   // what those bytes mean: shape and type
+	KVLayers      int      // a block holds so many layers, one after the other
 	RowBytes      int64    // workspace of each token in a step
 	LogitsBytes   int64    // workspace of each sequence in a step
 	AdapterBytes  int64    // workspace of each adapter in a step, beside its pages

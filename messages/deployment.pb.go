@@ -98,6 +98,7 @@ type DeploymentSpec struct {
 	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // of 2 MiB, for adapters, taken with the weights; 0: at the first request that names one, as free memory allows
 	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
 	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
+	Applied        string                 `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                        // digest of what a node's file said when it was applied last; set by nodes, and kept when others deploy
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -228,6 +229,13 @@ func (x *DeploymentSpec) GetMaxAdapterRank() uint32 {
 		return x.MaxAdapterRank
 	}
 	return 0
+}
+
+func (x *DeploymentSpec) GetApplied() string {
+	if x != nil {
+		return x.Applied
+	}
+	return ""
 }
 
 // ApplyDeployment (command, to the deployments group): converge to this.
@@ -638,7 +646,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xe9\x03\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x83\x04\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1a\n" +
@@ -656,7 +664,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\fmax_replicas\x18\v \x01(\rR\vmaxReplicas\x12#\n" +
 	"\radapter_pages\x18\f \x01(\rR\fadapterPages\x12!\n" +
 	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
-	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\"{\n" +
+	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\x12\x18\n" +
+	"\aapplied\x18\x0f \x01(\tR\aapplied\"{\n" +
 	"\x0fApplyDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +

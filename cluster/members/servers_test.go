@@ -118,7 +118,7 @@ func startTrio(t testing.TB) *trio {
 	at := freeAddresses(t, 3)
 	routes := []string{"nats://" + at[0], "nats://" + at[1], "nats://" + at[2]}
 	config := func(i int) natsd.Config {
-		return natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: string(rune('a' + i)), ClusterListen: at[i], Routes: routes}
+		return natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: string(rune('a' + i)), ClusterListen: at[i], Routes: routes, Shared: i < 2}
 	}
 	x := &trio{cfg: config(2)}
 	configs := []natsd.Config{config(0), config(1)}

@@ -48,7 +48,11 @@ func (cfg *Config) cluster(opts *server.Options) (formation, error) {
 	if len(routes) == 2 {
 		cfg.Log.Warn().Msg("a NATS cluster of two servers stands still when either is lost; three survive the loss of one")
 	}
-	quickElections()
+	turn := -1
+	if !cfg.Shared {
+		turn = here(cfg).turn(routes)
+	}
+	quickElections(turn, len(routes))
 	opts.Routes = routes
 	opts.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port, TLSConfig: cfg.ClusterTLS}
 	return formation{servers: len(routes), within: cmp.Or(cfg.FormWithin, formWithin)}, nil

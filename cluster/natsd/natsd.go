@@ -33,6 +33,7 @@ type Config struct {
 	// ClusterListen says it.
 	Routes     []string
 	ClusterTLS *tls.Config   // of routes; nil: none
+	Shared     bool          // other servers of the cluster may run in this process, as those of tests do
 	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
 }
 

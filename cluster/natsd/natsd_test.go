@@ -93,7 +93,7 @@ func startThree(t *testing.T, omit func(server, route int) bool) []*Server {
 	servers, errs := make([]*Server, 3), make([]error, 3)
 	var starting sync.WaitGroup
 	for i := range servers {
-		cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i), ClusterListen: at[i], Log: zerolog.Nop()}
+		cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i), ClusterListen: at[i], Shared: true, Log: zerolog.Nop()}
 		for j, a := range at {
 			if !omit(i, j) {
 				cfg.Routes = append(cfg.Routes, "nats://"+a)
@@ -160,20 +160,6 @@ func keepsValues(t *testing.T, servers []*Server) {
 		_, err := kv.Put(ctx, "k", []byte("w"))
 		return err == nil
 	})
-}
-
-// stock is nats-server's own time, as it was before anybody changed it: 0, where the variable is not the server's.
-var stock = minElectionTimeout
-
-// TestElections fails where a new version of nats-server keeps these times elsewhere.
-func TestElections(t *testing.T) {
-	if stock != 4*time.Second {
-		t.Errorf("nats-server waits %s before it elects; then elections.go does nothing", stock)
-	}
-	quickElections()
-	if maxElectionTimeout > 2*time.Second || minElectionTimeout < 4*hbInterval {
-		t.Errorf("elections after %s to %s, heartbeats every %s", minElectionTimeout, maxElectionTimeout, hbInterval)
-	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -36,7 +36,7 @@ func (n *Node) as(kind string, props *actor.Props) *actor.Props {
 	if n.cfg.Wrap != nil {
 		props = n.cfg.Wrap(kind, props)
 	}
-	return n.registry.Instrument(kind, props)
+	return n.registry.Instrument(kind, props.Configure(actor.WithDispatcher(n.dispatcher)))
 }
 
 func (n *Node) strategy() actor.SupervisorStrategy { return supervise.Strategy(n.onFailure) }
@@ -51,7 +51,7 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
-	if len(n.tiers) > 0 {
+	if len(n.tiers) > 0 || !n.cfg.Tiers.LocalOnly {
 		children = slices.Insert(children, 1, supervise.Child{Name: "tiers", Props: n.as("group", n.tiersProps())})
 	}
 	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
@@ -64,8 +64,10 @@ func (n *Node) replicasProps() *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
 			return n.as("replica", replica.Props(replica.Config{
 				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Router: n.pid(routerID), Strategy: n.strategy(),
-				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
-				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
+				Log: n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
+				Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+					return n.engineProps(spec.GetGpu(), lease, gate)
+				},
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
 				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
 				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
@@ -73,8 +75,8 @@ func (n *Node) replicasProps() *actor.Props {
 		}})
 }
 
-func (n *Node) engineProps(gpu, lease string) *actor.Props {
-	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Open: func() (engine.Engine, error) {
+func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate, Open: func() (engine.Engine, error) {
 		h, err := n.holder(gpu)
 		if err != nil {
 			return nil, err
@@ -105,7 +107,7 @@ func (n *Node) routerProps() *actor.Props {
 	return router.Props(router.Config{
 		Node: n.cfg.Name, Members: n.membersNow, Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(), Log: n.cfg.Log,
-		Adapters: n.catalogue.Corrections,
+		Adapters: n.catalogue.Corrections, Stored: &n.stored,
 	})
 }
 

@@ -65,7 +65,18 @@ func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Mess
 	return answer, nil
 }
 
-// Deployment implements gateway.Directory and control.Backend.
+// directory is what the gateway knows of deployments.
+type directory struct{ *Node }
+
+// Deployment implements gateway.Directory. The router is asked only about what is not deployed, as far as is known.
+func (d directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+	if stored := d.stored.Find(name); stored != nil {
+		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
+	}
+	return d.Node.Deployment(ctx, name)
+}
+
+// Deployment implements control.Backend.
 func (n *Node) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	for {
 		d, err := ask[*messages.DeploymentStatus](ctx, n, routerID, &messages.GetDeployment{Name: name})
@@ -137,7 +148,15 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 	if err != nil {
 		return 0, err
 	}
-	spec.Path = path
+	stored, _, err := n.store.Get(ctx, spec.GetName())
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		n.cfg.Log.Warn().Err(err).Msg("what was stored is overwritten unread")
+	}
+	spec.Path, spec.Applied = path, stored.GetApplied()
+	return n.put(ctx, spec, ifRevision)
+}
+
+func (n *Node) put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == spec.GetName() {
 			return 0, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", a.GetName(), a.GetModel()))
@@ -148,23 +167,9 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 		return 0, control.Refuse(messages.Reason_REASON_CONFLICT, err.Error())
 	}
 	if err == nil {
-		n.events.Publish("model.deployed", spec.GetName(), fmt.Sprintf("revision %d, %d replicas of %s", revision, spec.GetReplicas(), path))
+		n.events.Publish("model.deployed", spec.GetName(), fmt.Sprintf("revision %d, %d replicas of %s", revision, spec.GetReplicas(), spec.GetPath()))
 	}
 	return revision, err
-}
-
-// apply stores a deployment of the configuration, unless it is stored like that already.
-func (n *Node) apply(ctx context.Context, spec *messages.DeploymentSpec) error {
-	path, err := filepath.Abs(spec.GetPath())
-	if err != nil {
-		return err
-	}
-	spec.Path = path
-	if stored, _, err := n.store.Get(ctx, spec.GetName()); err == nil && proto.Equal(stored, spec) {
-		return nil
-	}
-	_, err = n.PutDeployment(ctx, spec, 0)
-	return err
 }
 
 // DeleteDeployment implements control.Backend.

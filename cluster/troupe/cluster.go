@@ -19,6 +19,7 @@ import (
 const (
 	watchAgain  = time.Second // before the store is watched again
 	leaveWithin = 2 * time.Second
+	tellWithin  = 3 * time.Second // the others, that this node leaves
 	roomWithin  = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
 )
 
@@ -61,7 +62,7 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 		Provider: quiet{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
 	}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Server(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
 	}
 	if n.link, err = link.Start(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; give another address with --cluster-listen", err)

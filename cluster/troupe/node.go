@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/model/replica"
+	"troupe/actors/model/router"
 	"troupe/actors/supervise"
 	"troupe/cluster/bulk"
 	"troupe/cluster/catalogue"
@@ -36,16 +37,18 @@ import (
 
 // Node is a running node.
 type Node struct {
-	cfg      Config
-	started  time.Time
-	system   *actor.ActorSystem
-	root     *actor.PID
-	registry *tree.Registry
-	calls    *gateway.Calls
-	gateway  *gateway.Gateway
-	metrics  *prometheus.Registry
-	terms    *replica.Terms
-	serving  chan struct{} // closed once the control service takes requests
+	cfg        Config
+	started    time.Time
+	system     *actor.ActorSystem
+	root       *actor.PID
+	dispatcher *supervise.Dispatcher
+	registry   *tree.Registry
+	calls      *gateway.Calls
+	gateway    *gateway.Gateway
+	metrics    *prometheus.Registry
+	terms      *replica.Terms
+	stored     router.Stored
+	serving    chan struct{} // closed once the control service takes requests
 
 	devices   []GPU
 	holders   []*engine.Holder
@@ -130,7 +133,7 @@ func listen(address string) (net.Listener, error) {
 func (n *Node) openBulk(context.Context) (err error) {
 	cfg := bulk.Config{Listen: n.cfg.DataListen, Advertise: n.advertised(n.cfg.DataListen), Log: n.cfg.Log}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Server(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
 	}
 	if n.bulk, err = bulk.Listen(cfg); err != nil {
 		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
@@ -169,12 +172,13 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
 	}))
-	n.undo = append(n.undo, n.system.Shutdown)
+	n.dispatcher = supervise.NewDispatcher()
+	n.undo = append(n.undo, n.dispatcher.Close, n.system.Shutdown)
 	if err := n.startLink(ctx); err != nil {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: n, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
@@ -198,20 +202,6 @@ func (n *Node) onFailure(f supervise.Failure) {
 	n.registry.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
 	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("on", fmt.Sprintf("%T", f.Message)).
 		Bool("stopped", f.Stopped).Msg("actor crashed")
-}
-
-// applyDeployments stores the deployments of the configuration, where they differ from what is stored.
-func (n *Node) applyDeployments(ctx context.Context) error {
-	for _, spec := range n.cfg.Deployments {
-		spec, err := control.Normalize(spec)
-		if err != nil {
-			return err
-		}
-		if err := n.apply(ctx, spec); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // HTTPAddr is where the gateway listens.
@@ -262,7 +252,7 @@ func (n *Node) Ready(ctx context.Context) error {
 func (n *Node) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DrainTimeout)
 	defer cancel()
-	if err := n.members.SetLeaving(ctx); err != nil {
+	if err := n.sayLeaving(ctx); err != nil {
 		n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
 	}
 	err := n.web.Shutdown(ctx)
@@ -272,6 +262,13 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.handOver(ctx)
 	n.takeApart()
 	return err
+}
+
+// sayLeaving tells the others, if NATS answers soon: without it there is nobody to tell, and what runs here may finish all the same.
+func (n *Node) sayLeaving(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	return n.members.SetLeaving(ctx)
 }
 
 // handOver waits until others serve what this node did, as long as there are others that could.

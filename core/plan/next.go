@@ -10,10 +10,13 @@ import (
 type Copy struct {
 	Name    string
 	Node    string
+	GPU     string
 	Stage   Stage
-	Current bool // it is as asked for
-	Evicted bool // its node is being emptied, or its GPU is quarantined
-	Load    int  // sequences
+	Current bool  // it is as asked for
+	Evicted bool  // its node is being emptied, or its GPU is quarantined
+	Moves   bool  // a substitute on a better place is on its way, or there
+	Load    int   // sequences
+	Bytes   int64 // that it needs on a GPU, or holds there
 }
 
 // Stage is how far a copy is.
@@ -54,7 +57,7 @@ func Next(want int, removing, noRoom bool, copies []Copy) Change {
 	var keep, old []Copy
 	homeless, serving := 0, 0
 	for _, c := range staying {
-		if c.Current && !c.Evicted {
+		if c.Current && !c.Evicted && !c.Moves {
 			keep = append(keep, c)
 		} else {
 			old = append(old, c)
@@ -99,20 +102,26 @@ func remove(staying []Copy, all int) Change {
 	return Change{Kind: Gone}
 }
 
-// first is the copy to go first when there are too many: one that does not serve yet; from the node with the most of them, so
-// that the rest stays spread; of these the least loaded, which has the least to finish or to move; then the newest, which
-// has the least in its blocks.
+// first is the copy to go first when there are too many: one that does not serve yet; from the GPU and then the node with
+// the most of them, so that the rest stays spread as Place spreads them; of these the least loaded, which has the least to
+// finish or to move; then the newest, which has the least in its blocks.
 func first(all []Copy) (c Copy, why string) {
-	onNode := make(map[string]int)
+	type place struct{ node, gpu string }
+	onNode, onGPU := make(map[string]int), make(map[place]int)
 	for _, c := range all {
 		onNode[c.Node]++
+		onGPU[place{c.Node, c.GPU}]++
 	}
 	c = slices.MinFunc(all, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(onNode[b.Node], onNode[a.Node]), cmp.Compare(a.Load, b.Load), -byNumber(a, b))
+		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(onGPU[place{b.Node, b.GPU}], onGPU[place{a.Node, a.GPU}]),
+			cmp.Compare(onNode[b.Node], onNode[a.Node]), cmp.Compare(a.Load, b.Load), -byNumber(a, b))
 	})
 	switch {
 	case c.Stage < Present:
 		why = c.Name + " does not serve yet"
+	case len(onGPU) > 1 && onGPU[place{c.Node, c.GPU}] > 1:
+		on := GPU{Node: c.Node, Name: c.GPU}
+		why = fmt.Sprintf("%s has %d, of which %s has the fewest sequences: %d", on, onGPU[place{c.Node, c.GPU}], c.Name, c.Load)
 	case len(onNode) > 1 && onNode[c.Node] > 1:
 		why = fmt.Sprintf("%s has %d, of which %s has the fewest sequences: %d", c.Node, onNode[c.Node], c.Name, c.Load)
 	default:
@@ -128,8 +137,11 @@ func byNumber(a, b Copy) int {
 
 // fault is why a copy is not one of those asked for.
 func (c Copy) fault() string {
-	if c.Evicted {
+	switch {
+	case c.Evicted:
 		return "its node is being emptied, or its GPU is quarantined"
+	case c.Moves && c.Current:
+		return "it moves to a better place"
 	}
 	return "it is not as asked for any more"
 }

@@ -30,6 +30,10 @@ func TestNext(t *testing.T) {
 		"then the old one goes":          {1, false, false, []Copy{{Name: "a", Stage: Present, Current: true, Evicted: true}, ok("b")}, Change{Remove, "a", "its GPU is quarantined, and its substitute"}},
 		"no room beside: emptied stays":  {1, false, true, []Copy{{Name: "a", Stage: Present, Current: true, Evicted: true}}, Change{Kind: Stay}},
 		"no room beside: outdated goes":  {1, false, true, []Copy{{Name: "a", Stage: Present}}, Change{Remove, "a", "no room for its substitute"}},
+		"one too many: the crowded GPU":  {3, false, false, []Copy{{Name: "a", Node: "x", GPU: "0", Stage: Present, Current: true}, {Name: "b", Node: "x", GPU: "1", Stage: Present, Current: true}, {Name: "c", Node: "y", GPU: "0", Stage: Present, Current: true}, {Name: "d", Node: "y", GPU: "0", Stage: Present, Current: true}}, Change{Remove, "d", "y/0 has 2"}},
+		"one moves, the other loads":     {1, false, false, []Copy{{Name: "a", Stage: Present, Current: true, Moves: true}, {Name: "b", Stage: Coming, Current: true}}, Change{Kind: Stay}},
+		"one moves, the other serves":    {1, false, false, []Copy{{Name: "a", Stage: Present, Current: true, Moves: true}, ok("b")}, Change{Remove, "a", "better place"}},
+		"fewer while one moves":          {1, false, false, []Copy{ok("a"), {Name: "b", Stage: Present, Current: true, Moves: true}, {Name: "c", Stage: Coming, Current: true}}, Change{Remove, "c", "does not serve yet"}},
 		"deleted":                        {1, true, false, []Copy{ok("a")}, Change{Remove, "a", "deleted"}},
 		"deleted, and still finishing":   {1, true, false, []Copy{{Name: "a", Stage: Going}}, Change{Kind: Stay}},
 		"deleted and gone":               {1, true, false, nil, Change{Kind: Gone}},
@@ -52,6 +56,7 @@ func TestNextConverges(t *testing.T) {
 			copies = append(copies, Copy{
 				Name: fmt.Sprint("m-", i), Stage: Stage(rapid.IntRange(1, 3).Draw(t, "stage")), Load: rapid.IntRange(0, 3).Draw(t, "load"),
 				Current: rapid.Bool().Draw(t, "current"), Evicted: rapid.Bool().Draw(t, "evicted"),
+				Moves: rapid.Bool().Draw(t, "moves"),
 			})
 		}
 		serving := func() (n int) {
@@ -77,7 +82,7 @@ func TestNextConverges(t *testing.T) {
 			case Stay: // time passes
 				busy := slices.IndexFunc(copies, func(c Copy) bool { return c.Stage != Present })
 				if busy < 0 {
-					if len(copies) != want || slices.ContainsFunc(copies, func(c Copy) bool { return !c.Current || c.Evicted }) {
+					if len(copies) != want || slices.ContainsFunc(copies, func(c Copy) bool { return !c.Current || c.Evicted || c.Moves }) {
 						t.Fatalf("it rests with %+v, asked for are %d", copies, want)
 					}
 					return

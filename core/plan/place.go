@@ -29,8 +29,8 @@ func (g GPU) String() string {
 	return g.Node + "/" + g.Name
 }
 
-// Place chooses the GPU for a replica that needs so many bytes: on the node with the fewest siblings, then the GPU with
-// the fewest, then the most free memory, then by name. Where none will do, ok is false and why counts the reasons: "2 of
+// Place chooses the GPU for a replica that needs so many bytes: one with the fewest siblings, since these share its speed;
+// of these on the node with the fewest, then with the most free memory, then by name. Where none will do, ok is false and why counts the reasons: "2 of
 // 3 short of memory by 1.2 GiB or more; 1 draining".
 func Place(need int64, gpus []GPU) (gpu GPU, why string, ok bool) {
 	var fit []GPU
@@ -45,12 +45,12 @@ func Place(need int64, gpus []GPU) (gpu GPU, why string, ok bool) {
 		return GPU{}, noRoom(need, gpus), false
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
-		return cmp.Or(cmp.Compare(onNode[a.Node], onNode[b.Node]), cmp.Compare(a.Siblings, b.Siblings),
+		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
 			cmp.Compare(b.Free, a.Free), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
 	why = fmt.Sprintf("%s has %s free, of %d of %d with room", best, spec.FormatBytes(best.Free), len(fit), len(gpus))
 	if best.Node != "" && len(onNode) > 1 {
-		why += fmt.Sprintf("; %s has the fewest of the model's replicas: %d", best.Node, onNode[best.Node])
+		why += fmt.Sprintf("; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node, onNode[best.Node])
 	}
 	return best, why, true
 }

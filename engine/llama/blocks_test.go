@@ -30,9 +30,15 @@ func newReplica(t testing.TB) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newReplicaOn(t, device)
+}
+
+func newReplicaOn(t testing.TB, device cuda.Device) *replica {
+	t.Helper()
 	r := &replica{device: device, holder: engine.NewHolder(device, llama.Format{})}
 	load := engine.LoadSpec{Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits}
-	if _, err := r.holder.Load(context.Background(), load); err != nil {
+	var err error
+	if _, err = r.holder.Load(context.Background(), load); err != nil {
 		t.Fatal(err)
 	}
 	if r.engine, err = r.holder.Open("m"); err != nil {

@@ -143,6 +143,7 @@ func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Tok
 		return nil, err
 	}
 	in := e.input(batch)
+	in.gates = gatesOf(ctx, batch)
 	if err := e.adapt(batch, &in); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type input struct {
 	ints                           int     // all of them
 	adapterRows                    []int32 // what is sent to adapters; read where adapted
 	adapted                        []run   // the rows that have adapters
+	gates                          gates
 }
 
 // input writes a step's integers to the staging memory.
@@ -95,7 +96,7 @@ func (e *llama) forward(in input) error {
 		e.multiply(l, e.at.logits, e.at.last, linear{weight: e.head}, s, shape{Out: e.Vocab, In: e.Hidden}, false)
 	}
 	if l.err != nil {
-		return l.err
+		return l.settle()
 	}
 	if in.samples > 0 {
 		if err := e.stream.CopyOut(e.logits.Bytes()[:4*in.samples*e.Vocab], e.at.logits); err != nil {
@@ -117,6 +118,7 @@ func (e *llama) attention(l *launcher, w *layer, index int, in input) {
 	l.launch(rope)
 	rope.X, rope.Heads = e.at.k, int32(e.KVHeads)
 	l.launch(rope)
+	in.gates.pass(l, index) // the first to touch the layer's blocks comes next
 	layout := e.kvLayout(index)
 	l.launch(kernels.StoreKV{K: e.at.k, V: e.at.v, Slots: in.slots, N: n, KV: layout})
 	l.launch(kernels.Attention{

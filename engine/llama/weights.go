@@ -59,7 +59,7 @@ func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, err
 	}
 	facts := engine.Facts{
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
-		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(device.Weights),
+		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(device.Weights), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(), RankBytes: c.rankBytes(device.Weights),
 		StreamBytes: device.StreamBytes,
 	}

@@ -32,7 +32,7 @@ type Config struct {
 // Props returns the recipe for a deployment.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &deployment{Config: cfg, incarnation: incarnation}
 	})
@@ -56,21 +56,23 @@ type deployment struct {
 	spec     *messages.DeploymentSpec // nil until the group has answered
 	revision uint64
 	removing bool
-	nodes    map[string]*node           // name -> a living member
-	replicas map[string]*copyOf         // name -> replica
-	strays   map[place]string           // replicas that came back under a name given away: to be stopped. Value: their GPU
-	homes    map[string]place           // replica name -> where its lease still is after it died
-	ended    map[string]time.Time       // replica name -> when it last did by itself
-	lost     map[string]bool            // names of replicas that went with their node, and may come back with it
-	facts    *engine.Facts              // of the model at spec.path; nil until inspected
-	failure  *messages.Refused          // why the last attempt failed; nil once one succeeded
-	avoid    map[place]time.Time        // GPU -> until when
-	sick     map[place]bool             // GPUs that are quarantined, as they last said
-	told     *messages.DeploymentStatus // what the router was told last
-	ready    bool                       // as told last
-	noRoom   bool                       // for one more replica, as of the last tick
-	crowded  bool                       // failure says so
-	deposed  bool                       // somebody has heard of a later reign
+	nodes    map[string]*node              // name -> a living member
+	replicas map[string]*copyOf            // name -> replica
+	strays   map[place]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
+	homes    map[string]place              // replica name -> where its lease still is after it died
+	ended    map[string]time.Time          // replica name -> when it last did by itself
+	lost     map[string]bool               // names of replicas that went with their node, and may come back with it
+	facts    *engine.Facts                 // of the model at spec.path; nil until inspected
+	failure  *messages.Refused             // why the last attempt failed; nil once one succeeded
+	avoid    map[place]time.Time           // GPU -> until when
+	sick     map[place]bool                // GPUs that are quarantined, as they last said
+	told     *messages.DeploymentStatus    // what the router was told last
+	ready    bool                          // as told last
+	noRoom   bool                          // for one more replica, as of the last tick
+	crowded  bool                          // failure says so
+	survey   map[place]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
+	calm     time.Time                     // until when no replica is moved to a better place
+	deposed  bool                          // somebody has heard of a later reign
 }
 
 // node is a living member as the deployment sees it.
@@ -91,14 +93,16 @@ type place struct{ node, name string }
 
 // copyOf is one replica as the deployment sees it.
 type copyOf struct {
-	spec    *messages.ReplicaSpec
-	phase   phase
-	since   time.Time // of the phase
-	pid     *actor.PID
-	status  *messages.ReplicaStatus
-	gpus    map[place]*messages.GpuStatus // answers, while placing
-	moving  bool                          // its sequences are being moved to another replica
-	adopted bool                          // an earlier reign or incarnation started it
+	spec       *messages.ReplicaSpec
+	phase      phase
+	since      time.Time // of the phase
+	pid        *actor.PID
+	status     *messages.ReplicaStatus
+	gpus       map[place]*messages.GpuStatus // answers, while placing
+	moving     bool                          // its sequences are being moved to another replica
+	adopted    bool                          // an earlier reign or incarnation started it
+	bytes      int64                         // of its GPU that it holds, as that said last; 0: not known
+	substitute string                        // the replica that was started for this one to move to; see moves
 }
 
 type phase int
@@ -112,7 +116,7 @@ const (
 	stopping
 )
 
-// tick, placeNow, inspected and removed are notes; removed is to the group, the others to self.
+// tick, placeNow, inspected and removed are notes; removed is to the group, the others to self. See also weighNow.
 type (
 	tick     struct{ incarnation uint64 }
 	placeNow struct {
@@ -153,6 +157,8 @@ func (d *deployment) Receive(ctx actor.Context) {
 		d.onGPU(ctx, msg)
 	case *placeNow:
 		d.onPlaceNow(ctx, msg)
+	case *weighNow:
+		d.onWeighNow(ctx, msg)
 	case *messages.StartReplicaResult:
 		d.onReplicaStarted(ctx, msg)
 	case *messages.ReplicaChanged:
@@ -211,6 +217,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	d.noRoom = false
 	d.told = nil // a router that crashed has forgotten
 	d.reconcile(ctx)
+	d.rebalance(ctx)
 }
 
 func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
@@ -219,6 +226,7 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	}
 	d.spec, d.revision, d.removing, d.failure, d.noRoom = msg.GetSpec(), msg.GetRevision(), false, nil, false
 	clear(d.avoid)
+	d.rest(calmFor)
 	d.reconcile(ctx)
 }
 

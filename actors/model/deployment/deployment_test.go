@@ -39,9 +39,7 @@ func TestLostNode(t *testing.T) {
 		s.leave("b")
 		s.pass(2 * time.Second)
 		s.has("a", "m-0", "m-2")
-		s.change(func(m *messages.MembersChanged) {
-			m.Members = append(m.Members, &messages.Member{Id: "b.2", Name: "b", State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
-		})
+		s.join("b", "b.2")
 		s.pass(10 * time.Second)
 		if s.told().GetState() != ready {
 			t.Errorf("%v", s.told())

@@ -9,8 +9,9 @@
 // Speaks with: gpu actors (GetGpu), replicas groups (ListReplicas, StartReplica, StopReplica), its replicas (DrainReplica,
 // MigrateSequences, ReplicaChanged), the node's router (RouteDeployment).
 //
-// It keeps as many replicas serving as were asked for. What to do next, where a replica goes and which one leaves is
-// decided by core/plan. Every replica passes through the phases
+// It keeps as many replicas serving as were asked for, and where nothing else is to be done has one move that is better
+// placed elsewhere, as when a node has come back. What to do next, where a replica goes and which one leaves is decided by
+// core/plan. Every replica passes through the phases
 //
 //	placing → starting → loading → up → draining → stopping
 //
@@ -19,7 +20,7 @@
 //
 // State: the DeploymentSpec is desired, asked of the group at Started. The replicas are observed: asked of every node's
 // replicas group at Started and whenever a node joins. A crash, or a new reign elsewhere, loses a change under way, which
-// is begun again. Requests do not pass through here: routers know the replicas, and go on while nobody reigns.
+// is begun again; of a move the surplus is left, and goes from where there are most. Requests do not pass through here: routers know the replicas, and go on while nobody reigns.
 //
 // # Group
 //

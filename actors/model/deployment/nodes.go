@@ -26,6 +26,7 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 		n.member, n.draining = m, slices.Contains(msg.GetDraining(), m.GetName())
 		d.acquaint(ctx, n)
 	}
+	d.rest(calmFor)
 	for name := range d.nodes {
 		if !living[name] {
 			d.lose(name)
@@ -146,6 +147,11 @@ func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 func (d *deployment) onEnded(ctx actor.Context, r *copyOf) {
 	name, at, last := r.spec.GetName(), place{r.spec.GetNode(), r.spec.GetGpu()}, d.ended[r.spec.GetName()]
 	d.ended[name] = time.Now()
+	if d.substitutes(name) { // what it was to take over goes on where it is
+		d.rest(sorryFor)
+		d.enter(ctx, r, stopping)
+		return
+	}
 	if time.Since(last) > restFor {
 		d.homes[name] = at
 		delete(d.replicas, name)

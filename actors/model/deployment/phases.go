@@ -17,7 +17,7 @@ func (d *deployment) push(ctx actor.Context, r *copyOf) {
 	}
 	switch r.phase {
 	case placing:
-		d.askGPUs(ctx, r)
+		r.gpus = d.askGPUs(ctx, name)
 		supervise.After(ctx, placeWithin, &placeNow{d.incarnation, name})
 	case starting:
 		ctx.Request(d.Replicas(n.member), &messages.StartReplica{
@@ -130,6 +130,9 @@ func (d *deployment) onFailed(ctx actor.Context, r *copyOf, failure *messages.Re
 		}
 	}
 	d.avoid[place{r.spec.GetNode(), r.spec.GetGpu()}] = time.Now().Add(avoidFor)
+	if d.substitutes(r.spec.GetName()) {
+		d.rest(sorryFor)
+	}
 	d.facts = nil // the folder may have changed since it was inspected
 	d.fail(failure)
 	d.enter(ctx, r, stopping)

@@ -34,15 +34,16 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 	d.reconcile(ctx)
 }
 
-// askGPUs asks all GPUs of the cluster how they are.
-func (d *deployment) askGPUs(ctx actor.Context, r *copyOf) {
-	r.gpus = make(map[place]*messages.GpuStatus)
+// askGPUs asks all GPUs of the cluster how they are, and returns where their answers belong.
+func (d *deployment) askGPUs(ctx actor.Context, id string) map[place]*messages.GpuStatus {
+	asked := make(map[place]*messages.GpuStatus)
 	for name, n := range d.nodes {
 		for _, gpu := range n.member.GetGpus() {
-			r.gpus[place{name, gpu}] = nil
-			ctx.Request(d.GPU(n.member, gpu), &messages.GetGpu{RequestId: r.spec.GetName()})
+			asked[place{name, gpu}] = nil
+			ctx.Request(d.GPU(n.member, gpu), &messages.GetGpu{RequestId: id})
 		}
 	}
+	return asked
 }
 
 // visit asks the GPUs on which replicas are whether they may stay there.
@@ -62,6 +63,14 @@ func (d *deployment) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 	if sick := quarantined(msg); sick != d.sick[at] {
 		d.sick[at] = sick
 		defer d.reconcile(ctx)
+	}
+	if _, asked := d.survey[at]; asked {
+		d.survey[at] = msg
+	}
+	for name, r := range d.replicas {
+		if r.spec.GetNode() == at.node && r.spec.GetGpu() == at.name {
+			r.bytes = held(msg, name)
+		}
 	}
 	for _, r := range d.replicas {
 		if _, asked := r.gpus[at]; !asked || r.phase != placing {
@@ -90,9 +99,9 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 	name := r.spec.GetName()
 	at, left := d.homes[name]
 	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
-		chosen, why, ok := plan.Place(d.need(), d.candidates(r, false))
+		chosen, why, ok := plan.Place(d.need(), d.candidates(r.gpus, r, false))
 		if !ok {
-			chosen, why, ok = plan.Place(d.need(), d.candidates(r, true))
+			chosen, why, ok = plan.Place(d.need(), d.candidates(r.gpus, r, true))
 		}
 		if !ok {
 			d.unplaced(ctx, r, why)
@@ -127,9 +136,9 @@ func (d *deployment) need() int64 {
 
 // candidates are the GPUs that answered. What a replica that is still loading will take is counted as taken; what others could give up counts
 // as free where they are to give way.
-func (d *deployment) candidates(r *copyOf, giveWay bool) []plan.GPU {
+func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf, giveWay bool) []plan.GPU {
 	var all []plan.GPU
-	for at, s := range r.gpus {
+	for at, s := range gpus {
 		g := plan.GPU{
 			Node: at.node, Name: at.name, Free: int64(s.GetFreeBytes()), Avoid: time.Now().Before(d.avoid[at]),
 			Quarantined: quarantined(s),
@@ -139,12 +148,12 @@ func (d *deployment) candidates(r *copyOf, giveWay bool) []plan.GPU {
 			g.Free += int64(s.GetYieldableBytes())
 		}
 		for _, other := range d.replicas {
-			if other == r || other.spec.GetNode() != at.node || other.phase > up {
+			if other == but || other.spec.GetNode() != at.node || other.phase > up {
 				continue
 			}
 			if other.spec.GetGpu() == at.name {
 				g.Siblings++
-				if other.phase < up && !holds(s, other.spec.GetName()) {
+				if other.phase < up && held(s, other.spec.GetName()) == 0 {
 					g.Free -= d.need()
 				}
 			}
@@ -156,13 +165,4 @@ func (d *deployment) candidates(r *copyOf, giveWay bool) []plan.GPU {
 
 func quarantined(s *messages.GpuStatus) bool {
 	return s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
-}
-
-func holds(s *messages.GpuStatus, owner string) bool {
-	for _, l := range s.GetLeases() {
-		if l.GetOwner() == owner {
-			return true
-		}
-	}
-	return false
 }

@@ -47,8 +47,8 @@ func (d *deployment) copies() []plan.Copy {
 	for name, r := range d.replicas {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
 		c := plan.Copy{
-			Name: name, Node: at.node, Current: d.current(r.spec), Evicted: r.phase > starting && (d.sick[at] || !d.nodes[at.node].open()),
-			Load: int(r.status.GetRunning() + r.status.GetWaiting()),
+			Name: name, Node: at.node, GPU: at.name, Current: d.current(r.spec), Evicted: r.phase > starting && (d.sick[at] || !d.nodes[at.node].open()),
+			Moves: d.moves(r), Load: int(r.load()), Bytes: r.bytes,
 		}
 		switch {
 		case r.phase <= starting:
@@ -95,10 +95,8 @@ func (d *deployment) add(ctx actor.Context) bool {
 			name = n
 		}
 	}
-	for n := 0; name == ""; n++ {
-		if free := fmt.Sprintf("%s-%d", d.Name, n); d.replicas[free] == nil && !d.lost[free] {
-			name = free
-		}
+	if name == "" {
+		name = d.unused()
 	}
 	r := &copyOf{spec: d.replicaSpec(name)}
 	d.replicas[name] = r
@@ -106,8 +104,19 @@ func (d *deployment) add(ctx actor.Context) bool {
 	return true
 }
 
+// unused is a name for a replica that no other one has, or may come back with.
+func (d *deployment) unused() string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("%s-%d", d.Name, n)
+		if _, left := d.homes[name]; d.replicas[name] == nil && !d.lost[name] && !left {
+			return name
+		}
+	}
+}
+
 // enter moves a replica to a phase and says what the phase says.
 func (d *deployment) enter(ctx actor.Context, r *copyOf, to phase) {
 	r.phase, r.since = to, time.Now()
+	d.rest(calmFor)
 	d.push(ctx, r)
 }

@@ -30,9 +30,11 @@ type host struct {
 	specs    map[string]*messages.ReplicaSpec
 	term     uint64 // the highest that was heard
 	free     uint64
+	yields   uint64 // of what others hold
 	stopped  []string
 	starts   int
 	frail    bool // its replicas end as soon as they are started
+	bad      bool // they fail to load
 }
 
 // stage is a cluster of hosts around one deployment.
@@ -64,12 +66,14 @@ func (s *stage) host(name string) *host {
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return &messages.GpuStatus{Node: name, Name: "gpu-0", FreeBytes: h.free - uint64(len(h.replicas))*needed}
+		s := &messages.GpuStatus{Node: name, Name: "gpu-0", FreeBytes: h.free - uint64(len(h.replicas))*needed, YieldableBytes: h.yields}
+		for owner := range h.replicas {
+			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed})
+		}
+		return s
 	})
 	s.hosts[name] = h
-	s.change(func(m *messages.MembersChanged) {
-		m.Members = append(m.Members, &messages.Member{Id: name + ".1", Name: name, State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
-	})
+	s.join(name, name+".1")
 	return h
 }
 
@@ -86,6 +90,13 @@ func (s *stage) change(f func(*messages.MembersChanged)) {
 }
 
 func (s *stage) now() *messages.MembersChanged { s.mu.Lock(); defer s.mu.Unlock(); return s.members }
+
+// join has a host join, or join again.
+func (s *stage) join(name, id string) {
+	s.change(func(m *messages.MembersChanged) {
+		m.Members = append(m.Members, &messages.Member{Id: id, Name: name, State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
+	})
+}
 
 // leave takes a host out of the cluster, as if it had died.
 func (s *stage) leave(name string) {
@@ -214,9 +225,12 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 	if h.replicas[name] == nil {
 		return nil
 	}
-	pid := h.replicas[name].PID
+	pid, state := h.replicas[name].PID, messages.ReplicaState_REPLICA_STATE_SERVING
+	if h.bad {
+		state = messages.ReplicaState_REPLICA_STATE_FAILED
+	}
 	return &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: messages.ReplicaState_REPLICA_STATE_SERVING,
+		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state,
 		Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
 	}
 }

@@ -1,0 +1,179 @@
+package tier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"troupe/cuda"
+	"troupe/cuda/host"
+)
+
+const (
+	risingLayers = 6
+	risingLayer  = sector + 100 // bytes, so that pieces and layers do not end together
+	risingBytes  = risingLayers * risingLayer
+)
+
+// layered are blocks in memory that note in which order their parts come.
+type layered struct {
+	mu    sync.Mutex
+	all   [][]byte
+	parts []int // byte at which each copy began
+}
+
+func (l *layered) BlockBytes() int                           { return risingBytes }
+func (l *layered) Layers() int                               { return risingLayers }
+func (l *layered) Read(context.Context, int32, []byte) error { return errGone }
+func (l *layered) Mark() (cuda.Event, error)                 { return done{}, nil }
+
+func (l *layered) Write(ctx context.Context, block int32, from []byte) error {
+	return l.WritePart(ctx, block, 0, from, func() {})
+}
+
+func (l *layered) WritePart(_ context.Context, block int32, at int, from []byte, queued func()) error {
+	l.mu.Lock()
+	copy(l.all[block][at:], from)
+	l.parts = append(l.parts, at)
+	l.mu.Unlock()
+	queued()
+	return nil
+}
+
+// done is an event.
+type done struct{}
+
+func (done) Done() bool  { return true }
+func (done) Sync() error { return nil }
+
+// rising has a store of each kind, with the same six blocks.
+func rising(t *testing.T) []Store {
+	d, err := host.Open(host.Config{MemoryBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	memory, err := d.AllocHost(6 * 8 * sector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 6, risingBytes)})
+	t.Cleanup(func() { _ = f.Close() })
+	stores := []Store{NewArena(memory, 6*8*sector), f}
+	for _, s := range stores {
+		for i := range int32(6) {
+			if err := s.Write(t.Context(), i, testHash(int(i)), content(int(i), risingBytes)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return stores
+}
+
+// TestRise: whatever is damaged, the blocks before it come up whole, and a layer is passed only once every block's is the one that was written. An undamaged
+// rise opens all layers.
+func TestRise(t *testing.T) {
+	stores := rising(t)
+	rapid.Check(t, func(t *rapid.T) {
+		into := &layered{all: make([][]byte, 6)}
+		all := make([]Ascent, rapid.IntRange(1, 6).Draw(t, "blocks"))
+		hurt := len(all)
+		if rapid.Bool().Draw(t, "damaged") {
+			hurt = rapid.IntRange(0, len(all)-1).Draw(t, "damage")
+		}
+		for i := range all {
+			into.all[i] = make([]byte, risingBytes)
+			all[i] = Ascent{From: rapid.IntRange(0, 1).Draw(t, "store"), Move: Move{Block: int32(i), Slot: int32(i), Hash: testHash(i)}}
+		}
+		torn := 0 // byte from which on the damaged block is not what it was
+		if hurt < len(all) {
+			torn = rapid.IntRange(0, risingBytes-1).Draw(t, "byte")
+			all[hurt].From = 0
+			arena := stores[0].(*Arena)
+			arena.block(int32(hurt), risingBytes)[torn] ^= 1
+			defer func() { arena.block(int32(hurt), risingBytes)[torn] ^= 1 }()
+		}
+		var came []int
+		r := NewRise(into, stores, all, rapid.IntRange(1, risingLayers).Draw(t, "parts"), func(n int) { came = append(came, n) })
+		passed, wrong := 0, false // layers
+		var step sync.WaitGroup
+		step.Go(func() {
+			for passed < risingLayers && !wrong {
+				ready, next, err := r.Pass(context.Background(), passed)
+				if err != nil {
+					return
+				}
+				into.mu.Lock()
+				from, to := passed*risingLayer, min(next*risingLayer, risingBytes)
+				for i := range all {
+					wrong = wrong || ready == nil || !bytes.Equal(into.all[i][from:to], content(i, risingBytes)[from:to])
+				}
+				into.mu.Unlock()
+				passed = next
+			}
+		})
+		_, err := r.Run(context.Background())
+		step.Wait()
+		switch {
+		case wrong:
+			t.Fatal("a layer was passed before every block had it")
+		case hurt == len(all) && (err != nil || passed < risingLayers || len(came) != r.Parts()):
+			t.Fatalf("undamaged: %v, layer %d, parts %v", err, passed, came)
+		case hurt < len(all) && (!errors.Is(err, ErrDamaged) || passed >= risingLayers):
+			t.Fatalf("damaged: %v, layer %d", err, passed)
+		}
+		if !slices.IsSorted(came) {
+			t.Fatalf("parts came as %v", came)
+		}
+		for i := range all {
+			if i < hurt && (!all[i].Came || !bytes.Equal(into.all[i], content(i, risingBytes))) {
+				t.Fatalf("block %d of %d did not come: %v", i, hurt, all[i].Err)
+			}
+			if i == hurt && (all[i].Came || !errors.Is(all[i].Err, ErrDamaged)) {
+				t.Fatalf("the damaged block %d came: %v", i, all[i].Err)
+			}
+		}
+	})
+}
+
+// TestRiseByLayers: of few blocks the first layers of all come before the second of any.
+func TestRiseByLayers(t *testing.T) {
+	into := &layered{all: [][]byte{make([]byte, risingBytes)}}
+	r := NewRise(into, rising(t)[1:], []Ascent{{Move: Move{Hash: testHash(0)}}}, risingLayers, func(int) {})
+	if _, err := r.Run(t.Context()); err != nil || len(into.parts) != risingLayers || !slices.IsSorted(into.parts) {
+		t.Errorf("copies began at %v, %v", into.parts, err)
+	}
+}
+
+// TestPassEnds with whoever waits.
+func TestPassEnds(t *testing.T) {
+	r := NewRise(&layered{}, nil, make([]Ascent, 1), 1, func(int) {})
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if _, _, err := r.Pass(ctx, 0); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestParts(t *testing.T) {
+	for _, tc := range []struct{ block, layers, least, want int }{
+		{48 << 10, 6, 256 << 10, 1},
+		{1536 << 10, 6, 256 << 10, 6},
+		{4 << 20, 32, 256 << 10, 16},
+		{10 << 20, 80, 1 << 20, 10},
+		{10 << 20, 80, 3 << 20, 3},
+		{1 << 20, 6, 1, 6},
+		{7 << 20, 7, 2 << 20, 3},
+		{100, 0, 0, 1},
+	} {
+		if got := Parts(tc.block, tc.layers, tc.least); got != tc.want {
+			t.Errorf("%d bytes, %d layers: %d parts of at least %d, not %d", tc.block, tc.layers, got, tc.least, tc.want)
+		}
+	}
+}
