@@ -51,7 +51,7 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
-	if len(n.tiers) > 0 {
+	if len(n.tiers) > 0 || !n.cfg.Tiers.LocalOnly {
 		children = slices.Insert(children, 1, supervise.Child{Name: "tiers", Props: n.as("group", n.tiersProps())})
 	}
 	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
