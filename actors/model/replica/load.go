@@ -84,10 +84,10 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	}
 	r.openTiers()
 	r.openAdapters(ctx)
-	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
+	pid, err := ctx.SpawnNamed(r.Engine(r.model.GetLease(), r.gates.find), "engine")
 	if err != nil {
 		panic(err)
 	}
-	r.engine = engine
+	r.engine = pid
 	r.reportKV(ctx)
 }
