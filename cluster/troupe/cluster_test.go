@@ -118,6 +118,38 @@ func TestLeavingNode(t *testing.T) {
 	})
 }
 
+// TestRebalances: a node that is back gets its share while streams run, and no stream notices.
+func TestRebalances(t *testing.T) {
+	want := run(t, start(t, nil))
+	nodes := together(t, 2, nil)
+	deploy(t, nodes[0], kjv(2))
+	drain := func(yes bool) {
+		t.Helper()
+		if _, err := nodes[0].DrainNode(t.Context(), "b", yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := func(node string) (count int) {
+		for _, at := range where(t, nodes[0]) {
+			if at == node {
+				count++
+			}
+		}
+		return count
+	}
+	drain(true)
+	until(t, "both on a", func() bool { return on("a") == 2 && on("b") == 0 })
+	drain(false)
+	until(t, "one on b again", func() bool {
+		for i, got := range run(t, nodes[1]) {
+			if got != want[i] {
+				t.Errorf("stream %d: got %q, want %q", i, got, want[i])
+			}
+		}
+		return on("a") == 1 && on("b") == 1
+	})
+}
+
 // TestDrainedNodeAway: a node that was drained, and stopped, can be used again when it comes back; one that nobody knows can be neither.
 func TestDrainedNodeAway(t *testing.T) {
 	nodes := together(t, 2, nil)
