@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/natsd"
 	"troupe/cluster/troupe"
 	"troupe/cuda/host"
 	"troupe/messages"
@@ -170,5 +174,22 @@ func TestDrainedNodeAway(t *testing.T) {
 	})
 	if _, err := nodes[0].DrainNode(t.Context(), "nobody", true); err == nil {
 		t.Error("nobody was drained")
+	}
+}
+
+// TestStopsWithoutNATS: a node whose NATS is away for good ends long before its requests would have to be done.
+func TestStopsWithoutNATS(t *testing.T) {
+	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, func(c *troupe.Config) {
+		c.NATSListen, c.Join, c.DrainTimeout = "", []string{server.URL()}, 10*time.Minute
+	})
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }
