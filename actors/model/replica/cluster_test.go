@@ -316,13 +316,15 @@ type caller struct {
 }
 
 func (c *caller) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32) {
+func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
+	c.mu.Unlock()
+	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+		c.end(finish.String())
+	}
 }
-func (c *caller) Finish(r messages.FinishReason) { c.end(r.String()) }
-func (c *caller) Fail(r *messages.Refused)       { c.end(r.String()) }
+func (c *caller) Fail(r *messages.Refused) { c.end(r.String()) }
 
 func (c *caller) end(how string) {
 	c.mu.Lock()
