@@ -1145,50 +1145,52 @@ func (x *GetReplica) GetRequestId() string {
 
 // ReplicaStatus (report).
 type ReplicaStatus struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	Name              string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Model             string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	Gpu               string                 `protobuf:"bytes,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
-	State             ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=troupe.v1.ReplicaState" json:"state,omitempty"`
-	Incarnation       uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Actor             *ActorRef              `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
-	Running           uint32                 `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`
-	Waiting           uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	KvBlocks          uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	KvBlocksFree      uint32                 `protobuf:"varint,10,opt,name=kv_blocks_free,json=kvBlocksFree,proto3" json:"kv_blocks_free,omitempty"`       // empty or evictable
-	KvBlocksCached    uint32                 `protobuf:"varint,11,opt,name=kv_blocks_cached,json=kvBlocksCached,proto3" json:"kv_blocks_cached,omitempty"` // hold a prefix that may be asked for again
-	Steps             uint64                 `protobuf:"varint,12,opt,name=steps,proto3" json:"steps,omitempty"`
-	TokensIn          uint64                 `protobuf:"varint,13,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // prompt tokens computed
-	TokensOut         uint64                 `protobuf:"varint,14,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	TokensCached      uint64                 `protobuf:"varint,15,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"` // prompt tokens found in KV blocks
-	Preemptions       uint64                 `protobuf:"varint,16,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
-	Loads             uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were really read; 1 however often it restarted
-	Load              *SwitchMetrics         `protobuf:"bytes,18,opt,name=load,proto3" json:"load,omitempty"`
-	Node              string                 `protobuf:"bytes,19,opt,name=node,proto3" json:"node,omitempty"`
-	BlockTokens       uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
-	MigratedIn        uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
-	MigratedOut       uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
-	KvOffloaded       uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
-	KvRestored        uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
-	KvRecomputed      uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
-	MaxSequences      uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
-	StepTokens        uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
-	KvBlockBytes      uint64                 `protobuf:"varint,40,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
-	KvBlocksPinned    uint32                 `protobuf:"varint,41,opt,name=kv_blocks_pinned,json=kvBlocksPinned,proto3" json:"kv_blocks_pinned,omitempty"`
-	KvHits            uint64                 `protobuf:"varint,42,opt,name=kv_hits,json=kvHits,proto3" json:"kv_hits,omitempty"` // full blocks of prompts that were in HBM
-	KvMisses          uint64                 `protobuf:"varint,43,opt,name=kv_misses,json=kvMisses,proto3" json:"kv_misses,omitempty"`
-	KvEvictions       uint64                 `protobuf:"varint,44,opt,name=kv_evictions,json=kvEvictions,proto3" json:"kv_evictions,omitempty"`
-	KvRestores        uint64                 `protobuf:"varint,45,opt,name=kv_restores,json=kvRestores,proto3" json:"kv_restores,omitempty"`                        // sequences whose blocks were restored
-	KvRestoresAvoided uint64                 `protobuf:"varint,46,opt,name=kv_restores_avoided,json=kvRestoresAvoided,proto3" json:"kv_restores_avoided,omitempty"` // sequences that recomputed what lay below, which was faster
-	Adapters          []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                                               // on its device or in host memory
-	KvFetched         uint64                 `protobuf:"varint,50,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`                           // blocks that other nodes, or replicas, sent
-	KvFetchFailed     uint64                 `protobuf:"varint,51,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"`             // blocks that were to come from there, did not, and were computed
-	KvLent            uint64                 `protobuf:"varint,52,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                                    // blocks that it sent to others
-	AdapterCounts     *AdapterCounts         `protobuf:"bytes,54,opt,name=adapter_counts,json=adapterCounts,proto3" json:"adapter_counts,omitempty"`
-	AdaptersAwaited   uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"` // sequences, and pins of the operator, that wait for an adapter
-	KvTravels         bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                   // its weights are known by their content, so that its blocks can leave HBM and come back
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Name                 string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Model                string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Gpu                  string                 `protobuf:"bytes,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	State                ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=troupe.v1.ReplicaState" json:"state,omitempty"`
+	Incarnation          uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Actor                *ActorRef              `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
+	Running              uint32                 `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`
+	Waiting              uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	KvBlocks             uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
+	KvBlocksFree         uint32                 `protobuf:"varint,10,opt,name=kv_blocks_free,json=kvBlocksFree,proto3" json:"kv_blocks_free,omitempty"`       // empty or evictable
+	KvBlocksCached       uint32                 `protobuf:"varint,11,opt,name=kv_blocks_cached,json=kvBlocksCached,proto3" json:"kv_blocks_cached,omitempty"` // hold a prefix that may be asked for again
+	Steps                uint64                 `protobuf:"varint,12,opt,name=steps,proto3" json:"steps,omitempty"`
+	TokensIn             uint64                 `protobuf:"varint,13,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // prompt tokens computed
+	TokensOut            uint64                 `protobuf:"varint,14,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
+	TokensCached         uint64                 `protobuf:"varint,15,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"` // prompt tokens found in KV blocks
+	Preemptions          uint64                 `protobuf:"varint,16,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Loads                uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were really read; 1 however often it restarted
+	Load                 *SwitchMetrics         `protobuf:"bytes,18,opt,name=load,proto3" json:"load,omitempty"`
+	Node                 string                 `protobuf:"bytes,19,opt,name=node,proto3" json:"node,omitempty"`
+	BlockTokens          uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	MigratedIn           uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
+	MigratedOut          uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
+	KvOffloaded          uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
+	KvRestored           uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
+	KvRecomputed         uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
+	MaxSequences         uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
+	StepTokens           uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
+	KvBlockBytes         uint64                 `protobuf:"varint,40,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
+	KvBlocksPinned       uint32                 `protobuf:"varint,41,opt,name=kv_blocks_pinned,json=kvBlocksPinned,proto3" json:"kv_blocks_pinned,omitempty"`
+	KvHits               uint64                 `protobuf:"varint,42,opt,name=kv_hits,json=kvHits,proto3" json:"kv_hits,omitempty"` // full blocks of prompts that were in HBM
+	KvMisses             uint64                 `protobuf:"varint,43,opt,name=kv_misses,json=kvMisses,proto3" json:"kv_misses,omitempty"`
+	KvEvictions          uint64                 `protobuf:"varint,44,opt,name=kv_evictions,json=kvEvictions,proto3" json:"kv_evictions,omitempty"`
+	KvRestores           uint64                 `protobuf:"varint,45,opt,name=kv_restores,json=kvRestores,proto3" json:"kv_restores,omitempty"`                        // sequences whose blocks were restored
+	KvRestoresAvoided    uint64                 `protobuf:"varint,46,opt,name=kv_restores_avoided,json=kvRestoresAvoided,proto3" json:"kv_restores_avoided,omitempty"` // sequences that recomputed what lay below, which was faster
+	Adapters             []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                                               // on its device or in host memory
+	KvFetched            uint64                 `protobuf:"varint,50,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`                           // blocks that other nodes, or replicas, sent
+	KvFetchFailed        uint64                 `protobuf:"varint,51,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"`             // blocks that were to come from there, did not, and were computed
+	KvLent               uint64                 `protobuf:"varint,52,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                                    // blocks that it sent to others
+	AdapterCounts        *AdapterCounts         `protobuf:"bytes,54,opt,name=adapter_counts,json=adapterCounts,proto3" json:"adapter_counts,omitempty"`
+	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and pins of the operator, that wait for an adapter
+	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill ran while their blocks were still being restored
+	KvStepsVoid          uint64                 `protobuf:"varint,61,opt,name=kv_steps_void,json=kvStepsVoid,proto3" json:"kv_steps_void,omitempty"`                            // steps that were run again, since such a restore failed
+	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
@@ -1501,6 +1503,20 @@ func (x *ReplicaStatus) GetAdaptersAwaited() uint32 {
 	return 0
 }
 
+func (x *ReplicaStatus) GetKvRestoresOverlapped() uint64 {
+	if x != nil {
+		return x.KvRestoresOverlapped
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetKvStepsVoid() uint64 {
+	if x != nil {
+		return x.KvStepsVoid
+	}
+	return 0
+}
+
 func (x *ReplicaStatus) GetKvTravels() bool {
 	if x != nil {
 		return x.KvTravels
@@ -1618,6 +1634,7 @@ type StepSequence struct {
 	Output        []uint32               `protobuf:"varint,7,rep,packed,name=output,proto3" json:"output,omitempty"`
 	Banned        []uint32               `protobuf:"varint,8,rep,packed,name=banned,proto3" json:"banned,omitempty"`
 	Adapter       string                 `protobuf:"bytes,9,opt,name=adapter,proto3" json:"adapter,omitempty"` // "name@revision", pinned; empty: none
+	Gate          uint64                 `protobuf:"varint,10,opt,name=gate,proto3" json:"gate,omitempty"`     // of the restore that still fills its blocks; 0: none does
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1715,6 +1732,13 @@ func (x *StepSequence) GetAdapter() string {
 	return ""
 }
 
+func (x *StepSequence) GetGate() uint64 {
+	if x != nil {
+		return x.Gate
+	}
+	return 0
+}
+
 type RunStepResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Step        uint64                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -1723,6 +1747,7 @@ type RunStepResult struct {
 	//
 	//	*RunStepResult_Done
 	//	*RunStepResult_Refused
+	//	*RunStepResult_Void
 	Outcome       isRunStepResult_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1797,6 +1822,15 @@ func (x *RunStepResult) GetRefused() *Refused {
 	return nil
 }
 
+func (x *RunStepResult) GetVoid() *StepVoid {
+	if x != nil {
+		if x, ok := x.Outcome.(*RunStepResult_Void); ok {
+			return x.Void
+		}
+	}
+	return nil
+}
+
 type isRunStepResult_Outcome interface {
 	isRunStepResult_Outcome()
 }
@@ -1809,9 +1843,68 @@ type RunStepResult_Refused struct {
 	Refused *Refused `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
 }
 
+type RunStepResult_Void struct {
+	Void *StepVoid `protobuf:"bytes,5,opt,name=void,proto3,oneof"`
+}
+
 func (*RunStepResult_Done) isRunStepResult_Outcome() {}
 
 func (*RunStepResult_Refused) isRunStepResult_Outcome() {}
+
+func (*RunStepResult_Void) isRunStepResult_Outcome() {}
+
+// StepVoid: the step did not happen, since the blocks that one of its sequences waited for did not come.
+type StepVoid struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint32                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // of the step
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepVoid) Reset() {
+	*x = StepVoid{}
+	mi := &file_messages_replica_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepVoid) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepVoid) ProtoMessage() {}
+
+func (x *StepVoid) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepVoid.ProtoReflect.Descriptor instead.
+func (*StepVoid) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *StepVoid) GetSequence() uint32 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *StepVoid) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
 
 type StepDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1822,7 +1915,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1927,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1940,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -1867,7 +1960,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1972,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +1985,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2001,7 +2094,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x88\v\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xe2\v\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2049,14 +2142,16 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0fkv_fetch_failed\x183 \x01(\x04R\rkvFetchFailed\x12\x17\n" +
 	"\akv_lent\x184 \x01(\x04R\x06kvLent\x12?\n" +
 	"\x0eadapter_counts\x186 \x01(\v2\x18.troupe.v1.AdapterCountsR\radapterCounts\x12)\n" +
-	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x12\x1d\n" +
+	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x124\n" +
+	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12\"\n" +
+	"\rkv_steps_void\x18= \x01(\x04R\vkvStepsVoid\x12\x1d\n" +
 	"\n" +
 	"kv_travels\x185 \x01(\bR\tkvTravels\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x125\n" +
-	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\"\x8b\x02\n" +
+	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\"\x9f\x02\n" +
 	"\fStepSequence\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\rR\bposition\x12\x16\n" +
@@ -2066,13 +2161,19 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x06prompt\x18\x06 \x03(\rR\x06prompt\x12\x16\n" +
 	"\x06output\x18\a \x03(\rR\x06output\x12\x16\n" +
 	"\x06banned\x18\b \x03(\rR\x06banned\x12\x18\n" +
-	"\aadapter\x18\t \x01(\tR\aadapter\"\xab\x01\n" +
+	"\aadapter\x18\t \x01(\tR\aadapter\x12\x12\n" +
+	"\x04gate\x18\n" +
+	" \x01(\x04R\x04gate\"\xd6\x01\n" +
 	"\rRunStepResult\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12)\n" +
 	"\x04done\x18\x03 \x01(\v2\x13.troupe.v1.StepDoneH\x00R\x04done\x12.\n" +
-	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\";\n" +
+	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12)\n" +
+	"\x04void\x18\x05 \x01(\v2\x13.troupe.v1.StepVoidH\x00R\x04voidB\t\n" +
+	"\aoutcome\">\n" +
+	"\bStepVoid\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\rR\bsequence\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\";\n" +
 	"\bStepDone\x12/\n" +
 	"\x06tokens\x18\x01 \x03(\v2\x17.troupe.v1.SampledTokenR\x06tokens\"Z\n" +
 	"\fSampledToken\x12\x14\n" +
@@ -2098,7 +2199,7 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
@@ -2121,50 +2222,52 @@ var file_messages_replica_proto_goTypes = []any{
 	(*RunStep)(nil),              // 18: troupe.v1.RunStep
 	(*StepSequence)(nil),         // 19: troupe.v1.StepSequence
 	(*RunStepResult)(nil),        // 20: troupe.v1.RunStepResult
-	(*StepDone)(nil),             // 21: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 22: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 23: troupe.v1.PriorityClass
-	(*ActorRef)(nil),             // 24: troupe.v1.ActorRef
-	(*Refused)(nil),              // 25: troupe.v1.Refused
-	(*SwitchMetrics)(nil),        // 26: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 27: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 28: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 29: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 30: troupe.v1.TokenLogprobs
+	(*StepVoid)(nil),             // 21: troupe.v1.StepVoid
+	(*StepDone)(nil),             // 22: troupe.v1.StepDone
+	(*SampledToken)(nil),         // 23: troupe.v1.SampledToken
+	(PriorityClass)(0),           // 24: troupe.v1.PriorityClass
+	(*ActorRef)(nil),             // 25: troupe.v1.ActorRef
+	(*Refused)(nil),              // 26: troupe.v1.Refused
+	(*SwitchMetrics)(nil),        // 27: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),          // 28: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),        // 29: troupe.v1.AdapterCounts
+	(*SamplingParams)(nil),       // 30: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 31: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	23, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	24, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
 	1,  // 1: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	24, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	25, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 3: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	25, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	24, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	26, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	25, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
 	7,  // 7: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	25, // 8: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	26, // 8: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 9: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	25, // 10: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	24, // 11: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	26, // 10: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	25, // 11: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 12: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	25, // 13: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	26, // 13: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
 	16, // 14: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	25, // 15: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	26, // 15: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
 	0,  // 16: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	24, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	26, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	27, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	28, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	25, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	27, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	28, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	29, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
 	19, // 21: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	29, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	21, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	25, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 25: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	30, // 26: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	30, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	22, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	26, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	21, // 25: troupe.v1.RunStepResult.void:type_name -> troupe.v1.StepVoid
+	23, // 26: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	31, // 27: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2191,6 +2294,7 @@ func file_messages_replica_proto_init() {
 	file_messages_replica_proto_msgTypes[19].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
+		(*RunStepResult_Void)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2198,7 +2302,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

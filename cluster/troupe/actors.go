@@ -64,8 +64,10 @@ func (n *Node) replicasProps() *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
 			return n.as("replica", replica.Props(replica.Config{
 				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Router: n.pid(routerID), Strategy: n.strategy(),
-				Log:    n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
-				Engine: func(lease string) *actor.Props { return n.engineProps(spec.GetGpu(), lease) },
+				Log: n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
+				Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+					return n.engineProps(spec.GetGpu(), lease, gate)
+				},
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
 				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
 				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
@@ -73,8 +75,8 @@ func (n *Node) replicasProps() *actor.Props {
 		}})
 }
 
-func (n *Node) engineProps(gpu, lease string) *actor.Props {
-	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Open: func() (engine.Engine, error) {
+func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate, Open: func() (engine.Engine, error) {
 		h, err := n.holder(gpu)
 		if err != nil {
 			return nil, err

@@ -102,6 +102,7 @@ type Entry struct {
 	Blocks   []int32  // block table of positions 0 to Position+len(Tokens)-1, at least
 	Sample   bool     // the last of Tokens is the last there is: choose the next
 	Adapter  string   // "": none
+	Arriving bool     // Blocks before Position are still being filled; see Begin
 	sequence *sequence
 }
 
@@ -134,6 +135,7 @@ type sequence struct {
 	cached    int
 	admitted  bool      // at least once
 	held      bool      // in no list, until Resume
+	arriving  bool      // it runs on blocks that are still being filled
 	wanting   time.Time // since when it waits for its adapter; zero: it does not
 }
 

@@ -12,6 +12,8 @@
 // out of the plans once its blocks are copied, there Adopt continues it, and here Drop frees it. Until Adopt it can go on
 // here at any moment: Resume, and there Abandon.
 //
+// A sequence whose first blocks are being restored is held meanwhile, and can Begin before they are: see begin.go.
+//
 // Invariants, checked by the property test:
 //
 //   - budget: a step has at most StepTokens tokens, and at most MaxSequences sequences run
@@ -21,5 +23,6 @@
 //   - classes: nothing is admitted while a sequence of a higher class waits that would have fit
 //   - conservation: when no sequence is left, every block is free
 //   - owned: a block that is still to be written belongs to one sequence or reservation
+//   - arrived: what a block holds that is still being filled is offered to nobody
 //   - places: running, held and reserved are never more than MaxSequences
 package batch

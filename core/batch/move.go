@@ -13,6 +13,8 @@ type Progress struct {
 	Left   int       // to compute before the next one can be chosen
 	Blocks []int32   // the block table; only the last of those that hold Tokens may be partial
 	Hashes []kv.Hash // of the full blocks
+	// Arriving: Blocks are still being filled, and the sequence can not be moved before a step with it is done.
+	Arriving bool
 }
 
 // Progress reports how far a sequence is. One that waits has no blocks.
@@ -21,7 +23,7 @@ func (s *Scheduler) Progress(id string) (Progress, bool) {
 	if !ok {
 		return Progress{}, false
 	}
-	p := Progress{Tokens: seq.computed, Left: seq.left(), Blocks: slices.Clip(seq.table)}
+	p := Progress{Tokens: seq.computed, Left: seq.left(), Blocks: slices.Clip(seq.table), Arriving: seq.arriving}
 	if size := s.pool.BlockTokens(); seq.computed >= size {
 		seq.hash(seq.computed/size-1, size)
 		p.Hashes = slices.Clip(seq.hashes[:seq.computed/size])

@@ -65,11 +65,15 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 
 // preempt takes a running sequence's blocks away and queues it again.
 func (p *planning) preempt(victim *sequence, why string) {
-	remove(&p.running, victim)
-	p.park(victim)
-	p.adapters.unpin(victim.Request)
-	victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
-	insert(&p.waiting, victim)
+	if victim.arriving {
+		p.fall(victim)
+	} else {
+		remove(&p.running, victim)
+		p.park(victim)
+		p.adapters.unpin(victim.Request)
+		victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
+		insert(&p.waiting, victim)
+	}
 	p.step.Preempted = append(p.step.Preempted, Preemption{ID: victim.ID, Why: why})
 	p.step.Entries = slices.DeleteFunc(p.step.Entries, func(e Entry) bool {
 		if e.sequence != victim {
@@ -86,7 +90,7 @@ func (p *planning) enter(seq *sequence, n int) {
 	p.budget -= n
 	p.step.Entries = append(p.step.Entries, Entry{
 		ID: seq.ID, Tokens: seq.tokens[at:end:end], Position: at, Blocks: slices.Clip(seq.table),
-		Sample: end == len(seq.tokens), Adapter: seq.Adapter, sequence: seq,
+		Sample: end == len(seq.tokens), Adapter: seq.Adapter, Arriving: seq.arriving, sequence: seq,
 	})
 }
 

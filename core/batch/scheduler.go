@@ -142,6 +142,9 @@ func (s *Scheduler) Done(entries []Entry, sampled []uint32) []Emission {
 		if s.byID[e.ID] != seq || seq.state != Running {
 			continue
 		}
+		if seq.arriving {
+			s.land(seq)
+		}
 		seq.computed += len(e.Tokens)
 		s.share(seq)
 		if e.Sample {

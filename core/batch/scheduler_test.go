@@ -45,6 +45,7 @@ type harness struct {
 	written  map[int32][]uint32 // block -> the tokens whose keys are in it: what the sequence was up to each slot
 	during   func()             // what happens while a step is in flight; nil: nothing
 	planned  func(Step)         // likewise, before it begins
+	void     func(Step) bool    // likewise, and reports whether the step does not happen; nil: it does
 	now      time.Time
 }
 
@@ -78,6 +79,9 @@ func (h *harness) step(t fataler) bool {
 	}
 	if !ok {
 		return false
+	}
+	if h.void != nil && h.void(plan) {
+		return true
 	}
 	tokens, writers := 0, map[int32]string{}
 	var sampled []uint32

@@ -84,13 +84,13 @@ func (p *Pool) Left(index int32, below bool) {
 	p.spare++
 }
 
-// Below says that the tier below has a committed block too: it came from there.
-func (p *Pool) Below(index int32) {
+// Below says that the tier below has what a block holds, if that is h: it came from there.
+func (p *Pool) Below(index int32, h Hash) {
 	b := &p.blocks[index]
 	if b.refs == 0 {
 		panic("kv: an unreferenced block came from below")
 	}
-	b.below = b.committed
+	b.below = b.below || b.committed && b.hash == h
 }
 
 // cache puts a block that nobody reads where Allocate takes it from, as the newest.

@@ -12,6 +12,7 @@ type Path struct {
 	Queued  int64         // bytes that are to be copied before
 	Latency time.Duration // before the first byte
 	Try     int           // blocks that it is tried with while it was never measured; 0: one
+	Parts   int           // runs of layers in which all of its blocks come up, so that prefill may follow; 0 or 1: whole, one after the other
 }
 
 // RestoreQuestion asks whether blocks are restored from lower tiers, or computed again.
@@ -21,8 +22,8 @@ type RestoreQuestion struct {
 	BlockBytes  int64
 	BlockTokens int
 	Tokens      int  // to prefill if nothing is restored, those of the blocks included
+	StepTokens  int  // of those that a step computes at the most, which alone can overlap with a restore; 0: all
 	Prefill     Rate // tokens a second
-	Layers      int  // in which restore and prefill are pipelined: one layer is prefilled while the next is restored; 1: not at all
 }
 
 // RestoreChoice is the answer.
@@ -50,13 +51,12 @@ func (q RestoreQuestion) Choose() RestoreChoice {
 			bytes[source] = q.Paths[source].Queued
 		}
 		bytes[source] += q.BlockBytes
-		copying, measured := q.copying(bytes)
+		copying, parts, measured := q.copying(bytes)
 		if !measured {
 			best.Blocks, best.Why = q.try(n), "the path from "+q.Paths[source].Name+" was not measured yet"
 			return best
 		}
-		rest, _ := q.Prefill.Time(float64(q.Tokens - (n+1)*q.BlockTokens))
-		if takes := seconds(pipelined(copying, rest, max(q.Layers, 1))); takes < best.Takes {
+		if takes := seconds(q.after(copying, parts, q.Tokens-(n+1)*q.BlockTokens)); takes < best.Takes {
 			best.Blocks, best.Takes = n+1, takes
 		}
 	}
@@ -76,24 +76,38 @@ func (q RestoreQuestion) try(n int) int {
 	return min(end, len(q.Sources))
 }
 
-// copying is how long the slowest path takes; the paths work side by side.
-func (q RestoreQuestion) copying(bytes []int64) (slowest float64, measured bool) {
+// copying is how long the slowest path takes; the paths work side by side. What they bring comes in as many parts as that of each.
+func (q RestoreQuestion) copying(bytes []int64) (slowest float64, parts int, measured bool) {
 	for i, b := range bytes {
 		if b == 0 {
 			continue
 		}
 		t, ok := q.Paths[i].Rate.Time(float64(b))
 		if !ok {
-			return 0, false
+			return 0, 0, false
 		}
 		slowest = max(slowest, t+q.Paths[i].Latency.Seconds())
+		if parts == 0 || q.Paths[i].Parts < parts {
+			parts = max(q.Paths[i].Parts, 1)
+		}
 	}
-	return slowest, true
+	return slowest, parts, true
 }
 
-// pipelined is how long two passes over some layers take, where the second follows the first by one layer.
-func pipelined(first, second float64, layers int) float64 {
-	n := float64(layers)
+// after is how long restore and prefill take together: the first step's follows the parts, the others come after it.
+func (q RestoreQuestion) after(copying float64, parts, tokens int) float64 {
+	first := tokens
+	if q.StepTokens > 0 {
+		first = min(tokens, q.StepTokens)
+	}
+	step, _ := q.Prefill.Time(float64(first))
+	rest, _ := q.Prefill.Time(float64(tokens - first))
+	return pipelined(copying, step, parts) + rest
+}
+
+// pipelined is how long two passes over some parts take, where the second follows the first by one part.
+func pipelined(first, second float64, parts int) float64 {
+	n := float64(parts)
 	return first/n + second/n + (n-1)*max(first, second)/n
 }
 

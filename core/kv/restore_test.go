@@ -16,11 +16,11 @@ func measured(units float64, took time.Duration) (r Rate) {
 // TestRestoreIsNeverSlower: of all numbers of blocks the choice takes the least time, by a naive simulation of the two pipelines.
 func TestRestoreIsNeverSlower(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := RestoreQuestion{BlockBytes: 1000, BlockTokens: 16, Layers: rapid.IntRange(1, 8).Draw(t, "layers"),
+		q := RestoreQuestion{BlockBytes: 1000, BlockTokens: 16, StepTokens: rapid.IntRange(0, 200).Draw(t, "step"),
 			Prefill: measured(rapid.Float64Range(100, 100_000).Draw(t, "prefill"), time.Second)}
 		for range rapid.IntRange(1, 3).Draw(t, "paths") {
 			q.Paths = append(q.Paths, Path{Rate: measured(rapid.Float64Range(1000, 10_000_000).Draw(t, "rate"), time.Second),
-				Queued: rapid.Int64Range(0, 50_000).Draw(t, "queued")})
+				Queued: rapid.Int64Range(0, 50_000).Draw(t, "queued"), Parts: rapid.IntRange(0, 8).Draw(t, "parts")})
 		}
 		q.Sources = rapid.SliceOfN(rapid.IntRange(0, len(q.Paths)-1), 1, 20).Draw(t, "sources")
 		q.Tokens = 16*len(q.Sources) + rapid.IntRange(1, 100).Draw(t, "rest")
@@ -36,9 +36,10 @@ func TestRestoreIsNeverSlower(t *testing.T) {
 	})
 }
 
-// naiveRestore runs both pipelines layer by layer.
+// naiveRestore runs both pipelines part by part.
 func naiveRestore(q RestoreQuestion, n int) time.Duration {
 	var slowest float64
+	parts := 8
 	for p := range q.Paths {
 		bytes := 0.0
 		for _, s := range q.Sources[:n] {
@@ -48,14 +49,21 @@ func naiveRestore(q RestoreQuestion, n int) time.Duration {
 		}
 		if bytes > 0 {
 			slowest = max(slowest, (bytes+float64(q.Paths[p].Queued))/q.Paths[p].Rate.PerSecond())
+			parts = min(parts, max(1, q.Paths[p].Parts))
 		}
 	}
-	rest := float64(q.Tokens-n*q.BlockTokens) / q.Prefill.PerSecond()
-	var restored, prefilled float64
-	for range q.Layers {
-		restored += slowest / float64(q.Layers)
-		prefilled = max(prefilled, restored) + rest/float64(q.Layers)
+	tokens := q.Tokens - n*q.BlockTokens
+	first := tokens
+	if q.StepTokens > 0 {
+		first = min(first, q.StepTokens)
 	}
+	step := float64(first) / q.Prefill.PerSecond()
+	var restored, prefilled float64
+	for range parts {
+		restored += slowest / float64(parts)
+		prefilled = max(prefilled, restored) + step/float64(parts)
+	}
+	prefilled += float64(tokens-first) / q.Prefill.PerSecond()
 	return time.Duration(prefilled * float64(time.Second))
 }
 

@@ -69,6 +69,9 @@ func NewRise(to LayeredBlocks, stores []Store, all []Ascent, parts int, opened f
 // Parts is in how many parts the blocks come.
 func (r *Rise) Parts() int { return r.parts }
 
+// Moves are how the ways of the blocks ended, once Run has returned.
+func (r *Rise) Moves() []Ascent { return r.all }
+
 // Run returns when nothing is copied any more: how long each store took, and the error of the first block in order that did not come. Of each
 // block it notes how its move ended.
 func (r *Rise) Run(ctx context.Context) (took []time.Duration, err error) {

@@ -59,13 +59,13 @@ func rising(t *testing.T) []Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	memory, err := d.AllocHost(6 * int64(sectors(risingBytes)))
+	memory, err := d.AllocHost(6 * 8 * sector)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 6, risingBytes)})
 	t.Cleanup(func() { _ = f.Close() })
-	stores := []Store{NewArena(memory, 6*sectors(risingBytes)), f}
+	stores := []Store{NewArena(memory, 6*8*sector), f}
 	for _, s := range stores {
 		for i := range int32(6) {
 			if err := s.Write(t.Context(), i, testHash(int(i)), content(int(i), risingBytes)); err != nil {

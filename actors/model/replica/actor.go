@@ -11,6 +11,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/core/batch"
 	"troupe/core/kv"
+	"troupe/engine"
 	"troupe/messages"
 )
 
@@ -27,8 +28,8 @@ type Config struct {
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
 	// Blocks opens the KV blocks of a lease, to move them.
 	Blocks func(lease string) (Blocks, error)
-	// Engine is the recipe of the child that runs steps over a lease.
-	Engine func(lease string) *actor.Props
+	// Engine is the recipe of the child that runs steps over a lease; gate is of EngineConfig.
+	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
 	// Adapters is the recipe of the child that keeps adapters on the device of a lease; nil: sequences with adapters are refused.
 	Adapters func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
@@ -40,7 +41,7 @@ func Props(cfg Config) *actor.Props {
 	var incarnation, loads uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, loads: &loads}
+		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, gates: gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
@@ -89,6 +90,7 @@ type replica struct {
 	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
 	offers     []offered             // to be answered at the end of the step in flight
 
+	gates gates   // of restores that steps wait for
 	lower *lower  // nil: there is no tier below HBM, and none elsewhere
 	space *string // Tiers.Space; nil: not known yet
 	pins  pins
@@ -109,6 +111,7 @@ type call struct {
 type flight struct {
 	entries []batch.Entry
 	command *messages.RunStep
+	prompt  uint64 // tokens of prompts
 	crashes int
 	began   time.Time
 }
@@ -260,11 +263,11 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	}
 	r.openTiers()
 	r.openAdapters(ctx)
-	engine, err := ctx.SpawnNamed(r.Engine(r.model.GetLease()), "engine")
+	pid, err := ctx.SpawnNamed(r.Engine(r.model.GetLease(), r.gates.find), "engine")
 	if err != nil {
 		panic(err)
 	}
-	r.engine = engine
+	r.engine = pid
 	r.reportKV(ctx)
 }
 

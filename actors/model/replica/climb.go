@@ -38,6 +38,7 @@ type (
 		hashes      []kv.Hash // of blocks
 		places      []place   // of blocks
 		climbed     climbed
+		rising      *rising // nil: nobody could begin before it ended
 		order       *restoreOrder
 		err         error
 	}
@@ -187,6 +188,7 @@ type climb struct {
 	within time.Duration
 	rates  []kv.Rate // by tier
 	copied func(from, to string, bytes int, took time.Duration)
+	rise   *tier.Rise // of all blocks; nil: they come whole, one after the other
 }
 
 // climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
@@ -221,35 +223,53 @@ func (c climb) run(life context.Context) (done climbed, err error) {
 	return done, err
 }
 
-// raise copies the next run of blocks that one tier has, and returns those that were damaged.
+// raise copies the next run of blocks that the tiers have, and returns those that were damaged.
 func (c climb) raise(ctx context.Context, done *climbed) (damaged []place, err error) {
-	places := c.together(done.blocks)
-	from, moves, began := c.search.tiers[places[0].tier], make([]tier.Move, len(places)), time.Now()
-	for i, p := range places {
-		moves[i] = tier.Move{Block: c.blocks[done.blocks+i], Slot: p.slot, Hash: p.hash}
+	first := done.blocks
+	up := c.rise
+	if up == nil {
+		up = c.riseOf(first, 1, func(int) {})
 	}
-	err = tier.Up(ctx, from.Store, c.to, moves)
-	came, leads := 0, true
-	for i, m := range moves {
+	took, err := up.Run(ctx)
+	came, leads := make([]int, len(took)), true
+	for i, m := range up.Moves() {
+		p := c.places[first+i]
 		if errors.Is(m.Err, tier.ErrDamaged) {
-			damaged = append(damaged, places[i])
+			damaged = append(damaged, p)
 		}
 		if m.Came {
-			came++
-			c.copied(from.Name, hbmTier, c.to.BlockBytes(), m.Took)
+			came[p.tier]++
+			c.copied(c.search.tiers[p.tier].Name, hbmTier, c.to.BlockBytes(), m.Took)
 		}
 		if leads = leads && m.Came; leads {
 			done.blocks++
 		}
 	}
-	done.rates[places[0].tier].Add(float64(came*c.to.BlockBytes()), time.Since(began))
+	for i, n := range came {
+		done.rates[i].Add(float64(n*c.to.BlockBytes()), took[i])
+	}
 	return damaged, err
 }
 
-// together are the places from i on that one tier, or one holder, has; as many as there is room for.
+// riseOf is the way up of the run of blocks from first on that the tiers have.
+func (c climb) riseOf(first, parts int, opened func(came int)) *tier.Rise {
+	stores := make([]tier.Store, len(c.search.tiers))
+	for i, t := range c.search.tiers {
+		stores[i] = t.Store
+	}
+	run := c.together(first)
+	all := make([]tier.Ascent, len(run))
+	for i, p := range run {
+		all[i] = tier.Ascent{From: p.tier, Move: tier.Move{Block: c.blocks[first+i], Slot: p.slot, Hash: p.hash}}
+	}
+	return tier.NewRise(c.to, stores, all, parts, opened)
+}
+
+// together are the places from i on that the tiers have, or one holder; as many as there is room for.
 func (c climb) together(i int) []place {
+	from := func(p place) int { return max(p.tier, len(c.search.tiers)-1) }
 	j := i
-	for j < len(c.blocks) && c.places[j].tier == c.places[i].tier {
+	for j < len(c.blocks) && from(c.places[j]) == from(c.places[i]) {
 		j++
 	}
 	return c.places[i:j]

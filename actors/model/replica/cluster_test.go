@@ -275,8 +275,8 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
 			return watched{b, n}, err
 		},
-		Engine: func(lease string) *actor.Props {
-			return replica.EngineProps(replica.EngineConfig{Open: func() (engine.Engine, error) {
+		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+			return replica.EngineProps(replica.EngineConfig{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
 				return slow{e, c.stepTime}, err
 			}, Adapter: func(key string) (*engine.Adapter, error) {

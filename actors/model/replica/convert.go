@@ -6,8 +6,8 @@ import (
 	"troupe/messages"
 )
 
-// batchOf is a step as an engine takes it. Adapters are found by key.
-func batchOf(msg *messages.RunStep, find func(key string) (*engine.Adapter, error)) (_ []engine.Sequence, err error) {
+// batchOf is a step as an engine takes it. Adapters are found by key, gates by number.
+func batchOf(msg *messages.RunStep, find func(key string) (*engine.Adapter, error), gate func(uint64) (engine.Gate, error)) (_ []engine.Sequence, err error) {
 	batch := make([]engine.Sequence, len(msg.GetSequences()))
 	for i, s := range msg.GetSequences() {
 		batch[i] = engine.Sequence{
@@ -19,6 +19,11 @@ func batchOf(msg *messages.RunStep, find func(key string) (*engine.Adapter, erro
 		}
 		if s.GetAdapter() != "" {
 			if batch[i].Adapter, err = find(s.GetAdapter()); err != nil {
+				return nil, err
+			}
+		}
+		if s.GetGate() != 0 {
+			if batch[i].Gate, err = gate(s.GetGate()); err != nil {
 				return nil, err
 			}
 		}

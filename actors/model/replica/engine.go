@@ -19,6 +19,8 @@ type EngineConfig struct {
 	Open func() (engine.Engine, error)
 	// Adapter returns one that is on the device, by key; nil: there are none.
 	Adapter func(key string) (*engine.Adapter, error)
+	// Gate returns one that a step has to pass, by number; nil: there are none.
+	Gate func(number uint64) (engine.Gate, error)
 	// GPU is told when the device is lost.
 	GPU   *actor.PID
 	Lease string
@@ -88,7 +90,7 @@ func (e *stepper) onEnding() {
 }
 
 func (e *stepper) onRun(ctx actor.Context, msg *messages.RunStep) {
-	batch, err := batchOf(msg, e.Adapter)
+	batch, err := batchOf(msg, e.Adapter, e.Gate)
 	if err != nil {
 		panic(err)
 	}
@@ -106,13 +108,17 @@ func (e *stepper) onStepped(ctx actor.Context, msg *stepped) {
 	if msg.incarnation != e.incarnation {
 		return
 	}
-	if msg.err != nil {
+	result := &messages.RunStepResult{Step: msg.step, Incarnation: e.incarnation}
+	var void *engine.Void
+	switch {
+	case errors.As(msg.err, &void):
+		result.Outcome = &messages.RunStepResult_Void{Void: &messages.StepVoid{Sequence: uint32(void.Sequence), Detail: void.Err.Error()}}
+	case msg.err != nil:
 		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
+	default:
+		result.Outcome = &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch, msg.tokens)}}
 	}
-	ctx.Send(msg.replyTo, &messages.RunStepResult{
-		Step: msg.step, Incarnation: e.incarnation,
-		Outcome: &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch, msg.tokens)}},
-	})
+	ctx.Send(msg.replyTo, result)
 }
 
 // fail crashes the engine. That its device is lost concerns more than this replica: the gpu actor hears of it first, so that it refuses

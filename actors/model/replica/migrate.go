@@ -10,15 +10,14 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/batch"
+	"troupe/engine/tier"
 	"troupe/messages"
 )
 
 // Blocks are the KV blocks of the replica's lease, read and written beside the engine's steps; see engine.Blocks.
 type Blocks interface {
-	BlockBytes() int
+	tier.LayeredBlocks
 	Layout() string // blocks of equal layouts are interchangeable
-	Read(ctx context.Context, block int32, into []byte) error
-	Write(ctx context.Context, block int32, from []byte) error
 	Close() error
 }
 

@@ -96,7 +96,9 @@ func play(t *testing.T, c *counter, load func(int) *messages.LoadModelResult, mw
 	s.replica = testkit.Spawn(t, sys, "m-0", supervise.Strategy(nil), replica.Props(replica.Config{
 		Spec: &messages.ReplicaSpec{Name: "m-0", Model: "m", Gpu: "gpu-0", BlockTokens: 4, MaxSequences: 4, MaxWaiting: 2, StepTokens: 32},
 		GPU:  s.gpu.PID, HBM: s.hbm.PID, Deployment: s.deploy.PID, Strategy: supervise.Strategy(nil),
-		Engine: func(string) *actor.Props { return replica.EngineProps(replica.EngineConfig{Open: c.Open}) },
+		Engine: func(string, func(uint64) (engine.Gate, error)) *actor.Props {
+			return replica.EngineProps(replica.EngineConfig{Open: c.Open})
+		},
 	}), mw...)
 	synctest.Wait()
 	return s

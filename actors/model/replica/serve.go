@@ -110,6 +110,7 @@ func (r *replica) drop(ctx actor.Context, id, why string) {
 	delete(r.calls, id)
 	if r.lower != nil {
 		delete(r.lower.wanting, id)
+		r.lower.forget(id)
 	}
 	r.keep(ctx, id, why)
 }
@@ -170,6 +171,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		t := r.lower.totals
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
 		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
+		s.KvRestoresOverlapped, s.KvStepsVoid = t.overlapped, t.void
 		s.KvTravels = r.lower.ready
 		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
 	}

@@ -19,13 +19,17 @@ func (r *replica) advance(ctx actor.Context) {
 	if r.step != nil || !r.ready {
 		return
 	}
-	if len(r.solo) > 0 {
+	for len(r.solo) > 0 {
 		next := r.solo[0]
 		r.solo = r.solo[1:]
+		if p, _ := r.batch.Progress(next.ID); next.Arriving && !p.Arriving {
+			continue // it is gone, and so may be what fills its blocks
+		}
 		r.run(ctx, []batch.Entry{next})
 		r.step.crashes = crashesTogether
 		return
 	}
+	r.settleRestores(ctx)
 	if r.shrinking(ctx) {
 		return
 	}
@@ -56,13 +60,15 @@ func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
 	r.steps++
 	r.pool.Tick()
 	r.stepped = time.Now()
-	command := &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
+	step := &flight{entries: entries, began: time.Now()}
+	step.command = &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
 	for i, e := range entries {
-		command.Sequences[i] = r.share(e)
-		r.totals.tokensIn += r.ofPrompt(e)
+		step.command.Sequences[i] = r.share(e)
+		step.prompt += r.ofPrompt(e)
 	}
-	r.step = &flight{entries: entries, command: command, began: time.Now()}
-	ctx.Request(r.engine, command)
+	r.totals.tokensIn += step.prompt
+	r.step = step
+	ctx.Request(r.engine, step.command)
 }
 
 // ofPrompt is how many of an entry's tokens are of its prompt: the rest was generated.
@@ -73,7 +79,7 @@ func (r *replica) ofPrompt(e batch.Entry) uint64 {
 
 // share is one sequence's part of a step, as the engine wants it.
 func (r *replica) share(e batch.Entry) *messages.StepSequence {
-	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample, Adapter: e.Adapter}
+	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample, Adapter: e.Adapter, Gate: r.gateOf(e)}
 	c, ok := r.calls[e.ID]
 	if !e.Sample || !ok { // a cancelled one is computed to the end of the step, for nobody
 		s.Sample = e.Sample
@@ -149,8 +155,13 @@ func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
 	if r.step == nil || msg.GetStep() != r.step.command.GetStep() {
 		return
 	}
+	if void := msg.GetVoid(); void != nil {
+		r.onVoid(ctx, void)
+		return
+	}
 	entries, tokens := r.step.entries, msg.GetDone().GetTokens()
 	r.measure(r.step)
+	r.land(entries)
 	r.step = nil
 	sampled := make([]uint32, len(tokens))
 	for i, t := range tokens {

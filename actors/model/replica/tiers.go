@@ -27,6 +27,10 @@ type Tiers struct {
 	// Remote is the tier that fetches what other replicas and nodes hold; nil: nothing is. Elsewhere reports whether there are any.
 	Remote    *actor.PID
 	Elsewhere func() bool
+	// PartBytes is the least of a block that is copied at once, so that prefill can begin before the rest; default 256 KiB. Early begins it with the restore,
+	// whatever that takes, and waits for it: for tests.
+	PartBytes int
+	Early     bool
 	// Copied is told of each block that was copied between HBM and a tier, from goroutines. Nil: nobody is.
 	Copied func(from, to string, bytes int, took time.Duration)
 }
@@ -61,6 +65,9 @@ type lower struct {
 	wanting    map[string]bool // waiting sequences whose blocks were not looked for since they began to wait
 	looks      map[string]bool // sequences that are held until their blocks are restored
 	located    []*located      // to be acted on between two steps
+	ended      []*restored     // likewise
+	rising     map[uint64]*rising
+	gate       uint64 // the last one
 	requests   uint64
 	told       uint64 // the step of the last StepsDone
 
@@ -75,6 +82,8 @@ type tierTotals struct {
 	offloaded, restored, recomputed uint64
 	restores, avoided               uint64 // sequences
 	fetched, fetchFailed, lent      uint64
+	overlapped                      uint64 // sequences
+	void                            uint64 // steps
 }
 
 // openTiers makes ready to copy blocks of the lease.
@@ -84,7 +93,8 @@ func (r *replica) openTiers() {
 		return
 	}
 	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower)),
-		loans: make(map[string]*loan)}
+		loans: make(map[string]*loan), rising: make(map[uint64]*rising)}
+	l.PartBytes = cmp.Or(l.PartBytes, partBytes)
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
 		l.Copied = func(string, string, int, time.Duration) {}
@@ -118,6 +128,8 @@ func (r *replica) receiveTiers(ctx actor.Context) bool {
 		r.onLocated(ctx, msg)
 	case *restored:
 		r.onRestored(ctx, msg)
+	case *ripe:
+		r.onRipe(ctx, msg)
 	case *messages.LeaseBlocks:
 		r.onLease(ctx, msg)
 	case *messages.ReleaseBlocks:
@@ -152,6 +164,7 @@ func (r *replica) tend(ctx actor.Context) {
 	for _, found := range all {
 		r.restore(ctx, found)
 	}
+	r.beginRipe()
 	r.look(ctx)
 	if len(l.Lower) == 0 {
 		return
@@ -181,6 +194,9 @@ func (r *replica) measure(step *flight) {
 	}
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
+		if e.Arriving {
+			return // it may have waited
+		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
 	}
 	if prefills {
@@ -296,6 +312,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 	r.announce(ctx) // before what was evicted for them is overwritten
 	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
 	note := &restored{incarnation: r.incarnation, id: found.id, order: found.order, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:], places: found.places}
+	note.rising = r.raises(ctx, found, &c, begin)
 	supervise.Job(ctx, r.life, c.run, func(climbed climbed, err error) any {
 		note.climbed, note.err = climbed, err
 		return note
@@ -319,10 +336,10 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 		return all
 	}
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.RestoreQuestion{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill,
+	q := kv.RestoreQuestion{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill, StepTokens: int(r.Spec.GetStepTokens()),
 		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
 	for i, t := range l.Lower {
-		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i]})
+		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i], Parts: l.parts()})
 	}
 	for _, h := range found.holders {
 		q.Paths = append(q.Paths, h.path)
@@ -331,30 +348,4 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 		q.Sources = append(q.Sources, p.tier)
 	}
 	return q.Choose()
-}
-
-func (r *replica) onRestored(ctx actor.Context, msg *restored) {
-	l := r.lower
-	if l == nil || msg.incarnation != r.incarnation {
-		return
-	}
-	if msg.err != nil {
-		r.Log.Warn().Err(msg.err).Str("request", msg.id).Msg("not all blocks were restored")
-	}
-	for i, b := range msg.blocks[:msg.climbed.blocks] {
-		if r.pool.Commit(b, msg.hashes[i]); msg.places[i].tier < len(l.Lower) {
-			r.pool.Below(b)
-			l.totals.restored++
-		}
-	}
-	l.fetched(msg.climbed.fetches)
-	l.totals.recomputed += uint64(len(msg.blocks) - msg.climbed.blocks)
-	r.pool.Release(append(msg.begin, msg.blocks...))
-	for i, rate := range msg.climbed.rates {
-		l.paths[i].Merge(rate)
-	}
-	msg.order.answer(ctx, r, msg.climbed.blocks, "")
-	r.changed(ctx)
-	r.goOn(msg.id)
-	r.advance(ctx)
 }
