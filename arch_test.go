@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,5 +150,28 @@ func listImports() (imports, error) {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		deps[p.ImportPath] = p.Deps
+	}
+}
+
+// TestActorsStayStopped: every actor is made by supervise.Props, which sees to that.
+func TestActorsStayStopped(t *testing.T) {
+	var made []string
+	for _, top := range []string{"actors", "gateway", "cluster"} {
+		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if strings.Contains(string(text), "actor.PropsFrom") {
+				made = append(made, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(made, []string{"actors/supervise/props.go"}) {
+		t.Errorf("make these with supervise.Props: %v", made)
 	}
 }

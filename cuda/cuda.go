@@ -59,7 +59,7 @@ type Device interface {
 	Memory() (free, total int64)
 
 	// AllocHost returns page-locked host memory, the only host memory that a
-	// stream may copy from or to.
+	// stream may copy from or to. It begins where a page does.
 	AllocHost(bytes int64) (HostMemory, error)
 
 	// NewStream returns an ordered queue of work. Streams run concurrently.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -69,7 +68,7 @@ func (g *Gateway) deployment(ctx context.Context, model string) (*messages.Deplo
 		return nil, hidden(model)
 	}
 	d, err := g.cfg.Directory.Deployment(ctx, model)
-	if known := (interface{ GetReason() messages.Reason })(nil); c.key != nil && errors.As(err, &known) && known.GetReason() == messages.Reason_REASON_NOT_FOUND {
+	if c.key != nil && notFound(err) {
 		return nil, hidden(model) // the directory's own words may name other models
 	}
 	return d, err

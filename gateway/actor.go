@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -20,7 +21,7 @@ type ActorConfig struct {
 
 // Props returns the recipe for the gateway actor.
 func Props(cfg ActorConfig) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor { return &gateway{ActorConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
+	return supervise.Props(func() actor.Actor { return &gateway{ActorConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
 }
 
 type gateway struct {

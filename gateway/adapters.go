@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,7 +46,10 @@ func (g *Gateway) resolve(ctx context.Context, model string) (*messages.Deployme
 	return nil, nil, err
 }
 
-func notFound(err error) bool { return asError(err).Reason == messages.Reason_REASON_NOT_FOUND }
+func notFound(err error) bool {
+	var refused interface{ GetReason() messages.Reason }
+	return errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND
+}
 
 // adapters are those of the deployments that a caller may use, by names that are clear to it.
 func (g *Gateway) adapters(c caller, deployed []*messages.DeploymentStatus) []modelObject {

@@ -32,16 +32,13 @@ func (c *Call) Output() []uint32 {
 }
 
 // Deliver implements session.Client.
-func (c *Call) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32) {
+func (c *Call) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
 	c.change(func() {
 		c.output = append(c.output, tokens...)
 		c.logprobs = append(c.logprobs, logprobs...)
-		c.cached = max(c.cached, cached)
+		c.cached, c.finish = max(c.cached, cached), finish
 	})
 }
-
-// Finish implements session.Client.
-func (c *Call) Finish(reason messages.FinishReason) { c.change(func() { c.finish = reason }) }
 
 // Fail implements session.Client.
 func (c *Call) Fail(refused *messages.Refused) { c.change(func() { c.refused = refused }) }

@@ -18,6 +18,7 @@ import (
 
 // Directory knows what is deployed. Its errors carry a *messages.Refused where the reason is known.
 type Directory interface {
+	// Deployment returns a deployment's specification and revision, if nothing else.
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 }

@@ -178,7 +178,7 @@ func says(text string, finish messages.FinishReason) play {
 			}
 			deliver(call, id)
 		}
-		call.Finish(finish)
+		call.Deliver(nil, nil, 0, finish)
 	}
 }
 
@@ -189,7 +189,7 @@ func deliver(call *gateway.Call, ids ...uint32) {
 			logprobs = append(logprobs, logprobsOf(id, s.GetTopLogprobs()))
 		}
 	}
-	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16))
+	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16), messages.FinishReason_FINISH_REASON_UNSPECIFIED)
 }
 
 // logprobsOf makes a token the likeliest, and those after it in the vocabulary less and less likely.

@@ -554,6 +554,13 @@ type SlotsStatus struct {
 	TakenBytes    uint64                 `protobuf:"varint,41,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"`          // of the blocks that have slots
 	Slabs         uint32                 `protobuf:"varint,42,opt,name=slabs,proto3" json:"slabs,omitempty"`
 	Sizes         []*SlotsOfSize         `protobuf:"bytes,43,rep,name=sizes,proto3" json:"sizes,omitempty"` // the smallest first
+	// Of the remote tier, which has no slots: its capacity is what may be on its way at once, and taken is what is. Resident blocks are those that the
+	// router named a holder of within the last minute, arriving ones are on their way.
+	Fetches       uint32          `protobuf:"varint,50,opt,name=fetches,proto3" json:"fetches,omitempty"` // under way
+	Waiting       uint32          `protobuf:"varint,51,opt,name=waiting,proto3" json:"waiting,omitempty"` // fetches that wait for room
+	Refused       uint64          `protobuf:"varint,52,opt,name=refused,proto3" json:"refused,omitempty"` // fetches, since too many waited or their time was over
+	Bytes         uint64          `protobuf:"varint,53,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that came
+	Holders       []*HolderStatus `protobuf:"bytes,54,rep,name=holders,proto3" json:"holders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -721,6 +728,41 @@ func (x *SlotsStatus) GetSizes() []*SlotsOfSize {
 	return nil
 }
 
+func (x *SlotsStatus) GetFetches() uint32 {
+	if x != nil {
+		return x.Fetches
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SlotsStatus) GetHolders() []*HolderStatus {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
 // SlotsOfSize is what blocks of one size have of a tier.
 type SlotsOfSize struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -790,6 +832,123 @@ func (x *SlotsOfSize) GetTaken() uint32 {
 	return 0
 }
 
+// HolderStatus (report) is what is known of the way to a holder of blocks elsewhere.
+type HolderStatus struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram on b"
+	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Fetches        uint64                 `protobuf:"varint,3,opt,name=fetches,proto3" json:"fetches,omitempty"`
+	Blocks         uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"` // that came
+	Missed         uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"` // blocks that were wanted from it and did not come
+	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	FirstSeconds   float64                `protobuf:"fixed64,7,opt,name=first_seconds,json=firstSeconds,proto3" json:"first_seconds,omitempty"`         // until the first block comes, as measured of late; 0: it was not
+	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // of those that follow; likewise
+	Latencies      []uint64               `protobuf:"varint,9,rep,packed,name=latencies,proto3" json:"latencies,omitempty"`                             // fetches by the time to their first block: up to 0.1 ms, 0.2 ms, 0.4 ms, … and the rest
+	LatencySeconds float64                `protobuf:"fixed64,10,opt,name=latency_seconds,json=latencySeconds,proto3" json:"latency_seconds,omitempty"`  // the sum of those times
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *HolderStatus) Reset() {
+	*x = HolderStatus{}
+	mi := &file_messages_tier_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HolderStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HolderStatus) ProtoMessage() {}
+
+func (x *HolderStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HolderStatus.ProtoReflect.Descriptor instead.
+func (*HolderStatus) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HolderStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HolderStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HolderStatus) GetFetches() uint64 {
+	if x != nil {
+		return x.Fetches
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetBlocks() uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetFirstSeconds() float64 {
+	if x != nil {
+		return x.FirstSeconds
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *HolderStatus) GetLatencies() []uint64 {
+	if x != nil {
+		return x.Latencies
+	}
+	return nil
+}
+
+func (x *HolderStatus) GetLatencySeconds() float64 {
+	if x != nil {
+		return x.LatencySeconds
+	}
+	return 0
+}
+
 // TierAnnounced (event, from a tier to its node's router, and between routers in RoutesAnnounced): what changed in its blocks since the
 // last one. A block is announced by the first 8 bytes of its hash in the tier, big-endian.
 type TierAnnounced struct {
@@ -805,7 +964,7 @@ type TierAnnounced struct {
 
 func (x *TierAnnounced) Reset() {
 	*x = TierAnnounced{}
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +976,7 @@ func (x *TierAnnounced) String() string {
 func (*TierAnnounced) ProtoMessage() {}
 
 func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[11]
+	mi := &file_messages_tier_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +989,7 @@ func (x *TierAnnounced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAnnounced.ProtoReflect.Descriptor instead.
 func (*TierAnnounced) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{11}
+	return file_messages_tier_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TierAnnounced) GetName() string {
@@ -868,7 +1027,7 @@ func (x *TierAnnounced) GetSnapshot() bool {
 	return false
 }
 
-// FindBlocks (query, from a replica to its node's router): who holds these blocks of a prompt?
+// FindBlocks (query, from a replica to the remote tier, and from that to its node's router): who holds these blocks of a prompt?
 type FindBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -882,7 +1041,7 @@ type FindBlocks struct {
 
 func (x *FindBlocks) Reset() {
 	*x = FindBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +1053,7 @@ func (x *FindBlocks) String() string {
 func (*FindBlocks) ProtoMessage() {}
 
 func (x *FindBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[12]
+	mi := &file_messages_tier_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1066,7 @@ func (x *FindBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocks.ProtoReflect.Descriptor instead.
 func (*FindBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{12}
+	return file_messages_tier_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FindBlocks) GetRequestId() string {
@@ -955,7 +1114,7 @@ type FindBlocksResult struct {
 
 func (x *FindBlocksResult) Reset() {
 	*x = FindBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1126,7 @@ func (x *FindBlocksResult) String() string {
 func (*FindBlocksResult) ProtoMessage() {}
 
 func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[13]
+	mi := &file_messages_tier_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1139,7 @@ func (x *FindBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindBlocksResult.ProtoReflect.Descriptor instead.
 func (*FindBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{13}
+	return file_messages_tier_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FindBlocksResult) GetRequestId() string {
@@ -1004,13 +1163,15 @@ type BlocksHeld struct {
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	Holder        *ActorRef              `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
 	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // "replica kjv-0 on b", "dram on b"
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	Path          *HolderPath            `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"` // said by the remote tier
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BlocksHeld) Reset() {
 	*x = BlocksHeld{}
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1183,7 @@ func (x *BlocksHeld) String() string {
 func (*BlocksHeld) ProtoMessage() {}
 
 func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[14]
+	mi := &file_messages_tier_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1196,7 @@ func (x *BlocksHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksHeld.ProtoReflect.Descriptor instead.
 func (*BlocksHeld) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{14}
+	return file_messages_tier_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BlocksHeld) GetFirst() uint32 {
@@ -1066,6 +1227,358 @@ func (x *BlocksHeld) GetName() string {
 	return ""
 }
 
+func (x *BlocksHeld) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *BlocksHeld) GetPath() *HolderPath {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+// HolderPath is the way to a holder, as measured of late: how long until the first block comes, and how fast the others follow.
+type HolderPath struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Latency        *durationpb.Duration   `protobuf:"bytes,1,opt,name=latency,proto3" json:"latency,omitempty"`
+	BytesPerSecond float64                `protobuf:"fixed64,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0: it was not measured
+	QueuedBytes    uint64                 `protobuf:"varint,3,opt,name=queued_bytes,json=queuedBytes,proto3" json:"queued_bytes,omitempty"`             // to come before
+	TryBlocks      uint32                 `protobuf:"varint,4,opt,name=try_blocks,json=tryBlocks,proto3" json:"try_blocks,omitempty"`                   // that it is tried with while it was not measured
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *HolderPath) Reset() {
+	*x = HolderPath{}
+	mi := &file_messages_tier_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HolderPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HolderPath) ProtoMessage() {}
+
+func (x *HolderPath) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HolderPath.ProtoReflect.Descriptor instead.
+func (*HolderPath) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *HolderPath) GetLatency() *durationpb.Duration {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *HolderPath) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *HolderPath) GetQueuedBytes() uint64 {
+	if x != nil {
+		return x.QueuedBytes
+	}
+	return 0
+}
+
+func (x *HolderPath) GetTryBlocks() uint32 {
+	if x != nil {
+		return x.TryBlocks
+	}
+	return 0
+}
+
+// FetchBlocks (command, to the remote tier): have this holder send the blocks to where the ticket is from. It ends with its answer, with ReleaseBlocks, or
+// after the time that it was asked for. The asker then says in BlocksFetched what has come.
+type FetchBlocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	From          *BlocksHeld            `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`                                // as FindBlocksResult named it
+	Hashes        [][]byte               `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in the order of the prompt, as replicas know them
+	Space         []byte                 `protobuf:"bytes,4,opt,name=space,proto3" json:"space,omitempty"`                              // as of LeaseBlocks
+	BlockBytes    uint64                 `protobuf:"varint,5,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
+	Ticket        *BulkTicket            `protobuf:"bytes,6,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Within        *durationpb.Duration   `protobuf:"bytes,7,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchBlocks) Reset() {
+	*x = FetchBlocks{}
+	mi := &file_messages_tier_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchBlocks) ProtoMessage() {}
+
+func (x *FetchBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchBlocks.ProtoReflect.Descriptor instead.
+func (*FetchBlocks) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FetchBlocks) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FetchBlocks) GetFrom() *BlocksHeld {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetHashes() [][]byte {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetSpace() []byte {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *FetchBlocks) GetTicket() *BulkTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+func (x *FetchBlocks) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+type FetchBlocksResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*FetchBlocksResult_Sent
+	//	*FetchBlocksResult_Refused
+	Outcome       isFetchBlocksResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchBlocksResult) Reset() {
+	*x = FetchBlocksResult{}
+	mi := &file_messages_tier_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchBlocksResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchBlocksResult) ProtoMessage() {}
+
+func (x *FetchBlocksResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchBlocksResult.ProtoReflect.Descriptor instead.
+func (*FetchBlocksResult) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FetchBlocksResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FetchBlocksResult) GetOutcome() isFetchBlocksResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *FetchBlocksResult) GetSent() *BlocksSent {
+	if x != nil {
+		if x, ok := x.Outcome.(*FetchBlocksResult_Sent); ok {
+			return x.Sent
+		}
+	}
+	return nil
+}
+
+func (x *FetchBlocksResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*FetchBlocksResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isFetchBlocksResult_Outcome interface {
+	isFetchBlocksResult_Outcome()
+}
+
+type FetchBlocksResult_Sent struct {
+	Sent *BlocksSent `protobuf:"bytes,2,opt,name=sent,proto3,oneof"`
+}
+
+type FetchBlocksResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*FetchBlocksResult_Sent) isFetchBlocksResult_Outcome() {}
+
+func (*FetchBlocksResult_Refused) isFetchBlocksResult_Outcome() {}
+
+// BlocksFetched (event, to the remote tier): how a fetch fared, as measured where the blocks came in.
+type BlocksFetched struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          *BlocksHeld            `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Wanted        uint32                 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Came          uint32                 `protobuf:"varint,3,opt,name=came,proto3" json:"came,omitempty"` // leading ones, each with the right checksum
+	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
+	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // until the first one came, or until the end where none did
+	Took          *durationpb.Duration   `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksFetched) Reset() {
+	*x = BlocksFetched{}
+	mi := &file_messages_tier_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksFetched) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksFetched) ProtoMessage() {}
+
+func (x *BlocksFetched) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_tier_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksFetched.ProtoReflect.Descriptor instead.
+func (*BlocksFetched) Descriptor() ([]byte, []int) {
+	return file_messages_tier_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BlocksFetched) GetFrom() *BlocksHeld {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *BlocksFetched) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetCame() uint32 {
+	if x != nil {
+		return x.Came
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetBlockBytes() uint64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetFirst() *durationpb.Duration {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *BlocksFetched) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
 // LeaseBlocks (command, to a holder): send these blocks, and keep them where they are until they are sent. Chunk i of the transfer is block i,
 // then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. The holder sends the leading blocks, as
 // far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
@@ -1083,7 +1596,7 @@ type LeaseBlocks struct {
 
 func (x *LeaseBlocks) Reset() {
 	*x = LeaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1608,7 @@ func (x *LeaseBlocks) String() string {
 func (*LeaseBlocks) ProtoMessage() {}
 
 func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[15]
+	mi := &file_messages_tier_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1621,7 @@ func (x *LeaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocks.ProtoReflect.Descriptor instead.
 func (*LeaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{15}
+	return file_messages_tier_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaseBlocks) GetRequestId() string {
@@ -1167,7 +1680,7 @@ type LeaseBlocksResult struct {
 
 func (x *LeaseBlocksResult) Reset() {
 	*x = LeaseBlocksResult{}
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1692,7 @@ func (x *LeaseBlocksResult) String() string {
 func (*LeaseBlocksResult) ProtoMessage() {}
 
 func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[16]
+	mi := &file_messages_tier_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1705,7 @@ func (x *LeaseBlocksResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBlocksResult.ProtoReflect.Descriptor instead.
 func (*LeaseBlocksResult) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{16}
+	return file_messages_tier_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LeaseBlocksResult) GetRequestId() string {
@@ -1253,7 +1766,7 @@ type BlocksSent struct {
 
 func (x *BlocksSent) Reset() {
 	*x = BlocksSent{}
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1778,7 @@ func (x *BlocksSent) String() string {
 func (*BlocksSent) ProtoMessage() {}
 
 func (x *BlocksSent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[17]
+	mi := &file_messages_tier_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1791,7 @@ func (x *BlocksSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksSent.ProtoReflect.Descriptor instead.
 func (*BlocksSent) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{17}
+	return file_messages_tier_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BlocksSent) GetBlocks() uint32 {
@@ -1298,7 +1811,7 @@ type ReleaseBlocks struct {
 
 func (x *ReleaseBlocks) Reset() {
 	*x = ReleaseBlocks{}
-	mi := &file_messages_tier_proto_msgTypes[18]
+	mi := &file_messages_tier_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1823,7 @@ func (x *ReleaseBlocks) String() string {
 func (*ReleaseBlocks) ProtoMessage() {}
 
 func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_tier_proto_msgTypes[18]
+	mi := &file_messages_tier_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1836,7 @@ func (x *ReleaseBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseBlocks.ProtoReflect.Descriptor instead.
 func (*ReleaseBlocks) Descriptor() ([]byte, []int) {
-	return file_messages_tier_proto_rawDescGZIP(), []int{18}
+	return file_messages_tier_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseBlocks) GetRequestId() string {
@@ -1374,7 +1887,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x81\x04\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x98\x05\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -1398,13 +1911,30 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\vtaken_bytes\x18) \x01(\x04R\n" +
 	"takenBytes\x12\x14\n" +
 	"\x05slabs\x18* \x01(\rR\x05slabs\x12,\n" +
-	"\x05sizes\x18+ \x03(\v2\x16.troupe.v1.SlotsOfSizeR\x05sizes\"p\n" +
+	"\x05sizes\x18+ \x03(\v2\x16.troupe.v1.SlotsOfSizeR\x05sizes\x12\x18\n" +
+	"\afetches\x182 \x01(\rR\afetches\x12\x18\n" +
+	"\awaiting\x183 \x01(\rR\awaiting\x12\x18\n" +
+	"\arefused\x184 \x01(\x04R\arefused\x12\x14\n" +
+	"\x05bytes\x185 \x01(\x04R\x05bytes\x121\n" +
+	"\aholders\x186 \x03(\v2\x17.troupe.v1.HolderStatusR\aholders\"p\n" +
 	"\vSlotsOfSize\x12\x1f\n" +
 	"\vblock_bytes\x18\x01 \x01(\x04R\n" +
 	"blockBytes\x12\x14\n" +
 	"\x05slabs\x18\x02 \x01(\rR\x05slabs\x12\x14\n" +
 	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x14\n" +
-	"\x05taken\x18\x04 \x01(\rR\x05taken\"\xa2\x01\n" +
+	"\x05taken\x18\x04 \x01(\rR\x05taken\"\xac\x02\n" +
+	"\fHolderStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
+	"\afetches\x18\x03 \x01(\x04R\afetches\x12\x16\n" +
+	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\x12\x16\n" +
+	"\x06missed\x18\x05 \x01(\x04R\x06missed\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12#\n" +
+	"\rfirst_seconds\x18\a \x01(\x01R\ffirstSeconds\x12(\n" +
+	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\x12\x1c\n" +
+	"\tlatencies\x18\t \x03(\x04R\tlatencies\x12'\n" +
+	"\x0flatency_seconds\x18\n" +
+	" \x01(\x01R\x0elatencySeconds\"\xa2\x01\n" +
 	"\rTierAnnounced\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12\x1c\n" +
@@ -1422,13 +1952,46 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x10FindBlocksResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
-	"\x04held\x18\x02 \x03(\v2\x15.troupe.v1.BlocksHeldR\x04held\"{\n" +
+	"\x04held\x18\x02 \x03(\v2\x15.troupe.v1.BlocksHeldR\x04held\"\xba\x01\n" +
 	"\n" +
 	"BlocksHeld\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12+\n" +
 	"\x06holder\x18\x03 \x01(\v2\x13.troupe.v1.ActorRefR\x06holder\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xdb\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12)\n" +
+	"\x04path\x18\x06 \x01(\v2\x15.troupe.v1.HolderPathR\x04path\"\xad\x01\n" +
+	"\n" +
+	"HolderPath\x123\n" +
+	"\alatency\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\alatency\x12(\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x01R\x0ebytesPerSecond\x12!\n" +
+	"\fqueued_bytes\x18\x03 \x01(\x04R\vqueuedBytes\x12\x1d\n" +
+	"\n" +
+	"try_blocks\x18\x04 \x01(\rR\ttryBlocks\"\x88\x02\n" +
+	"\vFetchBlocks\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
+	"\x04from\x18\x02 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
+	"\x06hashes\x18\x03 \x03(\fR\x06hashes\x12\x14\n" +
+	"\x05space\x18\x04 \x01(\fR\x05space\x12\x1f\n" +
+	"\vblock_bytes\x18\x05 \x01(\x04R\n" +
+	"blockBytes\x12-\n" +
+	"\x06ticket\x18\x06 \x01(\v2\x15.troupe.v1.BulkTicketR\x06ticket\x121\n" +
+	"\x06within\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06within\"\x9a\x01\n" +
+	"\x11FetchBlocksResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
+	"\x04sent\x18\x02 \x01(\v2\x15.troupe.v1.BlocksSentH\x00R\x04sent\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"\xe7\x01\n" +
+	"\rBlocksFetched\x12)\n" +
+	"\x04from\x18\x01 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x12\n" +
+	"\x04came\x18\x03 \x01(\rR\x04came\x12\x1f\n" +
+	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
+	"blockBytes\x12/\n" +
+	"\x05first\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05first\x12-\n" +
+	"\x04took\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04took\"\xdb\x01\n" +
 	"\vLeaseBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -1463,7 +2026,7 @@ func file_messages_tier_proto_rawDescGZIP() []byte {
 	return file_messages_tier_proto_rawDescData
 }
 
-var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_messages_tier_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_messages_tier_proto_goTypes = []any{
 	(*ReserveSlots)(nil),        // 0: troupe.v1.ReserveSlots
 	(*ReserveSlotsResult)(nil),  // 1: troupe.v1.ReserveSlotsResult
@@ -1476,38 +2039,54 @@ var file_messages_tier_proto_goTypes = []any{
 	(*GetSlots)(nil),            // 8: troupe.v1.GetSlots
 	(*SlotsStatus)(nil),         // 9: troupe.v1.SlotsStatus
 	(*SlotsOfSize)(nil),         // 10: troupe.v1.SlotsOfSize
-	(*TierAnnounced)(nil),       // 11: troupe.v1.TierAnnounced
-	(*FindBlocks)(nil),          // 12: troupe.v1.FindBlocks
-	(*FindBlocksResult)(nil),    // 13: troupe.v1.FindBlocksResult
-	(*BlocksHeld)(nil),          // 14: troupe.v1.BlocksHeld
-	(*LeaseBlocks)(nil),         // 15: troupe.v1.LeaseBlocks
-	(*LeaseBlocksResult)(nil),   // 16: troupe.v1.LeaseBlocksResult
-	(*BlocksSent)(nil),          // 17: troupe.v1.BlocksSent
-	(*ReleaseBlocks)(nil),       // 18: troupe.v1.ReleaseBlocks
-	(*Refused)(nil),             // 19: troupe.v1.Refused
-	(*Block)(nil),               // 20: troupe.v1.Block
-	(*ActorRef)(nil),            // 21: troupe.v1.ActorRef
-	(*BulkTicket)(nil),          // 22: troupe.v1.BulkTicket
-	(*durationpb.Duration)(nil), // 23: google.protobuf.Duration
+	(*HolderStatus)(nil),        // 11: troupe.v1.HolderStatus
+	(*TierAnnounced)(nil),       // 12: troupe.v1.TierAnnounced
+	(*FindBlocks)(nil),          // 13: troupe.v1.FindBlocks
+	(*FindBlocksResult)(nil),    // 14: troupe.v1.FindBlocksResult
+	(*BlocksHeld)(nil),          // 15: troupe.v1.BlocksHeld
+	(*HolderPath)(nil),          // 16: troupe.v1.HolderPath
+	(*FetchBlocks)(nil),         // 17: troupe.v1.FetchBlocks
+	(*FetchBlocksResult)(nil),   // 18: troupe.v1.FetchBlocksResult
+	(*BlocksFetched)(nil),       // 19: troupe.v1.BlocksFetched
+	(*LeaseBlocks)(nil),         // 20: troupe.v1.LeaseBlocks
+	(*LeaseBlocksResult)(nil),   // 21: troupe.v1.LeaseBlocksResult
+	(*BlocksSent)(nil),          // 22: troupe.v1.BlocksSent
+	(*ReleaseBlocks)(nil),       // 23: troupe.v1.ReleaseBlocks
+	(*Refused)(nil),             // 24: troupe.v1.Refused
+	(*Block)(nil),               // 25: troupe.v1.Block
+	(*ActorRef)(nil),            // 26: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
+	(*BulkTicket)(nil),          // 28: troupe.v1.BulkTicket
 }
 var file_messages_tier_proto_depIdxs = []int32{
 	2,  // 0: troupe.v1.ReserveSlotsResult.reserved:type_name -> troupe.v1.SlotsReserved
-	19, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
-	20, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
-	20, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
+	24, // 1: troupe.v1.ReserveSlotsResult.refused:type_name -> troupe.v1.Refused
+	25, // 2: troupe.v1.SlotsReserved.slots:type_name -> troupe.v1.Block
+	25, // 3: troupe.v1.LockBlocksResult.locked:type_name -> troupe.v1.Block
 	10, // 4: troupe.v1.SlotsStatus.sizes:type_name -> troupe.v1.SlotsOfSize
-	21, // 5: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
-	14, // 6: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
-	21, // 7: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
-	22, // 8: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
-	23, // 9: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
-	17, // 10: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
-	19, // 11: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	11, // 5: troupe.v1.SlotsStatus.holders:type_name -> troupe.v1.HolderStatus
+	26, // 6: troupe.v1.TierAnnounced.actor:type_name -> troupe.v1.ActorRef
+	15, // 7: troupe.v1.FindBlocksResult.held:type_name -> troupe.v1.BlocksHeld
+	26, // 8: troupe.v1.BlocksHeld.holder:type_name -> troupe.v1.ActorRef
+	16, // 9: troupe.v1.BlocksHeld.path:type_name -> troupe.v1.HolderPath
+	27, // 10: troupe.v1.HolderPath.latency:type_name -> google.protobuf.Duration
+	15, // 11: troupe.v1.FetchBlocks.from:type_name -> troupe.v1.BlocksHeld
+	28, // 12: troupe.v1.FetchBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	27, // 13: troupe.v1.FetchBlocks.within:type_name -> google.protobuf.Duration
+	22, // 14: troupe.v1.FetchBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	24, // 15: troupe.v1.FetchBlocksResult.refused:type_name -> troupe.v1.Refused
+	15, // 16: troupe.v1.BlocksFetched.from:type_name -> troupe.v1.BlocksHeld
+	27, // 17: troupe.v1.BlocksFetched.first:type_name -> google.protobuf.Duration
+	27, // 18: troupe.v1.BlocksFetched.took:type_name -> google.protobuf.Duration
+	28, // 19: troupe.v1.LeaseBlocks.ticket:type_name -> troupe.v1.BulkTicket
+	27, // 20: troupe.v1.LeaseBlocks.lease:type_name -> google.protobuf.Duration
+	22, // 21: troupe.v1.LeaseBlocksResult.sent:type_name -> troupe.v1.BlocksSent
+	24, // 22: troupe.v1.LeaseBlocksResult.refused:type_name -> troupe.v1.Refused
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_messages_tier_proto_init() }
@@ -1522,7 +2101,11 @@ func file_messages_tier_proto_init() {
 		(*ReserveSlotsResult_Reserved)(nil),
 		(*ReserveSlotsResult_Refused)(nil),
 	}
-	file_messages_tier_proto_msgTypes[16].OneofWrappers = []any{
+	file_messages_tier_proto_msgTypes[18].OneofWrappers = []any{
+		(*FetchBlocksResult_Sent)(nil),
+		(*FetchBlocksResult_Refused)(nil),
+	}
+	file_messages_tier_proto_msgTypes[21].OneofWrappers = []any{
 		(*LeaseBlocksResult_Sent)(nil),
 		(*LeaseBlocksResult_Refused)(nil),
 	}
@@ -1532,7 +2115,7 @@ func file_messages_tier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_tier_proto_rawDesc), len(file_messages_tier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

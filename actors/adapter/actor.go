@@ -44,7 +44,7 @@ const prefetchEvery = 100 * time.Millisecond
 // Props returns the recipe for the pool of a replica.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &pool{Config: cfg, incarnation: incarnation}
 	}, actor.WithSupervisor(cfg.Strategy))

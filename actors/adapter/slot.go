@@ -21,20 +21,18 @@ type SlotConfig struct {
 	Keep  bool // in host memory too
 }
 
-// SlotProps returns the recipe for one slot.
+// SlotProps returns the recipe for a slot.
 func SlotProps(cfg SlotConfig) *actor.Props {
 	var incarnation uint64
-	var stopped bool
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &slot{SlotConfig: cfg, incarnation: incarnation, stopped: &stopped}
+		return &slot{SlotConfig: cfg, incarnation: incarnation}
 	})
 }
 
 type slot struct {
 	SlotConfig
 	incarnation uint64
-	stopped     *bool // a restart that was under way when it was stopped comes nevertheless, and must begin nothing
 	end         context.CancelFunc
 	copying     <-chan struct{} // closed when the copy has ended
 }
@@ -48,13 +46,8 @@ type copied struct {
 func (s *slot) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		if !*s.stopped {
-			s.onStarted(ctx)
-		}
-	case *actor.Restarting:
-		s.onEnding()
-	case *actor.Stopping:
-		*s.stopped = true
+		s.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
 		s.onEnding()
 	case *copied:
 		s.onCopied(ctx, msg)

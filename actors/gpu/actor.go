@@ -46,7 +46,7 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	kept := &standing{}
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &device{Config: cfg, standing: kept, incarnation: incarnation}
 	}, actor.WithSupervisor(cfg.Strategy))

@@ -1,5 +1,5 @@
-// Package kvblock holds the actors of the KV tiers: HBM, the blocks in the memory of one GPU; and those below it, in host memory and on
-// disk.
+// Package kvblock holds the actors of the KV tiers: HBM, the blocks in the memory of one GPU; those below it, in host memory and on
+// disk; and the remote tier, the blocks that other nodes hold.
 //
 // # HBM
 //
@@ -30,4 +30,20 @@
 // What a crash loses are the requests under way, and what is pinned until replicas say it again. The store sits above it: the successor finds in it what was written. Copies that
 // an earlier life granted may still run then, into slots that are given out again; the store writes one after the other, and a slot
 // whose block is not the one that was granted is found out when it is read.
+//
+// # The remote tier
+//
+// Parent: the tiers group; one per node. Children: none.
+// Speaks with: its node's router (FindBlocks), and with holders of blocks: tiers of other nodes, and other replicas (LeaseBlocks, ReleaseBlocks).
+// Accepts: FindBlocks, FetchBlocks, ReleaseBlocks, BlocksFetched, GetSlots.
+// Answers: FindBlocksResult, FetchBlocksResult, SlotsStatus.
+//
+// It owns a kv.Elsewhere: the measured ways to the holders, which of their blocks are known, and the fetches under way, of which it lets no more begin than its
+// capacity in bytes has room for; the others wait in turn, and are refused where too many do. The leases at the holders are its own. The bytes never come
+// near it: they go from the holder over the data plane to the ticket of whoever asked, who checks each block and says at the end what came.
+//
+// Two replicas that want the same block at once fetch it each for itself.
+//
+// What a crash loses are the fetches under way, and what was measured. Those who wait for one are told so, and compute what has not come; the holders are told to
+// send no more. The supervisor brings it back with nothing known, and each way is tried with a few blocks again.
 package kvblock

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -17,7 +18,7 @@ type Config struct {
 
 // Props returns the recipe for the HBM tier of one GPU.
 func Props(cfg Config) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor { return &hbm{Config: cfg} })
+	return supervise.Props(func() actor.Actor { return &hbm{Config: cfg} })
 }
 
 type hbm struct {

@@ -45,7 +45,7 @@ func TierProps(cfg TierConfig) *actor.Props {
 	if cfg.Copied == nil {
 		cfg.Copied = func(string, string, int, time.Duration) {}
 	}
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &slots{TierConfig: cfg, incarnation: incarnation}
 	})

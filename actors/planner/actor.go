@@ -31,7 +31,7 @@ type Config struct {
 // Props returns the recipe for a planner.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &planner{Config: cfg, incarnation: incarnation}
 	})

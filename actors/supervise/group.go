@@ -24,7 +24,7 @@ type GroupConfig struct {
 
 // Group returns the recipe for a group.
 func Group(cfg GroupConfig) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor { return &group{GroupConfig: cfg} },
+	return Props(func() actor.Actor { return &group{GroupConfig: cfg} },
 		actor.WithSupervisor(cfg.Strategy))
 }
 

@@ -2,34 +2,75 @@ package bulk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"testing"
 	"testing/iotest"
+
+	"github.com/zeebo/xxh3"
 )
 
 // TestFrames reads chunks of several lengths back, however the bytes come.
 func TestFrames(t *testing.T) {
 	var wire []byte
 	lengths := []int{0, 1, headerBytes, 1000, cachedBytes + 1, 3 * cachedBytes}
+	kinds := []kind{data, hashed, sealed}
 	for i, n := range lengths {
-		wire = appendFrame(wire, header{kind: data, stream: 7, index: uint32(i)}, bytes.Repeat([]byte{byte(i)}, n))
+		for _, k := range kinds {
+			payload := sealedAs(k, 5, bytes.Repeat([]byte{byte(i)}, n))
+			at := len(wire)
+			wire = append(wire, make([]byte, headerBytes)...)
+			header{k, 7, uint32(i), uint32(len(payload)), payloadSum(k, payload)}.put(wire[at:])
+			wire = append(wire, payload...)
+		}
 	}
 	for name, from := range map[string]io.Reader{
 		"whole": bytes.NewReader(wire), "byte by byte": iotest.OneByteReader(bytes.NewReader(wire)), "halves": iotest.HalfReader(bytes.NewReader(wire)),
 	} {
 		r := &reader{from: from, allowed: toReceiver}
-		for i, n := range lengths {
+		for i := range len(lengths) * len(kinds) {
+			n, k := lengths[i/len(kinds)], kinds[i%len(kinds)]
+			payload := sealedAs(k, 5, bytes.Repeat([]byte{byte(i / len(kinds))}, n))
 			h, err := r.next()
-			if err != nil || h.kind != data || h.stream != 7 || h.index != uint32(i) || int(h.length) != n {
+			if err != nil || h.kind != k || h.stream != 7 || h.index != uint32(i/len(kinds)) || int(h.length) != len(payload) {
 				t.Fatalf("%s: chunk %d of %d bytes: %+v, %v", name, i, n, h, err)
 			}
-			b := make([]byte, n+headerBytes)
-			if sum, err := r.fill(b, n); err != nil || sum != h.sum || !bytes.Equal(b[:n], bytes.Repeat([]byte{byte(i)}, n)) {
-				t.Errorf("%s: chunk %d: sum %x, not %x; %v", name, i, sum, h.sum, err)
+			b := make([]byte, len(payload)+headerBytes)
+			if intact, err := r.fill(b, h, xxh3.NewSeed(5)); err != nil || !intact || !bytes.Equal(b[:len(payload)], payload) {
+				t.Errorf("%s: chunk %d of kind %d: %t, %v", name, i, k, intact, err)
 			}
 		}
 		if _, err := r.next(); err != io.EOF {
 			t.Errorf("%s: %v at the end", name, err)
+		}
+	}
+}
+
+// sealedAs puts the seal behind a payload, where chunks of that kind have one.
+func sealedAs(k kind, seed uint64, payload []byte) []byte {
+	if k != sealed {
+		return payload
+	}
+	return binary.BigEndian.AppendUint64(bytes.Clone(payload), xxh3.HashSeed(payload, seed))
+}
+
+// TestDamagedBits flips every bit of a chunk; one that is sealed under another seed is damaged too.
+func TestDamagedBits(t *testing.T) {
+	for _, k := range []kind{data, hashed, sealed} {
+		payload := sealedAs(k, 5, []byte("some forty bytes that are of one KV block"))
+		h := header{kind: k, length: uint32(len(payload)), sum: payloadSum(k, payload)}
+		read := func(payload []byte, seed uint64) bool {
+			intact, err := (&reader{from: bytes.NewReader(payload)}).fill(make([]byte, len(payload)+headerBytes), h, xxh3.NewSeed(seed))
+			return err == nil && intact
+		}
+		if !read(payload, 5) || read(payload, 6) != (k != sealed) || sealIntact(payload, xxh3.NewSeed(5)) != (k == sealed) {
+			t.Errorf("a chunk of kind %d is taken for damaged, or one under another seed is not", k)
+		}
+		for bit := range 8 * len(payload) {
+			flipped := bytes.Clone(payload)
+			if flipped[bit/8] ^= 1 << (bit % 8); read(flipped, 5) || sealIntact(flipped, xxh3.NewSeed(5)) {
+				t.Errorf("kind %d, bit %d: it was let through", k, bit)
+			}
 		}
 	}
 }
@@ -94,10 +135,10 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add(wire, true)
 	f.Add(wire, false)
-	f.Add(append(hello(1), wire...), true)
+	f.Add(append(hello(1, 0), wire...), true)
 	f.Fuzz(func(t *testing.T, wire []byte, receiver bool) {
 		if len(wire) >= helloBytes {
-			if window, err := parseHello(wire); err == nil && !bytes.Equal(wire[8:12], hello(window)[8:12]) {
+			if window, takes, err := parseHello(wire); err == nil && !bytes.Equal(wire[6:12], hello(window, takes)[6:12]) {
 				t.Errorf("a window of %d from %x", window, wire[:helloBytes])
 			}
 		}
@@ -118,10 +159,15 @@ func FuzzReader(f *testing.F) {
 			if int(h.length) > in.Len()+r.ahead {
 				return
 			}
-			if h.kind == data {
+			if h.kind == data || h.kind == hashed || h.kind == sealed {
 				b := make([]byte, int(h.length)+headerBytes)
-				if sum, err := r.fill(b, int(h.length)); err == nil && sum != checksum(b[:h.length]) {
-					t.Fatalf("sum %x of %x", sum, b[:h.length])
+				intact, err := r.fill(b, h, xxh3.NewSeed(5))
+				right := payloadSum(h.kind, b[:h.length]) == h.sum
+				if h.kind == sealed {
+					right = sealIntact(b[:h.length], xxh3.NewSeed(5))
+				}
+				if err == nil && intact != right {
+					t.Fatalf("kind %d, intact: %t, of %x", h.kind, intact, b[:h.length])
 				}
 			} else if b, err := r.checked(h, make([]byte, h.length)); err == nil && checksum(b) != h.sum {
 				t.Fatalf("a damaged payload was let through")

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"sync"
@@ -53,11 +54,11 @@ func (in *inbound) handshake() error {
 		return fmt.Errorf("hello: %w", err)
 	}
 	if [4]byte(b[:]) == magic { // a sender of another version learns ours
-		if _, err := in.conn.Write(hello(in.plane.cfg.Window)); err != nil {
+		if _, err := in.conn.Write(hello(in.plane.cfg.Window, takesHashed)); err != nil {
 			return fmt.Errorf("hello: %w", err)
 		}
 	}
-	_, err := parseHello(b[:])
+	_, _, err := parseHello(b[:])
 	return err
 }
 
@@ -79,7 +80,7 @@ func (in *inbound) read() error {
 			if err := in.open(h.stream, transferID(b), b[idBytes:]); err != nil {
 				return err
 			}
-		case data:
+		case data, hashed, sealed:
 			if err := in.data(r, h); err != nil {
 				return err
 			}
@@ -121,7 +122,11 @@ func (in *inbound) open(stream uint32, id transferID, token []byte) error {
 		return nil
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(t.chunkBytes))
-	in.send(header{kind: opened, stream: stream}, binary.BigEndian.AppendUint32(b, t.chunks))
+	ask := uint32(0)
+	if t.seal != nil {
+		ask = askSealed
+	}
+	in.send(header{kind: opened, stream: stream, index: ask}, binary.BigEndian.AppendUint32(b, t.chunks))
 	return nil
 }
 
@@ -144,7 +149,7 @@ func (in *inbound) data(r *reader, h header) error {
 	if t == nil {
 		return r.discard(h)
 	}
-	if int(h.length) > t.chunkBytes || h.index >= t.chunks {
+	if int(h.length) > t.chunkBytes || h.index >= t.chunks || h.kind == sealed && t.seal == nil {
 		t.close(streamOf{in, h.stream})
 		in.refuse(h.stream, refusal{refusedMisuse, fmt.Sprintf("chunk %d of %d bytes; the transfer has %d chunks of at most %d", h.index, h.length, t.chunks, t.chunkBytes)})
 		return r.discard(h)
@@ -154,11 +159,18 @@ func (in *inbound) data(r *reader, h header) error {
 		return err
 	}
 	c.buf = in.plane.buffers.get(t.chunkBytes + headerBytes)
-	sum, err := r.fill(c.buf, c.length)
+	var seal hash.Hash64
+	if t.seal != nil {
+		seal = t.seal(h.index, c.length-SealBytes)
+	}
+	intact, err := r.fill(c.buf, h, seal)
 	if err != nil {
 		return err
 	}
-	t.enqueue(c, sum == h.sum)
+	if t.seal != nil && h.kind != sealed { // it is from a sender that does not know of it
+		intact = intact && sealIntact(c.buf[:c.length], seal)
+	}
+	t.enqueue(c, intact)
 	return nil
 }
 

@@ -18,6 +18,7 @@ type link struct {
 	peer   *peer
 	conn   net.Conn
 	window int           // bytes, the receiver's
+	chunks kind          // data, or hashed where the receiver takes it
 	turns  chan *turn    // to the writer
 	kick   chan struct{} // there is something in unsent
 	lost   chan struct{} // closed with the connection
@@ -50,7 +51,7 @@ func (l *link) receive() {
 		l.heard.Store(time.Now().UnixNano())
 		switch h.kind {
 		case opened:
-			l.opened(h.stream, payload)
+			l.opened(h, payload)
 		case acked, damaged:
 			l.settle(payload, h.kind == acked)
 		case refused:
@@ -59,7 +60,7 @@ func (l *link) receive() {
 	}
 }
 
-func (l *link) opened(stream uint32, payload []byte) {
+func (l *link) opened(h header, payload []byte) {
 	chunkBytes, chunks := int(binary.BigEndian.Uint32(payload)), binary.BigEndian.Uint32(payload[4:])
 	if chunkBytes < 1 || chunkBytes > MaxChunkBytes || chunkBytes+frameCost > l.window {
 		l.fail(fmt.Errorf("it opened a transfer with chunks of %d bytes", chunkBytes))
@@ -67,7 +68,10 @@ func (l *link) opened(stream uint32, payload []byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.streams[stream]; s != nil {
+	if s := l.streams[h.stream]; s != nil {
+		if s.chunks = l.chunks; h.index == askSealed {
+			s.chunks = sealed
+		}
 		s.chunkBytes, s.atOnce = chunkBytes, max(1, turnBytes/(headerBytes+chunkBytes))
 		if last := slices.Max(s.todo); last >= chunks {
 			s.failed = fmt.Errorf("%w: chunk %d of a transfer of %d chunks", ErrRefused, last, chunks)

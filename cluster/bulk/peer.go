@@ -64,7 +64,7 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, fmt.Errorf("%w: %w", errLost, err)
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	conn, window, err := p.greet(ctx, raw)
+	conn, window, takes, err := p.greet(ctx, raw)
 	if err == nil && !stop() {
 		err = fmt.Errorf("%w: %w", errLost, context.Cause(ctx))
 	}
@@ -73,15 +73,18 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, turns: make(chan *turn), kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		peer: p, conn: conn, window: window, chunks: data, turns: make(chan *turn), kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		streams: map[uint32]*sending{}, since: time.Now(),
+	}
+	if takes&takesHashed != 0 {
+		l.chunks = hashed
 	}
 	l.heard.Store(time.Now().UnixNano())
 	return l, nil
 }
 
 // greet agrees on TLS, where it is configured, and on the protocol. It returns the connection to use, and to close.
-func (p *peer) greet(ctx context.Context, conn net.Conn) (net.Conn, int, error) {
+func (p *peer) greet(ctx context.Context, conn net.Conn) (_ net.Conn, window int, takes uint16, err error) {
 	if cfg := p.plane.cfg.ClientTLS; cfg != nil {
 		if cfg.ServerName == "" {
 			cfg = cfg.Clone()
@@ -89,22 +92,22 @@ func (p *peer) greet(ctx context.Context, conn net.Conn) (net.Conn, int, error) 
 		}
 		secure := tls.Client(conn, cfg)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return conn, 0, fmt.Errorf("%w: TLS: %w", errLost, err)
+			return conn, 0, 0, fmt.Errorf("%w: TLS: %w", errLost, err)
 		}
 		conn = secure
 	}
-	if _, err := conn.Write(hello(0)); err != nil {
-		return conn, 0, fmt.Errorf("%w: hello: %w", errLost, err)
+	if _, err := conn.Write(hello(0, 0)); err != nil {
+		return conn, 0, 0, fmt.Errorf("%w: hello: %w", errLost, err)
 	}
 	var b [helloBytes]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
-		return conn, 0, fmt.Errorf("%w: hello: %w", errLost, err)
+		return conn, 0, 0, fmt.Errorf("%w: hello: %w", errLost, err)
 	}
-	window, err := parseHello(b[:])
+	window, takes, err = parseHello(b[:])
 	if err != nil && !errors.Is(err, ErrRefused) {
 		err = fmt.Errorf("%w: %w", errLost, err)
 	}
-	return conn, window, err
+	return conn, window, takes, err
 }
 
 // run reads a link's answers and watches over it.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"net"
 	"sync"
 	"time"
@@ -105,11 +106,21 @@ func (p *Plane) Close() {
 // is acknowledged after put returned nil, and then never put again. An error of put ends the transfer, and is ErrSink to the
 // sender. put must not call Drop.
 func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+	return p.expect(chunkBytes, chunks, nil, put)
+}
+
+// ExpectSealed is Expect of chunks that end with their seal, of SealBytes, big-endian: what the sum gives for the bytes before. put sees no chunk that has
+// another: such a one counts as damaged. That saves the data plane a sum of its own. The sum is begun anew for each chunk, by the goroutine that reads.
+func (p *Plane) ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+	return p.expect(chunkBytes, chunks, seal, put)
+}
+
+func (p *Plane) expect(chunkBytes int, chunks uint32, seal func(uint32, int) hash.Hash64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
 	if limit := min(MaxChunkBytes, p.cfg.Window-frameCost); chunkBytes < 1 || chunkBytes > limit {
 		return nil, fmt.Errorf("a transfer with chunks of %d bytes; they can have 1 to %d", chunkBytes, limit)
 	}
 	t := &transfer{
-		chunkBytes: chunkBytes, chunks: chunks, put: put, plane: p,
+		chunkBytes: chunkBytes, chunks: chunks, put: put, seal: seal, plane: p,
 		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(), streams: map[streamOf]struct{}{},
 	}
 	t.idle.L = &t.mu

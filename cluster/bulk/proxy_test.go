@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/cluster/bulk"
+	"troupe/messages"
 )
 
 // fault is what happens to one direction of one connection, once so many bytes have passed.
@@ -123,6 +124,7 @@ func TestFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 100, 5000, 40_000}), 1, 3).Draw(t, "chunk bytes")
 		chunks := rapid.IntRange(1, 40).Draw(t, "chunks")
+		seals := rapid.Bool().Draw(t, "sealed")
 		faults := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fault {
 			return fault{
 				kind:  rapid.SampledFrom([]string{"cut", "cut", "flip", "flip", "flip", "delay", "stall"}).Draw(t, "kind"),
@@ -144,7 +146,7 @@ func TestFaults(t *testing.T) {
 		var running sync.WaitGroup
 		for i, size := range sizes {
 			running.Go(func() {
-				if err := once(ctx, a, b, content(uint64(i), chunks, size), size); err != nil {
+				if err := once(ctx, a, b, content(uint64(i), chunks, size), size, seals); err != nil {
 					t.Errorf("transfer %d: %v; %+v", i, err, a.Stats())
 				}
 			})
@@ -157,9 +159,19 @@ func TestFaults(t *testing.T) {
 }
 
 // once sends a transfer in two parts at once, drops it and compares.
-func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int) error {
+func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals bool) error {
 	got := newArena()
-	ticket, err := b.Expect(size, uint32(len(want)), got.put)
+	expect := b.Expect
+	if seals {
+		size += bulk.SealBytes
+		for i := range want {
+			want[i] = seal(want[i], uint32(i))
+		}
+		expect = func(size int, chunks uint32, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
+			return b.ExpectSealed(size, chunks, sumOf, put)
+		}
+	}
+	ticket, err := expect(size, uint32(len(want)), got.put)
 	if err != nil {
 		return err
 	}

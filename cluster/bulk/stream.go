@@ -16,6 +16,7 @@ type sending struct {
 
 	stream     uint32
 	chunkBytes int  // 0 until the receiver has opened the stream
+	chunks     kind // of their frames; likewise
 	inflight   int  // bytes of the window
 	asking     bool // waits for a place in the window
 	granted    int  // has places for so many of todo

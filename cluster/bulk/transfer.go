@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"fmt"
+	"hash"
 	"maps"
 	"sync"
 	"time"
@@ -42,6 +43,7 @@ type transfer struct {
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
+	seal       func(index uint32, bytes int) hash.Hash64 // of a sealed chunk without its seal; nil: they have none
 	plane      *Plane
 
 	mu      sync.Mutex

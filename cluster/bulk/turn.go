@@ -22,10 +22,13 @@ func (t *turn) fill(s *sending, indices []uint32) error {
 		if err == nil && (n < 0 || n > s.chunkBytes) {
 			err = fmt.Errorf("%d bytes; the transfer has chunks of at most %d", n, s.chunkBytes)
 		}
+		if err == nil && s.chunks == sealed && n < SealBytes {
+			err = fmt.Errorf("%d bytes; the transfer is of sealed chunks", n)
+		}
 		if err != nil {
 			return fmt.Errorf("read chunk %d: %w", index, err)
 		}
-		header{data, s.stream, index, uint32(n), checksum(frame[headerBytes : headerBytes+n])}.put(frame)
+		header{s.chunks, s.stream, index, uint32(n), payloadSum(s.chunks, frame[headerBytes:headerBytes+n])}.put(frame)
 		t.bytes = t.buf[:len(t.bytes)+headerBytes+n]
 	}
 	return nil

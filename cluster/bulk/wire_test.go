@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"troupe/messages"
 )
@@ -102,7 +105,7 @@ func rawHeader(kind, reserved byte, length uint32) []byte {
 // TestHostile says what no sender of this package says. Nothing is put, and the connection ends.
 func TestHostile(t *testing.T) {
 	p := listenRaw(t, Config{Window: 64 << 10, SilentAfter: 100 * time.Millisecond})
-	hi := hello(0)
+	hi := hello(0, 0)
 	block := make(chan struct{})
 	defer close(block)
 	for name, say := range map[string]func(*rawPeer, *messages.BulkTicket){
@@ -148,12 +151,12 @@ func TestHostile(t *testing.T) {
 			case "another protocol":
 				first = []byte("GET / HTTP/1.1\r\n\r\n")
 			case "another version":
-				first = hello(0)
+				first = hello(0, 0)
 				first[5]++
 				sum := checksum(first[:12])
 				first[12], first[13], first[14], first[15] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
 			case "damaged hello":
-				first = hello(0)
+				first = hello(0, 0)
 				first[9] ^= 1
 			case "nothing":
 				first = nil
@@ -185,7 +188,7 @@ func TestMisuse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := dialRaw(t, p, hello(0))
+		r := dialRaw(t, p, hello(0, 0))
 		r.open(ticket)
 		r.send(appendFrame(nil, header{kind: data, stream: 1, index: chunk.index}, make([]byte, chunk.length)))
 		if h, text := r.answer(); h.kind != refused || h.index != refusedMisuse {
@@ -215,7 +218,7 @@ func TestDamagedChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := dialRaw(t, p, hello(0))
+	r := dialRaw(t, p, hello(0, 0))
 	r.open(ticket)
 	b := appendFrame(nil, header{kind: data, stream: 1, index: 2}, []byte("fine"))
 	b[headerBytes+1] ^= 1
@@ -245,7 +248,7 @@ func TestQueueEnds(t *testing.T) {
 		defer expected.mu.Unlock()
 		return len(expected.queue)
 	}
-	r := dialRaw(t, p, hello(0))
+	r := dialRaw(t, p, hello(0, 0))
 	r.open(ticket)
 	for i := range uint32(10) {
 		r.send(appendFrame(nil, header{kind: data, stream: 1, index: i}, make([]byte, 100)))
@@ -262,7 +265,7 @@ func TestUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := dialRaw(t, p, hello(0))
+	r := dialRaw(t, p, hello(0, 0))
 	r.open(ticket)
 	pings := bytes.Repeat(appendFrame(nil, header{kind: ping}, nil), 10_000)
 	for range 64 << 20 / len(pings) {
@@ -271,6 +274,37 @@ func TestUnread(t *testing.T) {
 		}
 	}
 	t.Error("64 MiB were asked")
+}
+
+// TestSealedFromOlder: a sender that knows nothing of seals sends DATA as ever, and the seal counts all the same. One that was not asked for seals may not send any.
+func TestSealedFromOlder(t *testing.T) {
+	p := listenRaw(t, Config{})
+	put := make(chan uint32, 2)
+	taken := func(index uint32, _ []byte) error { put <- index; return nil }
+	ticket, err := p.ExpectSealed(100, 2, func(index uint32, _ int) hash.Hash64 { return xxh3.NewSeed(uint64(index)) }, taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := dialRaw(t, p, hello(0, 0))
+	r.open(ticket)
+	r.send(appendFrame(nil, header{kind: data, stream: 1, index: 0}, sealedAs(sealed, 1, []byte("of another"))))
+	if h, _ := r.answer(); h.kind != damaged {
+		t.Errorf("the answer to another's chunk is of kind %d", h.kind)
+	}
+	r.send(appendFrame(nil, header{kind: data, stream: 1, index: 1}, sealedAs(sealed, 1, []byte("its own"))))
+	if h, _ := r.answer(); h.kind != acked || <-put != 1 {
+		t.Errorf("the answer is of kind %d", h.kind)
+	}
+	plain, err := p.Expect(100, 2, taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = dialRaw(t, p, hello(0, 0))
+	r.open(plain)
+	r.send(appendFrame(nil, header{kind: sealed, stream: 1}, sealedAs(sealed, 0, []byte("unasked"))))
+	if h, _ := r.answer(); h.kind != refused || len(put) != 0 {
+		t.Errorf("the answer to a seal that was not asked for is of kind %d", h.kind)
+	}
 }
 
 // rawReceiver takes one connection after the other and hands each to serve.
@@ -289,7 +323,7 @@ func rawReceiver(t *testing.T, window int, serve func(net.Conn, *reader)) *messa
 			}
 			var b [helloBytes]byte
 			_, _ = io.ReadFull(conn, b[:])
-			_, _ = conn.Write(hello(window))
+			_, _ = conn.Write(hello(window, 0))
 			serve(conn, &reader{from: conn, allowed: toReceiver})
 			conn.Close()
 		}

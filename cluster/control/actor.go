@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
 )
 
 // Endpoint is one more subject of the service.
@@ -37,7 +39,7 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Serving == nil {
 		cfg.Serving = func() {}
 	}
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		return &control{Config: cfg, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
 	})
 }

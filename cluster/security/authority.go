@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	caValid   = 10 * 365 * 24 * time.Hour
-	nodeValid = 365 * 24 * time.Hour
+	caValid  = 10 * 365 * 24 * time.Hour
+	validFor = 365 * 24 * time.Hour
 	// early is how far the clock of another machine may be behind.
 	early = time.Hour
 
@@ -91,15 +91,10 @@ func (a *Authority) make() error {
 // Issue makes a node's certificate and key; those of that name that are there are replaced. Hosts are names and IP addresses. Without
 // any, it has those of the certificate before it.
 func (a *Authority) Issue(name string, hosts []string) (*x509.Certificate, error) {
-	if name == caName {
-		return nil, errors.New("a node can not be called ca: those are the files of the CA")
-	}
-	t := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-early), NotAfter: time.Now().Add(nodeValid),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if t.NotAfter.After(a.cert.NotAfter) {
-		t.NotAfter = a.cert.NotAfter
+	t := template(name)
+	t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	if before, err := readCert(a.file(name, ".crt")); err == nil && !forServer(before) {
+		return nil, fmt.Errorf("%s has a client's certificate; take its files away if it is to be a node", name)
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -114,8 +109,30 @@ func (a *Authority) Issue(name string, hosts []string) (*x509.Certificate, error
 	return t, a.sign(name, t)
 }
 
-// sign makes a new key and the certificate for it, signed by the CA, or by itself where there is no CA yet.
+// IssueClient makes the certificate and key of a client of NATS; those of that name that are there are replaced.
+func (a *Authority) IssueClient(name string) (*x509.Certificate, error) {
+	if before, err := readCert(a.file(name, ".crt")); err == nil && forServer(before) {
+		return nil, fmt.Errorf("%s has a node's certificate; choose another name for a client", name)
+	}
+	t := template(name)
+	return t, a.sign(name, t)
+}
+
+func template(name string) *x509.Certificate {
+	return &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-early), NotAfter: time.Now().Add(validFor),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+}
+
+// sign makes a new key and the certificate for it, signed by the CA, or by itself where there is no CA yet. None outlives the CA.
 func (a *Authority) sign(name string, t *x509.Certificate) error {
+	if a.cert != nil && name == caName {
+		return errors.New("nobody can be called ca: those are the files of the CA")
+	}
+	if a.cert != nil && t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err

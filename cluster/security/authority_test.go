@@ -54,6 +54,18 @@ func TestAuthority(t *testing.T) {
 		t.Error(got)
 	}
 	load(t, dir, "b")
+
+	if _, err := ca.IssueClient("b"); err == nil || !strings.Contains(err.Error(), "node's certificate") {
+		t.Errorf("a node is made a client: %v", err)
+	}
+	for range 2 { // made, and renewed
+		if _, err := ca.IssueClient("guest"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ca.Issue("guest", nil); err == nil || !strings.Contains(err.Error(), "client's certificate") {
+		t.Errorf("a client is made a node: %v", err)
+	}
 }
 
 // TestHalfAuthority: half of a CA is never made whole by overwriting.

@@ -11,4 +11,6 @@
 //	ca.key      makes certificates; belongs on no node
 //	NAME.crt    who a node is, and under which hosts
 //	NAME.key
+//
+// A certificate for use as a client alone opens NATS, where it is for NATS to say what its owner may do, and nothing between nodes.
 package security

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,11 +29,20 @@ const soon = 14 * 24 * time.Hour
 
 // Load reads and checks an identity: others with the same CA must accept it. Its errors name the file and what is wrong with it.
 func Load(f Files, log zerolog.Logger) (*Identity, error) {
+	return load(f, log, true)
+}
+
+// LoadClient is Load for who only talks to NATS: what IssueClient makes will do.
+func LoadClient(f Files, log zerolog.Logger) (*Identity, error) {
+	return load(f, log, false)
+}
+
+func load(f Files, log zerolog.Logger, node bool) (*Identity, error) {
 	cas, err := readCAs(f.CA)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := watch(f, log, func(chain []*x509.Certificate) error { return f.trusted(chain, cas) })
+	pair, err := watch(f, log, func(chain []*x509.Certificate) error { return f.trusted(chain, cas, node) })
 	if err != nil {
 		return nil, err
 	}
@@ -42,18 +52,36 @@ func Load(f Files, log zerolog.Logger) (*Identity, error) {
 // HTTPS returns the configuration of a server that asks its clients for no certificate.
 func HTTPS(certFile, keyFile string, log zerolog.Logger) (*tls.Config, error) {
 	f := Files{Cert: certFile, Key: keyFile}
-	pair, err := watch(f, log, func(chain []*x509.Certificate) error { return f.current(chain[0]) })
+	pair, err := watch(f, log, func(chain []*x509.Certificate) error { return current(chain[0], true) })
 	if err != nil {
 		return nil, err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: serve(pair), NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
-// Server is for listeners: only clients with a certificate of the CA are served.
+// Server is for NATS clients: only those with a certificate of the CA are served.
 func (i *Identity) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, GetCertificate: serve(i.pair), ClientCAs: i.cas, ClientAuth: tls.RequireAndVerifyClientCert,
 	}
+}
+
+// Node is for other nodes: of those with a certificate of the CA, who may be a server too. A client's certificate opens nothing here.
+func (i *Identity) Node() *tls.Config {
+	cfg := i.Server()
+	cfg.VerifyConnection = func(c tls.ConnectionState) error {
+		if leaf := c.PeerCertificates[0]; !forServer(leaf) {
+			return fmt.Errorf("the certificate of %s is a client's, and only nodes are served here", leaf.Subject.CommonName)
+		}
+		return nil
+	}
+	return cfg
+}
+
+// forServer reports whether a certificate is for use as a server: it says so, or leaves it open.
+func forServer(c *x509.Certificate) bool {
+	return len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) == 0 ||
+		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
 // Client is for dialling: the server must show a certificate of the CA for the host that was dialled.
@@ -61,9 +89,9 @@ func (i *Identity) Client() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetClientCertificate: present(i.pair), RootCAs: i.cas}
 }
 
-// Peer is Server and Client in one, for those who take one configuration for both, as the routes of a nats-server do.
+// Peer is Node and Client in one, for those who take one configuration for both, as the routes of a nats-server do.
 func (i *Identity) Peer() *tls.Config {
-	cfg := i.Server()
+	cfg := i.Node()
 	cfg.GetClientCertificate, cfg.RootCAs = present(i.pair), i.cas
 	return cfg
 }
@@ -122,41 +150,51 @@ func parse(chain [][]byte) (certs []*x509.Certificate, err error) {
 }
 
 // current checks what needs no CA.
-func (f Files) current(leaf *x509.Certificate) error {
+func current(leaf *x509.Certificate, server bool) error {
 	now := time.Now()
 	switch {
 	case now.After(leaf.NotAfter):
 		return fmt.Errorf("it expired on %s; make a new one", leaf.NotAfter.Format(time.DateOnly))
 	case now.Before(leaf.NotBefore):
 		return fmt.Errorf("it is not valid before %s; is this machine's clock right?", leaf.NotBefore.Format(time.DateTime))
-	case len(leaf.DNSNames)+len(leaf.IPAddresses) == 0:
+	case server && !forServer(leaf):
+		return notFor("server")
+	case server && len(leaf.DNSNames)+len(leaf.IPAddresses) == 0:
 		return errors.New("it names no host, so nobody could verify it; make one with subject alternative names")
 	}
 	return nil
 }
 
-// trusted checks a certificate as both kinds of peer will.
-func (f Files) trusted(chain []*x509.Certificate, cas *x509.CertPool) error {
-	if err := f.current(chain[0]); err != nil {
+// trusted checks a certificate as its peers will: those of a node as server and as client.
+func (f Files) trusted(chain []*x509.Certificate, cas *x509.CertPool, node bool) error {
+	if err := current(chain[0], node); err != nil {
 		return err
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	for use, name := range map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server", x509.ExtKeyUsageClientAuth: "client"} {
+	uses := map[x509.ExtKeyUsage]string{x509.ExtKeyUsageClientAuth: "client"}
+	if node {
+		uses[x509.ExtKeyUsageServerAuth] = "server"
+	}
+	for use, name := range uses {
 		_, err := chain[0].Verify(x509.VerifyOptions{Roots: cas, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}})
 		if stranger := (x509.UnknownAuthorityError{}); errors.As(err, &stranger) {
 			return fmt.Errorf("it is not of the CA in %s, but of %q; nodes need certificates of one CA", f.CA, chain[0].Issuer.CommonName)
 		}
 		if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage {
-			return fmt.Errorf("it is not for use as a %s, and a node is both client and server; make one with both extended key usages", name)
+			return notFor(name)
 		}
 		if err != nil {
 			return fmt.Errorf("with the CA in %s: %w", f.CA, err)
 		}
 	}
 	return nil
+}
+
+func notFor(use string) error {
+	return fmt.Errorf("it is not for use as a %s, and a node is both client and server; make one with both extended key usages, as \"node certs\" does without --client", use)
 }
 
 // readCAs reads the certificates that are trusted.

@@ -46,6 +46,26 @@ func load(t *testing.T, dir, name string) *security.Identity {
 	return i
 }
 
+// client makes a client's certificate, which is no node's.
+func client(t *testing.T, dir string) *security.Identity {
+	t.Helper()
+	ca, _, err := security.OpenAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ca.IssueClient("guest"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := security.Load(files(dir, "guest"), zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "without --client") {
+		t.Errorf("as a node: %v", err)
+	}
+	guest, err := security.LoadClient(files(dir, "guest"), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guest
+}
+
 // meet connects two configurations, and returns the server's certificate as the client sees it, and what each side says.
 func meet(t *testing.T, server, client *tls.Config, host string) (seen *x509.Certificate, clientErr, serverErr error) {
 	t.Helper()
@@ -85,7 +105,7 @@ func meet(t *testing.T, server, client *tls.Config, host string) (seen *x509.Cer
 // TestMutual: two nodes of one CA meet; whoever has no certificate, one of another CA, or is not the host that was dialled, does not.
 func TestMutual(t *testing.T) {
 	dir, elsewhere := authority(t, "a", "b"), authority(t, "b")
-	a, b, other := load(t, dir, "a"), load(t, dir, "b"), load(t, elsewhere, "b")
+	a, b, other, guest := load(t, dir, "a"), load(t, dir, "b"), load(t, elsewhere, "b"), client(t, dir)
 	for name, tc := range map[string]struct {
 		server, client *tls.Config
 		host           string
@@ -94,6 +114,10 @@ func TestMutual(t *testing.T) {
 		"one CA":              {a.Server(), b.Client(), "localhost", "", ""},
 		"by address":          {a.Server(), b.Client(), "127.0.0.1", "", ""},
 		"one for both":        {a.Peer(), b.Peer(), "a", "", ""},
+		"node to node":        {a.Node(), b.Client(), "localhost", "", ""},
+		"client to NATS":      {a.Server(), guest.Client(), "localhost", "", ""},
+		"client to node":      {a.Node(), guest.Client(), "localhost", "bad certificate", "the certificate of guest is a client's"},
+		"client to a route":   {a.Peer(), guest.Client(), "localhost", "bad certificate", "the certificate of guest is a client's"},
 		"another host":        {a.Server(), b.Client(), "b", "certificate is valid for a, localhost, not b", "bad certificate"},
 		"no certificate":      {a.Server(), &tls.Config{RootCAs: b.Client().RootCAs}, "a", "certificate required", "didn't provide a certificate"},
 		"client of elsewhere": {a.Server(), &tls.Config{RootCAs: b.Client().RootCAs, GetClientCertificate: other.Client().GetClientCertificate}, "a", "tls: ", "unknown authority"},

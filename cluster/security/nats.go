@@ -1,6 +1,7 @@
 package security
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -32,6 +33,19 @@ func (l Login) Options() ([]nats.Option, error) {
 		opts = append(opts, nkey)
 	}
 	return opts, nil
+}
+
+// Remedy says what to do about a connection to NATS that failed; otherwise is for where that has nothing to do with who one is.
+func Remedy(err error, otherwise string) string {
+	switch {
+	case errors.Is(err, nats.ErrTLS), errors.Is(err, nats.ErrSecureConnRequired):
+		return "it asks for certificates of its CA: give --tls-ca, --tls-cert and --tls-key"
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return "it has no TLS: leave --tls-ca, --tls-cert and --tls-key out, or give them to it too"
+	case errors.Is(err, nats.ErrAuthorization):
+		return "it does not know you: give --nats-nkey or --nats-creds, of a user that it has"
+	}
+	return otherwise
 }
 
 // NewNkey writes the seed of a new nkey to a file, which must not be there yet, and returns its public key.

@@ -3,6 +3,7 @@ package security_test
 import (
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,5 +91,39 @@ func TestNATS(t *testing.T) {
 	}
 	if after.PeerCertificates[0].Equal(before.PeerCertificates[0]) {
 		t.Error("the new certificate is not used")
+	}
+}
+
+// TestRemedy: what a connection failed of is said as the options that mend it.
+func TestRemedy(t *testing.T) {
+	dir := authority(t, "a")
+	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, Authorization: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go plain.Start()
+	t.Cleanup(plain.Shutdown)
+	if !plain.ReadyForConnections(10 * time.Second) {
+		t.Fatal("not ready")
+	}
+	a := load(t, dir, "a")
+	for name, tc := range map[string]struct {
+		url  string
+		as   security.Login
+		want string
+	}{
+		"no certificate": {natsWith(t, a).ClientURL(), security.Login{}, "give --tls-ca"},
+		"no TLS there":   {plain.ClientURL(), security.Login{TLS: a}, "it has no TLS"},
+		"unknown":        {plain.ClientURL(), security.Login{}, "give --nats-nkey or --nats-creds"},
+		"nobody there":   {"nats://127.0.0.1:1", security.Login{}, "otherwise"},
+	} {
+		opts, err := tc.as.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = nats.Connect(tc.url, opts...)
+		if got := security.Remedy(err, "otherwise"); err == nil || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %v: %q", name, err, got)
+		}
 	}
 }

@@ -29,7 +29,11 @@ func tierSection(s KVSample) section {
 			if tier.GetSlots().GetDamaged() > 0 {
 				m = uneasy
 			}
-			t.rows = append(t.rows, row{tierCells(n.GetNode(), tier), m})
+			cells := tierCells
+			if tier.GetSlots().GetName() == "remote" {
+				cells = remoteCells
+			}
+			t.rows = append(t.rows, row{cells(n.GetNode(), tier), m})
 		}
 	}
 	return t
@@ -42,6 +46,22 @@ func tierCells(node string, t *messages.KvTier) []cell {
 		number(float64(s.GetResident())), number(float64(s.GetPinned())), number(float64(s.GetArriving() + s.GetLeaving())), hits(s.GetHits(), s.GetMisses()),
 		number(float64(s.GetArrivals())), number(float64(s.GetDepartures())), number(float64(s.GetDrops())), number(float64(s.GetDamaged())),
 		word(fmt.Sprintf("%s; %s; %s", t.GetDetail(), slabs(s), t.GetPolicy())),
+	}
+}
+
+// remoteCells are of the tier of what other nodes hold: it is full with what is on its way, and its blocks are those that are known to be there.
+func remoteCells(node string, t *messages.KvTier) []cell {
+	s := t.GetSlots()
+	note := t.GetDetail()
+	for _, h := range s.GetHolders() {
+		note += fmt.Sprintf("; %s: %d blocks came", h.GetName(), h.GetBlocks())
+		if h.GetBytesPerSecond() > 0 {
+			note += fmt.Sprintf(", %s/s after %.1f ms", spec.FormatBytes(int64(h.GetBytesPerSecond())), 1000*h.GetFirstSeconds())
+		}
+	}
+	return []cell{
+		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()), number(float64(s.GetResident())), number(0),
+		number(float64(s.GetArriving())), hits(s.GetHits(), s.GetMisses()), number(float64(s.GetArrivals())), number(0), number(0), number(0), word(note),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -64,7 +65,7 @@ func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 		actor.WithMailbox(func() actor.Mailbox {
 			next = &record{registry: r, kind: kind, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
-			next.mailbox = actor.Unbounded()()
+			next.mailbox = supervise.Mailbox()
 			return &mailbox{Mailbox: next.mailbox, record: next, registered: make(chan struct{})}
 		}),
 		actor.WithOnInit(func(ctx actor.Context) {

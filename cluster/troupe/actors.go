@@ -36,7 +36,7 @@ func (n *Node) as(kind string, props *actor.Props) *actor.Props {
 	if n.cfg.Wrap != nil {
 		props = n.cfg.Wrap(kind, props)
 	}
-	return n.registry.Instrument(kind, props)
+	return n.registry.Instrument(kind, props.Configure(actor.WithDispatcher(n.dispatcher)))
 }
 
 func (n *Node) strategy() actor.SupervisorStrategy { return supervise.Strategy(n.onFailure) }
@@ -51,7 +51,7 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
-	if len(n.tiers) > 0 {
+	if len(n.tiers) > 0 || !n.cfg.Tiers.LocalOnly {
 		children = slices.Insert(children, 1, supervise.Child{Name: "tiers", Props: n.as("group", n.tiersProps())})
 	}
 	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
@@ -107,7 +107,7 @@ func (n *Node) routerProps() *actor.Props {
 	return router.Props(router.Config{
 		Node: n.cfg.Name, Members: n.membersNow, Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(), Log: n.cfg.Log,
-		Adapters: n.catalogue.Corrections,
+		Adapters: n.catalogue.Corrections, Stored: &n.stored,
 	})
 }
 

@@ -26,13 +26,14 @@ type client struct {
 
 func (c *client) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
 
-func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32) {
+func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.output = append(c.output, tokens...)
+	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+		close(c.done)
+	}
 }
-
-func (c *client) Finish(messages.FinishReason) { close(c.done) }
 
 func (c *client) Fail(r *messages.Refused) {
 	c.failed = r

@@ -65,7 +65,18 @@ func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Mess
 	return answer, nil
 }
 
-// Deployment implements gateway.Directory and control.Backend.
+// directory is what the gateway knows of deployments.
+type directory struct{ *Node }
+
+// Deployment implements gateway.Directory. The router is asked only about what is not deployed, as far as is known.
+func (d directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+	if stored := d.stored.Find(name); stored != nil {
+		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
+	}
+	return d.Node.Deployment(ctx, name)
+}
+
+// Deployment implements control.Backend.
 func (n *Node) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	for {
 		d, err := ask[*messages.DeploymentStatus](ctx, n, routerID, &messages.GetDeployment{Name: name})

@@ -117,3 +117,26 @@ func TestLeavingNode(t *testing.T) {
 		return len(at) == 2 && at["kjv-0"] != at["kjv-1"]
 	})
 }
+
+// TestDrainedNodeAway: a node that was drained, and stopped, can be used again when it comes back; one that nobody knows can be neither.
+func TestDrainedNodeAway(t *testing.T) {
+	nodes := together(t, 2, nil)
+	away := nodes[1].Member().GetName()
+	if _, err := nodes[0].DrainNode(t.Context(), away, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes[1].Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is away", func() bool { return len(nodes[0].Members()) == 1 })
+	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() || s.GetMember().GetName() != away {
+		t.Errorf("%v, %v", s, err)
+	}
+	until(t, "it is as any that is away", func() bool {
+		_, err := nodes[0].DrainNode(t.Context(), away, false)
+		return err != nil
+	})
+	if _, err := nodes[0].DrainNode(t.Context(), "nobody", true); err == nil {
+		t.Error("nobody was drained")
+	}
+}

@@ -93,7 +93,7 @@ func kvMetric(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(kvMetrics, adapterMetrics) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics) {
 		to <- d
 	}
 }
@@ -112,6 +112,9 @@ func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, s := range all {
 		collectTier(to, s)
+	}
+	if remote, err := c.node.Remote(ctx); err == nil && remote != nil {
+		collectRemote(to, remote)
 	}
 }
 

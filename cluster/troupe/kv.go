@@ -93,7 +93,11 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 			Watermark: n.cfg.Tiers.Watermark, Policy: n.cfg.Tiers.Policy,
 		})
 	}
-	return stats, nil
+	remote, err := n.Remote(ctx)
+	if remote != nil {
+		stats.Tiers = append(stats.Tiers, remoteStats(remote))
+	}
+	return stats, err
 }
 
 // move has replicas move blocks, all at once. Of one that does not, it says why.

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"troupe/cluster/natsd"
+	"troupe/cluster/security"
 )
 
 const (
@@ -67,7 +68,7 @@ func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("NATS at %s: %w; is the node that --join names running?", urls, err)
+			return fmt.Errorf("NATS at %s: %w; %s", urls, err, security.Remedy(err, "is the node that --join names running?"))
 		case <-time.After(joinAgain):
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/model/replica"
+	"troupe/actors/model/router"
 	"troupe/actors/supervise"
 	"troupe/cluster/bulk"
 	"troupe/cluster/catalogue"
@@ -36,16 +37,18 @@ import (
 
 // Node is a running node.
 type Node struct {
-	cfg      Config
-	started  time.Time
-	system   *actor.ActorSystem
-	root     *actor.PID
-	registry *tree.Registry
-	calls    *gateway.Calls
-	gateway  *gateway.Gateway
-	metrics  *prometheus.Registry
-	terms    *replica.Terms
-	serving  chan struct{} // closed once the control service takes requests
+	cfg        Config
+	started    time.Time
+	system     *actor.ActorSystem
+	root       *actor.PID
+	dispatcher *supervise.Dispatcher
+	registry   *tree.Registry
+	calls      *gateway.Calls
+	gateway    *gateway.Gateway
+	metrics    *prometheus.Registry
+	terms      *replica.Terms
+	stored     router.Stored
+	serving    chan struct{} // closed once the control service takes requests
 
 	devices   []GPU
 	holders   []*engine.Holder
@@ -130,7 +133,7 @@ func listen(address string) (net.Listener, error) {
 func (n *Node) openBulk(context.Context) (err error) {
 	cfg := bulk.Config{Listen: n.cfg.DataListen, Advertise: n.advertised(n.cfg.DataListen), Log: n.cfg.Log}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Server(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
 	}
 	if n.bulk, err = bulk.Listen(cfg); err != nil {
 		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
@@ -169,12 +172,13 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
 	}))
-	n.undo = append(n.undo, n.system.Shutdown)
+	n.dispatcher = supervise.NewDispatcher()
+	n.undo = append(n.undo, n.dispatcher.Close, n.system.Shutdown)
 	if err := n.startLink(ctx); err != nil {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: n, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)

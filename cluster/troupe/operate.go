@@ -66,24 +66,37 @@ func drained(s *messages.NodeStatus, t *messages.Table) string {
 	return detail
 }
 
-// DrainNode implements control.Backend. A node that is away can be drained too: it stays so when it comes back.
+// DrainNode implements control.Backend. A node that was drained and is away can be undrained: so can one that is to take its place.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
-	i := slices.IndexFunc(n.Members(), func(m *messages.Member) bool { return m.GetName() == name })
-	if i < 0 {
-		var names []string
-		for _, m := range n.Members() {
-			names = append(names, m.GetName())
-		}
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
+	member, err := n.drainable(name)
+	if err != nil {
+		return nil, err
 	}
 	if err := n.store.PutNode(ctx, &messages.NodeSpec{Name: name, Draining: draining}); err != nil {
 		return nil, err
 	}
-	s := &messages.NodeStatus{Member: n.Members()[i], Draining: draining}
+	s := &messages.NodeStatus{Member: member, Draining: draining}
 	if draining {
 		s.Detail = "draining: see nodes.list for how far it is"
 	}
 	return s, nil
+}
+
+// drainable finds a node that is there, or was drained.
+func (n *Node) drainable(name string) (*messages.Member, error) {
+	var names []string
+	for _, m := range n.Members() {
+		if m.GetName() == name {
+			return m, nil
+		}
+		names = append(names, m.GetName())
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.draining[name] {
+		return &messages.Member{Name: name}, nil
+	}
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 }
 
 // Scale implements control.Backend. A change that others made meanwhile is taken up.

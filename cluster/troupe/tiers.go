@@ -29,6 +29,8 @@ type TiersConfig struct {
 	DRAMOptional bool
 	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
 	RestoreAlways bool
+	// RemoteBytes of blocks may be on their way from other nodes at once; default kvblock.DefaultRemoteBytes.
+	RemoteBytes int64
 	// LocalOnly neither fetches blocks from other replicas and nodes nor lends them any.
 	LocalOnly bool
 }
@@ -128,6 +130,9 @@ func (n *Node) tiersProps() *actor.Props {
 		}
 		children = append(children, supervise.Child{Name: t.name, Props: n.as("tier", kvblock.TierProps(cfg))})
 	}
+	if !n.cfg.Tiers.LocalOnly {
+		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.as("tier", n.remoteProps())})
+	}
 	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
 }
 
@@ -137,7 +142,7 @@ func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
 	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
 		Space: func(ctx context.Context) (string, error) { return n.weights.digest(ctx, r.GetPath(), seen) }}
 	if !n.cfg.Tiers.LocalOnly {
-		t.Remote = func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
+		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
 	}
 	for i, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/security"
 )
 
 const askWithin = 5 * time.Second
@@ -27,7 +29,7 @@ func (r remote) connect(who string) (*nats.Conn, error) {
 	}
 	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin))...)
 	if err != nil {
-		return nil, fmt.Errorf("no NATS server at %s (%w); start a node with \"node up\", or say where one is with --nats", r.NATS, err)
+		return nil, fmt.Errorf("NATS at %s: %w; %s", r.NATS, err, security.Remedy(err, "start a node with \"node up\", or say where one is with --nats"))
 	}
 	return conn, nil
 }

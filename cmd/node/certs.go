@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"os"
@@ -13,22 +14,23 @@ import (
 )
 
 type certsCommand struct {
-	Out   string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Make certificates in this folder, and a CA where it has none."`
-	Show  string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Show the certificates in this folder."`
-	Hosts []string `placeholder:"HOST,..." help:"Under which others reach the nodes, beside their names: names and addresses."`
-	Names []string `arg:"" optional:"" name:"NAME" help:"Nodes (default: this machine)."`
+	Out    string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Make certificates in this folder, and a CA where it has none."`
+	Show   string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Show the certificates in this folder."`
+	Hosts  []string `placeholder:"HOST,..." help:"Under which others reach the nodes, beside their names: names and addresses."`
+	Client bool     `help:"For clients of NATS, who get no further than NATS lets them."`
+	Names  []string `arg:"" optional:"" name:"NAME" help:"Nodes, or clients (default: this machine)."`
 }
 
 func (certsCommand) Help() string {
 	return `Nodes trust who has a certificate of their CA. Keep ca.key where no node is; give each node ca.crt, and its own NAME.crt and NAME.key. A name
 that has a certificate gets a new one, valid for a year, for the same hosts unless told otherwise: a node takes the new files without a restart.
-Whoever steers the cluster with the nats command line needs a certificate too.
+Whoever steers the cluster with the nats command line needs a certificate too, with --client: a node's opens everything between nodes.
 
 Examples:
 
   node certs --out certs --hosts 10.0.0.7 n1     n1 is reached at 10.0.0.7; the first call makes the CA too
   node certs --out certs --hosts 10.0.0.8 n2
-  node certs --out certs anna                    for the nats command line
+  node certs --out certs --client anna           for the nats command line
   node certs --show certs                        who, for which hosts, until when`
 }
 
@@ -51,12 +53,25 @@ func (c certsCommand) Run(to console) error {
 		fmt.Fprintf(to.out, "Made a CA: %s, and ca.key beside it, which belongs on no node.\n", filepath.Join(c.Out, "ca.crt"))
 	}
 	for _, name := range c.Names {
+		if c.Client {
+			cert, err := ca.IssueClient(name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(to.out, "%s is a client of NATS, until %s: %s.crt and .key\n", name, cert.NotAfter.Format(time.DateOnly), filepath.Join(c.Out, name))
+			continue
+		}
 		cert, err := ca.Issue(name, c.hosts(name))
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(to.out, "%s is for %s, until %s: %s.crt and .key\n", name, strings.Join(security.Hosts(cert), ", "),
 			cert.NotAfter.Format(time.DateOnly), filepath.Join(c.Out, name))
+	}
+	if c.Client {
+		fmt.Fprintf(to.out, "\nUse them:\n\n  nats --tlsca %s --tlscert %s.crt --tlskey %[2]s.key\n  %[3]s top --tls-ca %[1]s --tls-cert %[2]s.crt --tls-key %[2]s.key\n",
+			filepath.Join(c.Out, "ca.crt"), filepath.Join(c.Out, c.Names[0]), os.Args[0])
+		return nil
 	}
 	fmt.Fprintf(to.out, "\nStart a node with them:\n\n  %s up --tls-ca %s --tls-cert %s.crt --tls-key %[3]s.key\n",
 		os.Args[0], filepath.Join(c.Out, "ca.crt"), filepath.Join(c.Out, c.Names[0]))
@@ -68,6 +83,9 @@ func (c certsCommand) check() error {
 		if err := checkName(name); err != nil {
 			return err
 		}
+	}
+	if c.Client && len(c.Hosts) > 0 {
+		return fmt.Errorf("--client and --hosts exclude each other: nobody dials a client")
 	}
 	for _, host := range c.Hosts {
 		if err := checkHost(host); err != nil {
@@ -96,9 +114,17 @@ func (c certsCommand) show(to console) error {
 	table := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tUNTIL\tHOSTS")
 	for _, cert := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", cert.Subject.CommonName, until(cert), strings.Join(security.Hosts(cert), ", "))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", cert.Subject.CommonName, until(cert), cmp.Or(strings.Join(security.Hosts(cert), ", "), use(cert)))
 	}
 	return table.Flush()
+}
+
+// use is what a certificate without hosts is for.
+func use(cert *x509.Certificate) string {
+	if cert.IsCA {
+		return ""
+	}
+	return "a client of NATS"
 }
 
 func until(cert *x509.Certificate) string {

@@ -102,7 +102,7 @@ func infer(t *testing.T, url string, i int) (text string, cached int) {
 func nvme(t *testing.T, url string) *messages.SlotsStatus {
 	t.Helper()
 	var s messages.KvStatsResponse
-	if err := protojson.Unmarshal([]byte(ask(t, url, "troupe.v1.kv.stats", "")), &s); err != nil || len(s.GetNodes()[0].GetTiers()) != 1 {
+	if err := protojson.Unmarshal([]byte(ask(t, url, "troupe.v1.kv.stats", "")), &s); err != nil || len(s.GetNodes()[0].GetTiers()) != 2 {
 		t.Fatal(&s, err)
 	}
 	return s.GetNodes()[0].GetTiers()[0].GetSlots()

@@ -26,7 +26,7 @@ func (l login) options() ([]nats.Option, error) {
 	who := security.Login{Creds: l.NATSCreds, Nkey: l.NATSNkey}
 	if l.TLSCert != "" {
 		var err error
-		if who.TLS, err = security.Load(security.Files{Cert: l.TLSCert, Key: l.TLSKey, CA: l.TLSCA}, zerolog.Nop()); err != nil {
+		if who.TLS, err = security.LoadClient(security.Files{Cert: l.TLSCert, Key: l.TLSKey, CA: l.TLSCA}, zerolog.Nop()); err != nil {
 			return nil, err
 		}
 	}

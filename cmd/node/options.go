@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"troupe/actors/kvblock"
 	"troupe/core/kv"
 	"troupe/core/spec"
 	"troupe/cuda/driver"
@@ -41,6 +42,7 @@ type Options struct {
 	KVDRAM      string `group:"KV tiers" name:"kv-dram" yaml:"kv_dram" env:"TROUPE_KV_DRAM" placeholder:"SIZE" help:"Host memory for KV blocks that leave the GPUs: 8GiB, or 0 for none (default: an eighth of what is free, ${kvdram} at most)." validate:"omitempty,size"`
 	KVNVMe      string `group:"KV tiers" name:"kv-nvme" yaml:"kv_nvme" env:"TROUPE_KV_NVME" placeholder:"SIZE" help:"Likewise, space on a local disk. What is there outlives the node (default: none)." validate:"omitempty,size"`
 	KVNVMePath  string `group:"KV tiers" name:"kv-nvme-path" yaml:"kv_nvme_path" env:"TROUPE_KV_NVME_PATH" placeholder:"FILE" type:"path" help:"The file for that (default: kv in the data folder)."`
+	KVRemote    string `group:"KV tiers" name:"kv-remote" yaml:"kv_remote" env:"TROUPE_KV_REMOTE" placeholder:"SIZE" help:"KV blocks that may be on their way here from other nodes at once; 0: none are fetched from others, nor sent to them (default: ${kvremote})." validate:"omitempty,size"`
 	KVWatermark string `group:"KV tiers" name:"kv-watermark" yaml:"kv_watermark" env:"TROUPE_KV_WATERMARK" placeholder:"SHARE" help:"How full GPU memory and tiers may be before blocks leave ahead of need (default: ${kvwatermark})." validate:"omitempty,share"`
 	KVPolicy    string `group:"KV tiers" name:"kv-policy" yaml:"kv_policy" env:"TROUPE_KV_POLICY" placeholder:"NAME" help:"Which blocks leave first: ${kvpolicies} (default: ${kvpolicy})." validate:"omitempty,policy"`
 
@@ -70,7 +72,7 @@ const (
 func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "adapterdram": defaultAdapterDRAM,
-		"kvdram": spec.FormatBytes(mostDRAM), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvdram": spec.FormatBytes(mostDRAM), "kvremote": spec.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 	}
 }
 

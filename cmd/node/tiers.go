@@ -24,7 +24,9 @@ func (s *settings) tiers(cfg *troupe.Config) {
 	t := troupe.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
+		RemoteBytes: bytesOf(s.KVRemote),
 	}
+	t.LocalOnly = s.KVRemote != "" && t.RemoteBytes == 0
 	t.Watermark, _ = strconv.ParseFloat(s.KVWatermark, 64) // checked with the other options
 	if s.KVDRAM == "" {
 		t.DRAMBytes = min(freeMemory()/freeShare, mostDRAM)

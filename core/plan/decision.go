@@ -105,6 +105,8 @@ func (d Decision) instead() string {
 		return o.Name + " would cost the same"
 	case o.Ahead() > c.Ahead():
 		return fmt.Sprintf("%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()))
+	case o.Prefill == c.Prefill && o.Adapter == c.Adapter: // what is ahead of it is more
+		return fmt.Sprintf("%s would compute %d tokens first, not %d", o.Name, o.Cost, c.Cost)
 	}
 	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.first(), o.Prefill)
 }

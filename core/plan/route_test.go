@@ -268,6 +268,14 @@ func TestRouteSaysWhy(t *testing.T) {
 			t.Update(r)
 			t.Update(serving("m-1"))
 		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 would compute 128 behind 1 sequence"},
+		"as many, but more to compute": {func(t *Routes) {
+			r := serving("m-0")
+			r.Waiting = 1
+			t.Update(r)
+			r = serving("m-1")
+			r.Running = 1
+			t.Update(r)
+		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 1 sequence ahead; m-0 would compute 385 tokens first, not 129"},
 		"it failed before": {func(t *Routes) {
 			t.Update(serving("m-0"))
 			t.Blocks("m-0", nil, chain(1, 8))

@@ -1,9 +1,11 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Prompt is text, or tokens.
@@ -96,6 +98,23 @@ func prompt(raw json.RawMessage) (p Prompt, ok bool) {
 		err := json.Unmarshal(raw, &p.Text)
 		return p, err == nil
 	}
-	err := json.Unmarshal(raw, &p.Tokens)
-	return p, err == nil && len(p.Tokens) > 0
+	p.Tokens, ok = tokens(raw)
+	return p, ok
+}
+
+// tokens reads a list of token ids, which is not empty, from JSON that is valid. It is what long prompts are made of.
+func tokens(raw json.RawMessage) ([]uint32, bool) {
+	list := bytes.TrimSuffix(bytes.TrimPrefix(raw, []byte("[")), []byte("]"))
+	if len(list) != len(raw)-2 {
+		return nil, false
+	}
+	ids := make([]uint32, 0, 1+bytes.Count(list, []byte(",")))
+	for id := range bytes.SplitSeq(list, []byte(",")) {
+		n, err := strconv.ParseUint(string(bytes.TrimSpace(id)), 10, 32)
+		if err != nil {
+			return nil, false
+		}
+		ids = append(ids, uint32(n))
+	}
+	return ids, true
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,18 @@ func TestDecode(t *testing.T) {
 	chat, err := Decode([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"logprobs":true,"top_logprobs":3}`), true)
 	if err != nil || chat.Messages[0].Content != "ab" || chat.MaxTokens != 0 || chat.Sampling.GetTemperature() != 1 || chat.Sampling.GetTopLogprobs() != 3 {
 		t.Errorf("%+v, %v", chat, err)
+	}
+}
+
+// TestTokens: a list of tokens is read as JSON reads it, and nothing else is.
+func TestTokens(t *testing.T) {
+	for text, want := range map[string][]uint32{
+		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
+		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil, `[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
+	} {
+		if got, ok := tokens([]byte(text)); ok != (want != nil) || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", text, got, ok)
+		}
 	}
 }
 

@@ -117,20 +117,9 @@ func gatewayPath() (section, error) {
 		return s, err
 	}
 	defer e.Close()
-	// 33 tokens, of which 32 are in KV blocks once the first request has been served: a step computes one.
-	prompt := make([]uint32, 33)
-	for i := range prompt {
-		prompt[i] = uint32(3 + i)
-	}
 	url := "http://" + n.HTTPAddr() + "/v1/completions"
-	over := func() error {
-		return post(url, fmt.Sprintf(`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0}`, strings.ReplaceAll(fmt.Sprint(prompt), " ", ",")))
-	}
-	bare := func() error {
-		_, err := e.Step(context.Background(), []engine.Sequence{sequence(0, 32, prompt[32])})
-		return err
-	}
-	if err := errors.Join(over(), fill(e, prompt)); err != nil {
+	over, bare := oneToken(url, e)
+	if err := errors.Join(over(), fill(e, prompt())); err != nil {
 		return s, err
 	}
 	with, without, _, err := paired(1000, over, bare)
@@ -139,6 +128,17 @@ func gatewayPath() (section, error) {
 	}
 	s.rows = append(s.rows, row{"added latency of a request, median", fmt.Sprintf("%d µs (%d µs over HTTP, %d µs direct)", (with - without).Microseconds(),
 		with.Microseconds(), without.Microseconds()), "under 150 µs", yes(with-without < 150*time.Microsecond)})
+	where, err := breakdown(e)
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows, where...)
+	floor, alone, err := bareServer(e)
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows, row{"for scale: what an HTTP server adds that does nothing but that step", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
+		(floor - alone).Microseconds(), floor.Microseconds(), alone.Microseconds()), "", ""})
 	viaProxy, straight, err := proxy()
 	if err != nil {
 		return s, err
@@ -160,6 +160,27 @@ func gatewayPath() (section, error) {
 		row{"tokens a second at 16 streams", fmt.Sprintf("%.0f", streams*tokens/with.Seconds()), "", ""},
 		row{"requests of 64 tokens a second with 16 clients", fmt.Sprintf("%.0f", streams/with.Seconds()), "", ""})
 	return s, nil
+}
+
+// prompt is 33 tokens, of which 32 are in KV blocks once a request has been served: a step computes one.
+func prompt() []uint32 {
+	p := make([]uint32, 33)
+	for i := range p {
+		p[i] = uint32(3 + i)
+	}
+	return p
+}
+
+// oneToken asks for a token of the prompt over HTTP, and has an engine make it.
+func oneToken(url string, e engine.Engine) (over, bare func() error) {
+	p := prompt()
+	body := fmt.Sprintf(`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0}`, strings.ReplaceAll(fmt.Sprint(p), " ", ","))
+	over = func() error { return post(url, body) }
+	bare = func() error {
+		_, err := e.Step(context.Background(), []engine.Sequence{sequence(0, 32, p[32])})
+		return err
+	}
+	return over, bare
 }
 
 // fill computes a prompt's KV blocks.
@@ -202,6 +223,23 @@ func stepTogether(e engine.Engine) error {
 		}
 	}
 	return nil
+}
+
+// bareServer times a step over HTTP, with nothing between the server and the engine, and the step alone.
+func bareServer(e engine.Engine) (over, alone time.Duration, err error) {
+	_, bare := oneToken("", e)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if err := bare(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	defer server.Close()
+	through, _ := oneToken(server.URL, e)
+	over, alone, _, err = paired(1000, through, bare)
+	return over, alone, err
 }
 
 // proxy times a request to a trivial server, through a reverse proxy and straight.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash"
 	"log/slog"
 	"time"
 
@@ -31,7 +32,7 @@ func remoteTier() (section, error) {
 	s := section{
 		title: "The remote tier",
 		how: fmt.Sprintf("Over loopback, %d blocks of %d KiB that the DRAM tier of one node holds are leased, sent and copied into an arena, against a bare TCP connection that carries the same bytes into one, in turn. "+
-			"A fetch checks the hash of each block when it leaves the tier and again when it has come, and its data plane sums every byte twice; here the same few cores do all of that and the copies of the bare connection.",
+			"A fetch checks the hash of each block when it leaves the tier and again when it comes in; here the same few cores do all of that and the copies of the bare connection.",
 			remoteBlocks, remoteBlock>>10),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -102,12 +103,10 @@ func newRemote() (_ *remote, err error) {
 // fetch does what a replica does, but for the copy to its device.
 func (b *remote) fetch(context.Context) error {
 	came := 0
-	ticket, err := b.to.Expect(remoteBlock+tier.SealBytes, remoteBlocks, func(i uint32, sealed []byte) error {
-		block, err := tier.Unseal(b.hashes[i].Within(b.space), sealed)
-		if err == nil {
-			came += copy(b.arena[int(i)*remoteBlock:], block)
-		}
-		return err
+	seal := func(i uint32, bytes int) hash.Hash64 { return tier.NewSum(b.hashes[i].Within(b.space), bytes) }
+	ticket, err := b.to.ExpectSealed(remoteBlock+tier.SealBytes, remoteBlocks, seal, func(i uint32, sealed []byte) error {
+		came += copy(b.arena[int(i)*remoteBlock:], sealed[:remoteBlock])
+		return nil
 	})
 	if err != nil {
 		return err

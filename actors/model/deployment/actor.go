@@ -32,7 +32,7 @@ type Config struct {
 // Props returns the recipe for a deployment.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &deployment{Config: cfg, incarnation: incarnation}
 	})

@@ -53,7 +53,7 @@ type GroupConfig struct {
 // GroupProps returns the recipe for the deployments group.
 func GroupProps(cfg GroupConfig) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &group{GroupConfig: cfg, incarnation: incarnation}
 	}, actor.WithSupervisor(cfg.Strategy))

@@ -39,7 +39,7 @@ type Config struct {
 // Props returns the recipe for a replica.
 func Props(cfg Config) *actor.Props {
 	var incarnation, loads uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, gates: gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))

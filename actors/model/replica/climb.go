@@ -108,7 +108,7 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	return below, err
 }
 
-// search asks the tiers for blocks, and locks those that are there; then the router for those that follow.
+// search asks the tiers for blocks, and locks those that are there; then the remote tier for those that follow.
 type search struct {
 	request string
 	root    *actor.RootContext
@@ -116,7 +116,7 @@ type search struct {
 	hashes  []kv.Hash
 	space   kv.Hash
 
-	router         *actor.PID // nil: no other holder is looked for
+	remote         *actor.PID // nil: no other holder is looked for
 	model, replica string
 }
 

@@ -2,8 +2,10 @@ package replica_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,6 +55,17 @@ func (b *bulk) Expect(size int, chunks uint32, put func(uint32, []byte) error) (
 	name := fmt.Sprint("t", b.opened)
 	b.open[name] = &transfer{size, chunks, put}
 	return &messages.BulkTicket{Transfer: name, Token: []byte(name), Bytes: uint64(size) * uint64(chunks)}, nil
+}
+
+func (b *bulk) ExpectSealed(size int, chunks uint32, seal func(uint32, int) hash.Hash64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
+	return b.Expect(size, chunks, func(index uint32, sealed []byte) error {
+		end := len(sealed) - 8
+		sum := seal(index, end)
+		if _, _ = sum.Write(sealed[:end]); sum.Sum64() != binary.BigEndian.Uint64(sealed[end:]) {
+			return errors.New("the seal is wrong")
+		}
+		return put(index, sealed)
+	})
 }
 
 func (b *bulk) Drop(t *messages.BulkTicket) {
@@ -308,13 +321,15 @@ type caller struct {
 }
 
 func (c *caller) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32) {
+func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
+	c.mu.Unlock()
+	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+		c.end(finish.String())
+	}
 }
-func (c *caller) Finish(r messages.FinishReason) { c.end(r.String()) }
-func (c *caller) Fail(r *messages.Refused)       { c.end(r.String()) }
+func (c *caller) Fail(r *messages.Refused) { c.end(r.String()) }
 
 func (c *caller) end(how string) {
 	c.mu.Lock()

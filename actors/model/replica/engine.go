@@ -29,7 +29,7 @@ type EngineConfig struct {
 // EngineProps returns the recipe for an engine actor.
 func EngineProps(cfg EngineConfig) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &stepper{EngineConfig: cfg, incarnation: incarnation}
 	})

@@ -3,9 +3,9 @@ package replica
 import (
 	"context"
 	"fmt"
+	"hash"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/core/kv"
@@ -16,33 +16,29 @@ import (
 // remoteTier is what other holders are called together, beside the names of tiers.
 const remoteTier = "remote"
 
-// maxLinks bounds how many ways to other holders are remembered.
-const maxLinks = 256
-
 // holder is who may have blocks that this node has not: another replica, or a tier of another node.
 type holder struct {
-	name string // for people
-	pid  *actor.PID
+	*messages.BlocksHeld
+	path kv.Path // the way there
 }
 
 // fetch is one use of the way to a holder.
 type fetch struct {
-	holder holder
 	kv.Fetch
 	wanted int // blocks
 }
 
-// elsewhere asks the router who holds the blocks that follow those that were found below.
+// elsewhere asks the remote tier who holds the blocks that follow those that were found below.
 func (s search) elsewhere(all *findings) {
 	rest := s.hashes[len(all.places):]
-	if s.router == nil || len(rest) == 0 {
+	if s.remote == nil || len(rest) == 0 {
 		return
 	}
 	inTiers := make([]uint64, len(rest))
 	for i, h := range rest {
 		inTiers[i] = h.Within(s.space).Short()
 	}
-	answer, err := s.root.RequestFuture(s.router, &messages.FindBlocks{
+	answer, err := s.root.RequestFuture(s.remote, &messages.FindBlocks{
 		RequestId: s.request, Model: s.model, Replica: s.replica, Blocks: kv.Shorts(rest), InTiers: inTiers,
 	}, lookWithin).Result()
 	if err != nil {
@@ -53,58 +49,67 @@ func (s search) elsewhere(all *findings) {
 		for range min(int(run.GetBlocks()), len(s.hashes)-len(all.places)) {
 			all.places = append(all.places, place{tier: len(s.tiers) + len(all.holders)})
 		}
-		all.holders = append(all.holders, holder{run.GetName(), pidOf(run.GetHolder())})
+		all.holders = append(all.holders, holder{run, pathOf(run)})
 	}
 }
 
-// fetch has a holder send the run of its blocks that begins with block i, straight to where they go. It ends with the context, however far it
-// came.
+// pathOf is the way to a holder as the remote tier has measured it.
+func pathOf(run *messages.BlocksHeld) kv.Path {
+	p := run.GetPath()
+	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(), Try: int(p.GetTryBlocks())}
+	path.Rate.Add(p.GetBytesPerSecond(), time.Second)
+	return path
+}
+
+// fetch has the remote tier bring the run of one holder's blocks that begins with block i, straight to where they go. It ends with the context, however
+// far it came.
 func (c climb) fetch(ctx context.Context, i int) (f fetch, err error) {
 	j := i + len(c.together(i))
-	f = fetch{holder: c.holders[c.places[i].tier-len(c.search.tiers)], wanted: j - i}
+	from := c.holders[c.places[i].tier-len(c.search.tiers)]
+	f.wanted = j - i
 	hashes, began := c.search.hashes[i:j], time.Now()
 	in := &inlet{life: ctx, blocks: c.to, table: c.blocks[i:j], got: make([]bool, j-i)}
-	ticket, err := c.bulk.Expect(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), func(index uint32, sealed []byte) error {
-		if int(index) >= len(hashes) {
-			return fmt.Errorf("block %d of %d", index, len(hashes))
-		}
-		block, err := tier.Unseal(hashes[index].Within(c.search.space), sealed)
-		if err != nil {
-			return err
-		}
-		return in.put(index, block)
+	seal := func(index uint32, bytes int) hash.Hash64 {
+		return tier.NewSum(hashes[index].Within(c.search.space), bytes)
+	}
+	ticket, err := c.bulk.ExpectSealed(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), seal, func(index uint32, sealed []byte) error {
+		return in.put(index, sealed[:len(sealed)-tier.SealBytes])
 	})
 	if err == nil {
-		err = c.lease(ctx, f.holder, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
+		err = c.bring(ctx, from, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
 		in.shut()
 		c.bulk.Drop(ticket)
 	}
 	in.fetched(&f.Fetch, began)
 	f.BlockBytes = c.to.BlockBytes()
+	c.search.root.Send(c.search.remote, &messages.BlocksFetched{
+		From: from.BlocksHeld, Wanted: uint32(f.wanted), Came: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes), First: durationpb.New(f.First), Took: durationpb.New(f.All),
+	})
 	if err == nil && f.Blocks < f.wanted {
 		err = fmt.Errorf("it has %d of %d blocks", f.Blocks, f.wanted)
 	}
 	if err != nil {
-		err = fmt.Errorf("fetch from %s: %w", f.holder.name, err)
+		err = fmt.Errorf("fetch from %s: %w", from.GetName(), err)
 	}
 	return f, err
 }
 
-// lease returns when the holder has sent what it has of the blocks.
-func (c climb) lease(ctx context.Context, from holder, id string, hashes []kv.Hash, ticket *messages.BulkTicket) error {
+// bring returns when the holder has sent what it has of the blocks.
+func (c climb) bring(ctx context.Context, from holder, id string, hashes []kv.Hash, ticket *messages.BulkTicket) error {
 	deadline, _ := ctx.Deadline()
-	lease := time.Until(deadline)
-	answer, err := c.search.root.RequestFuture(from.pid, &messages.LeaseBlocks{
-		RequestId: id, Hashes: bytesOf(hashes), Space: c.search.space[:], BlockBytes: uint64(c.to.BlockBytes()), Ticket: ticket, Lease: durationpb.New(lease),
-	}, lease).Result()
+	within := time.Until(deadline)
+	answer, err := c.search.root.RequestFuture(c.search.remote, &messages.FetchBlocks{
+		RequestId: id, From: from.BlocksHeld, Hashes: bytesOf(hashes), Space: c.search.space[:], BlockBytes: uint64(c.to.BlockBytes()),
+		Ticket: ticket, Within: durationpb.New(within),
+	}, within).Result()
 	if err != nil {
-		c.search.root.Send(from.pid, &messages.ReleaseBlocks{RequestId: id})
+		c.search.root.Send(c.search.remote, &messages.ReleaseBlocks{RequestId: id})
 		return err
 	}
-	result, ok := answer.(*messages.LeaseBlocksResult)
+	result, ok := answer.(*messages.FetchBlocksResult)
 	switch {
 	case !ok:
-		return fmt.Errorf("it is gone")
+		return fmt.Errorf("the remote tier is gone")
 	case result.GetRefused() != nil:
 		return fmt.Errorf("refused: %s", result.GetRefused().GetDetail())
 	}
@@ -124,22 +129,9 @@ func (in *inlet) fetched(f *kv.Fetch, began time.Time) {
 	}
 }
 
-// link is what is known of the way to a holder.
-func (l *lower) link(to holder) *kv.Link {
-	key := to.pid.String()
-	if l.links[key] == nil {
-		if len(l.links) >= maxLinks {
-			clear(l.links) // they are measured anew
-		}
-		l.links[key] = &kv.Link{}
-	}
-	return l.links[key]
-}
-
-// fetched takes what was measured on the ways to holders.
+// fetched counts what came from holders, and what did not.
 func (l *lower) fetched(all []fetch) {
 	for _, f := range all {
-		l.link(f.holder).Add(f.Fetch, time.Now())
 		l.totals.fetched += uint64(f.Blocks)
 		l.totals.fetchFailed += uint64(f.wanted - f.Blocks)
 	}

@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/actors/kvblock"
 	"troupe/actors/model/replica"
+	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/testkit"
@@ -22,7 +25,8 @@ func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddlew
 	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
 	c.tiers = func(name string) replica.Tiers {
 		space := func(context.Context) (string, error) { return spaces[name], nil }
-		return replica.Tiers{Space: space, Always: true, Remote: func() bool { return true }}
+		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil), kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
+		return replica.Tiers{Space: space, Always: true, Remote: remote, Elsewhere: func() bool { return true }}
 	}
 	c.find = func(q *messages.FindBlocks) proto.Message {
 		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}
@@ -118,6 +122,8 @@ func TestFetchFaults(t *testing.T) {
 		{name: "other weights", spaces: map[string]string{"m-0": "one", "m-1": "other"}},
 		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
 		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
+		{name: "the remote tier crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
+		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leased", Times: 1}).Middleware}, fetched: fetchable},
 		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1}).middleware}},
 		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
 	} {

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -26,7 +27,7 @@ type GroupConfig struct {
 // than it has heard of. What it knows of its children is what the deployments asked for; after a crash of the group, which
 // stops all replicas, they ask again.
 func GroupProps(cfg GroupConfig) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor { return &group{GroupConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
+	return supervise.Props(func() actor.Actor { return &group{GroupConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
 }
 
 type group struct {

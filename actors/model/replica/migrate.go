@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"context"
+	"hash"
 	"slices"
 	"time"
 
@@ -24,6 +25,8 @@ type Blocks interface {
 type Bulk interface {
 	// Expect makes ready for a transfer. Put is called with each chunk that comes, from any goroutine, until Drop.
 	Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
+	// ExpectSealed likewise, of chunks that end with their seal: 8 bytes, big-endian, the sum of those before. Put gets none whose seal is another.
+	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
 	Drop(*messages.BulkTicket)
 	// Send returns when the other side has put all of the chunks, or the context ends. It may be called for a ticket again.
 	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error

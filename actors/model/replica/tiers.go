@@ -28,8 +28,9 @@ type Tiers struct {
 	// whatever that takes, and waits for it: for tests.
 	PartBytes int
 	Early     bool
-	// Remote reports whether other replicas or nodes may hold blocks, which are then fetched over the data plane. Nil: they are not.
-	Remote func() bool
+	// Remote is the tier that fetches what other replicas and nodes hold; nil: nothing is. Elsewhere reports whether there are any.
+	Remote    *actor.PID
+	Elsewhere func() bool
 	// Copied is told of each block that was copied between HBM and a tier, from goroutines. Nil: nobody is.
 	Copied func(from, to string, bytes int, took time.Duration)
 }
@@ -70,10 +71,9 @@ type lower struct {
 	requests   uint64
 	told       uint64 // the step of the last StepsDone
 
-	prefill kv.Rate             // tokens
-	paths   []kv.Rate           // bytes, by tier
-	links   map[string]*kv.Link // holder -> the way to it
-	loans   map[string]*loan    // request id -> blocks being sent to another replica
+	prefill kv.Rate          // tokens
+	paths   []kv.Rate        // bytes, by tier
+	loans   map[string]*loan // request id -> blocks being sent to another replica
 	totals  tierTotals
 }
 
@@ -93,7 +93,7 @@ func (r *replica) openTiers() {
 		return
 	}
 	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower)),
-		links: make(map[string]*kv.Link), loans: make(map[string]*loan), rising: make(map[uint64]*rising)}
+		loans: make(map[string]*loan), rising: make(map[uint64]*rising)}
 	l.PartBytes = cmp.Or(l.PartBytes, partBytes)
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
@@ -239,7 +239,7 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 // look has the blocks of those looked for that are admitted next; they are held meanwhile.
 func (r *replica) look(ctx actor.Context) {
 	l := r.lower
-	remote := l.Remote != nil && l.Remote()
+	remote := l.Remote != nil && l.Elsewhere()
 	if !remote && len(l.Lower) == 0 {
 		clear(l.wanting)
 	}
@@ -257,7 +257,7 @@ func (r *replica) look(ctx actor.Context) {
 		l.looks[id] = true
 		s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: l.Lower, hashes: hashes[have:], space: l.space}
 		if remote {
-			s.router, s.model, s.replica = r.Router, r.Spec.GetModel(), r.Spec.GetName()
+			s.remote, s.model, s.replica = l.Remote, r.Spec.GetModel(), r.Spec.GetName()
 		}
 		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
 		supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
@@ -346,7 +346,7 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i], Parts: l.parts()})
 	}
 	for _, h := range found.holders {
-		q.Paths = append(q.Paths, l.link(h).Path(h.name, time.Now()))
+		q.Paths = append(q.Paths, h.path)
 	}
 	for _, p := range found.places {
 		q.Sources = append(q.Sources, p.tier)

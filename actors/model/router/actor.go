@@ -22,6 +22,7 @@ type Config struct {
 	Deployments *actor.PID                          // likewise
 	Tiers       []*actor.PID                        // KV tiers of this node
 	Sessions    func() int                          // open calls at the gateway of this node
+	Stored      *Stored                             // nil: nobody else reads what is deployed
 	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 	Log      zerolog.Logger
@@ -29,7 +30,10 @@ type Config struct {
 
 // Props returns the recipe for a router.
 func Props(cfg Config) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor {
+	if cfg.Stored == nil {
+		cfg.Stored = new(Stored)
+	}
+	return supervise.Props(func() actor.Actor {
 		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
 	})
 }
@@ -49,7 +53,6 @@ type router struct {
 	incarnation uint64
 
 	models map[string]*table                     // what is served, by model
-	stored map[string]*messages.ApplyDeployment  // what is deployed
 	synced bool                                  // all that is stored is known
 	led    map[string]*messages.DeploymentStatus // by the node where each deployment lives
 	peers  map[string]*peer                      // the other nodes
@@ -110,9 +113,9 @@ func (r *router) Receive(ctx actor.Context) {
 	case *messages.RouteDeployment:
 		r.onDeployment(msg)
 	case *messages.ApplyDeployment:
-		r.stored[msg.GetSpec().GetName()] = msg
+		r.Stored.put(msg)
 	case *messages.RemoveDeployment:
-		delete(r.stored, msg.GetName())
+		r.Stored.remove(msg.GetName())
 	case *messages.ListDeploymentsResult:
 		r.onSynced(msg)
 	case *messages.GetDeployment:
@@ -130,7 +133,6 @@ func (r *router) Receive(ctx actor.Context) {
 
 func (r *router) onStarted(ctx actor.Context) {
 	r.models = make(map[string]*table)
-	r.stored = make(map[string]*messages.ApplyDeployment)
 	r.led = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
 	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), plan.NewHolders()
@@ -211,9 +213,9 @@ func (r *router) onSynced(msg *messages.ListDeploymentsResult) {
 	for _, name := range msg.GetNames() {
 		names[name] = true
 	}
-	for name := range r.stored {
+	for _, name := range r.Stored.names() {
 		if !names[name] {
-			delete(r.stored, name)
+			r.Stored.remove(name)
 		}
 	}
 }

@@ -62,12 +62,13 @@ func (r *router) onFind(ctx actor.Context, msg *messages.FindBlocks) {
 		run := &messages.BlocksHeld{First: uint32(i)}
 		name, n := r.held.Longest(inTiers[i:], msg.GetRequestId(), func(name string) bool { return elsewhere[name] != nil })
 		if n > 0 {
-			run.Name, run.Holder, run.Blocks = name, elsewhere[name], uint32(n)
+			run.Name, run.Node, run.Holder, run.Blocks = name, elsewhere[name].node, elsewhere[name].actor, uint32(n)
 		}
 		if t != nil {
 			name, m := t.routes.Longest(blocks[i:], msg.GetRequestId(), func(name string) bool { return name != msg.GetReplica() })
 			if m > 0 && m >= n {
-				run.Name, run.Holder, run.Blocks = "replica "+name+" on "+t.replicas[name].node, t.replicas[name].status.GetActor(), uint32(m)
+				holder := t.replicas[name]
+				run.Name, run.Node, run.Holder, run.Blocks = "replica "+name+" on "+holder.node, holder.node, holder.status.GetActor(), uint32(m)
 			}
 		}
 		if run.GetBlocks() == 0 {
@@ -79,12 +80,18 @@ func (r *router) onFind(ctx actor.Context, msg *messages.FindBlocks) {
 	ctx.Respond(result)
 }
 
+// holder is a tier of another node.
+type holder struct {
+	node  string
+	actor *messages.ActorRef
+}
+
 // elsewhere are the tiers of other nodes, by the name's String.
-func (r *router) elsewhere() map[string]*messages.ActorRef {
-	all := make(map[string]*messages.ActorRef)
+func (r *router) elsewhere() map[string]*holder {
+	all := make(map[string]*holder)
 	for name, t := range r.tiers {
 		if name.node != r.Node {
-			all[name.String()] = t.GetActor()
+			all[name.String()] = &holder{name.node, t.GetActor()}
 		}
 	}
 	return all

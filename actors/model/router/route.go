@@ -20,7 +20,7 @@ import (
 func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	t := r.models[msg.GetModel()]
 	var decision plan.Decision
-	if t != nil && (r.stored[msg.GetModel()] != nil || !r.synced) {
+	if t != nil && (r.Stored.Find(msg.GetModel()) != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
 			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.suspect(t, msg.GetAvoid()),
 			Adapter: msg.GetAdapterSpec().Key(),
@@ -73,11 +73,10 @@ func (r *router) unroutable(model string) *messages.Refused {
 	switch s := r.led[model]; {
 	case !r.synced:
 		return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "this node is starting", RetryAfter: soon}
-	case r.stored[model] == nil:
-		known := slices.Sorted(maps.Keys(r.stored))
+	case r.Stored.Find(model) == nil:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_FOUND,
-			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(known, ", ")),
+			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Stored.names(), ", ")),
 		}
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
@@ -87,7 +86,7 @@ func (r *router) unroutable(model string) *messages.Refused {
 
 // onGet answers how a deployment is.
 func (r *router) onGet(ctx actor.Context, msg *messages.GetDeployment) {
-	if r.stored[msg.GetName()] == nil && r.led[msg.GetName()] == nil {
+	if r.Stored.Find(msg.GetName()) == nil && r.led[msg.GetName()] == nil {
 		ctx.Respond(r.unroutable(msg.GetName()))
 		return
 	}
@@ -100,12 +99,12 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 		Spec: &messages.DeploymentSpec{Name: name}, State: messages.DeploymentState_DEPLOYMENT_STATE_PENDING,
 		Detail: "no node has taken it up yet",
 	}
-	if a := r.stored[name]; a != nil {
+	if a := r.Stored.Find(name); a != nil {
 		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
 	}
 	if led := r.led[name]; led != nil {
 		s.State, s.Detail, s.Node, s.Term, s.Failure = led.GetState(), led.GetDetail(), led.GetNode(), led.GetTerm(), led.GetFailure()
-		if r.stored[name] == nil {
+		if r.Stored.Find(name) == nil {
 			s.Spec, s.Revision = led.GetSpec(), led.GetRevision()
 		}
 	}
@@ -122,7 +121,7 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 func (r *router) table() *messages.Table {
 	all := &messages.Table{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
 	names := make(map[string]bool)
-	for name := range r.stored {
+	for _, name := range r.Stored.names() {
 		names[name] = true
 	}
 	for name := range r.led {

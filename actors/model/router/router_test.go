@@ -21,7 +21,8 @@ import (
 // node is one node's router, with the test in the place of all that it speaks with.
 type node struct {
 	*actor.PID
-	name string
+	name   string
+	stored *router.Stored
 }
 
 // world is a cluster of routers in one actor system.
@@ -56,7 +57,7 @@ func (w *world) now() *messages.MembersChanged {
 
 func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.t.Helper()
-	n := &node{name: name}
+	n := &node{name: name, stored: &router.Stored{}}
 	lossy := func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			w.mu.Lock()
@@ -70,8 +71,8 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
-		Adapters: w.adapters,
-		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Adapters: w.adapters, Stored: n.stored,
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), append(mw, lossy)...)
 	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})

@@ -16,9 +16,8 @@ import (
 type Client interface {
 	// Output returns the tokens delivered so far.
 	Output() []uint32
-	// Deliver appends tokens to the output. Cached is how many prompt tokens needed no prefill.
-	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32)
-	Finish(reason messages.FinishReason)
+	// Deliver appends tokens to the output, and with a reason ends it. Cached is how many prompt tokens needed no prefill.
+	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason)
 	Fail(refused *messages.Refused)
 }
 
@@ -34,7 +33,7 @@ type Config struct {
 // Props returns the recipe for a session.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &session{Config: cfg, incarnation: incarnation}
 	})

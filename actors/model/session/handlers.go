@@ -69,13 +69,14 @@ func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	case first > seen: // it is on its way from the replica that this one takes over from
 		return
 	}
+	finished := msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED
 	if last > seen {
 		s.futile, s.avoid = 0, nil
-		skip := seen - first
-		s.Client.Deliver(msg.GetTokens()[skip:], tail(msg.GetLogprobs(), skip), msg.GetCachedTokens())
 	}
-	if msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
-		s.Client.Finish(msg.GetFinish())
+	if skip := min(seen, last) - first; last > seen || finished { // one message: the client is woken once
+		s.Client.Deliver(msg.GetTokens()[skip:], tail(msg.GetLogprobs(), skip), msg.GetCachedTokens(), msg.GetFinish())
+	}
+	if finished {
 		if own {
 			s.end(ctx)
 		} else {

@@ -29,16 +29,14 @@ type client struct {
 }
 
 func (c *client) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32) {
+func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.output = append(c.output, tokens...)
-}
-func (c *client) Finish(r messages.FinishReason) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finish = r
-	c.ends++
+	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+		c.finish = finish
+		c.ends++
+	}
 }
 func (c *client) Fail(r *messages.Refused) { c.mu.Lock(); defer c.mu.Unlock(); c.refused = r; c.ends++ }
 
