@@ -220,7 +220,7 @@ func TestBeginAgainstAlone(t *testing.T) {
 		}
 		begun, voided, landed, partial = begun+r.begun, voided+r.voided, landed+r.landed, partial+r.partial
 	}
-	for rounds := 0; rounds == 0 || rounds < 100 && (voided == 0 || landed == 0 || partial == 0); rounds++ {
+	for rounds := 0; rounds < 20 || rounds < 1000 && (voided == 0 || landed == 0 || partial == 0); rounds++ {
 		rapid.Check(t, run)
 	}
 	if t.Logf("%d began, %d steps were void, %d landed in a step, %d ended in a partial block", begun, voided, landed, partial); begun == 0 || voided == 0 || landed == 0 || partial == 0 {
