@@ -372,3 +372,44 @@ func TestRisingBeginsInTime(t *testing.T) {
 		t.Errorf("by layers: it begins after %v, where blocks come whole after %v; %v", rising, whole, s)
 	}
 }
+
+// TestRisingWithoutAStep: a sequence that has begun, and finds no room in a step until its restore is over, has its blocks, or computes them where they did not come.
+func TestRisingWithoutAStep(t *testing.T) {
+	seq, ahead := sampled(5, 40, 4), sampled(7, 200, 2) // which takes all of some steps
+	synctest.Test(t, func(t *testing.T) {               // elsewhere, so that nothing of it is below
+		r := newRiser(t, 1, true, nil)
+		r.alone(seq)
+		r.alone(ahead)
+	})
+	for name, tc := range map[string]struct {
+		fault error
+		came  uint64
+	}{"it comes": {nil, risingBlocks}, "damage": {errDamage, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRiser(t, 1, true, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+						t.Error("a step waits: this shows nothing")
+					}
+				})
+				want, first := r.alone(seq), r.alone(ahead)
+				r.finished(r.call(seq), want)
+				r.below()
+				r.store.set(func(_ context.Context, b, l int) error {
+					if b == 1 && l == risingLayers-1 {
+						return tc.fault
+					}
+					return nil
+				})
+				before := r.call(ahead)
+				r.finished(r.call(seq), want)
+				r.finished(before, first)
+				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsVoid() != 0 || s.GetTokensCached() != 8*tc.came {
+					t.Errorf("%v", s)
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}
