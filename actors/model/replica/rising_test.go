@@ -222,7 +222,7 @@ func TestRisingCrashes(t *testing.T) {
 			return nil
 		})
 	}
-	var waits func(batch []engine.Sequence) // called when a step begins that waits
+	var waits atomic.Pointer[func(batch []engine.Sequence)] // called when a step begins
 	once := func(times int, do func()) func([]engine.Sequence) {
 		return func(batch []engine.Sequence) {
 			if times > 0 && slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
@@ -243,13 +243,14 @@ func TestRisingCrashes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				crash := &armed{on: tc.replica}
-				waits = func([]engine.Sequence) {}
-				r := newRiser(t, 1, true, func(batch []engine.Sequence) { waits(batch) }, crash.middleware)
+				set := func(f func([]engine.Sequence)) { waits.Store(&f) }
+				set(func([]engine.Sequence) {})
+				r := newRiser(t, 1, true, func(batch []engine.Sequence) { (*waits.Load())(batch) }, crash.middleware)
 				s := r.restored(name, func() {
 					hold(r)
-					waits = once(tc.engine, func() { panic("injected crash of a step that waits") })
+					set(once(tc.engine, func() { panic("injected crash of a step that waits") }))
 					if tc.replica != "" {
-						waits = once(1, func() { crash.now.Store(true) })
+						set(once(1, func() { crash.now.Store(true) }))
 					}
 				})
 				if tc.engine > 0 && s.GetKvRestoresOverlapped() != 1 {
@@ -343,21 +344,21 @@ func TestRisingBeginsInTime(t *testing.T) {
 	const each = 100 * time.Microsecond // to read a layer of a block
 	begins := func(partBytes int) (after time.Duration, s *messages.ReplicaStatus) {
 		synctest.Test(t, func(t *testing.T) {
-			var began, stepped time.Time
+			var stepped atomic.Pointer[time.Time] // when the first step began
 			r := newRiser(t, partBytes, false, func([]engine.Sequence) {
-				if stepped.IsZero() {
-					stepped = time.Now().Add(-stepTime)
-				}
+				now := time.Now().Add(-stepTime)
+				stepped.CompareAndSwap(nil, &now)
 			})
 			first := r.call(greedy(5, 40, 2))
 			r.until("the first one's end", first.done)
 			r.below()
 			r.store.set(nil)
 			r.store.took = func(bytes int) { time.Sleep(each * time.Duration(bytes/layerBytes)) }
-			began, stepped = time.Now(), time.Time{}
+			began := time.Now()
+			stepped.Store(nil)
 			c := r.call(greedy(5, 40, 2))
 			r.until("its end", c.done)
-			after, s = stepped.Sub(began), r.status(r.a)
+			after, s = stepped.Load().Sub(began), r.status(r.a)
 			r.unlocked()
 			r.empty()
 		})
