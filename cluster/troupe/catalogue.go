@@ -44,7 +44,11 @@ func (n *Node) FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*
 
 // Adapter implements control.Backend.
 func (n *Node) Adapter(name string) (*messages.AdapterSpec, error) {
-	return n.catalogue.Find(name, func(*messages.AdapterSpec) bool { return true })
+	a, err := n.catalogue.Find(name, func(*messages.AdapterSpec) bool { return true })
+	if a == nil && err == nil {
+		err = control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is not registered; adapters.list names those that are", name))
+	}
+	return a, err
 }
 
 // RegisterAdapter implements control.Backend and gateway.Adapters. The adapter is read from the files of this node.

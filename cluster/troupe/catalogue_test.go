@@ -65,7 +65,7 @@ func TestAdapterCatalogue(t *testing.T) {
 		t.Errorf("%s", models)
 	}
 	answer[messages.AdapterResponse](t, conn, on+"delete", `{"name":"kjv:psalms"}`)
-	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound {
+	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound || !strings.Contains(string(body), "there are: kjv, and adapters, which /v1/models lists") {
 		t.Errorf("deleted, and asked for: %d %s", status, body)
 	}
 	if models := get(t, n, "/v1/models"); strings.Contains(models, "psalms\"") {
