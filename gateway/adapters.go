@@ -16,7 +16,7 @@ import (
 // Adapters is the catalogue of adapters. Its errors carry a *messages.Refused where the reason is known. A name is "<adapter>" or
 // "<model>:<adapter>".
 type Adapters interface {
-	// FindAdapter looks among those that may be used: there must be one of that name.
+	// FindAdapter looks among those that may be used: nil where none has that name, and an error where several have it.
 	FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error)
 	// Adapters are those of a model, or all, in the order of model and name.
 	Adapters(model string) []*messages.AdapterSpec
@@ -29,21 +29,21 @@ func (g *Gateway) resolve(ctx context.Context, model string) (*messages.Deployme
 	c := callerOf(ctx)
 	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayAdapt)
 	switch {
-	case err == nil:
+	case err != nil:
+		return nil, nil, err
+	case adapter != nil:
 		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
 		if err != nil && notFound(err) { // its own words may name other models
 			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is of model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
 		}
 		return d, adapter, err
-	case !notFound(err):
-		return nil, nil, err
 	case !strings.Contains(model, ":"):
 		d, err := g.deployment(ctx, model)
 		return d, nil, err
 	case c.key != nil:
 		return nil, nil, hidden(model)
 	}
-	return nil, nil, err
+	return nil, nil, openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is not registered; see /v1/models for those there are", model))
 }
 
 func notFound(err error) bool {
@@ -99,12 +99,12 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 		}
 		spec := &messages.AdapterSpec{Name: req.Name, Path: req.Path}
 		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, anyAdapter); {
-		case err != nil && !notFound(err):
+		case err != nil:
 			return "", err
-		case err == nil && !req.InPlace:
+		case known != nil && !req.InPlace:
 			return "", vllmError(http.StatusBadRequest, invalidUserInput, fmt.Sprintf(
 				"The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.", req.Name))
-		case err == nil:
+		case known != nil:
 			spec.Name, spec.Model, spec.Pinned = known.GetName(), known.GetModel(), known.GetPinned()
 		}
 		_, err := g.cfg.Adapters.RegisterAdapter(r.Context(), &messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace})

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/cluster/catalogue"
+	"troupe/cluster/control"
 	"troupe/cluster/store"
 	"troupe/gateway"
 	"troupe/messages"
@@ -52,6 +53,9 @@ func (a *adapters) RegisterAdapter(_ context.Context, req *messages.RegisterAdap
 
 func (a *adapters) DeleteAdapter(_ context.Context, name string) (*messages.AdapterSpec, error) {
 	spec, err := a.catalogue.Find(name, func(*messages.AdapterSpec) bool { return true })
+	if spec == nil && err == nil {
+		err = control.Refuse(messages.Reason_REASON_NOT_FOUND, name)
+	}
 	if err == nil {
 		a.at++
 		a.catalogue.Apply(store.AdapterChange{Model: spec.GetModel(), Name: spec.GetName(), At: a.at})

@@ -1,9 +1,9 @@
 package gateway
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"sync"
 
 	"troupe/messages"
@@ -83,12 +83,7 @@ func (c *Call) since(n int) progress {
 // newID is a random identifier.
 func newID() string {
 	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint32(b[8:], rand.Uint32())
 	return hex.EncodeToString(b[:])
-}
-
-func newSeed() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:])
 }

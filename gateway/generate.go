@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -63,7 +64,7 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 // choose makes the choices of each prompt. Where the prompt fills KV blocks, the first of its choices leads: the others start when those
 // blocks can be reused.
 func (gen *generation) choose(prompts [][]uint32, blockTokens int) error {
-	r, seed := gen.request, newSeed()
+	r, seed := gen.request, rand.Uint64()
 	if r.Seed != nil {
 		seed = *r.Seed
 	}
@@ -86,8 +87,10 @@ func (gen *generation) choose(prompts [][]uint32, blockTokens int) error {
 
 // add adds a choice for a prompt.
 func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
-	r := gen.request
-	sampling := proto.Clone(r.Sampling).(*messages.SamplingParams)
+	r, sampling := gen.request, gen.request.Sampling
+	if len(gen.choices) > 0 { // the first one has the request's own
+		sampling = proto.Clone(sampling).(*messages.SamplingParams)
+	}
 	sampling.Seed, sampling.MaxTokens = seed, limit
 	c := newChoice(len(gen.choices), gen.model.tokenizer, r)
 	c.prompt = tokens

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ type metrics struct {
 	tokensIn  *prometheus.CounterVec
 	tokensOut *prometheus.CounterVec
 	cached    *prometheus.CounterVec
+	meters    sync.Map // model -> meter
 }
 
 func newMetrics(r *prometheus.Registry) *metrics {
@@ -57,10 +59,15 @@ type meter struct {
 }
 
 func (m *metrics) of(model string) meter {
-	return meter{
+	if known, ok := m.meters.Load(model); ok {
+		return known.(meter)
+	}
+	made := meter{
 		first: m.first.WithLabelValues(model), between: m.between.WithLabelValues(model), whole: m.whole.WithLabelValues(model),
 		tokensIn: m.tokensIn.WithLabelValues(model), tokensOut: m.tokensOut.WithLabelValues(model), inCache: m.cached.WithLabelValues(model),
 	}
+	m.meters.Store(model, made)
+	return made
 }
 
 // delivered notes that tokens came for a choice.

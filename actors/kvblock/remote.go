@@ -39,7 +39,7 @@ func RemoteProps(cfg RemoteConfig) *actor.Props {
 	if cfg.Capacity == 0 {
 		cfg.Capacity = DefaultRemoteBytes
 	}
-	return actor.PropsFromProducer(func() actor.Actor {
+	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &remote{RemoteConfig: cfg, incarnation: incarnation}
 	})

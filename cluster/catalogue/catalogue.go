@@ -84,8 +84,8 @@ func (c *Catalogue) All(model string) []*messages.AdapterSpec {
 // Name is how a request names an adapter without doubt.
 func Name(a *messages.AdapterSpec) string { return a.GetModel() + ":" + a.GetName() }
 
-// Find returns the adapter that a request names, "<adapter>" or "<model>:<adapter>", among those that the caller may use. Its errors are
-// control.Refusals: there is none, or there are several.
+// Find returns the adapter that a request names, "<adapter>" or "<model>:<adapter>", among those that the caller may use: nil where there is none, and
+// a control.Refusal where there are several.
 func (c *Catalogue) Find(asked string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error) {
 	model, name, full := strings.Cut(asked, ":")
 	if !full {
@@ -101,7 +101,7 @@ func (c *Catalogue) Find(asked string, may func(*messages.AdapterSpec) bool) (*m
 	c.mu.Unlock()
 	switch len(found) {
 	case 0:
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is not registered; adapters.list names those that are", asked))
+		return nil, nil
 	case 1:
 		return found[0], nil
 	}

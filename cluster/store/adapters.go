@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/messages"
@@ -30,7 +29,7 @@ func adapterKey(model, name string) string { return adapters + model + "/" + nam
 // PutAdapter stores an adapter and returns it with its revision. Revision 0 makes it a new one; any other is kept: what changes then is how
 // it is held, not what it is. The store must be at revision `at` for it, or have none where that is 0; else ErrConflict.
 func (s *Store) PutAdapter(ctx context.Context, spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
+	b, err := encode(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func adapterError(model, name string, err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		err = ErrConflict
-	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrInvalidKey):
+	case missing(err):
 		err = ErrNotFound
 	}
 	return fmt.Errorf("adapter %s of model %s: %w", name, model, err)
@@ -99,8 +98,8 @@ func (s *Store) WatchAdapters(ctx context.Context, apply func(AdapterChange)) er
 
 func decodeAdapter(e jetstream.KeyValueEntry) (*messages.AdapterSpec, error) {
 	spec := &messages.AdapterSpec{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), spec); err != nil {
-		return nil, fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+	if err := read(e, spec); err != nil {
+		return nil, err
 	}
 	if key := adapterKey(spec.GetModel(), spec.GetName()); key != e.Key() {
 		return nil, fmt.Errorf("key %s holds an adapter named %q of model %q", e.Key(), spec.GetName(), spec.GetModel())

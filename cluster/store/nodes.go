@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"troupe/messages"
 )
@@ -23,14 +22,7 @@ type NodeChange struct {
 
 // PutNode stores what is asked of a node.
 func (s *Store) PutNode(ctx context.Context, spec *messages.NodeSpec) error {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
-	if err != nil {
-		return err
-	}
-	if _, err := s.kv.Put(ctx, nodes+spec.GetName(), b); err != nil {
-		return fmt.Errorf("node %s: %w", spec.GetName(), err)
-	}
-	return nil
+	return s.put(ctx, nodes+spec.GetName(), spec)
 }
 
 // Node returns what is asked of a node: of one that was never spoken of, nothing.
@@ -66,8 +58,8 @@ func (s *Store) WatchNodes(ctx context.Context, apply func(NodeChange)) error {
 
 func decodeNode(e jetstream.KeyValueEntry) (*messages.NodeSpec, error) {
 	spec := &messages.NodeSpec{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), spec); err != nil {
-		return nil, fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+	if err := read(e, spec); err != nil {
+		return nil, err
 	}
 	if name := strings.TrimPrefix(e.Key(), nodes); spec.GetName() != name {
 		return nil, fmt.Errorf("key %s holds a node named %q", e.Key(), spec.GetName())

@@ -2,12 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"troupe/messages"
 )
@@ -22,20 +20,13 @@ type PinChange struct {
 
 // PutPin stores a pinned prefix.
 func (s *Store) PutPin(ctx context.Context, pin *messages.PinnedPrefix) error {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(pin)
-	if err != nil {
-		return err
-	}
-	if _, err := s.kv.Put(ctx, pins+pin.GetName(), b); err != nil {
-		return fmt.Errorf("pin %s: %w", pin.GetName(), err)
-	}
-	return nil
+	return s.put(ctx, pins+pin.GetName(), pin)
 }
 
 // DeletePin removes a pinned prefix, or returns ErrNotFound.
 func (s *Store) DeletePin(ctx context.Context, name string) error {
 	_, err := s.kv.Get(ctx, pins+name)
-	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+	if missing(err) {
 		return fmt.Errorf("pin %s: %w", name, ErrNotFound)
 	}
 	if err == nil {
@@ -57,8 +48,8 @@ func (s *Store) WatchPins(ctx context.Context, apply func(PinChange)) error {
 		change := PinChange{Name: strings.TrimPrefix(e.Key(), pins)}
 		if e.Operation() == jetstream.KeyValuePut {
 			change.Pin = &messages.PinnedPrefix{}
-			if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), change.Pin); err != nil {
-				s.log.Error().Err(err).Str("key", e.Key()).Msg("stored pin passed over; put it right, or delete the key")
+			if err := read(e, change.Pin); err != nil {
+				s.log.Error().Err(err).Msg("stored pin passed over")
 				return
 			}
 		}

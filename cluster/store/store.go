@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"troupe/actors/model/deployment"
 	"troupe/cluster/bucket"
@@ -60,7 +59,7 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog
 // Put stores a deployment and returns its revision. Where ifRevision is not 0, the stored revision must be that one, else
 // ErrConflict.
 func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
+	b, err := encode(spec)
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +77,7 @@ func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, ifRevisi
 // Get returns a deployment and its revision, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec, uint64, error) {
 	e, err := s.kv.Get(ctx, deployments+name)
-	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+	if missing(err) {
 		return nil, 0, fmt.Errorf("deployment %s: %w", name, ErrNotFound)
 	}
 	if err != nil {
@@ -142,8 +141,8 @@ func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
 
 func decode(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
 	spec := &messages.DeploymentSpec{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), spec); err != nil {
-		return nil, fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+	if err := read(e, spec); err != nil {
+		return nil, err
 	}
 	if name := strings.TrimPrefix(e.Key(), deployments); spec.GetName() != name {
 		return nil, fmt.Errorf("key %s holds a deployment named %q", e.Key(), spec.GetName())

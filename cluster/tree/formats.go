@@ -38,7 +38,7 @@ func dot(b *strings.Builder, prefix string, n *messages.ActorNode) {
 		colour = "orange"
 	}
 	fmt.Fprintf(b, "  %q [label=%q, color=%s];\n", prefix+n.GetId(),
-		fmt.Sprintf("%s\n%s, life %d\n%d messages", n.GetName(), n.GetKind(), n.GetIncarnation(), n.GetMessages()), colour)
+		fmt.Sprintf("%s\n%s, life %d\n%d messages", n.GetName(), kindOf(n), n.GetIncarnation(), n.GetMessages()), colour)
 	for _, c := range n.GetChildren() {
 		fmt.Fprintf(b, "  %q -> %q;\n", prefix+n.GetId(), prefix+c.GetId())
 		dot(b, prefix, c)

@@ -45,6 +45,7 @@ func New(onEvent func(Event)) *Registry {
 type record struct {
 	registry *Registry
 	kind     string
+	of       string // what it is for, where its name does not say so
 	system   *actor.ActorSystem
 	pid      *actor.PID
 	mailbox  actor.Mailbox
@@ -60,10 +61,15 @@ type record struct {
 // Instrument makes the actor that is spawned from props known to the register. Props must be of one actor alone: spawned
 // again under the same name at the most.
 func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
+	return r.InstrumentOf(kind, "", props)
+}
+
+// InstrumentOf also says what the actor is for, where its name does not say so.
+func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	var next *record
 	return props.Configure(
 		actor.WithMailbox(func() actor.Mailbox {
-			next = &record{registry: r, kind: kind, started: time.Now()}
+			next = &record{registry: r, kind: kind, of: of, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
 			next.mailbox = supervise.Mailbox()
 			return &mailbox{Mailbox: next.mailbox, record: next, registered: make(chan struct{})}

@@ -41,7 +41,7 @@ func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
 	t.actors += 1 + uint64(n.GetFolded())
 	t.restarts += n.GetRestarts()
 	t.rows = append(t.rows, []string{
-		first + n.GetName(), n.GetKind(), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()), fmt.Sprint(n.GetRestarts()),
+		first + n.GetName(), kindOf(n), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()), fmt.Sprint(n.GetRestarts()),
 		fmt.Sprint(n.GetMailboxDepth()), fmt.Sprint(n.GetMessages()), failure,
 	})
 	for i, c := range n.GetChildren() {
@@ -99,6 +99,9 @@ func count(n uint64, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// kindOf is an actor's kind, and what it is for.
+func kindOf(n *messages.ActorNode) string { return strings.TrimSpace(n.GetKind() + " " + n.GetOf()) }
 
 func stateName(s messages.ActorState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "ACTOR_STATE_"))

@@ -44,7 +44,8 @@ func crashed(n *messages.ActorNode) {
 func TestManyNodes(t *testing.T) {
 	a := gateway("a", 64)
 	crashed(a.GetChildren()[1].GetChildren()[40])
-	stray := running("stray", "stray", "test")
+	stray := running("stray", "stray", "slot")
+	stray.Of = "psalms@7"
 	b := tree.Root("b", []*messages.ActorNode{stray, running("node", "node", "node", gateway("", 7).GetChildren()...)})
 	roots := []*messages.ActorNode{a, b, {Name: "c", Kind: "node", Unreachable: "no answer within 1s"}, tree.Root("d", nil)}
 	for _, r := range roots {

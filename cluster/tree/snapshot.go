@@ -45,7 +45,7 @@ func sortAll(nodes []*messages.ActorNode) {
 
 func (r *record) node(id string) *messages.ActorNode {
 	return &messages.ActorNode{
-		Id: id, Kind: r.kind, State: messages.ActorState(r.state.Load()), Incarnation: r.restarts.Load() + 1, Restarts: r.restarts.Load(),
+		Id: id, Kind: r.kind, Of: r.of, State: messages.ActorState(r.state.Load()), Incarnation: r.restarts.Load() + 1, Restarts: r.restarts.Load(),
 		LastFailure: r.failure.Load(), MailboxDepth: uint32(r.mailbox.UserMessageCount()), Messages: r.messages.Load(),
 		Started: timestamppb.New(r.started),
 	}

@@ -32,11 +32,14 @@ const (
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.system.Address(), id) }
 
 // as makes the actor of a recipe known to the register.
-func (n *Node) as(kind string, props *actor.Props) *actor.Props {
+func (n *Node) as(kind string, props *actor.Props) *actor.Props { return n.asOf(kind, "", props) }
+
+// asOf also says what it is for.
+func (n *Node) asOf(kind, of string, props *actor.Props) *actor.Props {
 	if n.cfg.Wrap != nil {
 		props = n.cfg.Wrap(kind, props)
 	}
-	return n.registry.Instrument(kind, props.Configure(actor.WithDispatcher(n.dispatcher)))
+	return n.registry.InstrumentOf(kind, of, props.Configure(actor.WithDispatcher(n.dispatcher)))
 }
 
 func (n *Node) strategy() actor.SupervisorStrategy { return supervise.Strategy(n.onFailure) }

@@ -17,7 +17,7 @@ func (n *Node) adaptersProps(gpu, lease string) *actor.Props {
 	return n.as("adapters", adapter.Props(adapter.Config{
 		Open:      func() (adapter.Store, error) { return n.adapters(gpu, lease) },
 		HostBytes: n.cfg.AdapterHostBytes, Prefetch: adaptersAhead,
-		Slot:     func(cfg adapter.SlotConfig) *actor.Props { return n.as("slot", adapter.SlotProps(cfg)) },
+		Slot:     func(cfg adapter.SlotConfig) *actor.Props { return n.asOf("slot", cfg.Key, adapter.SlotProps(cfg)) },
 		Strategy: n.strategy(), Log: n.cfg.Log.With().Str("lease", lease).Logger(),
 	}))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/cluster/tree"
 	"troupe/cluster/troupe"
 	"troupe/messages"
 	"troupe/testkit"
@@ -120,6 +121,9 @@ func TestAdapterGoldens(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"proverbs", "psalms", "shout"}) {
 		t.Errorf("the replica says that it holds %v", names)
+	}
+	if text := tree.Text(n.Tree()); !strings.Contains(text, "slot psalms@1 ") {
+		t.Errorf("the tree does not say what is in the slots:\n%s", text)
 	}
 }
 

@@ -73,7 +73,11 @@ func (d directory) Deployment(ctx context.Context, name string) (*messages.Deplo
 	if stored := d.stored.Find(name); stored != nil {
 		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
 	}
-	return d.Node.Deployment(ctx, name)
+	status, err := d.Node.Deployment(ctx, name)
+	if refused := (control.Refusal{}); errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND && len(d.catalogue.All("")) > 0 {
+		err = control.Refuse(refused.GetReason(), refused.GetDetail()+", and adapters, which /v1/models lists")
+	}
+	return status, err
 }
 
 // Deployment implements control.Backend.

@@ -128,11 +128,6 @@ func gatewayPath() (section, error) {
 	}
 	s.rows = append(s.rows, row{"added latency of a request, median", fmt.Sprintf("%d µs (%d µs over HTTP, %d µs direct)", (with - without).Microseconds(),
 		with.Microseconds(), without.Microseconds()), "under 150 µs", yes(with-without < 150*time.Microsecond)})
-	where, err := breakdown(e)
-	if err != nil {
-		return s, err
-	}
-	s.rows = append(s.rows, where...)
 	floor, alone, err := bareServer(e)
 	if err != nil {
 		return s, err

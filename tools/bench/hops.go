@@ -1,17 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/cluster/troupe"
-	"troupe/engine"
 )
 
 // hop is a place on the way of a request: an actor begins to handle a message, or the HTTP handler begins or ends.
@@ -26,6 +25,7 @@ type leg struct {
 var (
 	begun = hop{"http", "begin"}
 	ended = hop{"http", "end"}
+	done  = hop{"client", "done"}
 	// legs are those of a request, in order.
 	legs = []leg{
 		{begun, "client and HTTP server, to the handler"},
@@ -39,6 +39,7 @@ var (
 		{hop{"replica", "*messages.RunStepResult"}, "result to the replica"},
 		{hop{"session", "*messages.TokensEmitted"}, "token taken up"},
 		{ended, "token to text, answer written"},
+		{done, "HTTP server and client, to the end of the answer"},
 	}
 )
 
@@ -84,43 +85,54 @@ func (t *tracer) handler(next http.Handler) http.Handler {
 	})
 }
 
-// breakdown tells where the time of a request goes.
-func breakdown(e engine.Engine) ([]row, error) {
+// requestLegs tells where the time of a request goes.
+func requestLegs() (section, error) {
+	s := section{
+		title: "Where the time of a request goes",
+		how: "The same request, on a node whose actors note when they begin to handle each message. Medians of each leg, which need not add up to that of the whole; " +
+			"between two requests the step is made on another engine, as above, so that all code and data come from memory anew.",
+	}
 	t := &tracer{seen: make(map[hop]time.Time)}
 	n, stop, err := nodeWith(func(c *troupe.Config) { c.Wrap = t.wrap })
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	defer stop()
+	e, err := direct()
+	if err != nil {
+		return s, err
+	}
+	defer e.Close()
 	front := httptest.NewServer(t.handler(n.Handler()))
 	defer front.Close()
 	over, bare := oneToken(front.URL+"/v1/completions", e)
-	spent := make([][]time.Duration, len(legs)+1)
-	_, _, _, err = paired(1000, func() error {
-		t.take()
-		last := time.Now()
-		if err := over(); err != nil {
-			return err
-		}
-		end := time.Now()
-		seen := t.take()
-		seen[hop{}] = end
-		for i, l := range append(slices.Clone(legs), leg{}) {
-			at, ok := seen[l.to]
-			if !ok {
-				return fmt.Errorf("a request did not pass %v", l.to)
-			}
-			spent[i] = append(spent[i], at.Sub(last))
-			last = at
-		}
-		return nil
-	}, bare)
-	if err != nil {
-		return nil, err
+	if err := errors.Join(over(), fill(e, prompt())); err != nil {
+		return s, err
 	}
-	var rows []row
-	for i, l := range append(slices.Clone(legs), leg{what: "HTTP server and client, to its end"}) {
-		rows = append(rows, row{"of which: " + l.what, fmt.Sprintf("%d µs", median(spent[i]).Microseconds()), "", ""})
+	spent := make([][]time.Duration, len(legs))
+	_, _, _, err = paired(1000, func() error { return t.trace(over, spent) }, bare)
+	for i, l := range legs {
+		s.rows = append(s.rows, row{l.what, fmt.Sprintf("%d µs", median(spent[i]).Microseconds()), "", ""})
 	}
-	return rows, nil
+	return s, err
+}
+
+// trace adds what each leg of a request takes.
+func (t *tracer) trace(request func() error, spent [][]time.Duration) error {
+	t.take()
+	last := time.Now()
+	if err := request(); err != nil {
+		return err
+	}
+	t.note(done)
+	seen := t.take()
+	for i, l := range legs {
+		at, ok := seen[l.to]
+		if !ok {
+			return fmt.Errorf("a request did not come to %v", l.to)
+		}
+		spent[i] = append(spent[i], at.Sub(last))
+		last = at
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ func run() error {
 		name string
 		run  func() (section, error)
 	}{
-		{"gateway and actors", gatewayPath}, {"engine", engineSpeed}, {"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
+		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed}, {"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {

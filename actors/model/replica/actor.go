@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -190,87 +189,6 @@ func (r *replica) onEnding(ctx actor.Context) {
 	clear(r.calls)
 }
 
-// ask asks for what is still missing: the model, then the blocks.
-func (r *replica) ask(ctx actor.Context) {
-	name := r.Spec.GetName()
-	switch {
-	case r.model == nil:
-		ctx.Request(r.GPU, &messages.LoadModel{
-			RequestId: name, Lease: name, Path: r.Spec.GetPath(), BlockTokens: r.Spec.GetBlockTokens(),
-			KvBlocks: r.Spec.GetKvBlocks(), MaxSequences: r.Spec.GetMaxSequences(),
-			StepTokens: r.Spec.GetStepTokens(), AdapterPages: r.Spec.GetAdapterPages(),
-			MaxAdapters: r.maxAdapters(), MaxAdapterRank: cmp.Or(r.Spec.GetMaxAdapterRank(), defaultRank),
-		})
-	case r.engine == nil:
-		ctx.Request(r.HBM, &messages.AdoptBlocks{
-			RequestId: name, Lease: name, Blocks: r.model.GetKvBlocks(), BlockTokens: r.Spec.GetBlockTokens(),
-			BlockBytes: r.model.GetKvBlockBytes(),
-		})
-	default:
-		return
-	}
-	supervise.After(ctx, askAgainAfter, &askAgain{r.incarnation})
-}
-
-func (r *replica) onAskAgain(ctx actor.Context, msg *askAgain) {
-	if msg.incarnation == r.incarnation && r.state == messages.ReplicaState_REPLICA_STATE_LOADING {
-		r.ask(ctx)
-	}
-}
-
-func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
-	if r.model != nil {
-		return // asked twice
-	}
-	if refused := msg.GetRefused(); refused != nil {
-		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // else askAgain comes
-			r.failure = refused
-			r.enter(ctx, messages.ReplicaState_REPLICA_STATE_FAILED)
-		}
-		return
-	}
-	r.model = msg.GetLoaded()
-	if !r.model.GetAdopted() {
-		*r.loads++
-	}
-	r.ask(ctx)
-}
-
-// onAdopted: the blocks are known. Start the engine over them.
-func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) {
-	if r.engine != nil {
-		return // asked twice
-	}
-	blocks, blockTokens := int(r.model.GetKvBlocks()), int(r.Spec.GetBlockTokens())
-	r.pool = kv.NewPool(blocks, blockTokens)
-	r.news = kv.NewAnnouncer(announceBytes, blocks*shortBytes)
-	for _, b := range msg.GetAdopted().GetResident() {
-		if h := kv.Hash(b.GetHash()); r.pool.Restore(int32(b.GetIndex()), h) {
-			r.news.Changes(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
-		}
-	}
-	r.context = r.longest(blocks)
-	r.batch = batch.New(batch.Limits{
-		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()), StepTokens: int(r.Spec.GetStepTokens()),
-		ContextTokens: r.context,
-	}, r.pool)
-	if r.Bulk != nil {
-		open, err := r.Blocks(r.model.GetLease())
-		if err != nil {
-			panic(err)
-		}
-		r.blocks = open
-	}
-	r.openTiers()
-	r.openAdapters(ctx)
-	pid, err := ctx.SpawnNamed(r.Engine(r.model.GetLease(), r.gates.find), "engine")
-	if err != nil {
-		panic(err)
-	}
-	r.engine = pid
-	r.reportKV(ctx)
-}
-
 // onTerminated: the engine crashed too often, or its device is lost. So does the replica, for its own supervisor to judge. Else it is another
 // replica that was watched.
 func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
@@ -293,31 +211,4 @@ func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse)
 		}
 	}
 	r.onLost(ctx, msg.GetTarget())
-}
-
-// enter changes the state and tells the deployment and the router.
-func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
-	r.state = state
-	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
-	r.inform(ctx)
-}
-
-func (r *replica) inform(ctx actor.Context) {
-	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
-	r.announceTo(ctx, false)
-}
-
-// changed sees to it that the deployment learns of the load soon.
-func (r *replica) changed(ctx actor.Context) {
-	if !r.reporting {
-		r.reporting = true
-		supervise.After(ctx, reportEvery, &report{r.incarnation})
-	}
-}
-
-func (r *replica) onReport(ctx actor.Context, msg *report) {
-	if msg.incarnation == r.incarnation {
-		r.reporting = false
-		r.inform(ctx)
-	}
 }

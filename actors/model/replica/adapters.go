@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -217,22 +216,6 @@ func (r *replica) onPinned(ctx actor.Context, msg *messages.PinAdapterResult) {
 	r.advance(ctx)
 }
 
-// onAdaptersChanged notes where adapters are now.
-func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersChanged) {
-	if r.lora == nil || r.ending || msg.GetIncarnation() != r.lora.life {
-		return
-	}
-	for _, a := range msg.GetAdapters() {
-		spec := &messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}
-		r.lora.desk.Told(spec.Key(), lora.Where{State: states[a.GetState()], Tier: tiers[a.GetLocation()]})
-	}
-	r.lora.counts = msg.GetCounts()
-	r.changed(ctx)
-	if len(msg.GetAdapters()) > 0 {
-		r.advance(ctx)
-	}
-}
-
 // rejected gives up sequences whose adapters can not be had.
 func (r *replica) rejected(ctx actor.Context, all []lora.Rejected) {
 	for _, w := range all {
@@ -242,65 +225,4 @@ func (r *replica) rejected(ctx actor.Context, all []lora.Rejected) {
 		}
 		r.drop(ctx, w.ID, w.Refusal.Detail)
 	}
-}
-
-// held are the adapters on the device or in host memory, by name.
-func (a *adapters) held() (all []*messages.AdapterHeld) {
-	for key, w := range a.desk.Here() {
-		spec := messages.AdapterOf(key)
-		held := &messages.AdapterHeld{
-			Name: spec.GetName(), Revision: spec.GetRevision(), State: statesOut[w.State], Location: tiersOut[w.Tier],
-		}
-		held.Sequences, held.Pinned = a.users(spec)
-		all = append(all, held)
-	}
-	slices.SortFunc(all, func(a, b *messages.AdapterHeld) int {
-		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetRevision(), b.GetRevision()))
-	})
-	return all
-}
-
-// inverse swaps keys and values.
-func inverse[K, V comparable](m map[K]V) map[V]K {
-	out := make(map[V]K, len(m))
-	for k, v := range m {
-		out[v] = k
-	}
-	return out
-}
-
-var statesOut, tiersOut, adapterReasonsIn = inverse(states), inverse(tiers), inverse(adapterReasons)
-
-var states = map[messages.AdapterState]lora.State{
-	messages.AdapterState_ADAPTER_STATE_ABSENT:   lora.Absent,
-	messages.AdapterState_ADAPTER_STATE_LOADING:  lora.Loading,
-	messages.AdapterState_ADAPTER_STATE_IDLE:     lora.Idle,
-	messages.AdapterState_ADAPTER_STATE_ACTIVE:   lora.Active,
-	messages.AdapterState_ADAPTER_STATE_EVICTING: lora.Evicting,
-}
-
-var tiers = map[messages.AdapterLocation]lora.Tier{
-	messages.AdapterLocation_ADAPTER_LOCATION_DISK: lora.Disk,
-	messages.AdapterLocation_ADAPTER_LOCATION_DRAM: lora.DRAM,
-	messages.AdapterLocation_ADAPTER_LOCATION_GPU:  lora.GPU,
-}
-
-// adapterReasons are those of the pool's refusals.
-var adapterReasons = map[lora.Reason]messages.Reason{
-	lora.Unknown:   messages.Reason_REASON_NOT_FOUND,
-	lora.NoRoom:    messages.Reason_REASON_QUEUE_FULL,
-	lora.TooLarge:  messages.Reason_REASON_NO_MEMORY,
-	lora.Failed:    messages.Reason_REASON_LOAD_FAILED,
-	lora.Duplicate: messages.Reason_REASON_CONFLICT,
-}
-
-func refusedByPool(msg *messages.Refused) *lora.Refusal {
-	if msg == nil {
-		return nil
-	}
-	reason, known := adapterReasonsIn[msg.GetReason()]
-	if !known {
-		reason = lora.Failed
-	}
-	return &lora.Refusal{Reason: reason, Detail: msg.GetDetail()}
 }

@@ -52,3 +52,30 @@ func (r *replica) onGetReplica(ctx actor.Context) {
 		r.announceTo(ctx, true)
 	}
 }
+
+// enter changes the state and tells the deployment and the router.
+func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
+	r.state = state
+	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
+	r.inform(ctx)
+}
+
+func (r *replica) inform(ctx actor.Context) {
+	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
+	r.announceTo(ctx, false)
+}
+
+// changed sees to it that the deployment learns of the load soon.
+func (r *replica) changed(ctx actor.Context) {
+	if !r.reporting {
+		r.reporting = true
+		supervise.After(ctx, reportEvery, &report{r.incarnation})
+	}
+}
+
+func (r *replica) onReport(ctx actor.Context, msg *report) {
+	if msg.incarnation == r.incarnation {
+		r.reporting = false
+		r.inform(ctx)
+	}
+}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"troupe/core/kv"
 	"troupe/core/sample"
 	"troupe/engine"
 	"troupe/messages"
@@ -69,4 +70,20 @@ func logprobsOf(t sample.Token) *messages.TokenLogprobs {
 		lp.Top = append(lp.Top, &messages.TokenLogprob{Token: alt.ID, Logprob: alt.Logprob})
 	}
 	return lp
+}
+
+func hashesOf(raw [][]byte) []kv.Hash {
+	hashes := make([]kv.Hash, len(raw))
+	for i, b := range raw {
+		copy(hashes[i][:], b)
+	}
+	return hashes
+}
+
+func bytesOf(hashes []kv.Hash) [][]byte {
+	raw := make([][]byte, len(hashes))
+	for i := range hashes {
+		raw[i] = hashes[i][:]
+	}
+	return raw
 }

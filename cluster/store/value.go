@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+func encode(m proto.Message) ([]byte, error) {
+	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+}
+
+// put stores a value, whatever is there.
+func (s *Store) put(ctx context.Context, key string, m proto.Message) error {
+	b, err := encode(m)
+	if err != nil {
+		return err
+	}
+	if _, err := s.kv.Put(ctx, key, b); err != nil {
+		return fmt.Errorf("key %s: %w", key, err)
+	}
+	return nil
+}
+
+// read reads a value that somebody may have edited.
+func read(e jetstream.KeyValueEntry, into proto.Message) error {
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), into); err != nil {
+		return fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+	}
+	return nil
+}
+
+// missing reports whether there is nothing under a key, or can be nothing.
+func missing(err error) bool {
+	return errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey)
+}
