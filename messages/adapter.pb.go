@@ -156,6 +156,7 @@ type AdapterSpec struct {
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of its address space on a device, before rounding to pages
 	Pinned        bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // kept on the device of every replica
 	Registered    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=registered,proto3" json:"registered,omitempty"`
+	Applied       string                 `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"` // digest of what a node's file said when it was applied last; set by nodes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +245,13 @@ func (x *AdapterSpec) GetRegistered() *timestamppb.Timestamp {
 		return x.Registered
 	}
 	return nil
+}
+
+func (x *AdapterSpec) GetApplied() string {
+	if x != nil {
+		return x.Applied
+	}
+	return ""
 }
 
 // AdapterHeld (report) is what a replica has of an adapter.
@@ -1031,7 +1039,7 @@ var File_messages_adapter_proto protoreflect.FileDescriptor
 
 const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xe5\x01\n" +
+	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xff\x01\n" +
 	"\vAdapterSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1042,7 +1050,8 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\x06pinned\x18\a \x01(\bR\x06pinned\x12:\n" +
 	"\n" +
 	"registered\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"registered\"\xda\x01\n" +
+	"registered\x12\x18\n" +
+	"\aapplied\x18\t \x01(\tR\aapplied\"\xda\x01\n" +
 	"\vAdapterHeld\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x126\n" +

@@ -18,6 +18,13 @@ import (
 // Bulk is the node's data plane. Send returns when the other side has put all of the chunks, or the context ends.
 type Bulk interface {
 	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error
+	// SendInPlace likewise, of chunks that lie in memory: view has use called with the parts of one, which stay what they are until that returns.
+	SendInPlace(ctx context.Context, to *messages.BulkTicket, indices []uint32, view func(index uint32, use func(parts ...[]byte) error) error) error
+}
+
+// inMemory is a store whose blocks need not be copied to be sent.
+type inMemory interface {
+	ViewSealed(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block, seal []byte) error) error
 }
 
 const (
@@ -151,16 +158,24 @@ func (d delivery) run(ctx context.Context) (damaged []kv.Hash, err error) {
 	for i := range indices {
 		indices[i] = uint32(i)
 	}
+	note := func(index uint32, err error) error {
+		if errors.Is(err, tier.ErrDamaged) {
+			damaged = []kv.Hash{d.hashes[index]}
+		}
+		return err
+	}
+	if m, ok := d.store.(inMemory); ok {
+		err = d.bulk.SendInPlace(ctx, d.ticket, indices, func(index uint32, use func(parts ...[]byte) error) error {
+			return note(index, m.ViewSealed(ctx, d.slots[index], d.hashes[index], d.bytes, func(block, seal []byte) error { return use(block, seal) }))
+		})
+		return damaged, err
+	}
 	err = d.bulk.Send(ctx, d.ticket, indices, func(index uint32, into []byte) (int, error) {
 		size := d.bytes + tier.SealBytes
 		if len(into) < size {
 			return 0, fmt.Errorf("the transfer is not for blocks of %d bytes", d.bytes)
 		}
-		err := d.store.ReadSealed(ctx, d.slots[index], d.hashes[index], into[:size])
-		if errors.Is(err, tier.ErrDamaged) {
-			damaged = []kv.Hash{d.hashes[index]}
-		}
-		return size, err
+		return size, note(index, d.store.ReadSealed(ctx, d.slots[index], d.hashes[index], into[:size]))
 	})
 	return damaged, err
 }

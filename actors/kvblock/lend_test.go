@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,13 @@ func (w *wire) Send(ctx context.Context, to *messages.BulkTicket, indices []uint
 		w.mu.Unlock()
 	}
 	return nil
+}
+
+func (w *wire) SendInPlace(ctx context.Context, to *messages.BulkTicket, indices []uint32, view func(uint32, func(...[]byte) error) error) error {
+	return w.Send(ctx, to, indices, func(index uint32, into []byte) (n int, err error) {
+		err = view(index, func(parts ...[]byte) error { n = copy(into, slices.Concat(parts...)); return nil })
+		return n, err
+	})
 }
 
 func (w *wire) stalls(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = yes }

@@ -274,11 +274,26 @@ func TestRemoteLeaseEnds(t *testing.T) {
 	})
 }
 
+// lateLeases has the note of the first lease come so much later.
+func lateLeases(by time.Duration) actor.ReceiverMiddleware {
+	var seen atomic.Bool
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+			if fmt.Sprintf("%T", env.Message) != "*kvblock.leased" || seen.Swap(true) {
+				next(ctx, env)
+				return
+			}
+			note, self, root := env.Message, ctx.Self(), ctx.ActorSystem().Root
+			time.AfterFunc(by, func() { root.Send(self, note) })
+		}
+	}
+}
+
 // TestRemoteCrash: it costs the fetches under way, and whoever waits for one is told at once. What comes late of them changes nothing.
 func TestRemoteCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.BlocksFetched", Times: 1}
-		a := travel(t, crash.Middleware)
+		a := travel(t, crash.Middleware, lateLeases(5*time.Second))
 		a.replica.Send(a.remote, a.fetch("a", 5*time.Second, 1, 2))
 		a.other.Send(a.remote, a.fetch("b", 5*time.Second, 3))
 		a.expect("before", 1, 1)

@@ -175,16 +175,44 @@ func TestFlushedStaysFlushed(t *testing.T) {
 		if got := next.has(upTo(1, 7)...); !slices.Equal(got, []int{2, 7}) {
 			t.Errorf("%v are there after a restart", got)
 		}
-		full := &faultyErase{again}
+		full := &faultyErase{Store: again, begun: make(chan struct{})}
 		last := playIn(t, s.sys, kvblock.TierConfig{Name: "last", Store: full})
-		r := last.ask(&messages.FlushBlocks{}).(*messages.BlocksMoved).GetMoved()
+		flush := &messages.FlushBlocks{RequestId: "flush"}
+		s.sys.Root.Send(last.tier, flush)
+		<-full.begun
+		r := last.ask(flush).(*messages.BlocksMoved).GetMoved() // it is said again while it is being carried out
 		if r.GetBlocks() != 2 || r.GetDetail() == "" || last.status().GetResident() != 0 || last.status().GetTakenBytes() != 0 {
 			t.Errorf("%v; %v", r, last.status())
 		}
 	})
 }
 
-// faultyErase is a store on a disk that is not written to.
-type faultyErase struct{ tier.Store }
+// faultyErase is a store on a disk that is slow, and then not written to.
+type faultyErase struct {
+	tier.Store
+	begun chan struct{}
+}
 
-func (*faultyErase) Erase(context.Context, []int32) error { return context.DeadlineExceeded }
+func (f *faultyErase) Erase(context.Context, []int32) error {
+	close(f.begun)
+	time.Sleep(100 * time.Millisecond) // of the test's own time
+	return context.DeadlineExceeded
+}
+
+// TestBlocksThatAreBelow: what the tier below has is not copied there again.
+func TestBlocksThatAreBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := play(t, kvblock.TierConfig{Name: "nvme", Store: newStore(t, 8)})
+		s := &stage{t: t, sys: down.sys, store: newStore(t, 4)}
+		s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
+			Name: "dram", Store: s.store, Log: zerolog.Nop(), Below: &kvblock.Lower{Tier: down.tier, Store: down.store}, Limits: kv.TierLimits{IdleSteps: 10, Burst: 4},
+		}))
+		down.put(1, 2)
+		s.put(1, 2, 3)
+		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})
+		time.Sleep(time.Second)
+		if up, below := s.status(), down.status(); up.GetDepartures() != 3 || up.GetFree() != 4 || below.GetArrivals() != 3 {
+			t.Errorf("dram %v, nvme %v", up, below)
+		}
+	})
+}

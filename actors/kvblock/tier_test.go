@@ -178,6 +178,10 @@ func TestTierCrash(t *testing.T) {
 		if st := s.status(); st.GetResident() != 2 || st.GetFree() != 2 {
 			t.Errorf("%v", st)
 		}
+		s.put(3)
+		if z := s.status().GetSizes(); len(z) != 1 || z[0].GetBlockBytes() != blockBytes || z[0].GetTaken() != 3 {
+			t.Errorf("%v", z)
+		}
 		b := make([]byte, blockBytes)
 		for _, l := range s.lock("again", 1, 2) {
 			if err := s.store.Read(t.Context(), int32(l.GetIndex()), kv.Hash(l.GetHash()), b); err != nil {

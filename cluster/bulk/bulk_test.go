@@ -75,6 +75,16 @@ func content(seed uint64, chunks, longest int) [][]byte {
 	return all
 }
 
+// lying are chunks to be sent from where they are, in two parts where they are large enough.
+func lying(chunks [][]byte) func(uint32, func(...[]byte) error) error {
+	return func(i uint32, use func(...[]byte) error) error {
+		if split := len(chunks[i]) - bulk.SealBytes; split >= 0 {
+			return use(chunks[i][:split], chunks[i][split:])
+		}
+		return use(chunks[i])
+	}
+}
+
 func from(chunks [][]byte) func(uint32, []byte) (int, error) {
 	return func(i uint32, into []byte) (int, error) { return copy(into, chunks[i]), nil }
 }

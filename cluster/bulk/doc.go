@@ -5,10 +5,10 @@
 //
 //	sender                                   receiver
 //	  hello ─────────────────────────────────▶   magic, version
-//	  ◀───────────────────────────────── hello   and the window in bytes
+//	  ◀───────────────────────────────── hello   and the window in bytes, and that it takes HASHED and SEALED
 //	  OPEN stream, transfer, token ──────────▶   a stream is one call of Send on one connection
-//	  ◀──────────── OPENED chunk bytes, chunks
-//	  DATA stream, index, payload ═══════════▶   checks the sum, calls put
+//	  ◀──────────── OPENED chunk bytes, chunks   and whether chunks end with seals
+//	  DATA stream, index, payload ═══════════▶   checks the sum, calls put; HASHED and SEALED likewise
 //	  DATA stream, index, payload ═══════════▶
 //	  ◀──────────── ACKED (stream, index) …      as many as have come together
 //	  ◀────────── DAMAGED (stream, index) …      these are sent again
@@ -17,8 +17,9 @@
 //	  PING ──────────────────────────────────▶   while the receiver is silent
 //	  ◀────────────────────────────────── PONG
 //
-// A frame is a header and a payload; integers are big-endian, sums are CRC-32C. A damaged header ends the connection, since
-// nothing behind it can be found; a damaged payload only costs that chunk.
+// A frame is a header and a payload; integers are big-endian, sums are CRC-32C. In a HASHED frame that of the payload is XXH3, cut to
+// 32 bits; a SEALED one ends with a checksum of the chunk's own, which the receiver can take too, and has no other. A damaged header
+// ends the connection, since nothing behind it can be found; a damaged payload only costs that chunk.
 //
 //	0      1        4        8       12       16            20           24
 //	┌──────┬────────┬────────┬────────┬────────┬─────────────┬────────────┬─────────────┐
@@ -35,5 +36,6 @@
 //   - fair: sends to one peer take turns of 256 KiB, or one chunk, and one may have no more in flight than an eighth of what it leaves
 //     free of the window, or one chunk; so a sink that is slow holds up itself
 //   - resumable: after a lost connection a Send goes on with what was not acknowledged, for as long as its context lasts
+//   - let go: when SendInPlace is done with a chunk, nothing reads that memory
 //   - finite: a transfer ends by Drop, by expiry or with its plane, and put is not running when Drop returns
 package bulk

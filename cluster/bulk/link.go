@@ -193,14 +193,14 @@ func (l *link) write() {
 			_, err = l.conn.Write(small)
 		}
 		if err == nil && t != nil {
-			_, err = l.conn.Write(t.bytes)
+			err = t.write(l.conn)
+		}
+		if t != nil {
+			t.written <- struct{}{} // or will not be
 		}
 		if err != nil {
 			l.fail(err)
 			return
-		}
-		if t != nil {
-			t.written <- struct{}{}
 		}
 	}
 }

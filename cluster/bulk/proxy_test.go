@@ -124,7 +124,7 @@ func TestFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 100, 5000, 40_000}), 1, 3).Draw(t, "chunk bytes")
 		chunks := rapid.IntRange(1, 40).Draw(t, "chunks")
-		seals := rapid.Bool().Draw(t, "sealed")
+		seals, places := rapid.Bool().Draw(t, "sealed"), rapid.Bool().Draw(t, "in place")
 		faults := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fault {
 			return fault{
 				kind:  rapid.SampledFrom([]string{"cut", "cut", "flip", "flip", "flip", "delay", "stall"}).Draw(t, "kind"),
@@ -146,7 +146,7 @@ func TestFaults(t *testing.T) {
 		var running sync.WaitGroup
 		for i, size := range sizes {
 			running.Go(func() {
-				if err := once(ctx, a, b, content(uint64(i), chunks, size), size, seals); err != nil {
+				if err := once(ctx, a, b, content(uint64(i), chunks, size), size, seals, places); err != nil {
 					t.Errorf("transfer %d: %v; %+v", i, err, a.Stats())
 				}
 			})
@@ -159,7 +159,7 @@ func TestFaults(t *testing.T) {
 }
 
 // once sends a transfer in two parts at once, drops it and compares.
-func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals bool) error {
+func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals, places bool) error {
 	got := newArena()
 	expect := b.Expect
 	if seals {
@@ -178,7 +178,11 @@ func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals 
 	errs := make(chan error, 2)
 	half := len(want) / 2
 	for _, part := range [][]uint32{all(len(want))[:half], all(len(want))[half:]} {
-		go func() { errs <- a.Send(ctx, ticket, part, from(want)) }()
+		if places {
+			go func() { errs <- a.SendInPlace(ctx, ticket, part, lying(want)) }()
+		} else {
+			go func() { errs <- a.Send(ctx, ticket, part, from(want)) }()
+		}
 	}
 	for range 2 {
 		if failed := <-errs; failed != nil {

@@ -27,16 +27,33 @@ var errLost = errors.New("connection lost")
 // read fills into, which is as long as a chunk of the transfer may be, and returns how many bytes it is. It is called by this
 // goroutine, and again for the same index where a connection was lost or the chunk came damaged.
 func (p *Plane) Send(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error {
+	return p.send(ctx, ticket, indices, &sending{read: read})
+}
+
+// SendInPlace is Send of chunks that lie in memory already: view has use called with a chunk's parts, one behind the other, which stay what they are
+// until use returns. They are not copied, but where TLS does.
+func (p *Plane) SendInPlace(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, view func(index uint32, use func(parts ...[]byte) error) error) error {
+	return p.send(ctx, ticket, indices, &sending{view: view, read: func(index uint32, into []byte) (n int, err error) {
+		err = view(index, func(parts ...[]byte) error {
+			for _, part := range parts {
+				n += len(part)
+				copy(into[min(len(into), n-len(part)):], part)
+			}
+			return nil
+		})
+		return n, err
+	}})
+}
+
+func (p *Plane) send(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, s *sending) error {
 	id, err := parseID(ticket)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	ctx, cancel := p.under(ctx)
 	defer cancel()
-	s := &sending{
-		open: slices.Concat(id[:], ticket.GetToken()), todo: distinct(indices), read: read,
-		flying: map[uint32]struct{}{}, tries: map[uint32]int{}, wake: make(chan struct{}, 1),
-	}
+	s.open, s.todo = slices.Concat(id[:], ticket.GetToken()), distinct(indices)
+	s.flying, s.tries, s.wake = map[uint32]struct{}{}, map[uint32]int{}, make(chan struct{}, 1)
 	if err := p.carry(ctx, p.peer(ticket.GetAddress()), s); err != nil {
 		return fmt.Errorf("send transfer %s to %s: %w", ticket.GetTransfer(), ticket.GetAddress(), err)
 	}
@@ -106,6 +123,12 @@ func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
 			return err
 		}
 		t := &turns[i%2]
+		if s.view != nil && l.plain() {
+			if err := l.sendInPlace(ctx, s, t, indices[0]); err != nil {
+				return err
+			}
+			continue
+		}
 		if t.buf == nil {
 			t.buf, t.written = p.buffers.get(s.atOnce*(headerBytes+s.chunkBytes)), make(chan struct{}, 1)
 		}

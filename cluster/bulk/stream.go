@@ -13,6 +13,7 @@ type sending struct {
 	tries  map[uint32]int      // of chunks that came damaged
 	wake   chan struct{}       // something below has changed
 	read   func(index uint32, into []byte) (int, error)
+	view   func(index uint32, use func(parts ...[]byte) error) error // nil: chunks are to be copied
 
 	stream     uint32
 	chunkBytes int  // 0 until the receiver has opened the stream

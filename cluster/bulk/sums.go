@@ -55,11 +55,16 @@ func (s *sums) add(b []byte) {
 
 // match reports whether the whole chunk has the sum that was sent with it.
 func (s *sums) match(chunk []byte) bool {
-	switch s.kind {
-	case hashed:
-		return uint32(s.hash.Sum64()) == s.sum
-	case sealed:
+	if s.kind == sealed {
 		return s.hash.Sum64() == sealOf(chunk)
 	}
-	return s.crc == s.sum
+	return s.value() == s.sum
+}
+
+// value is the sum as a header has it.
+func (s *sums) value() uint32 {
+	if s.hash != nil {
+		return uint32(s.hash.Sum64())
+	}
+	return s.crc
 }

@@ -8,7 +8,8 @@ import (
 // turn is what a Send has written at once: some frames of chunks. Its buffer is the writer's until that says written.
 type turn struct {
 	buf     []byte
-	bytes   []byte // of buf, to be written
+	bytes   []byte // of buf, to be written; and then
+	parts   [][]byte
 	busy    bool
 	written chan struct{}
 }
@@ -42,7 +43,7 @@ func (l *link) send(ctx context.Context, s *sending, t *turn, indices []uint32) 
 	if err := t.fill(s, indices); err != nil {
 		return err
 	}
-	if err := l.launch(s); err != nil {
+	if err := l.launch(s, len(indices)); err != nil {
 		return err
 	}
 	select {

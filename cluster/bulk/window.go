@@ -89,17 +89,17 @@ func (l *link) step(s *sending) (indices []uint32, ready bool, err error) {
 	return nil, false, nil
 }
 
-// launch moves the chunks that have places from what is to be done to what is in flight.
-func (l *link) launch(s *sending) error {
+// launch moves the first chunks that have places from what is to be done to what is in flight.
+func (l *link) launch(s *sending, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.failed != nil {
 		return s.failed
 	}
-	for _, index := range s.todo[:s.granted] {
+	for _, index := range s.todo[:n] {
 		s.flying[index] = struct{}{}
 	}
-	s.todo, s.granted = s.todo[s.granted:], 0
+	s.todo, s.granted = s.todo[n:], s.granted-n
 	return nil
 }
 

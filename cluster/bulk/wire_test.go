@@ -3,6 +3,7 @@ package bulk
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"hash"
@@ -339,6 +340,39 @@ func openAll(conn net.Conn, r *reader) {
 	}
 	if err == nil {
 		_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, []byte{0, 0, 0xc3, 0x50, 0, 1, 0, 0}))
+	}
+}
+
+// TestInPlaceLetsGo: to a receiver that does not read any more, a chunk is written until nobody waits for it, and no longer; then its memory is the caller's.
+func TestInPlaceLetsGo(t *testing.T) {
+	p := listenRaw(t, Config{})
+	ended, came := make(chan struct{}), make(chan []byte, 1)
+	ticket := rawReceiver(t, 1<<30, func(conn net.Conn, r *reader) {
+		h, err := r.next()
+		if err == nil {
+			_, err = r.checked(h, make([]byte, openBytes))
+		}
+		if err == nil {
+			_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, MaxChunkBytes), 8)))
+		}
+		<-ended
+		all, _ := io.ReadAll(conn)
+		came <- all
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	chunk := bytes.Repeat([]byte{1}, MaxChunkBytes)
+	err := p.SendInPlace(ctx, ticket, []uint32{0, 1, 2, 3}, func(_ uint32, use func(...[]byte) error) error { // more than the system takes
+		time.AfterFunc(50*time.Millisecond, cancel)
+		err := use(chunk)
+		clear(chunk)
+		close(ended)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if all := <-came; len(all) < headerBytes || bytes.IndexByte(all[headerBytes:], 0) >= 0 {
+		t.Errorf("of %d bytes that came some are from after the memory was let go of", len(all))
 	}
 }
 

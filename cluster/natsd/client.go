@@ -1,6 +1,7 @@
 package natsd
 
 import (
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,12 +21,15 @@ func ClientOptions(name string, log zerolog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info().Str("server", c.ConnectedUrlRedacted()).Msg("connected to NATS again") }),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			e := log.Warn().Err(err)
+		nats.ErrorHandler(func(c *nats.Conn, s *nats.Subscription, err error) {
+			e := log.Warn()
+			if errors.Is(err, nats.ErrConsumerNotActive) && !c.IsConnected() { // a watch hears nothing; that NATS is away has been said
+				e = log.Debug()
+			}
 			if s != nil {
 				e = e.Str("subject", s.Subject)
 			}
-			e.Msg("NATS")
+			e.Err(err).Msg("NATS")
 		}),
 	}
 }

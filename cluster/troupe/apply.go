@@ -33,7 +33,9 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
 		return err
 	}
-	if spec.Applied, err = digest(said, spec.GetPath()); err != nil {
+	said = proto.CloneOf(said)
+	said.Path, said.Applied = spec.GetPath(), ""
+	if spec.Applied, err = digest(said); err != nil {
 		return err
 	}
 	stored, _, err := n.store.Get(ctx, spec.GetName())
@@ -47,10 +49,53 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	return err
 }
 
+// applyAdapters likewise registers the adapters of the configuration.
+func (n *Node) applyAdapters(ctx context.Context) error {
+	for _, req := range n.cfg.Adapters {
+		if err := n.applyAdapter(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyAdapter registers an adapter where it is not registered, the configuration says other than what was applied last, or its
+// files are others. One that is stored already, and can not be read any more, is no reason not to start.
+func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterRequest) error {
+	named, err := control.NormalizeAdapter(said.GetAdapter())
+	if err != nil {
+		return err
+	}
+	req := proto.CloneOf(said)
+	if req.Adapter.Path, err = filepath.Abs(named.GetPath()); err != nil {
+		return err
+	}
+	applied, err := digest(req)
+	if err != nil {
+		return err
+	}
+	stored, _, unknown := n.store.Adapter(ctx, named.GetModel(), named.GetName())
+	if unknown == nil && stored.GetApplied() == applied {
+		req.Adapter, req.AnyBase = stored, true
+	}
+	spec, err := n.checkAdapter(ctx, req)
+	switch {
+	case err != nil && unknown != nil:
+		return err
+	case err != nil:
+		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
+		return nil
+	case unknown == nil:
+		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(stored, spec) {
+			return nil
+		}
+	}
+	_, err = n.register(ctx, req, applied)
+	return err
+}
+
 // digest is of what was said: defaults, which may change from one version to the next, are not part of it.
-func digest(said *messages.DeploymentSpec, path string) (string, error) {
-	said = proto.CloneOf(said)
-	said.Path, said.Applied = path, ""
+func digest(said proto.Message) (string, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(said)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8]), err

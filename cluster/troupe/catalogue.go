@@ -1,13 +1,13 @@
 package troupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/cluster/catalogue"
@@ -53,12 +53,17 @@ func (n *Node) Adapter(name string) (*messages.AdapterSpec, error) {
 
 // RegisterAdapter implements control.Backend and gateway.Adapters. The adapter is read from the files of this node.
 func (n *Node) RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
+	return n.register(ctx, req, "")
+}
+
+// register registers an adapter, as the configuration says that has the digest applied, or by command: then that stays.
+func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterRequest, applied string) (*messages.AdapterSpec, error) {
 	spec, err := n.checkAdapter(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		_, at, err := n.store.Adapter(ctx, spec.GetModel(), spec.GetName())
+		before, at, err := n.store.Adapter(ctx, spec.GetModel(), spec.GetName())
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
@@ -66,7 +71,7 @@ func (n *Node) RegisterAdapter(ctx context.Context, req *messages.RegisterAdapte
 		case req.GetOnlyNew():
 			return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("adapter %s is registered already", catalogue.Name(spec)))
 		}
-		spec.Registered = timestamppb.Now()
+		spec.Registered, spec.Applied = timestamppb.Now(), cmp.Or(applied, before.GetApplied())
 		stored, err := n.store.PutAdapter(ctx, spec, at)
 		if errors.Is(err, store.ErrConflict) {
 			continue // somebody else wrote it meanwhile
@@ -195,37 +200,4 @@ func (n *Node) AdapterStats(ctx context.Context, model string) (*messages.Adapte
 		return nil, err
 	}
 	return n.catalogue.Stats(model, t.GetReplicas()), nil
-}
-
-// applyAdapters registers the adapters of the configuration, unless they are registered like that already.
-func (n *Node) applyAdapters(ctx context.Context) error {
-	for _, req := range n.cfg.Adapters {
-		if err := n.applyAdapter(ctx, req); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// applyAdapter registers an adapter. One that is stored already, and can not be read any more, is no reason not to start.
-func (n *Node) applyAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) error {
-	named, err := control.NormalizeAdapter(req.GetAdapter())
-	if err != nil {
-		return err
-	}
-	stored, _, unknown := n.store.Adapter(ctx, named.GetModel(), named.GetName())
-	spec, err := n.checkAdapter(ctx, req)
-	switch {
-	case err != nil && unknown != nil:
-		return err
-	case err != nil:
-		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
-		return nil
-	case unknown == nil:
-		if spec.Revision, spec.Registered = stored.GetRevision(), stored.GetRegistered(); proto.Equal(stored, spec) {
-			return nil
-		}
-	}
-	_, err = n.RegisterAdapter(ctx, req)
-	return err
 }

@@ -166,6 +166,51 @@ func TestAdaptersOfTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestAdaptersAreAppliedOnce: a restart undoes no pin that was made, or taken away, by command, until the configuration says something else.
+func TestAdaptersAreAppliedOnce(t *testing.T) {
+	data := t.TempDir()
+	life := func(pinned bool, then func(n *troupe.Node, a *messages.AdapterSpec)) {
+		t.Run("", func(t *testing.T) {
+			n := start(t, func(cfg *troupe.Config) {
+				cfg.DataDir = data
+				cfg.Adapters = []*messages.RegisterAdapterRequest{{Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: adapterDir("psalms"), Pinned: pinned}}}
+			})
+			a, err := n.Adapter("psalms")
+			if err != nil {
+				t.Fatal(err)
+			}
+			then(n, a)
+		})
+	}
+	var first uint64
+	life(false, func(n *troupe.Node, a *messages.AdapterSpec) {
+		if first = a.GetRevision(); a.GetPinned() {
+			t.Errorf("at first: %v", a)
+		}
+		if _, err := n.PinAdapter(t.Context(), "psalms", true); err != nil {
+			t.Error(err)
+		}
+	})
+	life(false, func(_ *troupe.Node, a *messages.AdapterSpec) {
+		if !a.GetPinned() || a.GetRevision() != first {
+			t.Errorf("pinned, and started again: %v", a)
+		}
+	})
+	life(true, func(n *troupe.Node, a *messages.AdapterSpec) {
+		if !a.GetPinned() || a.GetRevision() == first {
+			t.Errorf("with another configuration: %v", a)
+		}
+		if _, err := n.PinAdapter(t.Context(), "psalms", false); err != nil {
+			t.Error(err)
+		}
+	})
+	life(true, func(_ *troupe.Node, a *messages.AdapterSpec) {
+		if a.GetPinned() {
+			t.Errorf("unpinned, and started again: %v", a)
+		}
+	})
+}
+
 // get returns the body of a page.
 func get(t *testing.T, n *troupe.Node, path string) string {
 	t.Helper()

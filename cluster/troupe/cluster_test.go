@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/natsd"
 	"troupe/cluster/troupe"
 	"troupe/cuda/host"
 	"troupe/messages"
@@ -118,6 +122,38 @@ func TestLeavingNode(t *testing.T) {
 	})
 }
 
+// TestRebalances: a node that is back gets its share while streams run, and no stream notices.
+func TestRebalances(t *testing.T) {
+	want := run(t, start(t, nil))
+	nodes := together(t, 2, nil)
+	deploy(t, nodes[0], kjv(2))
+	drain := func(yes bool) {
+		t.Helper()
+		if _, err := nodes[0].DrainNode(t.Context(), "b", yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := func(node string) (count int) {
+		for _, at := range where(t, nodes[0]) {
+			if at == node {
+				count++
+			}
+		}
+		return count
+	}
+	drain(true)
+	until(t, "both on a", func() bool { return on("a") == 2 && on("b") == 0 })
+	drain(false)
+	until(t, "one on b again", func() bool {
+		for i, got := range run(t, nodes[1]) {
+			if got != want[i] {
+				t.Errorf("stream %d: got %q, want %q", i, got, want[i])
+			}
+		}
+		return on("a") == 1 && on("b") == 1
+	})
+}
+
 // TestDrainedNodeAway: a node that was drained, and stopped, can be used again when it comes back; one that nobody knows can be neither.
 func TestDrainedNodeAway(t *testing.T) {
 	nodes := together(t, 2, nil)
@@ -138,5 +174,22 @@ func TestDrainedNodeAway(t *testing.T) {
 	})
 	if _, err := nodes[0].DrainNode(t.Context(), "nobody", true); err == nil {
 		t.Error("nobody was drained")
+	}
+}
+
+// TestStopsWithoutNATS: a node whose NATS is away for good ends long before its requests would have to be done.
+func TestStopsWithoutNATS(t *testing.T) {
+	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, func(c *troupe.Config) {
+		c.NATSListen, c.Join, c.DrainTimeout = "", []string{server.URL()}, 10*time.Minute
+	})
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }

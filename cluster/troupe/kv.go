@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/kvblock"
 	"troupe/cluster/control"
 	"troupe/cluster/store"
 	"troupe/gateway/openai"
@@ -123,6 +124,9 @@ func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error)
 
 // flush drops blocks of a tier of this node, or of all.
 func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name string) (*messages.KvNodeResponse, error) {
+	if name == kvblock.RemoteName {
+		return nil, control.Refuse(messages.Reason_REASON_UNSUPPORTED, "the remote tier keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm")
+	}
 	res := &messages.KvNodeResponse{}
 	if name == "" || name == hbmName {
 		res = n.move(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})

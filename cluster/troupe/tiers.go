@@ -29,6 +29,10 @@ type TiersConfig struct {
 	DRAMOptional bool
 	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
 	RestoreAlways bool
+	// PartBytes is the least of a block that is copied at once on the way up, so that prefill can begin before the rest; default 256 KiB. RestoreEarly begins
+	// it with the restore, whatever that takes, and waits for it. For tests and measurements.
+	PartBytes    int
+	RestoreEarly bool
 	// RemoteBytes of blocks may be on their way from other nodes at once; default kvblock.DefaultRemoteBytes.
 	RemoteBytes int64
 	// LocalOnly neither fetches blocks from other replicas and nodes nor lends them any.
@@ -140,6 +144,7 @@ func (n *Node) tiersProps() *actor.Props {
 func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
 	_, seen := files(r.GetPath()) // before they are loaded
 	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
+		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly,
 		Space: func(ctx context.Context) (string, error) { return n.weights.digest(ctx, r.GetPath(), seen) }}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }

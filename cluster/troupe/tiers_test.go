@@ -30,6 +30,9 @@ func tiered(path string, more ...func(*troupe.Config)) func(*troupe.Config) {
 	}
 }
 
+// byLayers has blocks come up layer by layer, and what reads them run meanwhile.
+func byLayers(c *troupe.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
+
 // conversations asks for texts that share beginnings, in two rounds, so that what the first computed is wanted again.
 func conversations(t *testing.T, n *troupe.Node, many int) []string {
 	t.Helper()
@@ -72,24 +75,35 @@ func conversations(t *testing.T, n *troupe.Node, many int) []string {
 // run with room for everything.
 func TestTiersChangeNoToken(t *testing.T) {
 	want := conversations(t, start(t, small(8, 400, 0)), 100)
-	n := start(t, tiered(filepath.Join(t.TempDir(), "kv")))
-	got := conversations(t, n, 100)
-	for i := range want {
-		if got[i] != want[i] || want[i] == "" {
-			t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
-		}
-	}
-	for _, g := range goldens(t) {
-		c := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
-		if c.Choices[0].Text != g.Text {
-			t.Errorf("%q: got %q, want %q", g.Prompt, c.Choices[0].Text, g.Text)
-		}
-	}
-	dram, nvme := settled(t, n)
-	r := replica(t, n, "kjv")
-	t.Logf("offloaded %d, restored %d, recomputed %d; %v; %v", r.GetKvOffloaded(), r.GetKvRestored(), r.GetKvRecomputed(), dram, nvme)
-	if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 || r.GetKvRestored() < 50 || dram.GetDamaged()+nvme.GetDamaged() > 0 {
-		t.Error("too few blocks travelled")
+	for _, how := range []struct {
+		name   string
+		change func(*troupe.Config)
+	}{{"whole blocks", func(*troupe.Config) {}}, {"by layers", byLayers}} {
+		t.Run(how.name, func(t *testing.T) {
+			n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), how.change))
+			got := conversations(t, n, 100)
+			for i := range want {
+				if got[i] != want[i] || want[i] == "" {
+					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
+				}
+			}
+			for _, g := range goldens(t) {
+				c := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+				if c.Choices[0].Text != g.Text {
+					t.Errorf("%q: got %q, want %q", g.Prompt, c.Choices[0].Text, g.Text)
+				}
+			}
+			dram, nvme := settled(t, n)
+			r := replica(t, n, "kjv")
+			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(), r.GetKvRestored(), r.GetKvRecomputed(),
+				r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
+			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 || r.GetKvRestored() < 50 || dram.GetDamaged()+nvme.GetDamaged() > 0 {
+				t.Error("too few blocks travelled")
+			}
+			if layered := how.name == "by layers"; layered != (r.GetKvRestoresOverlapped() > 10) {
+				t.Errorf("%d sequences began before their blocks were there", r.GetKvRestoresOverlapped())
+			}
+		})
 	}
 }
 
@@ -129,7 +143,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kv")
-			n := start(t, tiered(path, func(c *troupe.Config) {
+			n := start(t, tiered(path, byLayers, func(c *troupe.Config) {
 				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
 					if kind == tc.kind {
 						p.Configure(actor.WithReceiverMiddleware(tc.crash.Middleware))

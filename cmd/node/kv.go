@@ -19,7 +19,8 @@ type kvCommand struct {
 }
 
 func (kvCommand) Help() string {
-	return `Where the KV blocks of all nodes are: in GPU memory (hbm), in host memory (dram), on disk (nvme). FULL is what is taken, HITS the part of the blocks
+	return `Where the KV blocks of all nodes are: in GPU memory (hbm), in host memory (dram), on disk (nvme), and with other nodes
+(remote: FULL is what is on its way from there, BLOCKS what is known to be there). FULL is what is taken, HITS the part of the blocks
 that prompts wanted and the tier had, IN what came into it, DOWN what went to the tier below, DROPPED what was given up, DAMAGED what was not what it
 should be and was computed again.
 

@@ -39,7 +39,7 @@ type Options struct {
 	DataListen        string `group:"Cluster" yaml:"data_listen" env:"TROUPE_DATA_LISTEN" placeholder:"ADDR" help:"Where other nodes send KV blocks (default: likewise)." validate:"omitempty,listen"`
 	Advertise         string `group:"Cluster" yaml:"advertise" env:"TROUPE_ADVERTISE" placeholder:"HOST" help:"The host under which other nodes reach this one (default: where it listens)." validate:"omitempty,host"`
 
-	KVDRAM      string `group:"KV tiers" name:"kv-dram" yaml:"kv_dram" env:"TROUPE_KV_DRAM" placeholder:"SIZE" help:"Host memory for KV blocks that leave the GPUs: 8GiB, or 0 for none (default: an eighth of what is free, ${kvdram} at most)." validate:"omitempty,size"`
+	KVDRAM      string `group:"KV tiers" name:"kv-dram" yaml:"kv_dram" env:"TROUPE_KV_DRAM" placeholder:"SIZE" help:"Host memory for KV blocks that leave the GPUs: 8GiB, or 0 for none. Models of all sizes share it; a block may be an eighth of it, and 65MiB at most (default: an eighth of what is free, ${kvdram} at most)." validate:"omitempty,size"`
 	KVNVMe      string `group:"KV tiers" name:"kv-nvme" yaml:"kv_nvme" env:"TROUPE_KV_NVME" placeholder:"SIZE" help:"Likewise, space on a local disk. What is there outlives the node (default: none)." validate:"omitempty,size"`
 	KVNVMePath  string `group:"KV tiers" name:"kv-nvme-path" yaml:"kv_nvme_path" env:"TROUPE_KV_NVME_PATH" placeholder:"FILE" type:"path" help:"The file for that (default: kv in the data folder)."`
 	KVRemote    string `group:"KV tiers" name:"kv-remote" yaml:"kv_remote" env:"TROUPE_KV_REMOTE" placeholder:"SIZE" help:"KV blocks that may be on their way here from other nodes at once; 0: none are fetched from others, nor sent to them (default: ${kvremote})." validate:"omitempty,size"`

@@ -127,7 +127,7 @@ func (t *Tier) coldest(z *size, than float64) (coldest int, ok bool) {
 
 // movable reports whether all blocks of a slab may go.
 func (t *Tier) movable(in *slab) bool {
-	return in.taken == 0 || !slices.ContainsFunc(in.slots, func(s slot) bool {
+	return !slices.ContainsFunc(in.slots, func(s slot) bool {
 		return !s.free() && (s.state != Resident || !t.idle(s.hash))
 	})
 }

@@ -45,8 +45,16 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 		"the coldest slab, and the rest of it": {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); return put(t, 2, 21, 22) }, []int{1, 2, 3, 4}},
 		"not one that was wanted":              {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 1, 2, 3, 4); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
 		"on average":                           {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 4, 3); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
-		"not one with a pin":                   {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); t.Pin(testHash(3)); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
-		"nor one that is being read":           {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); t.Read(testHash(3)); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"by when they were wanted last": {func(t *Tier) []int {
+			put(t, 1, upTo(1, 12)...)
+			for range 3 {
+				wantAll(t, 1, 2, 3, 4)
+			}
+			wantAll(t, upTo(5, 12)...)
+			return put(t, 2, 21)
+		}, []int{1, 2, 3, 4}},
+		"not one with a pin":         {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); t.Pin(testHash(3)); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"nor one that is being read": {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); t.Read(testHash(3)); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
 		"nor one with a block that arrives": {func(t *Tier) []int {
 			t.Reserve(testHash(20), SlotUnit)
 			put(t, 1, upTo(1, 11)...)
@@ -93,15 +101,24 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 func TestWatermarkOfASize(t *testing.T) {
 	for name, tc := range map[string]struct {
 		small, large []int
+		then         func(*Tier)
 		want         string
 	}{
-		"a free slab is room":         {upTo(1, 8), nil, "[]"},
-		"one that others have is not": {upTo(1, 8), []int{21}, "[1 2]"},
-		"each size by itself":         {upTo(1, 8), []int{21, 22}, "[1 2 21]"},
+		"a free slab is room":         {upTo(1, 8), nil, nil, "[]"},
+		"one that others have is not": {upTo(1, 8), []int{21}, nil, "[1 2]"},
+		"each size by itself":         {upTo(1, 8), []int{21, 22}, nil, "[1 2 21]"},
+		"so is one that they had":     {upTo(1, 8), []int{21, 22}, func(t *Tier) { t.Drop(testHash(21)); t.Drop(testHash(22)) }, "[]"},
+		"what came back counts again": {upTo(1, 8), []int{21}, func(t *Tier) {
+			t.Depart()
+			t.Want([]Hash{testHash(1)})
+		}, "[3]"},
 	} {
 		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.75, Burst: 9}, "lru")
 		put(tier, 1, tc.small...)
 		put(tier, 2, tc.large...)
+		if tc.then != nil {
+			tc.then(tier)
+		}
 		if got := fmt.Sprint(numbers(tier.Depart())); got != tc.want {
 			t.Errorf("%s: %s left, not %s", name, got, tc.want)
 		}

@@ -341,6 +341,9 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("block %d: %v", n, err)
 		}
 	}
+	if held := f.Held(); len(held) != 0 {
+		t.Errorf("held %v", held)
+	}
 }
 
 // TestSlowDisk: a reader does not wait longer than it wants to, its memory is left alone afterwards, and others get a turn as long as there is one.

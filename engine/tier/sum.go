@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"context"
 	"encoding/binary"
 	"hash"
 
@@ -12,6 +13,14 @@ import (
 // NewSum takes the checksum of a block of so many bytes as its bytes come: that which Seal writes behind it.
 func NewSum(h kv.Hash, length int) hash.Hash64 {
 	return &summing{hash: h, size: pieceBytes(length), piece: xxh3.NewSeed(h.Short())}
+}
+
+// ViewSealed is View of a block and of the checksum that Seal writes behind it.
+func (a *Arena) ViewSealed(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block, seal []byte) error) error {
+	r := &Reading{Slot: slot, Hash: h, Bytes: bytes}
+	return a.ViewRange(ctx, r, 0, bytes, func(block []byte) error {
+		return use(block, binary.BigEndian.AppendUint64(nil, sum(h, r.sums)))
+	})
 }
 
 // summing is a block of which the first bytes have come.

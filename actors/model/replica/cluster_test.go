@@ -116,11 +116,15 @@ var errStall = errors.New("stalled")
 // slow is an engine whose steps take time in a synctest bubble.
 type slow struct {
 	engine.Engine
-	time time.Duration
+	time   time.Duration
+	before func(batch []engine.Sequence) // nil: nothing happens
 }
 
 func (s slow) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	time.Sleep(s.time)
+	if s.before != nil {
+		s.before(batch)
+	}
 	return s.Engine.Step(ctx, batch)
 }
 
@@ -172,6 +176,7 @@ type cluster struct {
 	t        testing.TB
 	settle   func()        // waits until nothing happens any more
 	stepTime time.Duration // beside the computation
+	before   func(batch []engine.Sequence)
 	sys      *actor.ActorSystem
 	bulk     *bulk
 	a, b     *node
@@ -278,7 +283,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return replica.EngineProps(replica.EngineConfig{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
-				return slow{e, c.stepTime}, err
+				return slow{e, c.stepTime, c.before}, err
 			}, Adapter: func(key string) (*engine.Adapter, error) {
 				store, err := holder.Adapters(lease)
 				if err != nil {

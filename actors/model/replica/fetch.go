@@ -6,6 +6,7 @@ import (
 	"hash"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/core/kv"
@@ -26,6 +27,18 @@ type holder struct {
 type fetch struct {
 	kv.Fetch
 	wanted int // blocks
+}
+
+// elsewhere reports whether others may hold blocks.
+func (l *lower) elsewhere() bool { return l.Remote != nil && l.Elsewhere() }
+
+// search is one for these blocks, wherever they may be.
+func (r *replica) search(ctx actor.Context, hashes []kv.Hash) search {
+	s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.lower.Lower, hashes: hashes, space: r.lower.space}
+	if r.lower.elsewhere() {
+		s.remote, s.model, s.replica = r.lower.Remote, r.Spec.GetModel(), r.Spec.GetName()
+	}
+	return s
 }
 
 // elsewhere asks the remote tier who holds the blocks that follow those that were found below.

@@ -155,7 +155,7 @@ func (r *replica) fetch(ctx actor.Context, hashes []kv.Hash, who asker) {
 		order.answer(ctx, r, 0, "")
 		return
 	}
-	s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.lower.Lower, hashes: hashes[order.there:], space: r.lower.space}
+	s := r.search(ctx, hashes[order.there:])
 	note := &located{incarnation: r.incarnation, hashes: hashes, have: order.there, search: s, order: order}
 	supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
 		note.findings = findings

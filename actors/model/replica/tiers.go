@@ -239,8 +239,7 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 // look has the blocks of those looked for that are admitted next; they are held meanwhile.
 func (r *replica) look(ctx actor.Context) {
 	l := r.lower
-	remote := l.Remote != nil && l.Elsewhere()
-	if !remote && len(l.Lower) == 0 {
+	if !l.elsewhere() && len(l.Lower) == 0 {
 		clear(l.wanting)
 	}
 	for len(l.looks) < maxLooks {
@@ -255,10 +254,7 @@ func (r *replica) look(ctx actor.Context) {
 		delete(l.wanting, id)
 		r.batch.Hold(id)
 		l.looks[id] = true
-		s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: l.Lower, hashes: hashes[have:], space: l.space}
-		if remote {
-			s.remote, s.model, s.replica = l.Remote, r.Spec.GetModel(), r.Spec.GetName()
-		}
+		s := r.search(ctx, hashes[have:])
 		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
 		supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
 			note.findings = findings

@@ -138,8 +138,8 @@ func (p *planes) copy(ctx context.Context) error {
 		return err
 	}
 	defer p.to.Drop(ticket)
-	return p.from.Send(ctx, ticket, p.indices, func(i uint32, into []byte) (int, error) {
-		return copy(into, p.cfg.slot(p.source, int(i))), nil
+	return p.from.SendInPlace(ctx, ticket, p.indices, func(i uint32, use func(parts ...[]byte) error) error {
+		return use(p.cfg.slot(p.source, int(i)))
 	})
 }
 

@@ -1,0 +1,369 @@
+package replica_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/kvblock"
+	"troupe/actors/model/replica"
+	"troupe/actors/supervise"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/tier"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+const (
+	risingLayers = 6
+	layerBytes   = 4096
+	risingBlocks = 4 // full ones of 8 tokens that a prompt of 40 can begin with
+)
+
+var errDisk = errors.New("input/output error")
+
+// faulty is a store that brings blocks up one by one, so that it is known which part of which block comes when; then something happens to it.
+type faulty struct {
+	tier.Store
+	mu    sync.Mutex
+	reads map[int]int                                       // by the byte at which a part begins: blocks
+	fault func(ctx context.Context, block, layer int) error // before a part of a block is read; nil: nothing happens. errDamage damages it
+	took  func(bytes int)                                   // likewise, before each
+}
+
+var errDamage = errors.New("a bit is to flip")
+
+func (f *faulty) Depth() int { return 1 }
+
+func (f *faulty) ViewRange(ctx context.Context, r *tier.Reading, from, to int, use func([]byte) error) error {
+	f.mu.Lock()
+	block, fault := f.reads[from], f.fault
+	f.reads[from]++
+	f.mu.Unlock()
+	if f.took != nil {
+		f.took(to - from)
+	}
+	if fault != nil {
+		switch err := fault(ctx, block, from/layerBytes); {
+		case errors.Is(err, errDamage):
+			same := &tier.Reading{Slot: r.Slot, Hash: r.Hash, Bytes: r.Bytes}
+			if err := f.Store.ViewRange(ctx, same, from, to, func(b []byte) error { b[len(b)/2] ^= 1; return nil }); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+	}
+	return f.Store.ViewRange(ctx, r, from, to, use)
+}
+
+// set says what happens to the reads from now on.
+func (f *faulty) set(fault func(ctx context.Context, block, layer int) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads, f.fault = map[int]int{}, fault
+}
+
+// riser is a cluster whose first replica restores by single layers, out of a tier that the test controls.
+type riser struct {
+	*cluster
+	store *faulty
+	tier  *actor.PID
+}
+
+func newRiser(t *testing.T, partBytes int, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
+	t.Helper()
+	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := d.AllocHost(8 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	r := &riser{store: &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}},
+		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, before: before}}
+	r.tiers = func(name string) replica.Tiers {
+		tiers := replica.Tiers{Space: func(context.Context) (string, error) { return "", nil }, Watermark: 1, IdleSteps: 1 << 40, Always: true, PartBytes: partBytes, Early: early}
+		if name == "m-0" {
+			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
+			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}
+		}
+		return tiers
+	}
+	build(r.cluster, size{64, 8}, size{64, 8}, mw...)
+	return r
+}
+
+// below has all blocks of the replica copied down, and none left in HBM.
+func (r *riser) below() {
+	r.t.Helper()
+	for _, m := range []proto.Message{&messages.OffloadBlocks{RequestId: "down"}, &messages.FlushBlocks{RequestId: "flush"}} {
+		got := len(testkit.Got[*messages.BlocksMoved](r.operator))
+		r.operator.Send(r.a.PID, m)
+		r.until("an answer to "+fmt.Sprint(m), func() bool { return len(testkit.Got[*messages.BlocksMoved](r.operator)) > got })
+		if moved := testkit.Got[*messages.BlocksMoved](r.operator)[got]; moved.GetMoved() == nil {
+			r.t.Fatalf("%v", moved)
+		}
+	}
+}
+
+// unlocked checks that nobody reads the tier any more: it can be emptied.
+func (r *riser) unlocked() {
+	r.t.Helper()
+	flushes := 0
+	status := func() *messages.SlotsStatus {
+		flushes++
+		r.operator.Send(r.tier, &messages.FlushBlocks{RequestId: fmt.Sprint("empty-", flushes)})
+		got := len(testkit.Got[*messages.SlotsStatus](r.operator))
+		r.operator.Send(r.tier, &messages.GetSlots{RequestId: "after"})
+		r.until("status of the tier", func() bool { return len(testkit.Got[*messages.SlotsStatus](r.operator)) > got })
+		return testkit.Got[*messages.SlotsStatus](r.operator)[got]
+	}
+	r.until("an empty tier", func() bool { s := status(); return s.GetTakenBytes() == 0 && s.GetResident() == 0 })
+}
+
+// restored runs a sequence whose first blocks lie below, beside another one that decodes, and checks the tokens of both.
+func (r *riser) restored(what string, prepare func()) *messages.ReplicaStatus {
+	r.t.Helper()
+	seq, beside := sampled(5, 40, 4), sampled(9, 8, 25) // the other one begins with no full block
+	want, other := r.alone(seq), r.alone(beside)
+	r.store.set(nil)
+	r.finished(r.call(seq), want)
+	r.below()
+	with := r.call(beside)
+	r.until("it decodes", func() bool { return len(with.Output()) > 2 })
+	prepare()
+	got := r.call(seq)
+	r.finished(got, want)
+	r.finished(with, other)
+	if r.t.Failed() {
+		r.t.Fatal(what)
+	}
+	return r.status(r.a)
+}
+
+// TestRisingFaults: wherever a restore that a step waits for fails, by whatever fault, both the sequence and the one beside it get their tokens: blocks that did not
+// come are computed, those before a damaged one are used.
+func TestRisingFaults(t *testing.T) {
+	at := func(block, layer int, do func(ctx context.Context) error) func(context.Context, int, int) error {
+		return func(ctx context.Context, b, l int) error {
+			if b == block && l == layer {
+				return do(ctx)
+			}
+			return nil
+		}
+	}
+	for name, tc := range map[string]struct {
+		do    func(ctx context.Context) error
+		void  bool // the step that waits for it does not happen
+		comes bool // in the end
+	}{
+		"damage":     {func(context.Context) error { return errDamage }, true, false},
+		"disk":       {func(context.Context) error { return errDisk }, true, false},
+		"slow":       {func(context.Context) error { time.Sleep(stepTime + 5*time.Millisecond); return nil }, false, true},
+		"very slow":  {func(context.Context) error { time.Sleep(stepTime + 50*time.Millisecond); return nil }, true, true},
+		"never over": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRiser(t, 1, true, nil)
+				last := r.status(r.a)
+				for layer := range risingLayers {
+					for block := range risingBlocks {
+						if name != "damage" && block != layer%risingBlocks {
+							continue // to save time
+						}
+						s := r.restored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block), func() { r.store.set(at(block, layer, tc.do)) })
+						void, came, overlapped := s.GetKvStepsVoid()-last.GetKvStepsVoid(), s.GetKvRestored()-last.GetKvRestored(), s.GetKvRestoresOverlapped()-last.GetKvRestoresOverlapped()
+						all := uint64(risingBlocks)
+						if !tc.comes {
+							all = uint64(block)
+						}
+						if name == "never over" {
+							all = 0 // parts of all were missing when its time was over
+							if layer == risingLayers-1 {
+								all = uint64(block)
+							}
+						}
+						if (void > 0) != tc.void || came != all || (overlapped > 0) == tc.void {
+							t.Errorf("layer %d of block %d: %d void steps, %d restored, %d overlapped", layer, block, void, came, overlapped)
+						}
+						last = s
+					}
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}
+
+// TestRisingCrashes: the engine or the replica crashes while a step waits for a restore, or a restore ends in a crash, or the sequence is cancelled, or is to be moved: nothing is
+// lost or computed wrong, and nothing leaks.
+func TestRisingCrashes(t *testing.T) {
+	hold := func(r *riser) { // the last layer of the last block takes longer than a step, and less than patience
+		r.store.set(func(_ context.Context, b, l int) error {
+			if l == risingLayers-1 && b == risingBlocks-1 {
+				time.Sleep(stepTime + 15*time.Millisecond)
+			}
+			return nil
+		})
+	}
+	var waits func(batch []engine.Sequence) // called when a step begins that waits
+	once := func(times int, do func()) func([]engine.Sequence) {
+		return func(batch []engine.Sequence) {
+			if times > 0 && slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+				times--
+				do()
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		engine  int    // crashes so often in a step that waits
+		replica string // crashes on the next message of this type
+	}{
+		"engine, once":            {engine: 1},
+		"engine, then one by one": {engine: 2},
+		"replica, step":           {replica: "*messages.RunStepResult"},
+		"replica, restored":       {replica: "*replica.restored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				crash := &armed{on: tc.replica}
+				waits = func([]engine.Sequence) {}
+				r := newRiser(t, 1, true, func(batch []engine.Sequence) { waits(batch) }, crash.middleware)
+				s := r.restored(name, func() {
+					hold(r)
+					waits = once(tc.engine, func() { panic("injected crash of a step that waits") })
+					if tc.replica != "" {
+						waits = once(1, func() { crash.now.Store(true) })
+					}
+				})
+				if tc.engine > 0 && s.GetKvRestoresOverlapped() != 1 {
+					t.Errorf("%d overlapped", s.GetKvRestoresOverlapped())
+				}
+				if (tc.replica != "") != crash.done.Load() {
+					t.Errorf("the replica crashed: %v", crash.done.Load())
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}
+
+// armed crashes an actor on the next message of a type once it is told to.
+type armed struct {
+	on        string
+	now, done atomic.Bool
+}
+
+func (a *armed) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+		if fmt.Sprintf("%T", env.Message) == a.on && a.now.CompareAndSwap(true, false) {
+			a.done.Store(true)
+			panic("injected crash on " + a.on)
+		}
+		next(ctx, env)
+	}
+}
+
+// TestRisingLeaves: a sequence that is cancelled while a step waits for its blocks leaves nothing, one that is to be moved is, once that step is done, and memory that is to be
+// given up is given up after it.
+func TestRisingLeaves(t *testing.T) {
+	for name, do := range map[string]func(r *riser, c *caller){
+		"cancelled": func(r *riser, c *caller) {
+			r.operator.Send(r.a.PID, &messages.CancelSequence{RequestId: c.id})
+			r.sys.Root.Stop(c.session)
+		},
+		"moved": func(r *riser, c *caller) {
+			want := r.alone(sampled(5, 40, 4))
+			m := r.move(r.a, r.b, c.id)
+			if got := m.GetSequences(); len(got) != 1 || !got[0].GetMoved() {
+				r.t.Errorf("%v", m)
+			}
+			r.finished(c, want)
+		},
+		"shrunk": func(r *riser, c *caller) {
+			want := r.alone(sampled(5, 40, 4))
+			r.a.gpu.Send(r.a.PID, &messages.ShrinkKV{Lease: r.a.name, Blocks: 63, Attempt: 1})
+			r.until("it has shrunk", func() bool { return len(testkit.Got[*messages.KVShrunk](r.a.gpu)) > 0 })
+			r.a.gpu.Send(r.a.PID, &messages.GrowKV{Lease: r.a.name, Blocks: 64})
+			r.finished(c, want)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				waits := make(chan struct{}, 8)
+				r := newRiser(t, 1, true, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+						waits <- struct{}{}
+					}
+				})
+				seq := sampled(5, 40, 4)
+				r.finished(r.call(seq), r.alone(seq))
+				r.below()
+				r.store.set(func(_ context.Context, b, l int) error {
+					if l == risingLayers-1 && b == risingBlocks-1 {
+						time.Sleep(stepTime + 15*time.Millisecond)
+					}
+					return nil
+				})
+				c := r.call(seq)
+				<-waits
+				do(r, c)
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}
+
+// TestRisingBeginsInTime: where nothing is forced, a sequence begins when its first layers are there, no step is void, and it begins that much earlier than where blocks come
+// whole, however many there are.
+func TestRisingBeginsInTime(t *testing.T) {
+	const each = 100 * time.Microsecond // to read a layer of a block
+	begins := func(partBytes int) (after time.Duration, s *messages.ReplicaStatus) {
+		synctest.Test(t, func(t *testing.T) {
+			var began, stepped time.Time
+			r := newRiser(t, partBytes, false, func([]engine.Sequence) {
+				if stepped.IsZero() {
+					stepped = time.Now().Add(-stepTime)
+				}
+			})
+			first := r.call(greedy(5, 40, 2))
+			r.until("the first one's end", first.done)
+			r.below()
+			r.store.set(nil)
+			r.store.took = func(bytes int) { time.Sleep(each * time.Duration(bytes/layerBytes)) }
+			began, stepped = time.Now(), time.Time{}
+			c := r.call(greedy(5, 40, 2))
+			r.until("its end", c.done)
+			after, s = stepped.Sub(began), r.status(r.a)
+			r.unlocked()
+			r.empty()
+		})
+		return after, s
+	}
+	whole, s := begins(1 << 30)
+	if whole != risingLayers*risingBlocks*each || s.GetKvRestoresOverlapped() != 0 {
+		t.Errorf("whole: it begins after %v; %v", whole, s)
+	}
+	rising, s := begins(1)
+	if rising != risingBlocks*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
+		t.Errorf("by layers: it begins after %v, where blocks come whole after %v; %v", rising, whole, s)
+	}
+}
