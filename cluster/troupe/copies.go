@@ -84,7 +84,9 @@ var (
 	kvDamaged  = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.", "tier")
 	kvKept     = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
 	kvRestores = kvMetric("restores_total", "Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.", "model", "choice")
-	kvMetrics  = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepart, kvDrops, kvDamaged, kvKept, kvRestores}
+	kvOverlaps = kvMetric("restores_overlapped_total", "Sequences whose prefill ran while their blocks were still being restored.", "model")
+	kvVoid     = kvMetric("steps_void_total", "Steps that were run again, since a restore that they waited for failed or was late.", "model")
+	kvMetrics  = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepart, kvDrops, kvDamaged, kvKept, kvRestores, kvOverlaps, kvVoid}
 )
 
 func kvMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -146,7 +148,7 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 // collectHBM adds up what replicas have in HBM.
 func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 	states, counts := map[string]float64{}, map[*prometheus.Desc]float64{}
-	restores := map[[2]string]float64{}
+	restores, overlaps, void := map[[2]string]float64{}, map[string]float64{}, map[string]float64{}
 	capacity, taken := 0.0, 0.0
 	for _, r := range here {
 		states["free"] += float64(r.GetKvBlocksFree() - r.GetKvBlocksCached())
@@ -162,6 +164,8 @@ func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 		counts[kvArrivals] += float64(r.GetKvRestored())
 		restores[[2]string{r.GetModel(), "restored"}] += float64(r.GetKvRestores())
 		restores[[2]string{r.GetModel(), "avoided"}] += float64(r.GetKvRestoresAvoided())
+		overlaps[r.GetModel()] += float64(r.GetKvRestoresOverlapped())
+		void[r.GetModel()] += float64(r.GetKvStepsVoid())
 	}
 	for state, n := range states {
 		gauge(to, kvBlocks, n, hbmName, state)
@@ -173,5 +177,9 @@ func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 	}
 	for labels, n := range restores {
 		total(to, kvRestores, n, labels[0], labels[1])
+	}
+	for model, n := range overlaps {
+		total(to, kvOverlaps, n, model)
+		total(to, kvVoid, void[model], model)
 	}
 }

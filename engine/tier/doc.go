@@ -13,5 +13,7 @@
 //   - settled: when Write or Erase returns, nothing is writing to the slot. Read may return before, at the end of its context; what is still
 //     read then goes to nobody
 //
+// A Rise brings blocks up to a device part by part, and lets a step that needs them follow: see engine.Gate.
+//
 // A slot is used by one Write or Erase at a time, and by none while it is read. Else all methods are safe for concurrent use.
 package tier

@@ -37,14 +37,14 @@ func kvTiers() (section, error) {
 		how: fmt.Sprintf("Offload and restore as a replica does them: %d blocks of %d KiB between a device and a tier, with all checksums; against bare copies of as many bytes, in turn: for DRAM copies of the device "+
 			"to and from the same page-locked memory, for NVMe O_DIRECT writes and reads of a file on the same disk, %d at once, without a device. No bytes are zeros, and all memory was written to before. "+
 			"The software device copies a block with stores that pass by the cache, so its sum reads it from memory again: on one core that costs as much again as the copy, and only a core that has nothing else to do hides it. The time of CPU says so; the bandwidth depends on what else the cores do. "+
-			"The step is one that decodes %d sequences on a device that leaves one core to others. Time to first token is that of a request over HTTP.", tierBlocks, tierTokens*3, tierDepth, streams),
+			"The step is one that decodes %d sequences on a device that leaves one core to others. Time to first token is that of a request over HTTP; where a step overlaps with a restore, that of restore and step alone, of a made-up model that is nearly all KV, on a device whose computation takes the cores that copy and sum.", tierBlocks, tierTokens*3, tierDepth, streams),
 	}
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
 		return s, err
 	}
 	defer os.RemoveAll(dir)
-	for _, measure := range []func(dir string) ([]row, error){tierCopies, stepsBeside, firstTokens} {
+	for _, measure := range []func(dir string) ([]row, error){tierCopies, stepsBeside, firstTokens, overlapped} {
 		rows, err := measure(dir)
 		if err != nil {
 			return s, err

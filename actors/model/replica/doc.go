@@ -31,6 +31,13 @@
 // shut before the room is given to anybody else, and the room is freed when nothing is heard of it or its source is gone. A
 // crash of either side loses the move, not the sequence: its session submits it again.
 //
+// # Restores
+//
+// A sequence that is next is held while what it begins with is restored (tiers.go, climb.go), if that is faster than computing it. Large blocks come up in
+// parts, and the sequence begins before the last one is there (rising.go): its first step passes a gate at each. Until that step is done its blocks are its own
+// alone, and no other actor is told of them, so that a crash of anybody leaves none that is taken for whole. A gate that does not open makes the step void:
+// it is planned anew without the sequence, which waits for the end of the restore.
+//
 // # Engine
 //
 // Parent: the replica. Accepts RunStep, answers RunStepResult. It owns the engine.Engine, which keeps nothing between

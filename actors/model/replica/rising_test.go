@@ -198,7 +198,7 @@ func TestRisingFaults(t *testing.T) {
 								all = uint64(block)
 							}
 						}
-						if (void > 0) != tc.void || came != all || (overlapped > 0) == tc.void {
+						if (void == 1) != tc.void || void > 1 || came != all || (overlapped > 0) == tc.void {
 							t.Errorf("layer %d of block %d: %d void steps, %d restored, %d overlapped", layer, block, void, came, overlapped)
 						}
 						last = s
@@ -281,6 +281,15 @@ func (a *armed) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
+func movedWhileItWaits(r *riser, c *caller) {
+	want := r.alone(sampled(5, 40, 4))
+	m := r.move(r.a, r.b, c.id)
+	if got := m.GetSequences(); len(got) != 1 || !got[0].GetMoved() {
+		r.t.Errorf("%v", m)
+	}
+	r.finished(c, want)
+}
+
 // TestRisingLeaves: a sequence that is cancelled while a step waits for its blocks leaves nothing, one that is to be moved is, once that step is done, and memory that is to be
 // given up is given up after it.
 func TestRisingLeaves(t *testing.T) {
@@ -289,14 +298,8 @@ func TestRisingLeaves(t *testing.T) {
 			r.operator.Send(r.a.PID, &messages.CancelSequence{RequestId: c.id})
 			r.sys.Root.Stop(c.session)
 		},
-		"moved": func(r *riser, c *caller) {
-			want := r.alone(sampled(5, 40, 4))
-			m := r.move(r.a, r.b, c.id)
-			if got := m.GetSequences(); len(got) != 1 || !got[0].GetMoved() {
-				r.t.Errorf("%v", m)
-			}
-			r.finished(c, want)
-		},
+		"moved":            movedWhileItWaits,
+		"moved, then void": movedWhileItWaits,
 		"shrunk": func(r *riser, c *caller) {
 			want := r.alone(sampled(5, 40, 4))
 			r.a.gpu.Send(r.a.PID, &messages.ShrinkKV{Lease: r.a.name, Blocks: 63, Attempt: 1})
@@ -318,7 +321,9 @@ func TestRisingLeaves(t *testing.T) {
 				r.below()
 				r.store.set(func(_ context.Context, b, l int) error {
 					if l == risingLayers-1 && b == risingBlocks-1 {
-						time.Sleep(stepTime + 15*time.Millisecond)
+						if time.Sleep(stepTime + 15*time.Millisecond); name == "moved, then void" {
+							return errDamage
+						}
 					}
 					return nil
 				})
@@ -365,5 +370,46 @@ func TestRisingBeginsInTime(t *testing.T) {
 	rising, s := begins(1)
 	if rising != risingBlocks*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
 		t.Errorf("by layers: it begins after %v, where blocks come whole after %v; %v", rising, whole, s)
+	}
+}
+
+// TestRisingWithoutAStep: a sequence that has begun, and finds no room in a step until its restore is over, has its blocks, or computes them where they did not come.
+func TestRisingWithoutAStep(t *testing.T) {
+	seq, ahead := sampled(5, 40, 4), sampled(7, 200, 2) // which takes all of some steps
+	synctest.Test(t, func(t *testing.T) {               // elsewhere, so that nothing of it is below
+		r := newRiser(t, 1, true, nil)
+		r.alone(seq)
+		r.alone(ahead)
+	})
+	for name, tc := range map[string]struct {
+		fault error
+		came  uint64
+	}{"it comes": {nil, risingBlocks}, "damage": {errDamage, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRiser(t, 1, true, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+						t.Error("a step waits: this shows nothing")
+					}
+				})
+				want, first := r.alone(seq), r.alone(ahead)
+				r.finished(r.call(seq), want)
+				r.below()
+				r.store.set(func(_ context.Context, b, l int) error {
+					if b == 1 && l == risingLayers-1 {
+						return tc.fault
+					}
+					return nil
+				})
+				before := r.call(ahead)
+				r.finished(r.call(seq), want)
+				r.finished(before, first)
+				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsVoid() != 0 || s.GetTokensCached() != 8*tc.came {
+					t.Errorf("%v", s)
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
 	}
 }

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"troupe/core/kv"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/engine/tier"
+)
+
+// A model that is nearly all KV, so that restoring a token takes about as long beside computing one as on a GPU: 64 KiB a token, 1 MiB a block, of which
+// two layers are a part.
+const (
+	risingLayers = 8
+	risingHeads  = 16
+	risingDim    = 64 // of a head
+	risingHidden = 64
+	risingBlocks = 128
+	risingRounds = 11
+	risingNew    = 1 // tokens after the prefix
+)
+
+// risingModel writes it into a folder.
+func risingModel(dir string) error {
+	config := map[string]any{
+		"architectures": []string{"LlamaForCausalLM"}, "vocab_size": 64, "hidden_size": risingHidden, "intermediate_size": risingHidden, "num_hidden_layers": risingLayers,
+		"num_attention_heads": risingHeads, "num_key_value_heads": risingHeads, "head_dim": risingDim, "max_position_embeddings": 16 * (risingBlocks + 1), "rms_norm_eps": 1e-6,
+		"tie_word_embeddings": true, "eos_token_id": 1,
+	}
+	header, random := map[string]any{}, rand.New(rand.NewPCG(1, 2))
+	var data bytes.Buffer
+	add := func(name string, shape ...int) {
+		from, n := data.Len(), 1
+		for _, d := range shape {
+			n *= d
+		}
+		for range n {
+			_ = binary.Write(&data, binary.LittleEndian, float32(random.NormFloat64())/8)
+		}
+		header[name] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{from, data.Len()}}
+	}
+	add("model.embed_tokens.weight", 64, risingHidden)
+	add("model.norm.weight", risingHidden)
+	for i := range risingLayers {
+		in := fmt.Sprintf("model.layers.%d.", i)
+		add(in+"input_layernorm.weight", risingHidden)
+		add(in+"post_attention_layernorm.weight", risingHidden)
+		for _, p := range []string{"q", "k", "v"} {
+			add(in+"self_attn."+p+"_proj.weight", risingHeads*risingDim, risingHidden)
+		}
+		add(in+"self_attn.o_proj.weight", risingHidden, risingHeads*risingDim)
+		for _, p := range []string{"gate", "up", "down"} {
+			add(in+"mlp."+p+"_proj.weight", risingHidden, risingHidden)
+		}
+	}
+	head, err := json.Marshal(header)
+	if err != nil {
+		return err
+	}
+	described, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...)
+	return errors.Join(os.WriteFile(filepath.Join(dir, "config.json"), described, 0o600),
+		os.WriteFile(filepath.Join(dir, "model.safetensors"), append(file, data.Bytes()...), 0o600))
+}
+
+// overlapped compares first tokens whose step begins with the restore of its prefix and follows it part by part, with such that wait for all of it.
+func overlapped(dir string) (rows []row, err error) {
+	path := filepath.Join(dir, "rising")
+	if err := errors.Join(os.Mkdir(path, 0o700), risingModel(path)); err != nil {
+		return nil, err
+	}
+	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
+	if err != nil {
+		return nil, err
+	}
+	defer device.Close()
+	holder := engine.NewHolder(device, llama.Format{})
+	spec := engine.LoadSpec{Lease: "rising", Path: path, BlockTokens: 16, KVBlocks: risingBlocks + 1, Limits: engine.Limits{StepTokens: 512, MaxSequences: 1}}
+	if _, err := holder.Load(context.Background(), spec); err != nil {
+		return nil, err
+	}
+	blocks, err := holder.Blocks("rising")
+	if err != nil {
+		return nil, err
+	}
+	defer blocks.Close()
+	e, err := holder.Open("rising")
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	slab := 8 * (blocks.BlockBytes() + 8192)
+	memory, err := device.AllocHost(int64(risingBlocks/8+1) * int64(slab))
+	if err != nil {
+		return nil, err
+	}
+	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "rises"), Slabs: kv.Slabs{Count: risingBlocks/8 + 1, Bytes: slab}, Depth: tierDepth, AllocHost: device.AllocHost})
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	for _, t := range []struct {
+		name  string
+		store tier.Store
+	}{{"DRAM", tier.NewArena(memory, slab)}, {"NVMe", file}} {
+		for _, many := range []int{16, 64, risingBlocks} {
+			r, err := overlap(t.name, t.store, blocks, e, many)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows, nil
+}
+
+// overlap does so for a prefix of so many blocks.
+func overlap(name string, store tier.Store, blocks *engine.Blocks, e engine.Engine, many int) (row, error) {
+	ways := moves(0, many)
+	cut := store.Slabs()
+	for i := range ways {
+		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
+	}
+	if err := tier.Down(context.Background(), blocks, store, ways); err != nil {
+		return row{}, err
+	}
+	s := engine.Sequence{Position: 16 * many, Sample: true}
+	for i := range many + 1 {
+		s.Blocks = append(s.Blocks, int32(i))
+	}
+	for i := range risingNew {
+		s.Tokens = append(s.Tokens, uint32(3+i))
+	}
+	step := func(gate engine.Gate) error {
+		s.Gate = gate
+		_, err := e.Step(context.Background(), []engine.Sequence{s})
+		return err
+	}
+	parts := tier.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
+	rise := func(parts int) *tier.Rise {
+		all := make([]tier.Ascent, many)
+		for i, w := range ways {
+			all[i] = tier.Ascent{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
+		}
+		return tier.NewRise(blocks, []tier.Store{store}, all, parts, func(int) {})
+	}
+	var restores, steps []time.Duration
+	apart := func() error {
+		began := time.Now()
+		_, err := rise(1).Run(context.Background())
+		restores = append(restores, time.Since(began))
+		began = time.Now()
+		err = errors.Join(err, step(nil))
+		steps = append(steps, time.Since(began))
+		return err
+	}
+	together := func() error {
+		up, done := rise(parts), make(chan error)
+		go func() {
+			_, err := up.Run(context.Background())
+			done <- err
+		}()
+		return errors.Join(step(up), <-done)
+	}
+	if err := errors.Join(apart(), together()); err != nil {
+		return row{}, err
+	}
+	with, without, ratio, err := paired(risingRounds, together, apart)
+	if err != nil {
+		return row{}, err
+	}
+	return row{fmt.Sprintf("first token after %d tokens from %s: its step overlaps with the restore, in %d parts, over after it", 16*many, name, parts),
+		fmt.Sprintf("%.2f (%.1f ms against %.1f: restore %.1f, step %.1f)", ratio, with.Seconds()*1e3, without.Seconds()*1e3, median(restores).Seconds()*1e3, median(steps).Seconds()*1e3),
+		"less than 1", yes(ratio < 1)}, nil
+}
