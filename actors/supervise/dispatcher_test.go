@@ -1,7 +1,6 @@
 package supervise_test
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,24 +8,27 @@ import (
 	"troupe/actors/supervise"
 )
 
-// TestDispatcherKeepsGoroutines: what is scheduled while others wait or run is run at once; those that wait are used again, and end with the dispatcher.
+// TestDispatcherKeepsGoroutines: what is scheduled runs at once, however much does; some of the goroutines wait for more, are used again, and end with
+// the dispatcher, as the bubble's end shows. What is scheduled afterwards runs too.
 func TestDispatcherKeepsGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := runtime.NumGoroutine()
 		d := supervise.NewDispatcher()
-		for range 5 {
+		for _, c := range []struct{ works, waiting, after int }{{100, 0, 32}, {5, 27, 32}, {100, 0, 32}} {
 			var all sync.WaitGroup
 			release := make(chan struct{})
-			for range 100 {
+			for range c.works {
 				all.Add(1)
 				d.Schedule(func() { defer all.Done(); <-release })
 			}
 			synctest.Wait()
+			if n := d.Waiting(); n != c.waiting {
+				t.Errorf("%d goroutines wait beside %d that work", n, c.works)
+			}
 			close(release)
 			all.Wait()
 			synctest.Wait()
-			if n := runtime.NumGoroutine() - before; n != 32 {
-				t.Fatalf("%d goroutines are kept", n)
+			if n := d.Waiting(); n != c.after {
+				t.Errorf("%d goroutines are kept of %d", n, c.works)
 			}
 		}
 		d.Close()
@@ -34,9 +36,5 @@ func TestDispatcherKeepsGoroutines(t *testing.T) {
 		ran := make(chan struct{})
 		d.Schedule(func() { close(ran) })
 		<-ran
-		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n != 0 {
-			t.Errorf("%d goroutines are left", n)
-		}
 	})
 }

@@ -13,58 +13,47 @@ import (
 // connection goes, and other sends over it go on over the next one.
 const leaveMemoryWithin = 100 * time.Millisecond
 
-// plain reports whether the connection writes several pieces of memory as one.
-func (l *link) plain() bool {
+// inPlace reports whether chunks are sent from where they lie: they are worth a turn each, and the connection writes pieces of memory as one.
+func (l *link) inPlace(s *sending) bool {
 	_, plain := l.conn.(*net.TCPConn)
-	return plain
-}
-
-// write writes a turn whole.
-func (t *turn) write(conn net.Conn) error {
-	all := net.Buffers(append([][]byte{t.bytes}, t.parts...))
-	_, err := all.WriteTo(conn)
-	return err
+	return plain && s.view != nil && s.chunkBytes > turnBytes/2
 }
 
 // sendInPlace writes a chunk from where it lies. When it returns, nothing reads that memory.
-func (l *link) sendInPlace(ctx context.Context, s *sending, t *turn, index uint32) error {
-	if t.buf == nil {
-		t.buf, t.written = l.peer.plane.buffers.get(headerBytes), make(chan struct{}, 1)
-	}
+func (l *link) sendInPlace(ctx context.Context, s *sending, index uint32) error {
 	return s.view(index, func(parts ...[]byte) error {
-		h := header{kind: s.chunks, stream: s.stream, index: index}
+		h, head := header{kind: s.chunks, stream: s.stream, index: index}, make([]byte, headerBytes)
 		if err := h.describe(parts, s.chunkBytes); err != nil {
 			return fmt.Errorf("chunk %d: %w", index, err)
 		}
-		h.put(t.buf)
-		t.bytes, t.parts = t.buf[:headerBytes], parts
-		if err := l.launch(s, 1); err != nil {
-			return err
-		}
+		h.put(head)
 		select {
-		case l.turns <- t:
-			l.peer.chunks.Add(1)
-			l.peer.bytes.Add(uint64(h.length))
-			return l.leave(ctx, t)
+		case l.pen <- struct{}{}:
+			defer func() { <-l.pen }()
 		case <-ctx.Done():
-			l.recall(s, []uint32{index})
 			return context.Cause(ctx)
 		case <-l.lost:
 			return l.err
 		}
+		if err := l.launch(s, 1); err != nil {
+			return err
+		}
+		return l.writeAll(ctx, append(net.Buffers{head}, parts...))
 	})
 }
 
-// leave waits until the writer has no more to do with a turn's memory.
-func (l *link) leave(ctx context.Context, t *turn) error {
-	select {
-	case <-t.written:
-		return nil
-	case <-ctx.Done():
+// writeAll writes a frame, for not much longer than somebody waits for it.
+func (l *link) writeAll(ctx context.Context, frame net.Buffers) error {
+	_ = l.conn.SetWriteDeadline(time.Now().Add(l.peer.plane.cfg.SilentAfter))
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetWriteDeadline(time.Now().Add(leaveMemoryWithin)) })
+	n, err := frame.WriteTo(l.conn)
+	if stop(); err != nil {
+		l.fail(err)
+		return l.err
 	}
-	_ = l.conn.SetWriteDeadline(time.Now().Add(leaveMemoryWithin))
-	<-t.written
-	return context.Cause(ctx)
+	l.peer.chunks.Add(1)
+	l.peer.bytes.Add(uint64(n - headerBytes))
+	return nil
 }
 
 // describe sets length and sum of a chunk that is in parts, the last of which holds the seal where there is one.

@@ -20,6 +20,7 @@ type link struct {
 	window int           // bytes, the receiver's
 	chunks kind          // data, or hashed where the receiver takes it
 	turns  chan *turn    // to the writer
+	pen    chan struct{} // held by who writes: the writer, or who sends in place
 	kick   chan struct{} // there is something in unsent
 	lost   chan struct{} // closed with the connection
 	heard  atomic.Int64  // when the last frame came, Unix ns
@@ -173,7 +174,7 @@ func (l *link) say(h header, payload []byte) {
 	}
 }
 
-// write sends turns, in the order in which their streams got to it. One that can not be sent whole ends the connection.
+// write sends small frames, and turns in the order in which their streams got to it. One that can not be sent whole ends the connection.
 func (l *link) write() {
 	var small []byte
 	for {
@@ -187,20 +188,26 @@ func (l *link) write() {
 		l.mu.Lock()
 		small, l.unsent = l.unsent, small[:0]
 		l.mu.Unlock()
+		select {
+		case l.pen <- struct{}{}:
+		case <-l.lost:
+			return
+		}
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.peer.plane.cfg.SilentAfter))
 		var err error
 		if len(small) > 0 {
 			_, err = l.conn.Write(small)
 		}
 		if err == nil && t != nil {
-			err = t.write(l.conn)
+			_, err = l.conn.Write(t.bytes)
 		}
-		if t != nil {
-			t.written <- struct{}{} // or will not be
-		}
+		<-l.pen
 		if err != nil {
 			l.fail(err)
 			return
+		}
+		if t != nil {
+			t.written <- struct{}{}
 		}
 	}
 }

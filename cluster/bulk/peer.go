@@ -73,7 +73,7 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, chunks: data, turns: make(chan *turn), kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		peer: p, conn: conn, window: window, chunks: data, turns: make(chan *turn), pen: make(chan struct{}, 1), kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		streams: map[uint32]*sending{}, since: time.Now(),
 	}
 	if takes&takesHashed != 0 {

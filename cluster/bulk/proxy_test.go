@@ -122,7 +122,7 @@ const silence = 150 * time.Millisecond
 // TestFaults sends transfers at once through a network that does its worst. What comes is what was sent, each chunk once.
 func TestFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 100, 5000, 40_000}), 1, 3).Draw(t, "chunk bytes")
+		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 100, 5000, 40_000, 150_000}), 1, 3).Draw(t, "chunk bytes")
 		chunks := rapid.IntRange(1, 40).Draw(t, "chunks")
 		seals, places := rapid.Bool().Draw(t, "sealed"), rapid.Bool().Draw(t, "in place")
 		faults := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fault {
@@ -135,7 +135,7 @@ func TestFaults(t *testing.T) {
 		between := newProxy(t, faults)
 		defer between.close()
 		a, b := plane(t, bulk.Config{SilentAfter: silence}), plane(t, bulk.Config{
-			Advertise: between.listener.Addr().String(), Window: 100_000, SilentAfter: silence,
+			Advertise: between.listener.Addr().String(), Window: 400_000, SilentAfter: silence,
 		})
 		between.start(b.ListensOn())
 		defer a.Close()

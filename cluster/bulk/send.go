@@ -31,7 +31,7 @@ func (p *Plane) Send(ctx context.Context, ticket *messages.BulkTicket, indices [
 }
 
 // SendInPlace is Send of chunks that lie in memory already: view has use called with a chunk's parts, one behind the other, which stay what they are
-// until use returns. They are not copied, but where TLS does.
+// until use returns. Large ones are not copied, but where TLS does.
 func (p *Plane) SendInPlace(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, view func(index uint32, use func(parts ...[]byte) error) error) error {
 	return p.send(ctx, ticket, indices, &sending{view: view, read: func(index uint32, into []byte) (n int, err error) {
 		err = view(index, func(parts ...[]byte) error {
@@ -122,13 +122,13 @@ func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
 		if err != nil || len(indices) == 0 {
 			return err
 		}
-		t := &turns[i%2]
-		if s.view != nil && l.plain() {
-			if err := l.sendInPlace(ctx, s, t, indices[0]); err != nil {
+		if l.inPlace(s) {
+			if err := l.sendInPlace(ctx, s, indices[0]); err != nil {
 				return err
 			}
 			continue
 		}
+		t := &turns[i%2]
 		if t.buf == nil {
 			t.buf, t.written = p.buffers.get(s.atOnce*(headerBytes+s.chunkBytes)), make(chan struct{}, 1)
 		}

@@ -8,8 +8,7 @@ import (
 // turn is what a Send has written at once: some frames of chunks. Its buffer is the writer's until that says written.
 type turn struct {
 	buf     []byte
-	bytes   []byte // of buf, to be written; and then
-	parts   [][]byte
+	bytes   []byte // of buf, to be written
 	busy    bool
 	written chan struct{}
 }

@@ -345,7 +345,7 @@ func openAll(conn net.Conn, r *reader) {
 
 // TestInPlaceLetsGo: to a receiver that does not read any more, a chunk is written until nobody waits for it, and no longer; then its memory is the caller's.
 func TestInPlaceLetsGo(t *testing.T) {
-	p := listenRaw(t, Config{})
+	p := listenRaw(t, Config{SilentAfter: time.Hour})
 	ended, came := make(chan struct{}), make(chan []byte, 1)
 	ticket := rawReceiver(t, 1<<30, func(conn net.Conn, r *reader) {
 		h, err := r.next()

@@ -23,9 +23,14 @@ import (
 // until polls until a condition holds.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !condition(); {
+	patiently(t, 20*time.Second, what, condition)
+}
+
+func patiently(t *testing.T, within time.Duration, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); !condition(); {
 		if time.Now().After(end) {
-			t.Fatalf("waited 20 s for: %s", what)
+			t.Fatalf("waited %s for: %s", within, what)
 		}
 		<-time.After(5 * time.Millisecond)
 	}

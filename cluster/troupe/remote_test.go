@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -209,6 +210,18 @@ func TestOtherReplicasBlocksAreReused(t *testing.T) {
 		t.Errorf("got %v with %d tokens cached, want %v with 192", got, cached, want)
 	}
 	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
+	s, err := b.Remote(t.Context())
+	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 || len(s.GetHolders()) != 1 || s.GetHolders()[0].GetBytesPerSecond() == 0 {
+		t.Errorf("the remote tier: %v, %v", s, err)
+	}
+	stats, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 || all[len(all)-1].GetSlots().GetName() != "remote" {
+		t.Errorf("%v, %v", stats, err)
+	}
+	_, err = b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
+	if err == nil || !strings.Contains(err.Error(), "dram") {
+		t.Errorf("a tier without blocks was flushed: %v", err)
+	}
 }
 
 // tieredPair gives the first of two nodes tiers, and so few blocks of HBM that what was computed is soon in the tiers only.

@@ -72,7 +72,7 @@ func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
 func dataPlane() (section, error) {
 	s := section{
 		title: "The bulk data plane",
-		how: "Over loopback, against a bare TCP connection that carries the same bytes, in turn. Both receivers copy each chunk into an arena; the data plane also sums every byte twice, " +
+		how: "Over loopback, against a bare TCP connection that carries the same bytes, in turn. Both receivers copy each chunk into an arena; the data plane also sums every byte twice, sends small chunks together by way of a buffer, " +
 			"acknowledges chunks and can take up a transfer where a connection was lost.",
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -27,7 +27,8 @@ func TestRebalance(t *testing.T) {
 		s := alone(t)
 		s.pass(9 * time.Second)
 		s.has("a", "m-0", "m-1", "m-2") // too early
-		moved := s.hosts["a"].replicas["m-2"]
+		var moved *testkit.Peer
+		s.hosts["a"].with(func(a *host) { moved = a.replicas["m-2"] })
 		s.pass(10 * time.Second)
 		s.has("a", "m-0", "m-1")
 		s.has("b", "m-3")
@@ -47,7 +48,7 @@ func TestRebalance(t *testing.T) {
 func TestRebalanceOntoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := alone(t)
-		s.hosts["b"].free, s.hosts["b"].yields = needed/2, needed/2
+		s.hosts["b"].with(func(b *host) { b.free, b.yields = needed/2, needed/2 })
 		s.pass(20 * time.Second)
 		s.has("a", "m-0", "m-1")
 		s.has("b", "m-3")
@@ -57,7 +58,7 @@ func TestRebalanceOntoOthers(t *testing.T) {
 // TestNotRebalanced: what is better placed elsewhere stays where it can not be moved.
 func TestNotRebalanced(t *testing.T) {
 	for name, but := range map[string]func(*stage){
-		"no room": func(s *stage) { s.hosts["b"].free = needed - 1 },
+		"no room": func(s *stage) { s.hosts["b"].with(func(b *host) { b.free = needed - 1 }) },
 		"drained": func(s *stage) {
 			s.change(func(m *messages.MembersChanged) { m.Draining = []string{"b"} })
 		},
@@ -68,7 +69,7 @@ func TestNotRebalanced(t *testing.T) {
 				but(s)
 				s.pass(10 * time.Minute)
 				s.has("a", "m-0", "m-1", "m-2")
-				if n := s.hosts["b"].starts; n != 0 {
+				if n := s.hosts["b"].begun(); n != 0 {
 					t.Errorf("%d were started on b", n)
 				}
 				if n := len(testkit.Got[*messages.GetGpu](s.hosts["b"].gpu)); n > 61 {
@@ -85,11 +86,11 @@ func TestMoveFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := alone(t)
-				ails(s.hosts["b"])
+				s.hosts["b"].with(ails)
 				s.pass(4 * time.Minute)
 				s.has("a", "m-0", "m-1", "m-2")
 				s.has("b")
-				if n := s.hosts["b"].starts; n != 1 {
+				if n := s.hosts["b"].begun(); n != 1 {
 					t.Errorf("%d were started on b", n)
 				}
 				if s.told().GetState() != ready {
@@ -128,8 +129,7 @@ func TestMoveGivesWay(t *testing.T) {
 }
 
 // begun is how many replicas were started.
-func (h *host) begun() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.starts
+func (h *host) begun() (n int) {
+	h.with(func(h *host) { n = h.starts })
+	return n
 }

@@ -77,6 +77,13 @@ func (s *stage) host(name string) *host {
 	return h
 }
 
+// with reads or changes a host, which its actors do meanwhile.
+func (h *host) with(f func(*host)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(h)
+}
+
 // change changes who is in the cluster, and tells the deployment.
 func (s *stage) change(f func(*messages.MembersChanged)) {
 	s.mu.Lock()
