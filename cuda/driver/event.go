@@ -15,34 +15,49 @@ import (
 type events struct {
 	context uintptr
 	mu      sync.Mutex
-	idle    []uintptr
+	idle    []pooled
 	all     []uintptr
+	era     int // of the context: how often all of its events were destroyed
+}
+
+// pooled is an event of an era. After that the handle is nobody's, or that of another one.
+type pooled struct {
+	handle uintptr // 0: none
+	era    int
 }
 
 // eventFlags: who waits sleeps (1) and does not spin, and an event has no time, which makes it cheaper (2).
 const eventFlags = 1 | 2
 
-func (e *events) take(d *device) (uintptr, error) {
+func (e *events) take(d *device) (pooled, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := len(e.idle); n > 0 {
-		handle := e.idle[n-1]
+		p := e.idle[n-1]
 		e.idle = e.idle[:n-1]
-		return handle, nil
+		return p, nil
 	}
 	handle := out[uintptr]()
 	if err := d.callIn(e.context, "create an event", d.lib.EventCreate, address(handle), eventFlags); err != nil {
-		return 0, err
+		return pooled{}, err
 	}
 	e.all = append(e.all, *handle)
-	return *handle, nil
+	return pooled{*handle, e.era}, nil
 }
 
 // put takes an event back that nobody asks about any more. What waits for it on a stream waits for that record of it.
-func (e *events) put(handle uintptr) {
+func (e *events) put(p pooled) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.idle = append(e.idle, handle)
+	if p.era == e.era { // the collector may find a record long after the device was opened again
+		e.idle = append(e.idle, p)
+	}
+}
+
+func (e *events) has(p pooled) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return p.era == e.era
 }
 
 func (e *events) destroy(d *device) error {
@@ -53,6 +68,7 @@ func (e *events) destroy(d *device) error {
 		errs = append(errs, d.giveBack("destroy an event", d.lib.EventDestroy, handle))
 	}
 	e.all, e.idle = nil, nil
+	e.era++
 	return errors.Join(errs...)
 }
 
@@ -62,8 +78,8 @@ type event struct {
 	cleanup runtime.Cleanup
 
 	mu      sync.Mutex
-	handle  uintptr // 0 once it has gone back
-	waiting int     // calls of Sync that use it
+	pooled      // none once it has gone back
+	waiting int // calls of Sync that use it
 	done    bool
 	err     error // the fault that was found instead
 }
@@ -78,16 +94,16 @@ func (s *stream) Record() (cuda.Event, error) {
 	if s.capturing {
 		return nil, errCapturing
 	}
-	handle, err := s.events.take(s.dev)
+	p, err := s.events.take(s.dev)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.queue("record", s.dev.lib.EventRecord, handle, s.handle), s.flush()); err != nil {
-		s.events.put(handle)
+	if err := errors.Join(s.queue("record", s.dev.lib.EventRecord, p.handle, s.handle), s.flush()); err != nil {
+		s.events.put(p)
 		return nil, s.fault
 	}
-	e := &event{stream: s, handle: handle}
-	e.cleanup = runtime.AddCleanup(e, s.events.put, handle)
+	e := &event{stream: s, pooled: p}
+	e.cleanup = runtime.AddCleanup(e, s.events.put, p)
 	return e, nil
 }
 
@@ -107,7 +123,7 @@ func (s *stream) Wait(of cuda.Event) error {
 	if s.capturing {
 		return errCapturing
 	}
-	if e.done {
+	if e.over() {
 		return e.err
 	}
 	if err := s.queue("wait", s.dev.lib.StreamWait, s.handle, e.handle, 0); err != nil {
@@ -119,7 +135,7 @@ func (s *stream) Wait(of cuda.Event) error {
 func (e *event) Done() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.done {
+	if !e.over() {
 		_, result := cross(e.stream.crossing(e.stream.dev.lib.EventQuery, e.handle))
 		e.finish(result)
 	}
@@ -129,7 +145,7 @@ func (e *event) Done() bool {
 func (e *event) Sync() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.done {
+	if e.over() {
 		return e.err
 	}
 	e.waiting++
@@ -140,6 +156,14 @@ func (e *event) Sync() error {
 	e.waiting--
 	e.finish(result)
 	return e.err
+}
+
+// over reports whether nothing is to be asked of the driver any more. Who asks after the context was emptied is told that the stream is closed.
+func (e *event) over() bool {
+	if !e.done && !e.stream.events.has(e.pooled) {
+		e.done, e.err = true, errClosed
+	}
+	return e.done
 }
 
 // finish takes the result of a query. The handle goes back once nobody uses it.
@@ -153,7 +177,7 @@ func (e *event) finish(result int) {
 	e.done = true
 	if e.waiting == 0 && e.handle != 0 {
 		e.cleanup.Stop()
-		e.stream.events.put(e.handle)
-		e.handle = 0
+		e.stream.events.put(e.pooled)
+		e.pooled = pooled{}
 	}
 }

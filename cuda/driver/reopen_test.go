@@ -45,6 +45,37 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// TestReopenForgetsEvents: a record of before is over, and its handle, which the driver does not know any more, is not used again.
+func TestReopenForgetsEvents(t *testing.T) {
+	fake, d := openWithAdd(t)
+	s, at := stream(t, d), alloc(t, d, 64)
+	before, err := s.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Fault("exec:copy@1=700")
+	if err := errors.Join(s.CopyIn(at, hostMemory(t, d, 64)), s.Sync()); !errors.Is(err, cuda.ErrDeviceLost) {
+		t.Fatal(err)
+	}
+	if err := d.(cuda.Reopener).Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Sync(); !before.Done() || err == nil || errors.Is(err, cuda.ErrDeviceLost) {
+		t.Errorf("a record of before: done %v, %v", before.Done(), err)
+	}
+	s = stream(t, d)
+	if err := s.Wait(before); err == nil {
+		t.Error("a stream waits for a record of before")
+	}
+	after, err := s.Record()
+	if err == nil {
+		err = after.Sync()
+	}
+	if err != nil {
+		t.Errorf("a record after it was opened again: %v", err)
+	}
+}
+
 // TestReopenRefused: where the driver does not let go, the device stays lost, and it is said what helps.
 func TestReopenRefused(t *testing.T) {
 	for _, refused := range []string{"cuDevicePrimaryCtxReset_v2@1=999", "cuMemHostRegister_v2@1=1", "cuLibraryLoadData@1=2"} {
