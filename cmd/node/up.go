@@ -77,6 +77,7 @@ func (u upCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
+	troupe.CollectSeldom()
 	node, err := troupe.Start(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)

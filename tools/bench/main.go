@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"troupe/cluster/troupe"
 )
 
 // row is one line of the page.
@@ -31,6 +33,7 @@ func main() {
 func run() error {
 	only := flag.String("only", "", "measure the sections whose names contain this, and no others")
 	flag.Parse()
+	troupe.CollectSeldom()
 	var sections []section
 	for _, measure := range []struct {
 		name string
