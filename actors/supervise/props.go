@@ -17,8 +17,11 @@ type mailbox struct{ actor.Mailbox }
 
 // RegisterHandlers implements actor.Mailbox.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&mortal{MessageInvoker: invoker}, dispatcher)
+	m.Mailbox.RegisterHandlers(Mortal(invoker), dispatcher)
 }
+
+// Mortal is what Mailbox puts in front of an actor, for mailboxes that put more there. It has to see system messages only.
+func Mortal(invoker actor.MessageInvoker) actor.MessageInvoker { return &mortal{MessageInvoker: invoker} }
 
 // mortal lets an actor end. It is used by one goroutine at a time.
 type mortal struct {

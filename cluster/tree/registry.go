@@ -71,7 +71,7 @@ func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Prop
 		actor.WithMailbox(func() actor.Mailbox {
 			next = &record{registry: r, kind: kind, of: of, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
-			next.mailbox = supervise.Mailbox()
+			next.mailbox = actor.Unbounded()()
 			return &mailbox{Mailbox: next.mailbox, record: next, registered: make(chan struct{})}
 		}),
 		actor.WithOnInit(func(ctx actor.Context) {
@@ -95,7 +95,7 @@ type mailbox struct {
 
 // RegisterHandlers implements actor.Mailbox. It is called once.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&observer{invoker, m.record}, dispatcher)
+	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.Mortal(invoker), m.record}, dispatcher)
 	m.ready.Store(true)
 	close(m.registered)
 }
@@ -121,6 +121,7 @@ func (m *mailbox) await() {
 // observer sees each message before the actor does.
 type observer struct {
 	actor.MessageInvoker
+	mortal actor.MessageInvoker // gets the system messages
 	*record
 }
 
@@ -135,7 +136,7 @@ func (o *observer) InvokeUserMessage(message any) {
 
 // InvokeSystemMessage implements actor.MessageInvoker.
 func (o *observer) InvokeSystemMessage(message any) {
-	o.MessageInvoker.InvokeSystemMessage(message)
+	o.mortal.InvokeSystemMessage(message)
 	switch message.(type) {
 	case *actor.Started:
 		o.enter(messages.ActorState_ACTOR_STATE_RUNNING)
