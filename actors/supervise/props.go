@@ -21,7 +21,9 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 }
 
 // Mortal is what Mailbox puts in front of an actor, for mailboxes that put more there. It has to see system messages only.
-func Mortal(invoker actor.MessageInvoker) actor.MessageInvoker { return &mortal{MessageInvoker: invoker} }
+func Mortal(invoker actor.MessageInvoker) actor.MessageInvoker {
+	return &mortal{MessageInvoker: invoker}
+}
 
 // mortal lets an actor end. It is used by one goroutine at a time.
 type mortal struct {

@@ -2,16 +2,12 @@ package bulk
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
 	"net"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -305,166 +301,5 @@ func TestSealedFromOlder(t *testing.T) {
 	r.send(appendFrame(nil, header{kind: sealed, stream: 1}, sealedAs(sealed, 0, []byte("unasked"))))
 	if h, _ := r.answer(); h.kind != refused || len(put) != 0 {
 		t.Errorf("the answer to a seal that was not asked for is of kind %d", h.kind)
-	}
-}
-
-// rawReceiver takes one connection after the other and hands each to serve.
-func rawReceiver(t *testing.T, window int, serve func(net.Conn, *reader)) *messages.BulkTicket {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			var b [helloBytes]byte
-			_, _ = io.ReadFull(conn, b[:])
-			_, _ = conn.Write(hello(window, 0))
-			serve(conn, &reader{from: conn, allowed: toReceiver})
-			conn.Close()
-		}
-	}()
-	return &messages.BulkTicket{Address: l.Addr().String(), Transfer: strings.Repeat("00", idBytes), Token: make([]byte, tokenBytes)}
-}
-
-// openAll answers that a transfer has chunks of 50000 bytes.
-func openAll(conn net.Conn, r *reader) {
-	h, err := r.next()
-	if err == nil {
-		_, err = r.checked(h, make([]byte, openBytes))
-	}
-	if err == nil {
-		_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, []byte{0, 0, 0xc3, 0x50, 0, 1, 0, 0}))
-	}
-}
-
-// TestInPlaceLetsGo: to a receiver that does not read any more, a chunk is written until nobody waits for it, and no longer; then its memory is the caller's.
-func TestInPlaceLetsGo(t *testing.T) {
-	p := listenRaw(t, Config{SilentAfter: time.Hour})
-	ended, came := make(chan struct{}), make(chan []byte, 1)
-	ticket := rawReceiver(t, 1<<30, func(conn net.Conn, r *reader) {
-		h, err := r.next()
-		if err == nil {
-			_, err = r.checked(h, make([]byte, openBytes))
-		}
-		if err == nil {
-			_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, MaxChunkBytes), 8)))
-		}
-		<-ended
-		all, _ := io.ReadAll(conn)
-		came <- all
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	chunk := bytes.Repeat([]byte{1}, MaxChunkBytes)
-	err := p.SendInPlace(ctx, ticket, []uint32{0, 1, 2, 3}, func(_ uint32, use func(...[]byte) error) error { // more than the system takes
-		time.AfterFunc(50*time.Millisecond, cancel)
-		err := use(chunk)
-		clear(chunk)
-		close(ended)
-		return err
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if all := <-came; len(all) < headerBytes || bytes.IndexByte(all[headerBytes:], 0) >= 0 {
-		t.Errorf("of %d bytes that came some are from after the memory was let go of", len(all))
-	}
-}
-
-// TestResume loses a connection on which 2 of 6 chunks were acknowledged. The next one brings the other 4, each once.
-func TestResume(t *testing.T) {
-	p := listenRaw(t, Config{})
-	var came []uint32
-	first := true
-	ticket := rawReceiver(t, 1<<22, func(conn net.Conn, r *reader) {
-		openAll(conn, r)
-		for {
-			h, err := r.next()
-			if err != nil {
-				return
-			}
-			if _ = r.discard(h); h.kind != data {
-				continue
-			}
-			if !first {
-				came = append(came, h.index)
-			}
-			if !first || h.index < 2 {
-				_, _ = conn.Write(appendFrame(nil, header{kind: acked}, []byte{0, 0, 0, byte(h.stream), 0, 0, 0, byte(h.index)}))
-			}
-			if first && h.index == 5 {
-				first = false
-				return
-			}
-		}
-	})
-	err := p.Send(t.Context(), ticket, []uint32{0, 1, 2, 3, 4, 5}, func(uint32, []byte) (int, error) { return 10, nil })
-	if slices.Sort(came); err != nil || !slices.Equal(came, []uint32{2, 3, 4, 5}) {
-		t.Errorf("chunks %d came again; %v", came, err)
-	}
-	if s := p.Stats().Sent[ticket.GetAddress()]; s.Retries != 4 || s.Reconnects != 1 {
-		t.Errorf("%+v", s)
-	}
-}
-
-// TestAlwaysDamaged gives a chunk up after a bounded number of tries.
-func TestAlwaysDamaged(t *testing.T) {
-	p, tries := listenRaw(t, Config{}), 0
-	ticket := rawReceiver(t, 1<<20, func(conn net.Conn, r *reader) {
-		openAll(conn, r)
-		for {
-			h, err := r.next()
-			if err != nil {
-				return
-			}
-			if _ = r.discard(h); h.kind == data {
-				tries++
-				_, _ = conn.Write(appendFrame(nil, header{kind: damaged}, []byte{0, 0, 0, 1, 0, 0, 0, 3}))
-			}
-		}
-	})
-	err := p.Send(t.Context(), ticket, []uint32{3}, func(uint32, []byte) (int, error) { return 10, nil })
-	if !errors.Is(err, ErrChecksum) || tries != maxTries {
-		t.Errorf("%v after %d tries, not %d", err, tries, maxTries)
-	}
-}
-
-// TestReceiverStops opens a transfer and reads no more. The context ends the Send; silence ends the connection.
-func TestReceiverStops(t *testing.T) {
-	for name, silentAfter := range map[string]time.Duration{"cancelled": time.Hour, "silent": 20 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			p := listenRaw(t, Config{SilentAfter: silentAfter})
-			stop := make(chan struct{})
-			defer close(stop)
-			ticket := rawReceiver(t, 1<<28, func(conn net.Conn, r *reader) {
-				openAll(conn, r)
-				<-stop
-			})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				defer cancel()
-				to, still := p.peer(ticket.GetAddress()), 0
-				for before := uint64(0); still < 20 && to.reconnects.Load() < 3; still++ {
-					if now := to.chunks.Load(); now != before || now == 0 || silentAfter < time.Minute {
-						before, still = now, 0
-					}
-					<-time.After(time.Millisecond)
-				}
-			}()
-			indices := make([]uint32, 5000)
-			for i := range indices {
-				indices[i] = uint32(i)
-			}
-			err := p.Send(ctx, ticket, indices, func(_ uint32, into []byte) (int, error) { return len(into), nil })
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%v", err)
-			}
-		})
 	}
 }

@@ -2,10 +2,8 @@ package replica_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,7 +17,6 @@ import (
 
 	"troupe/actors/adapter"
 	"troupe/actors/model/replica"
-	"troupe/actors/model/session"
 	"troupe/actors/supervise"
 	"troupe/core/sample"
 	"troupe/cuda/host"
@@ -30,88 +27,6 @@ import (
 )
 
 const stepTime = 10 * time.Millisecond
-
-// bulk is a data plane from memory to memory. What each transfer is for is known by its token.
-type bulk struct {
-	chunkTime time.Duration
-	mu        sync.Mutex
-	open      map[string]*transfer
-	opened    int
-	sent      int
-	fail      func(n int) error // what happens to chunk n, counted over all transfers; it may block
-	damage    func(n int, chunk []byte)
-}
-
-type transfer struct {
-	size   int
-	chunks uint32
-	put    func(uint32, []byte) error
-}
-
-func (b *bulk) Expect(size int, chunks uint32, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.opened++
-	name := fmt.Sprint("t", b.opened)
-	b.open[name] = &transfer{size, chunks, put}
-	return &messages.BulkTicket{Transfer: name, Token: []byte(name), Bytes: uint64(size) * uint64(chunks)}, nil
-}
-
-func (b *bulk) ExpectSealed(size int, chunks uint32, seal func(uint32, int) hash.Hash64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
-	return b.Expect(size, chunks, func(index uint32, sealed []byte) error {
-		end := len(sealed) - 8
-		sum := seal(index, end)
-		if _, _ = sum.Write(sealed[:end]); sum.Sum64() != binary.BigEndian.Uint64(sealed[end:]) {
-			return errors.New("the seal is wrong")
-		}
-		return put(index, sealed)
-	})
-}
-
-func (b *bulk) Drop(t *messages.BulkTicket) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, t.GetTransfer())
-}
-
-func (b *bulk) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(uint32, []byte) (int, error)) error {
-	for _, i := range indices {
-		b.mu.Lock()
-		t, fail := b.open[string(to.GetToken())], b.fail
-		b.sent++
-		n := b.sent
-		b.mu.Unlock()
-		if t == nil || i >= t.chunks {
-			return errors.New("no such transfer")
-		}
-		select {
-		case <-time.After(b.chunkTime):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if fail != nil {
-			if err := fail(n); err != nil {
-				if errors.Is(err, errStall) {
-					<-ctx.Done()
-				}
-				return err
-			}
-		}
-		chunk := make([]byte, t.size)
-		if _, err := read(i, chunk); err != nil {
-			return err
-		}
-		if b.damage != nil {
-			b.damage(n, chunk)
-		}
-		if err := t.put(i, chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-var errStall = errors.New("stalled")
 
 // slow is an engine whose steps take time in a synctest bubble.
 type slow struct {
@@ -309,47 +224,6 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	return n
 }
 
-// caller is a client with a session of its own.
-type caller struct {
-	id      string
-	session *actor.PID
-
-	mu       sync.Mutex
-	output   []uint32
-	logprobs []*messages.TokenLogprobs
-	ended    string
-}
-
-func (c *caller) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
-	c.mu.Lock()
-	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
-	c.mu.Unlock()
-	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
-		c.end(finish.String())
-	}
-}
-func (c *caller) Fail(r *messages.Refused) { c.end(r.String()) }
-
-func (c *caller) end(how string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended += how
-}
-
-func (c *caller) done() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ended != "" }
-
-// call opens a session; its client sees what it generates.
-func (c *cluster) call(seq *messages.SequenceSpec) *caller {
-	c.requests++
-	client := &caller{id: fmt.Sprint("r", c.requests)}
-	client.session = testkit.Spawn(c.t, c.sys, "session-"+client.id, supervise.Strategy(nil), session.Props(session.Config{
-		RequestID: client.id, Sequence: seq, Client: client, Router: c.router.PID,
-	}))
-	c.settle()
-	return client
-}
-
 // until lets time pass until a condition holds.
 func (c *cluster) until(what string, ok func() bool) {
 	c.t.Helper()
@@ -454,27 +328,6 @@ func (c *cluster) alone(seq *messages.SequenceSpec) *caller {
 	c.until(w.id+" ends", w.done)
 	undisturbed.Store(string(key), w)
 	return w
-}
-
-// greedy and sampled are two ways to generate; salt makes prompts differ from their first token on.
-func greedy(salt, prompt, tokens uint32) *messages.SequenceSpec {
-	s := &messages.SequenceSpec{
-		Model: "m", Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
-		Sampling: &messages.SamplingParams{MaxTokens: tokens, IgnoreEos: true, Logprobs: true, TopLogprobs: 2},
-	}
-	for i := range prompt {
-		s.Prompt = append(s.Prompt, 3+(salt*37+i*13)%1000)
-	}
-	return s
-}
-
-func sampled(salt, prompt, tokens uint32) *messages.SequenceSpec {
-	s := greedy(salt, prompt, tokens)
-	s.Sampling = &messages.SamplingParams{
-		MaxTokens: tokens, IgnoreEos: true, Logprobs: true, TopLogprobs: 3, Temperature: 0.9, TopP: 0.95, Seed: uint64(salt) + 7,
-		RepetitionPenalty: 1.2, FrequencyPenalty: 0.1, MinTokens: 3,
-	}
-	return s
 }
 
 // fault loses or doubles messages of a type on their way in, from the one numbered After on, Times times.

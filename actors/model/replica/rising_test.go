@@ -2,25 +2,16 @@ package replica_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
 
-	"troupe/actors/kvblock"
-	"troupe/actors/model/replica"
-	"troupe/actors/supervise"
-	"troupe/cuda/host"
 	"troupe/engine"
-	"troupe/engine/tier"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -30,130 +21,6 @@ const (
 	layerBytes   = 4096
 	risingBlocks = 4 // full ones of 8 tokens that a prompt of 40 can begin with
 )
-
-var errDisk = errors.New("input/output error")
-
-// faulty is a store that brings blocks up one by one, so that it is known which part of which block comes when; then something happens to it.
-type faulty struct {
-	tier.Store
-	mu    sync.Mutex
-	reads map[int]int                                       // by the byte at which a part begins: blocks
-	fault func(ctx context.Context, block, layer int) error // before a part of a block is read; nil: nothing happens. errDamage damages it
-	took  func(bytes int)                                   // likewise, before each
-}
-
-var errDamage = errors.New("a bit is to flip")
-
-func (f *faulty) Depth() int { return 1 }
-
-func (f *faulty) ViewRange(ctx context.Context, r *tier.Reading, from, to int, use func([]byte) error) error {
-	f.mu.Lock()
-	block, fault := f.reads[from], f.fault
-	f.reads[from]++
-	f.mu.Unlock()
-	if f.took != nil {
-		f.took(to - from)
-	}
-	if fault != nil {
-		switch err := fault(ctx, block, from/layerBytes); {
-		case errors.Is(err, errDamage):
-			same := &tier.Reading{Slot: r.Slot, Hash: r.Hash, Bytes: r.Bytes}
-			if err := f.Store.ViewRange(ctx, same, from, to, func(b []byte) error { b[len(b)/2] ^= 1; return nil }); err != nil {
-				return err
-			}
-		case err != nil:
-			return err
-		}
-	}
-	return f.Store.ViewRange(ctx, r, from, to, use)
-}
-
-// set says what happens to the reads from now on.
-func (f *faulty) set(fault func(ctx context.Context, block, layer int) error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reads, f.fault = map[int]int{}, fault
-}
-
-// riser is a cluster whose first replica restores by single layers, out of a tier that the test controls.
-type riser struct {
-	*cluster
-	store *faulty
-	tier  *actor.PID
-}
-
-func newRiser(t *testing.T, partBytes int, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
-	t.Helper()
-	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := d.AllocHost(8 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	r := &riser{store: &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}},
-		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, before: before}}
-	r.tiers = func(name string) replica.Tiers {
-		tiers := replica.Tiers{Space: func(context.Context) (string, error) { return "", nil }, Watermark: 1, IdleSteps: 1 << 40, Always: true, PartBytes: partBytes, Early: early}
-		if name == "m-0" {
-			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
-			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}
-		}
-		return tiers
-	}
-	build(r.cluster, size{64, 8}, size{64, 8}, mw...)
-	return r
-}
-
-// below has all blocks of the replica copied down, and none left in HBM.
-func (r *riser) below() {
-	r.t.Helper()
-	for _, m := range []proto.Message{&messages.OffloadBlocks{RequestId: "down"}, &messages.FlushBlocks{RequestId: "flush"}} {
-		got := len(testkit.Got[*messages.BlocksMoved](r.operator))
-		r.operator.Send(r.a.PID, m)
-		r.until("an answer to "+fmt.Sprint(m), func() bool { return len(testkit.Got[*messages.BlocksMoved](r.operator)) > got })
-		if moved := testkit.Got[*messages.BlocksMoved](r.operator)[got]; moved.GetMoved() == nil {
-			r.t.Fatalf("%v", moved)
-		}
-	}
-}
-
-// unlocked checks that nobody reads the tier any more: it can be emptied.
-func (r *riser) unlocked() {
-	r.t.Helper()
-	flushes := 0
-	status := func() *messages.SlotsStatus {
-		flushes++
-		r.operator.Send(r.tier, &messages.FlushBlocks{RequestId: fmt.Sprint("empty-", flushes)})
-		got := len(testkit.Got[*messages.SlotsStatus](r.operator))
-		r.operator.Send(r.tier, &messages.GetSlots{RequestId: "after"})
-		r.until("status of the tier", func() bool { return len(testkit.Got[*messages.SlotsStatus](r.operator)) > got })
-		return testkit.Got[*messages.SlotsStatus](r.operator)[got]
-	}
-	r.until("an empty tier", func() bool { s := status(); return s.GetTakenBytes() == 0 && s.GetResident() == 0 })
-}
-
-// restored runs a sequence whose first blocks lie below, beside another one that decodes, and checks the tokens of both.
-func (r *riser) restored(what string, prepare func()) *messages.ReplicaStatus {
-	r.t.Helper()
-	seq, beside := sampled(5, 40, 4), sampled(9, 8, 25) // the other one begins with no full block
-	want, other := r.alone(seq), r.alone(beside)
-	r.store.set(nil)
-	r.finished(r.call(seq), want)
-	r.below()
-	with := r.call(beside)
-	r.until("it decodes", func() bool { return len(with.Output()) > 2 })
-	prepare()
-	got := r.call(seq)
-	r.finished(got, want)
-	r.finished(with, other)
-	if r.t.Failed() {
-		r.t.Fatal(what)
-	}
-	return r.status(r.a)
-}
 
 // TestRisingFaults: wherever a restore that a step waits for fails, by whatever fault, both the sequence and the one beside it get their tokens: blocks that did not
 // come are computed, those before a damaged one are used.

@@ -1,0 +1,76 @@
+package replica_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/model/session"
+	"troupe/actors/supervise"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// caller is a client with a session of its own.
+type caller struct {
+	id      string
+	session *actor.PID
+
+	mu       sync.Mutex
+	output   []uint32
+	logprobs []*messages.TokenLogprobs
+	ended    string
+}
+
+func (c *caller) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
+func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
+	c.mu.Lock()
+	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
+	c.mu.Unlock()
+	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
+		c.end(finish.String())
+	}
+}
+func (c *caller) Fail(r *messages.Refused) { c.end(r.String()) }
+
+func (c *caller) end(how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended += how
+}
+
+func (c *caller) done() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ended != "" }
+
+// call opens a session; its client sees what it generates.
+func (c *cluster) call(seq *messages.SequenceSpec) *caller {
+	c.requests++
+	client := &caller{id: fmt.Sprint("r", c.requests)}
+	client.session = testkit.Spawn(c.t, c.sys, "session-"+client.id, supervise.Strategy(nil), session.Props(session.Config{
+		RequestID: client.id, Sequence: seq, Client: client, Router: c.router.PID,
+	}))
+	c.settle()
+	return client
+}
+
+// greedy and sampled are two ways to generate; salt makes prompts differ from their first token on.
+func greedy(salt, prompt, tokens uint32) *messages.SequenceSpec {
+	s := &messages.SequenceSpec{
+		Model: "m", Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+		Sampling: &messages.SamplingParams{MaxTokens: tokens, IgnoreEos: true, Logprobs: true, TopLogprobs: 2},
+	}
+	for i := range prompt {
+		s.Prompt = append(s.Prompt, 3+(salt*37+i*13)%1000)
+	}
+	return s
+}
+
+func sampled(salt, prompt, tokens uint32) *messages.SequenceSpec {
+	s := greedy(salt, prompt, tokens)
+	s.Sampling = &messages.SamplingParams{
+		MaxTokens: tokens, IgnoreEos: true, Logprobs: true, TopLogprobs: 3, Temperature: 0.9, TopP: 0.95, Seed: uint64(salt) + 7,
+		RepetitionPenalty: 1.2, FrequencyPenalty: 0.1, MinTokens: 3,
+	}
+	return s
+}
