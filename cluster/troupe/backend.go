@@ -116,15 +116,21 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 
 // RestartReplica implements control.Backend.
 func (n *Node) RestartReplica(ctx context.Context, name string) error {
-	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	found, err := heard(ctx, func() (*messages.ReplicaStatus, error) {
+		t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(t.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == name })
+		if i < 0 {
+			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no replica %s; replicas.list names them", name))
+		}
+		return t.GetReplicas()[i], nil
+	})
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(t.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == name })
-	if i < 0 {
-		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no replica %s; replicas.list names them", name))
-	}
-	group := actor.NewPID(t.GetReplicas()[i].GetActor().GetAddress(), replicasID)
+	group := actor.NewPID(found.GetActor().GetAddress(), replicasID)
 	r, err := askAt[*messages.RestartReplicaResult](ctx, n, group, &messages.RestartReplica{Replica: name})
 	if err != nil {
 		return err

@@ -140,20 +140,27 @@ func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replic
 
 // Migrate implements control.Backend.
 func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
-	all, err := n.Deployments(ctx)
-	if err != nil {
-		return nil, err
-	}
-	from, to, err := control.Pair(all, req.GetFrom(), req.GetTo())
-	if err != nil {
-		return nil, err
-	}
-	source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
-	answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
-		RequestId: rand.Text(), Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(),
+	id := rand.Text() // the same each time: what was begun is not begun again
+	answer, err := heard(ctx, func() (*messages.MigrateSequencesResult, error) {
+		all, err := n.Deployments(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from, to, err := control.Pair(all, req.GetFrom(), req.GetTo())
+		if err != nil {
+			return nil, err
+		}
+		source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
+		answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
+			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("replica %s: %w", from.GetName(), err)
+		}
+		return answer, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("replica %s: %w", from.GetName(), err)
+		return nil, err
 	}
 	if refused := answer.GetRefused(); refused != nil {
 		return nil, control.Refusal{Refused: refused}
