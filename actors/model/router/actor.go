@@ -23,6 +23,9 @@ type Config struct {
 	Tiers       []*actor.PID                        // KV tiers of this node
 	Sessions    func() int                          // open calls at the gateway of this node
 	Stored      *Stored                             // nil: nobody else reads what is deployed
+	// Informed is called once the router knows what others knew before it: what is stored, and what runs on every other node. Nil: nobody
+	// waits for that.
+	Informed func()
 	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 	Log      zerolog.Logger
@@ -32,6 +35,9 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	if cfg.Stored == nil {
 		cfg.Stored = new(Stored)
+	}
+	if cfg.Informed == nil {
+		cfg.Informed = func() {}
 	}
 	return supervise.Props(func() actor.Actor {
 		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
@@ -54,6 +60,7 @@ type router struct {
 
 	models map[string]*table                     // what is served, by model
 	synced bool                                  // all that is stored is known
+	whole  bool                                  // Informed was called
 	led    map[string]*messages.DeploymentStatus // by the node where each deployment lives
 	peers  map[string]*peer                      // the other nodes
 	tiers  map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
@@ -218,6 +225,7 @@ func (r *router) onSynced(msg *messages.ListDeploymentsResult) {
 			r.Stored.remove(name)
 		}
 	}
+	r.inform()
 }
 
 func (r *router) onFlush(ctx actor.Context, msg *flush) {

@@ -31,6 +31,21 @@ func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 			delete(r.peers, node)
 		}
 	}
+	r.inform()
+}
+
+// inform says so when nothing is missing any more of what others know. What is news from then on comes as to everybody.
+func (r *router) inform() {
+	if r.whole || !r.synced {
+		return
+	}
+	for _, p := range r.peers {
+		if !p.feed.Known() {
+			return
+		}
+	}
+	r.whole = true
+	r.Informed()
 }
 
 // forget drops what was on a node.
@@ -95,6 +110,7 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 			delete(r.led, name)
 		}
 	}
+	r.inform()
 }
 
 // snapshot is everything about this node, as of the last announcement; what is news since then comes with the next one, and does no

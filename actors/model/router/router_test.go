@@ -58,7 +58,20 @@ func (w *world) now() *messages.MembersChanged {
 func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.t.Helper()
 	n := &node{name: name, stored: &router.Stored{}}
-	lossy := func(next actor.ReceiverFunc) actor.ReceiverFunc {
+	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
+		Adapters: w.adapters, Stored: n.stored,
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+	}), append(mw, w.loses(name))...)
+	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
+	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
+	synctest.Wait()
+	return n
+}
+
+// loses loses what w.lose says on the way to a router.
+func (w *world) loses(name string) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			w.mu.Lock()
 			lose := w.lose
@@ -69,15 +82,6 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 			next(ctx, env)
 		}
 	}
-	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
-		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
-		Adapters: w.adapters, Stored: n.stored,
-		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
-	}), append(mw, lossy)...)
-	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
-	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
-	synctest.Wait()
-	return n
 }
 
 func (w *world) losing(f func(to string, m proto.Message) bool) {
