@@ -47,7 +47,7 @@ func Props(cfg Config) *actor.Props {
 const (
 	flushEvery     = 100 * time.Millisecond
 	beatEvery      = 5                      // flushes, where nothing changed
-	silentAfter    = time.Second            // two beats: from when on a node that says nothing is suspected
+	silentAfter    = time.Second            // two beats: from when on a node that says nothing is avoided
 	askEvery       = 500 * time.Millisecond // for a snapshot, of one peer
 	retryAfter     = 50 * time.Millisecond  // when a session may ask for a route again
 	snapshotBlocks = 8192                   // of one replica: 64 KiB
@@ -90,7 +90,7 @@ type peer struct {
 	pid      *actor.PID
 	feed     plan.Feed
 	asked    time.Time // for a snapshot
-	heard    time.Time
+	heard    time.Time // zero: not since its connection broke
 	sessions uint32
 }
 
@@ -187,8 +187,14 @@ func (r *router) knows(s *messages.ReplicaStatus) bool {
 	return t != nil && t.replicas[s.GetName()] != nil && t.replicas[s.GetName()].node == r.Node
 }
 
-// onTerminated: a replica of this node is gone.
+// onTerminated: a replica of this node is gone, or the way to another node is.
 func (r *router) onTerminated(msg *actor.Terminated) {
+	for _, p := range r.peers {
+		if p.pid.Equal(msg.GetWho()) {
+			p.heard = time.Time{}
+			return
+		}
+	}
 	for _, t := range r.models {
 		for name, m := range t.replicas {
 			if m.node == r.Node && m.status.GetActor().GetId() == msg.GetWho().GetId() {

@@ -79,6 +79,9 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	if p == nil {
 		return
 	}
+	if p.heard.IsZero() {
+		ctx.Watch(p.pid)
+	}
 	p.heard = time.Now()
 	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
 	case plan.FeedAsk:

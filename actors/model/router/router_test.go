@@ -201,26 +201,36 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 	})
 }
 
-// TestAvoidsWhatIsLost: a replica that a session gave up is avoided where its node is silent too; else it is only busy.
+// TestAvoidsWhatIsLost: a request does not go to a replica that its session has lost, nor to a node that is silent or out of reach, where there is
+// another one.
 func TestAvoidsWhatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
 		w.live(a, b)
-		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running = 5 })
-		w.announce(b, "m-1", nil)
-		avoid := func(q *messages.RouteSequence) { q.Avoid = []string{"m-1"} }
-		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-1" {
-			t.Errorf("b is heard from, and the request goes to %v", r)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
+		w.routed(a, "m-1")
+		for lost, want := range map[string]string{"m-0": "m-1", "m-1": "m-0"} {
+			if r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} }); r.GetRouted().GetReplica() != want {
+				t.Errorf("it has lost %s and goes to %v", lost, r)
+			}
 		}
 		w.losing(func(to string, m proto.Message) bool {
 			_, word := m.(*messages.RoutesAnnounced)
 			return word && to == "a"
 		})
 		w.pass(2 * time.Second)
-		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-0" {
-			t.Errorf("b is silent, and the request goes to %v", r)
-		}
+		w.routed(a, "m-0")
+		w.losing(nil)
+		w.pass(time.Second)
+		w.routed(a, "m-1")
+		w.sys.Root.Send(a.PID, &actor.Terminated{Who: b.PID, Why: actor.TerminatedReason_AddressTerminated})
+		w.routed(a, "m-0")
+		w.pass(time.Second)
+		w.routed(a, "m-1")
+		_ = w.sys.Root.StopFuture(b.PID).Wait()
+		w.routed(a, "m-0")
 	})
 }
 
@@ -311,6 +321,7 @@ func TestExplains(t *testing.T) {
 		w.route(a, "first", nil)
 		w.announce(a, "m-0", nil)
 		w.route(a, "first", nil)
+		w.route(a, "first", func(q *messages.RouteSequence) { q.Cause = "m-0 is gone" })
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "first"})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "never"})
 		synctest.Wait()
@@ -319,7 +330,7 @@ func TestExplains(t *testing.T) {
 			t.Fatalf("%v", all)
 		}
 		d := all[0].GetDecisions()
-		if len(d) != 2 || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
+		if len(d) != 3 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
 			t.Errorf("%v", d)
 		}
 	})

@@ -271,7 +271,7 @@ func TestSilentReplica(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
-			if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
+			if len(routes) != 2 || routes[1].GetAvoid() != nil || routes[1].GetCause() != "m-0 said nothing for 1.2s" || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
 				t.Errorf("routes: %v", routes)
 			}
 			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
@@ -282,6 +282,52 @@ func TestSilentReplica(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGivesUpInTime: a silent replica is given up 1.2 s after its last word, whenever that came.
+func TestGivesUpInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		time.Sleep(390 * time.Millisecond)
+		s.emit(0, 10)
+		s.told.Lock()
+		s.silent = true
+		s.told.Unlock()
+		for _, want := range []int{1, 2} {
+			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
+				t.Errorf("asked %d times for a route, want %d", n, want)
+			}
+			time.Sleep(1200 * time.Millisecond)
+			synctest.Wait()
+		}
+	})
+}
+
+// TestLostReplicasAreAvoided: all that were lost since the last new token.
+func TestLostReplicasAreAvoided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, always)
+		lose := func(next string) {
+			s.told.Lock()
+			s.next = next
+			s.told.Unlock()
+			s.replica.Send(s.session, &actor.DeadLetterResponse{Target: s.replica.PID})
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		lose("m-1")
+		lose("m-2")
+		lose("m-2")
+		s.emit(0, 10)
+		lose("m-0")
+		var avoided [][]string
+		for _, q := range testkit.Got[*messages.RouteSequence](s.router) {
+			avoided = append(avoided, q.GetAvoid())
+		}
+		if want := [][]string{nil, {"m-0"}, {"m-0", "m-1"}, {"m-0", "m-1", "m-2"}, {"m-2"}}; !slices.EqualFunc(avoided, want, slices.Equal) {
+			t.Errorf("avoided %v, want %v", avoided, want)
+		}
+	})
 }
 
 // TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.
