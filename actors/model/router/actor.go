@@ -69,6 +69,7 @@ type router struct {
 	sequence uint64                    // of the last announcement
 	news     *messages.RoutesAnnounced // since then
 	quiet    int                       // flushes without news
+	due      time.Time                 // when the next flush should come; zero: none was
 	memory   memory
 }
 
@@ -238,6 +239,10 @@ func (r *router) onFlush(ctx actor.Context, msg *flush) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
+	if !r.due.IsZero() {
+		r.stoodStill(time.Since(r.due))
+	}
+	r.due = time.Now().Add(flushEvery)
 	supervise.After(ctx, flushEvery, msg)
 	r.quiet++
 	if empty(r.news) && r.quiet < beatEvery {

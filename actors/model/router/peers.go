@@ -48,6 +48,15 @@ func (r *router) inform() {
 	r.Informed()
 }
 
+// stoodStill says for how long this node, or its router, has heard nobody: that does not count as silence of others.
+func (r *router) stoodStill(d time.Duration) {
+	for _, p := range r.peers {
+		if !p.heard.IsZero() {
+			p.heard = p.heard.Add(d)
+		}
+	}
+}
+
 // forget drops what was on a node.
 func (r *router) forget(node string) {
 	for _, t := range r.models {

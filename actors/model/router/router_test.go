@@ -234,6 +234,35 @@ func TestAvoidsWhatIsLost(t *testing.T) {
 	})
 }
 
+// TestStoodStill: a router that could not have heard the others does not avoid them for that.
+func TestStoodStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		turn := make(chan struct{}, 1)
+		turn <- struct{}{}
+		a, b := w.start("a", func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				turn <- <-turn
+				next(ctx, env)
+			}
+		}), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
+		w.losing(func(to string, m proto.Message) bool {
+			_, word := m.(*messages.RoutesAnnounced)
+			return word && to == "a"
+		})
+		<-turn
+		w.pass(5 * time.Second)
+		turn <- struct{}{}
+		w.pass(200 * time.Millisecond)
+		w.routed(a, "m-1")
+		w.pass(2 * time.Second)
+		w.routed(a, "m-0")
+	})
+}
+
 // TestLostAnnouncement: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
 func TestLostAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

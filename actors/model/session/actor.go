@@ -61,6 +61,7 @@ type session struct {
 	cause   string     // what became of the replica before, for people
 	heard   time.Time
 	timer   *time.Timer // pending note: check, or retry
+	due     time.Time   // when it should come
 }
 
 // serving is the replica that a session was routed to.
@@ -147,7 +148,7 @@ func (s *session) submit(ctx actor.Context, to *serving) {
 // arm replaces the pending note.
 func (s *session) arm(ctx actor.Context, d time.Duration, note any) {
 	s.stopTimer()
-	s.timer = supervise.After(ctx, d, note)
+	s.timer, s.due = supervise.After(ctx, d, note), time.Now().Add(d)
 }
 
 func (s *session) stopTimer() {

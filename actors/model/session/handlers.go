@@ -137,11 +137,13 @@ func (s *session) onGone(ctx actor.Context, who *actor.PID) {
 	}
 }
 
-// onCheck: nothing that was sent may have been lost. Ask a replica that is silent.
+// onCheck: nothing that was sent may have been lost. Ask a replica that is silent. By how much the note is late, this node has stood still, and
+// heard nobody: that does not count.
 func (s *session) onCheck(ctx actor.Context, msg *check) {
 	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.expired(ctx) {
 		return
 	}
+	s.heard = s.heard.Add(time.Since(s.due))
 	switch silent := time.Since(s.heard); {
 	case silent >= suspectAfter:
 		s.giveUp(ctx)

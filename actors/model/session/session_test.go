@@ -303,6 +303,34 @@ func TestGivesUpInTime(t *testing.T) {
 	})
 }
 
+// TestStoodStill: a session that could not have heard its replica asks it before it gives it up.
+func TestStoodStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := make(chan struct{}, 1)
+		turn <- struct{}{}
+		s := play(t, always, func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				turn <- <-turn
+				next(ctx, env)
+			}
+		})
+		s.emit(0, 10)
+		s.told.Lock()
+		s.silent = true
+		s.told.Unlock()
+		<-turn
+		time.Sleep(3 * time.Second)
+		turn <- struct{}{}
+		for i, want := range []int{1, 1, 2} {
+			synctest.Wait()
+			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
+				t.Errorf("%d: asked %d times for a route, want %d", i, n, want)
+			}
+			time.Sleep(700 * time.Millisecond)
+		}
+	})
+}
+
 // TestLostReplicasAreAvoided: all that were lost since the last new token.
 func TestLostReplicasAreAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
