@@ -92,6 +92,7 @@ type peer struct {
 	feed     plan.Feed
 	asked    time.Time // for a snapshot
 	heard    time.Time // zero: not since its connection broke
+	watched  bool      // until then
 	sessions uint32
 }
 
@@ -192,7 +193,7 @@ func (r *router) knows(s *messages.ReplicaStatus) bool {
 func (r *router) onTerminated(msg *actor.Terminated) {
 	for _, p := range r.peers {
 		if p.pid.Equal(msg.GetWho()) {
-			p.heard = time.Time{}
+			p.heard, p.watched = time.Time{}, false
 			return
 		}
 	}

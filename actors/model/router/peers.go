@@ -51,9 +51,7 @@ func (r *router) inform() {
 // stoodStill says for how long this node, or its router, has heard nobody: that does not count as silence of others.
 func (r *router) stoodStill(d time.Duration) {
 	for _, p := range r.peers {
-		if !p.heard.IsZero() {
-			p.heard = p.heard.Add(d)
-		}
+		p.heard = p.heard.Add(d)
 	}
 }
 
@@ -88,10 +86,10 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	if p == nil {
 		return
 	}
-	if p.heard.IsZero() {
+	if !p.watched {
 		ctx.Watch(p.pid)
 	}
-	p.heard = time.Now()
+	p.heard, p.watched = time.Now(), true
 	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
 	case plan.FeedAsk:
 		r.ask(ctx, p)

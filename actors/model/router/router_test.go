@@ -201,8 +201,7 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 	})
 }
 
-// TestAvoidsWhatIsLost: a request does not go to a replica that its session has lost, nor to a node that is silent or out of reach, where there is
-// another one.
+// TestAvoidsWhatIsLost: a request does not go to a replica that its session has lost, nor to a node that is silent, where there is another one.
 func TestAvoidsWhatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -225,12 +224,28 @@ func TestAvoidsWhatIsLost(t *testing.T) {
 		w.losing(nil)
 		w.pass(time.Second)
 		w.routed(a, "m-1")
-		w.sys.Root.Send(a.PID, &actor.Terminated{Who: b.PID, Why: actor.TerminatedReason_AddressTerminated})
-		w.routed(a, "m-0")
-		w.pass(time.Second)
-		w.routed(a, "m-1")
-		_ = w.sys.Root.StopFuture(b.PID).Wait()
-		w.routed(a, "m-0")
+	})
+}
+
+// TestAvoidsWhoIsOutOfReach: a node is avoided as soon as the way to it breaks, each time, until it is heard from again.
+func TestAvoidsWhoIsOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a := w.start("a")
+		w.live(a, &node{name: "b", PID: actor.NewPID(w.sys.Address(), "router-b")})
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		for sequence := range uint64(3) {
+			b := testkit.NewPeer(t, w.sys, "router-b", nil)
+			b.Send(a.PID, &messages.RoutesAnnounced{Node: "b", Incarnation: 1, Sequence: sequence, Snapshot: true, Replicas: []*messages.ReplicaAnnounced{
+				{Status: &messages.ReplicaStatus{
+					Name: "m-1", Model: "m", State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 64, StepTokens: 64,
+				}},
+			}})
+			synctest.Wait()
+			w.routed(a, "m-1")
+			_ = w.sys.Root.StopFuture(b.PID).Wait()
+			w.routed(a, "m-0")
+		}
 	})
 }
 
