@@ -111,7 +111,7 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 	return f
 }
 
-// take is given a chunk of the run that begins with block first. What is of no use any more is passed over, and ends the transfer where nothing else is to come.
+// take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
 func (c climb) take(ctx context.Context, first int, chunks tier.Chunks, index uint32, sealed []byte) error {
 	i, part := chunks.Of(index)
 	b := chunks.Trim(part, sealed)
@@ -120,8 +120,6 @@ func (c climb) take(ctx context.Context, first int, chunks tier.Chunks, index ui
 		return fmt.Errorf("chunk %d has %d bytes", index, len(sealed))
 	case !c.rise.Comes(first):
 		return fmt.Errorf("block %d is not wanted any more: %w", first, c.rise.Err())
-	case !c.rise.Comes(first + i):
-		return nil
 	}
 	return c.rise.Take(ctx, first+i, part, b)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -124,6 +125,31 @@ func TestFetchByLayers(t *testing.T) {
 	}
 }
 
+// waiting sees how long the first step takes that has a gate.
+type waiting struct {
+	mu          sync.Mutex
+	gated, next time.Time // when it began to compute, and when the next one did
+}
+
+func (w *waiting) reset() { w.mu.Lock(); defer w.mu.Unlock(); w.gated, w.next = time.Time{}, time.Time{} }
+
+func (w *waiting) step(batch []engine.Sequence) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }):
+		w.gated = time.Now()
+	case !w.gated.IsZero() && w.next.IsZero():
+		w.next = time.Now()
+	}
+}
+
+func (w *waiting) waited() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next.Sub(w.gated) - stepTime
+}
+
 // TestFetchByLayersFaults: wherever a fetch fails that a step waits for, by whatever fault, both the sequence and the one beside it get their tokens, and the blocks that
 // came are used.
 func TestFetchByLayersFaults(t *testing.T) {
@@ -163,18 +189,25 @@ func TestFetchByLayersFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for _, below := range []int{0, 3} {
+				for below, layers := range map[int][]int{0: {0, risingLayers - 1}, 3: {3}} {
 					remote := fetchable - below
-					for _, layer := range []int{0, 3, risingLayers - 1} {
+					for _, layer := range layers {
 						block := 1 + layer%(remote-1)
-						r := layered(t, true, nil)
-						s := r.brought(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below, func(first int) { fault(r, first+layer*remote+block) })
+						w := &waiting{}
+						r := layered(t, true, w.step)
+						s := r.brought(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below, func(first int) {
+							w.reset()
+							fault(r, first+layer*remote+block)
+						})
 						came := 0
 						if layer == risingLayers-1 {
 							came = block
 						}
 						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) || s.GetKvStepsVoid() != 1 || s.GetKvRestoresOverlapped() != 0 {
 							t.Errorf("layer %d of block %d of %d: %v", layer, block, remote, s)
+						}
+						if waited := w.waited(); (waited > 0) != (name == "the sender stalls") {
+							t.Errorf("layer %d of block %d of %d: the step waited for %v", layer, block, remote, waited)
 						}
 						if cached := 8 * uint64(below+came); s.GetTokensCached() != cached {
 							t.Errorf("layer %d of block %d of %d: %d tokens were there, not %d", layer, block, remote, s.GetTokensCached(), cached)
