@@ -131,7 +131,11 @@ type waiting struct {
 	gated, next time.Time // when it began to compute, and when the next one did
 }
 
-func (w *waiting) reset() { w.mu.Lock(); defer w.mu.Unlock(); w.gated, w.next = time.Time{}, time.Time{} }
+func (w *waiting) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gated, w.next = time.Time{}, time.Time{}
+}
 
 func (w *waiting) step(batch []engine.Sequence) {
 	w.mu.Lock()
