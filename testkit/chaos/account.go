@@ -12,10 +12,15 @@ import (
 // notable is how long a pause is at least that is accounted for.
 const notable = time.Second
 
-// account notes the longest pause of a step, and what its stream waited for. Times are those since the fault.
-func (r *run) account(ctx context.Context, fault time.Time, pause cluster.Pause) {
+// account notes the longest pause of a step, and what its stream waited for. Times are those since the fault. A stream through a gateway that is
+// stopped pauses for as long as that is.
+func (r *run) account(ctx context.Context, s Step, fault time.Time, pause cluster.Pause) {
 	since := func(t time.Time) float64 { return t.Sub(fault).Seconds() }
-	r.Note("  longest pause %s, from %.2f s on, of %s through %s", pause.Length.Round(time.Millisecond), since(pause.Began), pause.Stream, pause.Gateway)
+	where := pause.Gateway
+	if where == s.On {
+		where += ", where the fault was"
+	}
+	r.Note("  longest pause %s, from %.2f s on, of %s through %s", pause.Length.Round(time.Millisecond), since(pause.Began), pause.Stream, where)
 	if pause.Length < notable {
 		return
 	}

@@ -220,6 +220,6 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 	if err := running.Over(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", s, err)
 	}
-	r.account(ctx, began, running.Worst())
+	r.account(ctx, s, began, running.Worst())
 	return nil
 }
