@@ -48,6 +48,9 @@ func (r *router) inform() {
 	r.Informed()
 }
 
+// mute reports whether nothing comes from a node any more. That of which nothing is known, as of the own one, is not.
+func (p *peer) mute() bool { return p != nil && time.Since(p.heard) >= silentAfter }
+
 // stoodStill says for how long this node, or its router, has heard nobody: that does not count as silence of others.
 func (r *router) stoodStill(d time.Duration) {
 	for _, p := range r.peers {

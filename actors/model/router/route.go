@@ -46,7 +46,7 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 func (r *router) shunned(t *table, lost []string) []string {
 	all := slices.Clone(lost)
 	for node, p := range r.peers {
-		if time.Since(p.heard) < silentAfter {
+		if !p.mute() {
 			continue
 		}
 		for name, m := range t.replicas {
