@@ -61,16 +61,16 @@ func (t *Tier) leave(h Hash, why string) Departure {
 	return Departure{h, slot, in.size.bytes, why}
 }
 
-// Left ends the copy of a departure. Where the block is below, or is given up, it is gone from here, unless it was wanted meanwhile; where it could
-// not be copied and is not given up it stays.
+// Left ends the copy of a departure. Where the block is below, or is given up, it is gone from here, unless it was wanted meanwhile and its slab is not needed for
+// another size; where it could not be copied and is not given up it stays.
 func (t *Tier) Left(slot int32, gone bool) {
-	if in, s := t.at(slot); s.state == Leaving {
-		if gone {
-			t.stats.Departures++
-			t.clear(slot)
-		} else {
-			t.stay(in, s)
-		}
+	in, s := t.at(slot)
+	switch {
+	case gone && (s.state == Leaving || s.state == Resident && in.heir != nil):
+		t.stats.Departures++
+		t.clear(slot)
+	case s.state == Leaving:
+		t.stay(in, s)
 	}
 	t.Done(slot)
 }

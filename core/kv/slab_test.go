@@ -97,6 +97,93 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 	}
 }
 
+// TestVacatedSlab: what becomes of the blocks of a slab that a large block needs, where there is a tier below. There are three slabs, of four small blocks or two large
+// ones; 1 to 4 are in the coldest.
+func TestVacatedSlab(t *testing.T) {
+	large := testHash(21)
+	left := func(gone bool) func(*Tier) {
+		return func(t *Tier) {
+			for _, d := range t.Evacuate() {
+				t.Left(d.Slot, gone)
+			}
+		}
+	}
+	reserve := func(t *Tier) { t.Reserve(large, 2*SlotUnit) }
+	var reading int32
+	for name, tc := range map[string]struct {
+		then []func(*Tier)
+		ok   bool  // the large block has a slot then
+		gone []int // small ones that are not there any more
+		due  []int // that Evacuate has leave then
+	}{
+		"it waits":             {nil, false, nil, upTo(1, 4)},
+		"until they are below": {[]func(*Tier){left(true)}, true, upTo(1, 4), nil},
+		"the coldest first":    {[]func(*Tier){func(t *Tier) { wantAll(t, 2) }}, false, nil, []int{1, 3, 4, 2}},
+		"once for all":         {[]func(*Tier){reserve, func(t *Tier) { t.Evacuate() }, reserve}, false, nil, nil},
+		"it waits for those that are to follow": {[]func(*Tier){func(t *Tier) {
+			for _, d := range t.Evacuate()[:3] {
+				t.Left(d.Slot, true)
+			}
+		}}, false, upTo(1, 3), nil},
+		"and for readers": {[]func(*Tier){func(t *Tier) { reading, _ = t.Read(testHash(2)) }, left(true)}, false, []int{1, 3, 4}, nil},
+		"which can come meanwhile": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			wantAll(t, 2)
+			reading, _ = t.Read(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+		}}, false, upTo(1, 4), nil},
+		"and end": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			wantAll(t, 2)
+			reading, _ = t.Read(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+		}, func(t *Tier) { t.Done(reading) }}, true, upTo(1, 4), nil},
+		"what can not be copied is tried again": {[]func(*Tier){left(false)}, false, nil, upTo(1, 4)},
+		"a pin calls it off":                    {[]func(*Tier){func(t *Tier) { t.Pin(testHash(2)) }}, false, nil, upTo(5, 8)},
+		"also while they leave": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			t.Pin(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+		}}, false, []int{1, 3, 4}, upTo(5, 8)},
+		"and their slots are the small ones' again": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			t.Pin(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+			put(t, 1, 13, 14, 15)
+		}}, false, []int{1, 3, 4}, upTo(5, 8)},
+		"nor is a slot of it given out before": {[]func(*Tier){func(t *Tier) { t.Drop(testHash(1)); put(t, 1, 13) }}, false, []int{1, 5}, upTo(2, 4)},
+		"what is dropped from it is room":      {[]func(*Tier){func(t *Tier) { t.Flush() }}, false, upTo(1, 12), nil},
+		"none below any more":                  {[]func(*Tier){func(t *Tier) { t.Cascade(false) }}, true, upTo(1, 4), nil},
+		"none below while they leave":          {[]func(*Tier){func(t *Tier) { t.Evacuate(); t.Cascade(false) }}, true, upTo(5, 8), nil},
+	} {
+		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "lru")
+		tier.Cascade(true)
+		put(tier, 1, upTo(1, 12)...)
+		reserve(tier)
+		for _, f := range tc.then {
+			f(tier)
+		}
+		_, _, ok := tier.Reserve(large, 2*SlotUnit)
+		var gone []int
+		for n := 1; n <= 12; n++ {
+			if tier.State(testHash(n)) == Absent {
+				gone = append(gone, n)
+			}
+		}
+		if due := numbers(tier.Evacuate()); ok != tc.ok || !slices.Equal(gone, tc.gone) || !slices.Equal(due, tc.due) {
+			t.Errorf("%s: a slot is there: %v; %v are gone, and %v are to go", name, ok, gone, due)
+		}
+	}
+}
+
 // TestWatermarkOfASize: blocks leave ahead of need where those of their size have no room, though the tier has.
 func TestWatermarkOfASize(t *testing.T) {
 	for name, tc := range map[string]struct {

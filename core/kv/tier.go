@@ -33,17 +33,18 @@ type TierLimits struct {
 // were on average wanted longer ago than the block that this size would have to give up itself, and none of them has to stay; else it gives up that block. An empty
 // slab counts as wanted never, so it is taken first. Of the blocks of one size the Policy decides.
 type Tier struct {
-	limits TierLimits
-	policy func(slots int) Policy
-	slabs  []slab
-	sizes  map[int]*size  // by bytes of a block
-	byHash map[Hash]int32 // all but those that are Absent
-	recent order          // resident blocks, the one wanted longest ago first
-	pins   map[Hash]int   // of blocks, whether they are here or not
-	leaves int            // blocks Leaving
-	step   uint64
-	wants  uint64 // so far
-	stats  TierStats
+	limits   TierLimits
+	policy   func(slots int) Policy
+	slabs    []slab
+	sizes    map[int]*size  // by bytes of a block
+	byHash   map[Hash]int32 // all but those that are Absent
+	recent   order          // resident blocks, the one wanted longest ago first
+	pins     map[Hash]int   // of blocks, whether they are here or not
+	leaves   int            // blocks Leaving
+	cascades bool           // the tier below takes blocks
+	step     uint64
+	wants    uint64 // so far
+	stats    TierStats
 
 	evicted   []int32 // since the last Changes
 	committed []Committed
@@ -160,6 +161,12 @@ func (t *Tier) Reserve(h Hash, bytes int) (slot int32, dropped []Dropped, ok boo
 	s.hash, s.state = h, Arriving
 	t.byHash[h] = slot
 	return slot, dropped, true
+}
+
+// replaceable reports whether a resident block may go for another one of its size.
+func (t *Tier) replaceable(h Hash) bool {
+	in, _ := t.at(t.byHash[h])
+	return in.heir == nil && t.idle(h)
 }
 
 // idle reports whether a resident block may go: nobody copies it, and it is not pinned.
@@ -283,8 +290,17 @@ func (t *Tier) in(slot int32, want State) (*slab, *slot) {
 // Pin keeps a block from leaving once it is here, until as many calls of Unpin.
 func (t *Tier) Pin(h Hash) {
 	t.pins[h]++
-	if t.State(h) == Leaving {
-		t.stay(t.at(t.byHash[h]))
+	slot, here := t.byHash[h]
+	if !here {
+		return
+	}
+	in, s := t.at(slot)
+	if in.heir != nil {
+		i, _ := t.limits.Slabs.Of(slot)
+		t.retain(i)
+	}
+	if s.state == Leaving {
+		t.stay(in, s)
 	}
 }
 
