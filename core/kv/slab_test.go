@@ -151,18 +151,23 @@ func TestVacatedSlab(t *testing.T) {
 				t.Left(d.Slot, true)
 			}
 		}}, false, []int{1, 3, 4}, upTo(5, 8)},
-		"and their slots are the small ones' again": {[]func(*Tier){func(t *Tier) {
+		"and its slots are the small ones' again": {[]func(*Tier){func(t *Tier) {
 			all := t.Evacuate()
-			t.Pin(testHash(2))
-			for _, d := range all {
+			for i, d := range all {
+				if i == 2 {
+					t.Pin(testHash(4))
+				}
 				t.Left(d.Slot, true)
 			}
 			put(t, 1, 13, 14, 15)
-		}}, false, []int{1, 3, 4}, upTo(5, 8)},
-		"nor is a slot of it given out before": {[]func(*Tier){func(t *Tier) { t.Drop(testHash(1)); put(t, 1, 13) }}, false, []int{1, 5}, upTo(2, 4)},
-		"what is dropped from it is room":      {[]func(*Tier){func(t *Tier) { t.Flush() }}, false, upTo(1, 12), nil},
-		"none below any more":                  {[]func(*Tier){func(t *Tier) { t.Cascade(false) }}, true, upTo(1, 4), nil},
-		"none below while they leave":          {[]func(*Tier){func(t *Tier) { t.Evacuate(); t.Cascade(false) }}, true, upTo(5, 8), nil},
+		}}, false, []int{1, 2, 3}, upTo(5, 8)},
+		"those who leave are no reason to spare it": {[]func(*Tier){func(t *Tier) { t.Evacuate(); t.Cascade(false); t.Cascade(true) }}, false, nil, nil},
+		"another size takes another":                {[]func(*Tier){func(t *Tier) { t.Reserve(testHash(31), 4*SlotUnit) }}, false, nil, upTo(1, 8)},
+		"nor is a slot of it given out before":      {[]func(*Tier){func(t *Tier) { t.Drop(testHash(1)); put(t, 1, 13) }}, false, []int{1, 5}, upTo(2, 4)},
+		"what is dropped from it is room":           {[]func(*Tier){func(t *Tier) { t.Flush() }}, false, upTo(1, 12), nil},
+		"none below any more":                       {[]func(*Tier){func(t *Tier) { t.Cascade(false) }}, true, upTo(1, 4), nil},
+		"none below after all":                      {[]func(*Tier){left(false), func(t *Tier) { t.Cascade(false) }}, true, upTo(1, 4), nil},
+		"none below while they leave":               {[]func(*Tier){func(t *Tier) { t.Evacuate(); t.Cascade(false) }}, true, upTo(5, 8), nil},
 	} {
 		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "lru")
 		tier.Cascade(true)
@@ -184,6 +189,21 @@ func TestVacatedSlab(t *testing.T) {
 	}
 }
 
+// TestVacatedOften: what is called off leaves nothing behind.
+func TestVacatedOften(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")
+	put(tier, 1, upTo(1, 8)...)
+	tier.Drop(testHash(1))
+	for range 100 {
+		tier.Cascade(true)
+		tier.Reserve(testHash(21), 2*SlotUnit)
+		tier.Cascade(false)
+	}
+	if z := tier.sizeOf(SlotUnit); z.slots != 8 || len(z.free) != 1 {
+		t.Errorf("%d slots, of which %d are said to be free", z.slots, len(z.free))
+	}
+}
+
 // TestWatermarkOfASize: blocks leave ahead of need where those of their size have no room, though the tier has.
 func TestWatermarkOfASize(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -195,6 +215,19 @@ func TestWatermarkOfASize(t *testing.T) {
 		"one that others have is not": {upTo(1, 8), []int{21}, nil, "[1 2]"},
 		"each size by itself":         {upTo(1, 8), []int{21, 22}, nil, "[1 2 21]"},
 		"so is one that they had":     {upTo(1, 8), []int{21, 22}, func(t *Tier) { t.Drop(testHash(21)); t.Drop(testHash(22)) }, "[]"},
+		"nor one that is being vacated, but for what is in it": {upTo(1, 12), nil, func(t *Tier) {
+			t.Cascade(true)
+			t.Reserve(testHash(21), 2*SlotUnit)
+			for _, d := range t.Evacuate()[:2] {
+				t.Left(d.Slot, true)
+			}
+		}, "[5]"},
+		"it is that of those who wait for it": {upTo(1, 8), []int{21, 22}, func(t *Tier) {
+			t.Cascade(true)
+			wantAll(t, 21, 22)
+			t.Reserve(testHash(23), 2*SlotUnit)
+			t.Evacuate()
+		}, "[]"},
 		"what came back counts again": {upTo(1, 8), []int{21}, func(t *Tier) {
 			t.Depart()
 			t.Want([]Hash{testHash(1)})

@@ -111,11 +111,13 @@ func (t *Tier) Want(hashes []Hash) int {
 	return n
 }
 
-// stay makes a leaving block resident again.
+// stay makes a leaving block resident again. It is not wanted for that.
 func (t *Tier) stay(in *slab, s *slot) {
 	t.leaves--
 	in.size.leaves--
-	t.settle(in, s)
+	s.state, s.used = Resident, t.step
+	in.size.policy.Add(s.hash)
+	t.recent.push(s.hash)
 }
 
 // settle makes a block resident.
