@@ -85,7 +85,7 @@ func (s *slots) Receive(ctx actor.Context) {
 	case *messages.LockBlocks:
 		s.onLock(ctx, msg)
 	case *messages.UnlockBlocks:
-		s.onUnlock(ctx, msg)
+		s.onUnlock(msg)
 	case *messages.StepsDone:
 		s.onSteps(ctx, msg)
 	case *departed:
@@ -168,7 +168,7 @@ func (s *slots) onLock(ctx actor.Context, msg *messages.LockBlocks) {
 	ctx.Respond(result)
 }
 
-func (s *slots) onUnlock(ctx actor.Context, msg *messages.UnlockBlocks) {
+func (s *slots) onUnlock(msg *messages.UnlockBlocks) {
 	r, ok := s.locked[msg.GetRequestId()]
 	if !ok {
 		return
@@ -180,7 +180,6 @@ func (s *slots) onUnlock(ctx actor.Context, msg *messages.UnlockBlocks) {
 	for _, b := range r.GetLocked() {
 		s.tier.Done(int32(b.GetIndex()))
 	}
-	s.depart(ctx)
 }
 
 // drop gives up a block that is not what it should be.

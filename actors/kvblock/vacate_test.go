@@ -335,7 +335,7 @@ func TestAllStayWhereNoneGoes(t *testing.T) {
 		time.Sleep(time.Second)
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})
 		time.Sleep(time.Second)
-		if up, down := p.status(), p.down.status(); up.GetDepartures() != 3 || down.GetResident() != 3 {
+		if up, down := p.status(), p.down.status(); up.GetArrivals() != 3 || up.GetDepartures() != 3 || down.GetResident() != 3 { // it has not crashed
 			t.Errorf("dram %v, nvme %v", up, down)
 		}
 	})
