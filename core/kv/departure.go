@@ -16,17 +16,19 @@ func (t *Tier) Tick() { t.step++ }
 // Depart decides which blocks leave now, ahead of need: those that were idle too long, and as many of each size as are above the watermark.
 // They are Leaving, and copied out of their slots, until Left.
 func (t *Tier) Depart() (all []Departure) {
-	for t.limits.IdleSteps > 0 {
-		h, ok := t.recent.oldest(t.idle)
-		if !ok {
-			break
+	for _, z := range t.bySize() {
+		for t.limits.IdleSteps > 0 && t.leaves < t.burst(z) {
+			h, ok := z.recent.oldest(t.idle)
+			if !ok {
+				break
+			}
+			_, s := t.at(t.byHash[h])
+			idle := t.step - s.used
+			if idle < t.limits.IdleSteps {
+				break
+			}
+			all = append(all, t.leave(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
 		}
-		in, s := t.at(t.byHash[h])
-		idle := t.step - s.used
-		if idle < t.limits.IdleSteps || t.leaves >= t.burst(in.size) {
-			break
-		}
-		all = append(all, t.leave(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
 	}
 	for _, z := range t.bySize() {
 		room := t.room(z)
@@ -57,7 +59,7 @@ func (t *Tier) leave(h Hash, why string) Departure {
 	t.leaves++
 	in.size.leaves++
 	in.size.policy.Remove(h)
-	t.recent.remove(h)
+	in.size.recent.remove(h)
 	return Departure{h, slot, in.size.bytes, why}
 }
 

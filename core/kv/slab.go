@@ -19,6 +19,7 @@ type slab struct {
 type size struct {
 	bytes  int // of a block
 	policy Policy
+	recent order   // its resident blocks, the one wanted longest ago first
 	slots  int     // of its slabs
 	taken  int     // of these, are not free
 	leaves int     // its blocks that are Leaving
@@ -28,7 +29,7 @@ type size struct {
 func (t *Tier) sizeOf(bytes int) *size {
 	z := t.sizes[bytes]
 	if z == nil {
-		z = &size{bytes: bytes, policy: t.policy(t.limits.Slabs.Count * t.limits.Slabs.Fit(bytes))}
+		z = &size{bytes: bytes, recent: newOrder(), policy: t.policy(t.limits.Slabs.Count * t.limits.Slabs.Fit(bytes))}
 		t.sizes[bytes] = z
 	}
 	return z
@@ -95,10 +96,10 @@ func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
 	if t.Vacating(z.bytes) {
 		return nil
 	}
-	victim, ok := z.policy.Victim(t.replaceable)
 	wanted := math.Inf(1)
+	oldest, ok := z.recent.oldest(t.replaceable)
 	if ok {
-		_, s := t.at(t.byHash[victim])
+		_, s := t.at(t.byHash[oldest])
 		wanted = float64(s.wanted)
 	}
 	i, colder := t.coldest(z, wanted)
@@ -113,6 +114,7 @@ func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
 		}
 		t.give(i, z)
 	case ok:
+		victim, _ := z.policy.Victim(t.replaceable)
 		dropped = append(dropped, t.dropFor(victim, "its slot was needed before it could go down a tier"))
 	}
 	return dropped

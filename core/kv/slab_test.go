@@ -97,6 +97,19 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 	}
 }
 
+// TestSlabsAreNotPassedToAndFro: what a policy gives up first may have come just now. It is no reason to take a slab whose blocks were wanted before that, but after
+// others of the size.
+func TestSlabsAreNotPassedToAndFro(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "s3-fifo")
+	put(tier, 2, 21)
+	wantAll(tier, 21)
+	put(tier, 1, upTo(1, 8)...)
+	put(tier, 2, 22)
+	if gone := put(tier, 2, 23); !slices.Equal(gone, []int{22}) {
+		t.Errorf("%v had to go", gone)
+	}
+}
+
 // TestVacatedSlab: what becomes of the blocks of a slab that a large block needs, where there is a tier below. There are three slabs, of four small blocks or two large
 // ones; 1 to 4 are in the coldest.
 func TestVacatedSlab(t *testing.T) {

@@ -30,15 +30,15 @@ type TierLimits struct {
 // the copies and says when each has ended. A copy is known by its slot.
 //
 // Blocks of different sizes share the tier slab by slab. A size that needs a slot takes one of its own that is free; else a whole slab, if the blocks there
-// were on average wanted longer ago than the block that this size would have to give up itself, and none of them has to stay; else it gives up that block. An empty
-// slab counts as wanted never, so it is taken first. Of the blocks of one size the Policy decides.
+// were on average wanted longer ago than any block of this size, and none of them has to stay; else it gives up a block of its own, and which one the Policy
+// decides. An empty slab counts as wanted never, so it is taken first. The policy's choice is not what a slab is compared with: that may be a block that came just now,
+// and two sizes would take the same slab from each other for ever.
 type Tier struct {
 	limits   TierLimits
 	policy   func(slots int) Policy
 	slabs    []slab
 	sizes    map[int]*size  // by bytes of a block
 	byHash   map[Hash]int32 // all but those that are Absent
-	recent   order          // resident blocks, the one wanted longest ago first
 	pins     map[Hash]int   // of blocks, whether they are here or not
 	leaves   int            // blocks Leaving
 	cascades bool           // the tier below takes blocks
@@ -71,7 +71,7 @@ func NewTier(limits TierLimits, policy string) (*Tier, error) {
 	}
 	return &Tier{
 		limits: limits, policy: policies[policy], slabs: make([]slab, limits.Slabs.Count), sizes: make(map[int]*size), byHash: make(map[Hash]int32),
-		recent: newOrder(), pins: make(map[Hash]int),
+		pins: make(map[Hash]int),
 	}, nil
 }
 
@@ -117,7 +117,7 @@ func (t *Tier) stay(in *slab, s *slot) {
 	in.size.leaves--
 	s.state, s.used = Resident, t.step
 	in.size.policy.Add(s.hash)
-	t.recent.push(s.hash)
+	in.size.recent.push(s.hash)
 }
 
 // settle makes a block resident.
@@ -132,7 +132,7 @@ func (t *Tier) touch(in *slab, s *slot) {
 	t.wants++
 	in.wanted += t.wants - s.wanted
 	s.wanted, s.used = t.wants, t.step
-	t.recent.push(s.hash)
+	in.size.recent.push(s.hash)
 }
 
 // Dropped is a block that was given up, and why.
@@ -250,15 +250,14 @@ func (t *Tier) Drop(h Hash) bool {
 // Flush drops all blocks that can be read, but those that are pinned or being copied. Their slots are not free until Done, so that what is
 // in them can be erased.
 func (t *Tier) Flush() (slots []int32) {
-	for {
-		h, ok := t.recent.oldest(t.idle)
-		if !ok {
-			return slots
+	for _, z := range t.bySize() {
+		for h, ok := z.recent.oldest(t.idle); ok; h, ok = z.recent.oldest(t.idle) {
+			slot, _ := t.Read(h)
+			t.Drop(h)
+			slots = append(slots, slot)
 		}
-		slot, _ := t.Read(h)
-		t.Drop(h)
-		slots = append(slots, slot)
 	}
+	return slots
 }
 
 // clear makes a slot Absent, and free if nothing is copied out of it.
@@ -273,7 +272,7 @@ func (t *Tier) clear(slot int32) {
 		t.evicted = append(t.evicted, slot)
 	}
 	in.size.policy.Remove(s.hash)
-	t.recent.remove(s.hash)
+	in.size.recent.remove(s.hash)
 	in.wanted -= s.wanted
 	s.wanted = 0
 	if s.state = Absent; s.free() {
