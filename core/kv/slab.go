@@ -126,15 +126,15 @@ func (t *Tier) dropFor(h Hash, why string) Dropped {
 	return d
 }
 
-// coldest is the slab whose slots were on average wanted longest ago, of those that are given to another size and that can be
-// taken from it; false where they were wanted no longer ago than that.
+// coldest is the slab whose blocks were on average wanted longest ago, of those that are given to another size and that can be
+// taken from it; false where they were wanted no longer ago than that. Free slots do not count: a slab that was given away just now is not cold for being empty still.
 func (t *Tier) coldest(z *size, than float64) (coldest int, ok bool) {
 	for i := range t.slabs {
 		in := &t.slabs[i]
 		if in.size == z || in.heir != nil {
 			continue
 		}
-		if mean := float64(in.wanted) / float64(max(1, len(in.slots))); mean < than && t.movable(in) {
+		if mean := float64(in.wanted) / float64(max(1, in.taken)); mean < than && t.movable(in) {
 			coldest, than, ok = i, mean, true
 		}
 	}

@@ -45,6 +45,14 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 		"the coldest slab, and the rest of it": {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); return put(t, 2, 21, 22) }, []int{1, 2, 3, 4}},
 		"not one that was wanted":              {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 1, 2, 3, 4); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
 		"on average":                           {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 4, 3); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"but not one that has only begun to fill": {func(t *Tier) []int {
+			put(t, 2, upTo(21, 24)...)
+			for range 3 {
+				wantAll(t, upTo(21, 24)...)
+			}
+			put(t, 1, 1)
+			return put(t, 2, 25)
+		}, []int{21}},
 		"by when they were wanted last": {func(t *Tier) []int {
 			put(t, 1, upTo(1, 12)...)
 			for range 3 {
