@@ -19,7 +19,7 @@ import (
 type TierConfig struct {
 	Name   string // "dram"
 	Store  tier.Store
-	Limits kv.TierLimits                                        // Slabs are the store's
+	Limits kv.TierLimits                                        // Slabs are the store's, and Below is of that below
 	Policy string                                               // how it evicts; default kv.DefaultPolicy
 	Below  *Lower                                               // nil: the blocks that leave are dropped
 	Copied func(from, to string, bytes int, took time.Duration) // told of each block that was copied down; nil: nobody is
@@ -40,6 +40,9 @@ func TierProps(cfg TierConfig) *actor.Props {
 	var incarnation uint64
 	if cfg.Limits.Slabs = cfg.Store.Slabs(); cfg.Policy == "" {
 		cfg.Policy = kv.DefaultPolicy
+	}
+	if cfg.Below != nil {
+		cfg.Limits.Below = cfg.Below.Store.SlotBytes()
 	}
 	if cfg.Copied == nil {
 		cfg.Copied = func(string, string, int, time.Duration) {}

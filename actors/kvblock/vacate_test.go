@@ -340,3 +340,26 @@ func TestAllStayWhereNoneGoes(t *testing.T) {
 		}
 	})
 }
+
+// TestBlocksTooLargeForBelow: the tier below is not asked for room for blocks that are larger than its slabs, and so has room for the others.
+func TestBlocksTooLargeForBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan uint64, 10) // block sizes
+		count := func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				if r, ok := env.Message.(*messages.ReserveSlots); ok {
+					asked <- r.GetBlockBytes()
+				}
+				next(ctx, env)
+			}
+		}
+		p := playTiers(t, func(tier.Store) tier.Store { return newStore(t, 2) }, testkit.Wire, count)
+		p.put(1, 2)
+		p.putLarge(21)
+		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})
+		time.Sleep(10 * time.Second)
+		if st := p.status(); len(asked) != 1 || <-asked != blockBytes || st.GetDepartures() != 2 || st.GetResident() != 1 {
+			t.Errorf("%d times; %v", len(asked), st)
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package kv
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Departure is a block that is to leave a tier, and why.
 type Departure struct {
@@ -16,7 +19,8 @@ func (t *Tier) Tick() { t.step++ }
 // Depart decides which blocks leave now, ahead of need: those that were idle too long, and as many of each size as are above the watermark.
 // They are Leaving, and copied out of their slots, until Left.
 func (t *Tier) Depart() (all []Departure) {
-	for _, z := range t.bySize() {
+	fit := slices.DeleteFunc(t.bySize(), func(z *size) bool { return !t.sinks(z) })
+	for _, z := range fit {
 		for t.limits.IdleSteps > 0 && t.leaves < t.burst(z) {
 			h, ok := z.recent.oldest(t.idle)
 			if !ok {
@@ -30,7 +34,7 @@ func (t *Tier) Depart() (all []Departure) {
 			all = append(all, t.leave(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
 		}
 	}
-	for _, z := range t.bySize() {
+	for _, z := range fit {
 		room := t.room(z)
 		for t.leaves < t.burst(z) && z.taken-z.leaves > int(t.limits.Watermark*float64(room)) {
 			h, ok := z.policy.Victim(t.idle)
@@ -42,6 +46,9 @@ func (t *Tier) Depart() (all []Departure) {
 	}
 	return all
 }
+
+// sinks reports whether blocks of a size can leave.
+func (t *Tier) sinks(z *size) bool { return t.limits.Below == 0 || z.bytes <= t.limits.Below }
 
 // burst is how many blocks may be leaving while one of a size does.
 func (t *Tier) burst(z *size) int {

@@ -104,7 +104,7 @@ func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
 	}
 	i, colder := t.coldest(z, wanted)
 	switch {
-	case colder && t.cascades && t.slabs[i].taken > 0:
+	case colder && t.slabs[i].taken > 0 && t.cascades && t.sinks(t.slabs[i].size):
 		t.slabs[i].heir = z
 	case colder:
 		for nth := range t.slabs[i].slots {

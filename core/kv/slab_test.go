@@ -210,6 +210,23 @@ func TestVacatedSlab(t *testing.T) {
 	}
 }
 
+// TestBlocksTooLargeToLeave: blocks that do not fit below stay until they are dropped.
+func TestBlocksTooLargeToLeave(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.4, IdleSteps: 5, Burst: 9, Below: 3*SlotUnit - 1}, "lru")
+	tier.Cascade(true)
+	put(tier, 3, 31, 32)
+	put(tier, 2, 21)
+	for range 5 {
+		tier.Tick()
+	}
+	if due := numbers(tier.Depart()); !slices.Equal(due, []int{21}) {
+		t.Errorf("%v leave", due)
+	}
+	if gone := put(tier, 1, 1); !slices.Equal(gone, []int{31}) || tier.Vacating(SlotUnit) {
+		t.Errorf("%v had to go", gone)
+	}
+}
+
 // TestVacatedOften: what is called off leaves nothing behind.
 func TestVacatedOften(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")

@@ -24,6 +24,7 @@ type TierLimits struct {
 	Watermark float64 // share of the slots above which blocks leave ahead of need; 0: DefaultWatermark
 	IdleSteps uint64  // a block that nobody wanted for so many steps leaves; 0: none does
 	Burst     int     // blocks leaving at once, at most; 0: a sixteenth of those of a size that the tier could hold
+	Below     int     // bytes of the largest block that can leave, since the tier below has room for it; 0: all can
 }
 
 // Tier keeps account of one tier's slots: which block is in which, and who uses it. It is a value for one owner, who carries out
