@@ -81,6 +81,7 @@ func (s *slots) Receive(ctx actor.Context) {
 		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.end()
+		s.waiting = nil
 	case *messages.ReserveSlots:
 		s.onReserve(ctx, msg)
 	case *messages.CommitBlocks:
