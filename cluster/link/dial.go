@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 )
@@ -37,7 +38,7 @@ func knock(ctx context.Context, dial func(context.Context) (net.Conn, error)) (n
 			return first.conn, first.err
 		case <-again.C:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("no answer: %w", ctx.Err())
 		}
 	}
 }
