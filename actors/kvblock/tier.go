@@ -146,7 +146,7 @@ func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
 				reserved.Slots = append(reserved.Slots, &messages.Block{Index: uint32(slot), Hash: raw})
 			}
 		case kv.Resident, kv.Leaving:
-			s.tier.Want([]kv.Hash{h}) // whoever relies on it needs it to stay
+			s.tier.Keep([]kv.Hash{h}) // whoever relies on it needs it to stay
 			reserved.Held = append(reserved.Held, raw)
 		}
 	}
