@@ -68,3 +68,15 @@ func TestWhatDeparts(t *testing.T) {
 		}
 	}
 }
+
+// TestPinnedBurst: of what is pinned a quarter of the pool departs at once, though the burst is smaller, and in that time nothing else.
+func TestPinnedBurst(t *testing.T) {
+	p := NewPool(8, 16)
+	p.SetPins(map[Hash]bool{testHash(1): true, testHash(2): true, testHash(3): true})
+	p.Release(held(p, 4, 3, 2, 1))
+	for i, want := range []int{2, 0} {
+		if got := p.Depart(0, 1); len(got) != want || want > 0 && (got[0].Hash != testHash(1) || got[1].Hash != testHash(2)) {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+}

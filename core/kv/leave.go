@@ -3,15 +3,17 @@ package kv
 // A pool whose blocks can be copied down a tier. A block that is below too stays here until its place is needed, which then loses
 // nothing and waits for nobody.
 
+// pinnedShare of all blocks, one part is copied down at once of those that are pinned, however small the burst: a small pool needs their places within few steps.
+const pinnedShare = 4
+
 // Depart decides which blocks are copied down now, at most so many at once with those under way: first what is pinned and nobody reads, so that it is not lost
-// should its place be needed all the same. Of the rest that nobody reads, in the order in which it would be evicted, as many as have the places above the
+// should its place be needed all the same; of that pinnedShare may go. Of the rest that nobody reads, in the order in which it would be evicted, as many as have the places above the
 // watermark, a share of all blocks, empty or held by what is below too. Then what running sequences hold, until as many blocks as there are above
 // the watermark are below or empty, so that they lose little when they have to give way.
 // Until Left, they can be read and acquired as before, and are not given to anybody.
 func (p *Pool) Depart(watermark float64, burst int) []Committed {
-	most := burst - p.departing
-	above := p.size - len(p.empty) - p.departing - int(watermark*float64(p.size))
-	all := p.departFrom(&p.kept, most, func(*block) bool { return true })
+	above, most := p.size-len(p.empty)-p.departing-int(watermark*float64(p.size)), burst-p.departing
+	all := p.departFrom(&p.kept, max(most, p.size/pinnedShare-p.departing), func(*block) bool { return true })
 	all = append(all, p.departFrom(&p.cached, min(above-p.spare, most-len(all)), func(*block) bool { return true })...)
 	n := min(above-p.backed(), most)
 	for index := 0; index < p.size && len(all) < n; index++ {

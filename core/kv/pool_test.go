@@ -170,7 +170,7 @@ func TestPoolAgainstModel(t *testing.T) {
 						unread = append(unread, b)
 					}
 				}
-				want = append(want, pinned[:max(0, min(len(pinned), most))]...)
+				want = append(want, pinned[:max(0, min(len(pinned), max(most, size/pinnedShare-len(m.leaves))))]...)
 				want = append(want, unread[:max(0, min(len(unread), above-spare, most-len(want)))]...)
 				for b, refs := range m.refs {
 					_, leaves := m.leaves[int32(b)]
