@@ -20,8 +20,7 @@ func (r *replica) look(ctx actor.Context) {
 	}
 	for len(l.looks) < maxLooks {
 		id, hashes, ok := r.batch.First()
-		follows, wanting := l.wanting[id]
-		if !ok || !wanting {
+		if !ok || !l.wanting[id] {
 			return
 		}
 		have := r.pool.Match(hashes)
@@ -31,15 +30,11 @@ func (r *replica) look(ctx actor.Context) {
 		delete(l.wanting, id)
 		r.batch.Hold(id)
 		next := hashes[have]
-		behind, sought := l.sought[next]
-		if follows && sought {
+		if behind, sought := l.sought[next]; sought {
 			l.sought[next] = append(behind, id)
 			continue
 		}
-		l.looks[id] = true
-		if !sought {
-			l.sought[next] = nil
-		}
+		l.looks[id], l.sought[next] = true, nil
 		s := r.search(ctx, hashes[have:])
 		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
 		supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
@@ -69,13 +64,13 @@ func (r *replica) goOn(id string) {
 	}
 }
 
-// seekOn lets those go on that waited for what became of a block. If something came of it they may wait for each other again, else each looks for itself.
-func (r *replica) seekOn(next kv.Hash, came bool) {
+// seekOn lets those go on that waited for what became of a block.
+func (r *replica) seekOn(next kv.Hash) {
 	behind := r.lower.sought[next]
 	delete(r.lower.sought, next)
 	for _, id := range behind {
 		if _, known := r.batch.State(id); known {
-			r.lower.wanting[id] = came
+			r.lower.wanting[id] = true
 			r.goOn(id)
 		}
 	}

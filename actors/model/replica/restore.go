@@ -21,7 +21,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 		found.order.answer(ctx, r, 0, choice.Why)
 		r.goOn(found.id)
 		if found.order == nil {
-			r.seekOn(found.hashes[found.have], false)
+			r.seekOn(found.hashes[found.have])
 		}
 		return
 	}

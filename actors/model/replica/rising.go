@@ -207,7 +207,7 @@ func (r *replica) settleRestore(ctx actor.Context, msg *restored) {
 		r.goOn(msg.id)
 	}
 	if msg.order == nil {
-		r.seekOn(msg.hashes[0], msg.climbed.blocks > 0)
+		r.seekOn(msg.hashes[0])
 	}
 }
 

@@ -61,7 +61,7 @@ type lower struct {
 
 	offloading bool
 	all        *offloadAll          // nil: only what has to leave does
-	wanting    map[string]bool      // waiting sequences whose blocks were not looked for since they began to wait; true: they may wait for another one's
+	wanting    map[string]bool      // waiting sequences whose blocks were not looked for since they began to wait
 	looks      map[string]bool      // sequences that are held until their blocks are restored
 	sought     map[kv.Hash][]string // first blocks of these, and the sequences that are held until that is over
 	located    []*located           // to be acted on between two steps
