@@ -57,8 +57,16 @@ func (b *Blocks) Layout() string {
 
 // Read copies a block into host memory of BlockBytes.
 func (b *Blocks) Read(ctx context.Context, block int32, into []byte) error {
-	all := part{block: block, host: into, from: 0, bytes: b.BlockBytes()}
-	return b.copy(ctx, all, b.stream.CopyOut, func() { copy(into, b.staging.Bytes()) }, func() {})
+	return b.read(ctx, part{block: block, host: into, bytes: b.BlockBytes()})
+}
+
+// ReadPart fills host memory from a block, from one of its bytes on.
+func (b *Blocks) ReadPart(ctx context.Context, block int32, at int, into []byte) error {
+	return b.read(ctx, part{block: block, host: into, from: at, bytes: len(into)})
+}
+
+func (b *Blocks) read(ctx context.Context, p part) error {
+	return b.copy(ctx, p, b.stream.CopyOut, func() { copy(p.host, b.staging.Bytes()) }, func() {})
 }
 
 // Write copies host memory of BlockBytes into a block.

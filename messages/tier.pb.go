@@ -1321,6 +1321,7 @@ type FetchBlocks struct {
 	BlockBytes    uint64                 `protobuf:"varint,5,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
 	Ticket        *BulkTicket            `protobuf:"bytes,6,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	Within        *durationpb.Duration   `protobuf:"bytes,7,opt,name=within,proto3" json:"within,omitempty"`
+	PartBytes     uint64                 `protobuf:"varint,8,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // as of LeaseBlocks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1402,6 +1403,13 @@ func (x *FetchBlocks) GetWithin() *durationpb.Duration {
 		return x.Within
 	}
 	return nil
+}
+
+func (x *FetchBlocks) GetPartBytes() uint64 {
+	if x != nil {
+		return x.PartBytes
+	}
+	return 0
 }
 
 type FetchBlocksResult struct {
@@ -1501,8 +1509,10 @@ type BlocksFetched struct {
 	Wanted        uint32                 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	Came          uint32                 `protobuf:"varint,3,opt,name=came,proto3" json:"came,omitempty"` // leading ones, each with the right checksum
 	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
-	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // until the first one came, or until the end where none did
+	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // until the first bytes came, or until the end where none did
 	Took          *durationpb.Duration   `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`                             // that came, with those of no use
+	FirstBytes    uint64                 `protobuf:"varint,8,opt,name=first_bytes,json=firstBytes,proto3" json:"first_bytes,omitempty"` // of them, that came first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1579,9 +1589,24 @@ func (x *BlocksFetched) GetTook() *durationpb.Duration {
 	return nil
 }
 
+func (x *BlocksFetched) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *BlocksFetched) GetFirstBytes() uint64 {
+	if x != nil {
+		return x.FirstBytes
+	}
+	return 0
+}
+
 // LeaseBlocks (command, to a holder): send these blocks, and keep them where they are until they are sent. Chunk i of the transfer is block i,
-// then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. The holder sends the leading blocks, as
-// far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
+// then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. With part_bytes, a block travels in parts, and chunk
+// p * number of hashes + i is part p of block i, in whole pieces of the block, with the checksum of those; the first part of all blocks is sent first. The
+// holder sends the leading blocks, as far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
 type LeaseBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1590,6 +1615,7 @@ type LeaseBlocks struct {
 	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
 	Ticket        *BulkTicket            `protobuf:"bytes,5,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	PartBytes     uint64                 `protobuf:"varint,7,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // of each part but the last; 0: whole blocks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1664,6 +1690,13 @@ func (x *LeaseBlocks) GetLease() *durationpb.Duration {
 		return x.Lease
 	}
 	return nil
+}
+
+func (x *LeaseBlocks) GetPartBytes() uint64 {
+	if x != nil {
+		return x.PartBytes
+	}
+	return 0
 }
 
 type LeaseBlocksResult struct {
@@ -1967,7 +2000,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x10bytes_per_second\x18\x02 \x01(\x01R\x0ebytesPerSecond\x12!\n" +
 	"\fqueued_bytes\x18\x03 \x01(\x04R\vqueuedBytes\x12\x1d\n" +
 	"\n" +
-	"try_blocks\x18\x04 \x01(\rR\ttryBlocks\"\x88\x02\n" +
+	"try_blocks\x18\x04 \x01(\rR\ttryBlocks\"\xa7\x02\n" +
 	"\vFetchBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
@@ -1977,13 +2010,15 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\vblock_bytes\x18\x05 \x01(\x04R\n" +
 	"blockBytes\x12-\n" +
 	"\x06ticket\x18\x06 \x01(\v2\x15.troupe.v1.BulkTicketR\x06ticket\x121\n" +
-	"\x06within\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06within\"\x9a\x01\n" +
+	"\x06within\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x1d\n" +
+	"\n" +
+	"part_bytes\x18\b \x01(\x04R\tpartBytes\"\x9a\x01\n" +
 	"\x11FetchBlocksResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
 	"\x04sent\x18\x02 \x01(\v2\x15.troupe.v1.BlocksSentH\x00R\x04sent\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\xe7\x01\n" +
+	"\aoutcome\"\x9e\x02\n" +
 	"\rBlocksFetched\x12)\n" +
 	"\x04from\x18\x01 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x12\n" +
@@ -1991,7 +2026,10 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
 	"blockBytes\x12/\n" +
 	"\x05first\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05first\x12-\n" +
-	"\x04took\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04took\"\xdb\x01\n" +
+	"\x04took\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x1f\n" +
+	"\vfirst_bytes\x18\b \x01(\x04R\n" +
+	"firstBytes\"\xfa\x01\n" +
 	"\vLeaseBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -2000,7 +2038,9 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
 	"blockBytes\x12-\n" +
 	"\x06ticket\x18\x05 \x01(\v2\x15.troupe.v1.BulkTicketR\x06ticket\x12/\n" +
-	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\x9a\x01\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1d\n" +
+	"\n" +
+	"part_bytes\x18\a \x01(\x04R\tpartBytes\"\x9a\x01\n" +
 	"\x11LeaseBlocksResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +

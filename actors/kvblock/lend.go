@@ -22,10 +22,8 @@ type Bulk interface {
 	SendInPlace(ctx context.Context, to *messages.BulkTicket, indices []uint32, view func(index uint32, use func(parts ...[]byte) error) error) error
 }
 
-// inMemory is a store whose blocks need not be copied to be sent.
-type inMemory interface {
-	ViewSealed(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block, seal []byte) error) error
-}
+// inMemory is a store whose blocks need not be copied to be sent, if it says so.
+type inMemory interface{ InMemory() bool }
 
 const (
 	maxLoans   = 8                // at once; further ones are refused
@@ -74,7 +72,7 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 		return
 	}
 	l := &loan{asker: ctx.Sender()}
-	d := delivery{store: s.Store, bulk: s.Bulk, ticket: msg.GetTicket(), bytes: int(msg.GetBlockBytes())}
+	d := delivery{store: s.Store, bulk: s.Bulk, ticket: msg.GetTicket(), chunks: chunksOf(msg)}
 	for _, raw := range msg.GetHashes() {
 		h := kv.Hash(raw).Within(kv.Hash(msg.GetSpace()))
 		s.tier.Want([]kv.Hash{h})
@@ -82,9 +80,8 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 		if !ok {
 			break
 		}
-		l.slots, d.hashes = append(l.slots, slot), append(d.hashes, h)
+		l.slots, d.blocks = append(l.slots, slot), append(d.blocks, tier.Reading{Slot: slot, Hash: h, Bytes: d.chunks.BlockBytes})
 	}
-	d.slots = l.slots
 	var life context.Context
 	life, l.end = context.WithTimeout(s.life, min(msg.GetLease().AsDuration(), longest))
 	s.loans[id] = l
@@ -95,18 +92,25 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	})
 }
 
+func chunksOf(msg *messages.LeaseBlocks) tier.Chunks {
+	return tier.Chunks{Blocks: len(msg.GetHashes()), BlockBytes: int(msg.GetBlockBytes()), PartBytes: int(min(msg.GetPartBytes(), msg.GetBlockBytes()))}
+}
+
 func (s *slots) refuseLease(msg *messages.LeaseBlocks) *messages.Refused {
 	for _, raw := range append([][]byte{msg.GetSpace()}, msg.GetHashes()...) {
 		if len(raw) != len(kv.Hash{}) {
 			return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT, Detail: fmt.Sprintf("a hash has %d bytes, not %d", len(kv.Hash{}), len(raw))}
 		}
 	}
+	err := chunksOf(msg).Check()
 	switch {
 	case s.Bulk == nil:
 		return &messages.Refused{Reason: messages.Reason_REASON_UNSUPPORTED, Detail: "tier " + s.Name + " has no data plane to send blocks over"}
 	case msg.GetBlockBytes() == 0 || msg.GetBlockBytes() > uint64(s.Store.SlotBytes()):
 		return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT,
 			Detail: fmt.Sprintf("tier %s has slots of %d bytes, and no blocks of %d", s.Name, s.Store.SlotBytes(), msg.GetBlockBytes())}
+	case err != nil:
+		return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT, Detail: "tier " + s.Name + ": " + err.Error()}
 	case len(s.loans) >= maxLoans:
 		return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL, RetryAfter: durationpb.New(askAgainIn),
 			Detail: "tier " + s.Name + " sends to as many as it can at once; ask again later, or compute the blocks"}
@@ -147,35 +151,36 @@ type delivery struct {
 	store  tier.Store
 	bulk   Bulk
 	ticket *messages.BulkTicket
-	bytes  int
-	slots  []int32
-	hashes []kv.Hash // as the tier has them
+	chunks tier.Chunks
+	blocks []tier.Reading // the leading ones, as the tier has them
 }
 
-// run sends the blocks, each with its seal, and returns one that was damaged here.
+// run sends the blocks, each chunk with its seal, and returns one that was damaged here.
 func (d delivery) run(ctx context.Context) (damaged []kv.Hash, err error) {
-	indices := make([]uint32, len(d.slots))
-	for i := range indices {
-		indices[i] = uint32(i)
-	}
-	note := func(index uint32, err error) error {
+	view := func(index uint32, use func(parts ...[]byte) error) error {
+		i, part := d.chunks.Of(index)
+		lo, hi := d.chunks.Pieces(part)
+		err := tier.ViewSealed(ctx, d.store, &d.blocks[i], lo, hi, func(pieces, seal []byte) error { return use(pieces, seal) })
 		if errors.Is(err, tier.ErrDamaged) {
-			damaged = []kv.Hash{d.hashes[index]}
+			damaged = []kv.Hash{d.blocks[i].Hash}
 		}
 		return err
 	}
-	if m, ok := d.store.(inMemory); ok {
-		err = d.bulk.SendInPlace(ctx, d.ticket, indices, func(index uint32, use func(parts ...[]byte) error) error {
-			return note(index, m.ViewSealed(ctx, d.slots[index], d.hashes[index], d.bytes, func(block, seal []byte) error { return use(block, seal) }))
-		})
+	indices := d.chunks.InOrder(len(d.blocks))
+	if m, ok := d.store.(inMemory); ok && m.InMemory() {
+		err = d.bulk.SendInPlace(ctx, d.ticket, indices, view)
 		return damaged, err
 	}
-	err = d.bulk.Send(ctx, d.ticket, indices, func(index uint32, into []byte) (int, error) {
-		size := d.bytes + tier.SealBytes
-		if len(into) < size {
-			return 0, fmt.Errorf("the transfer is not for blocks of %d bytes", d.bytes)
-		}
-		return size, note(index, d.store.ReadSealed(ctx, d.slots[index], d.hashes[index], into[:size]))
+	err = d.bulk.Send(ctx, d.ticket, indices, func(index uint32, into []byte) (n int, err error) {
+		return n, view(index, func(parts ...[]byte) error {
+			for _, p := range parts {
+				n += copy(into[n:], p)
+			}
+			if n < len(parts[0])+len(parts[1]) {
+				return fmt.Errorf("the transfer is not for chunks of %d bytes", len(parts[0])+len(parts[1]))
+			}
+			return nil
+		})
 	})
 	return damaged, err
 }

@@ -202,7 +202,7 @@ func (r *remote) lease(ctx actor.Context, begin []kv.Flight) {
 		f.leased = true
 		l := leasing{root: ctx.ActorSystem().Root, holder: holderOf(f.command), within: within, lease: &messages.LeaseBlocks{
 			RequestId: id, Hashes: f.command.GetHashes(), Space: f.command.GetSpace(), BlockBytes: f.command.GetBlockBytes(),
-			Ticket: f.command.GetTicket(), Lease: durationpb.New(within),
+			Ticket: f.command.GetTicket(), Lease: durationpb.New(within), PartBytes: f.command.GetPartBytes(),
 		}}
 		incarnation := r.incarnation
 		supervise.Job(ctx, r.life, l.run, func(result *messages.LeaseBlocksResult, err error) any {
@@ -252,7 +252,8 @@ func (r *remote) onRelease(ctx actor.Context, msg *messages.ReleaseBlocks) {
 
 func (r *remote) onFetched(msg *messages.BlocksFetched) {
 	r.blocks.Fetched(msg.GetFrom().GetName(), msg.GetFrom().GetNode(), int(msg.GetWanted()), kv.Fetch{
-		Blocks: int(min(msg.GetCame(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()), First: msg.GetFirst().AsDuration(), All: msg.GetTook().AsDuration(),
+		Blocks: int(min(msg.GetCame(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()), Bytes: int64(msg.GetBytes()), FirstBytes: int64(msg.GetFirstBytes()),
+		First: msg.GetFirst().AsDuration(), All: msg.GetTook().AsDuration(),
 	}, time.Now())
 }
 

@@ -132,7 +132,7 @@ func TestRemoteFinds(t *testing.T) {
 		if s := a.status(); s.GetResident() != 3 || s.GetArriving() != 0 {
 			t.Errorf("three blocks are known to be elsewhere: %v", s)
 		}
-		a.replica.Send(a.remote, &messages.BlocksFetched{From: a.run(a.holder.PID), Wanted: 4, Came: 3, BlockBytes: blockBytes,
+		a.replica.Send(a.remote, &messages.BlocksFetched{From: a.run(a.holder.PID), Wanted: 4, Came: 3, BlockBytes: blockBytes, Bytes: 3 * blockBytes, FirstBytes: blockBytes,
 			First: durationpb.New(time.Millisecond), Took: durationpb.New(3 * time.Millisecond)})
 		a.replica.Send(a.remote, a.fetch("under way", time.Second, 1))
 		if h := find("second"); h.GetPath().GetBytesPerSecond() != 2*blockBytes/0.002 || h.GetPath().GetLatency().AsDuration() != time.Millisecond || h.GetPath().GetQueuedBytes() != blockBytes {

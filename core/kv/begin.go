@@ -9,6 +9,7 @@ import (
 type BeginQuestion struct {
 	Parts   int           // of equal size
 	Came    int           // of them, leading
+	First   time.Duration // for the first one
 	Took    time.Duration // for those that came
 	Tokens  int           // that the first step computes for the sequence
 	Prefill Rate          // tokens a second
@@ -31,7 +32,7 @@ func (q BeginQuestion) Choose() BeginChoice {
 	case q.Came == 0:
 		return BeginChoice{Why: "no part has come yet"}
 	}
-	each := q.Took.Seconds() / float64(q.Came)
+	each := q.each()
 	c := BeginChoice{Left: seconds(float64(q.Parts-q.Came) * each)}
 	if !known {
 		c.Why = "no prefill was measured yet"
@@ -44,4 +45,12 @@ func (q BeginQuestion) Choose() BeginChoice {
 	c.Begin = late(q.Came) <= 0 && late(q.Parts-1) <= 0
 	c.Why = fmt.Sprintf("%d of %d parts are to come in %v, and the step takes %v", q.Parts-q.Came, q.Parts, c.Left.Round(time.Microsecond), seconds(compute).Round(time.Microsecond))
 	return c
+}
+
+// each is how many seconds a part takes. The first one, which may have waited for the way to another node, says so only where it is alone.
+func (q BeginQuestion) each() float64 {
+	if q.Came == 1 {
+		return q.Took.Seconds()
+	}
+	return (q.Took - q.First).Seconds() / float64(q.Came-1)
 }

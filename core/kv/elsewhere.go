@@ -58,7 +58,7 @@ type Holder struct {
 	Link                   Link
 	Fetches, Blocks, Bytes uint64
 	Missed                 uint64            // blocks that did not come
-	Latencies              [latencies]uint64 // fetches whose first block came within 100 µs, 200 µs, 400 µs, …; the last: all others
+	Latencies              [latencies]uint64 // fetches whose first bytes came within 100 µs, 200 µs, 400 µs, …; the last: all others
 	Latency                time.Duration     // of all of these together
 }
 
@@ -169,9 +169,9 @@ func (e *Elsewhere) Fetched(name, node string, wanted int, f Fetch, now time.Tim
 		e.holders[name] = h
 	}
 	h.Link.Add(f, now)
-	bytes := uint64(f.Blocks) * uint64(f.BlockBytes)
+	bytes := uint64(f.Bytes)
 	h.Fetches, h.Blocks, h.Bytes, h.Missed = h.Fetches+1, h.Blocks+uint64(f.Blocks), h.Bytes+bytes, h.Missed+uint64(wanted-f.Blocks)
-	if f.Blocks > 0 {
+	if f.Bytes > 0 {
 		h.Latencies[latencyClass(f.First)]++
 		h.Latency += f.First
 	}

@@ -133,7 +133,7 @@ func TestElsewhereHolders(t *testing.T) {
 	if p := e.Path("dram on b", now); p.Rate.PerSecond() != 0 || p.Try != linkTry || p.Queued != 0 {
 		t.Errorf("an unknown way: %+v", p)
 	}
-	e.Fetched("dram on b", "b", 6, Fetch{Blocks: 5, BlockBytes: 1000, First: 150 * time.Microsecond, All: 4150 * time.Microsecond}, now)
+	e.Fetched("dram on b", "b", 6, Fetch{Blocks: 5, BlockBytes: 1000, Bytes: 5000, FirstBytes: 1000, First: 150 * time.Microsecond, All: 4150 * time.Microsecond}, now)
 	e.Fetched("dram on b", "b", 4, Fetch{BlockBytes: 1000, First: time.Second, All: time.Second}, now)
 	_, _ = e.Begin(Flight{ID: "a", Holder: "dram on b", Blocks: []uint64{1}, Bytes: 60})
 	_, _ = e.Begin(Flight{ID: "b", Holder: "dram on c", Blocks: []uint64{1}, Bytes: 60})
@@ -148,7 +148,7 @@ func TestElsewhereHolders(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for i := range 3 * maxHolders {
-		e.Fetched(fmt.Sprint(i), "c", 1, Fetch{Blocks: 1, BlockBytes: 1, First: time.Hour, All: time.Hour}, now)
+		e.Fetched(fmt.Sprint(i), "c", 1, Fetch{Blocks: 1, BlockBytes: 1, Bytes: 1, FirstBytes: 1, First: time.Hour, All: time.Hour}, now)
 	}
 	if all := e.Holders(); len(all) > maxHolders || all[0].Latencies[latencies-1] != 1 {
 		t.Errorf("%d holders are remembered, the first as %+v", len(all), all[0])

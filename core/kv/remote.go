@@ -6,7 +6,7 @@ import "time"
 // what it has not measured anew for a while, since others use the way too. The zero value knows nothing.
 type Link struct {
 	start    Rate // fetches
-	rate     Rate // bytes, after the first block
+	rate     Rate // bytes, after the first ones
 	measured time.Time
 }
 
@@ -17,20 +17,22 @@ const (
 
 // Fetch is one use of a Link.
 type Fetch struct {
-	Blocks     int // that came
+	Blocks     int // leading ones that came
 	BlockBytes int
-	First      time.Duration // until the first one came, or until the end where none did
+	Bytes      int64         // that came, with those that are of no use
+	FirstBytes int64         // of them, that came first
+	First      time.Duration // until these came, or until the end where none did
 	All        time.Duration
 }
 
-// Add takes a measurement. A fetch of one block says little of the rate, and one of none nothing: what it took counts as if it were of one
-// block all the same where nothing better is known, so that a way that brings nothing is not taken for a fast one.
+// Add takes a measurement. A fetch of which all came at once says little of the rate, and one that brought nothing says nothing: what it took counts as if it were
+// of one block all the same where nothing better is known, so that a way that brings nothing is not taken for a fast one.
 func (l *Link) Add(f Fetch, now time.Time) {
 	l.expire(now)
 	l.measured = now
 	l.start.Add(1, f.First)
-	if f.Blocks > 1 {
-		l.rate.Add(float64((f.Blocks-1)*f.BlockBytes), f.All-f.First)
+	if f.Bytes > f.FirstBytes {
+		l.rate.Add(float64(f.Bytes-f.FirstBytes), f.All-f.First)
 	} else if l.rate.PerSecond() == 0 {
 		l.rate.Add(float64(f.BlockBytes), f.All)
 	}

@@ -17,7 +17,7 @@ func TestLink(t *testing.T) {
 		}.Choose()
 	}
 	fetch := func(l *Link, blocks int, first, all time.Duration) {
-		l.Add(Fetch{Blocks: blocks, BlockBytes: blockBytes, First: first, All: all}, now)
+		l.Add(Fetch{Blocks: blocks, BlockBytes: blockBytes, Bytes: int64(blocks) * blockBytes, FirstBytes: int64(min(blocks, 1)) * blockBytes, First: first, All: all}, now)
 	}
 	var fast, slow, far, dead, one Link
 	if got := ask(&fast); got.Blocks != linkTry || !strings.Contains(got.Why, "dram on b") {

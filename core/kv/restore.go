@@ -51,12 +51,12 @@ func (q RestoreQuestion) Choose() RestoreChoice {
 			bytes[source] = q.Paths[source].Queued
 		}
 		bytes[source] += q.BlockBytes
-		copying, parts, measured := q.copying(bytes)
+		copying, latency, parts, measured := q.copying(bytes)
 		if !measured {
 			best.Blocks, best.Why = q.try(n), "the path from "+q.Paths[source].Name+" was not measured yet"
 			return best
 		}
-		if takes := seconds(q.after(copying, parts, q.Tokens-(n+1)*q.BlockTokens)); takes < best.Takes {
+		if takes := seconds(latency + q.after(copying, parts, q.Tokens-(n+1)*q.BlockTokens)); takes < best.Takes {
 			best.Blocks, best.Takes = n+1, takes
 		}
 	}
@@ -76,22 +76,23 @@ func (q RestoreQuestion) try(n int) int {
 	return min(end, len(q.Sources))
 }
 
-// copying is how long the slowest path takes; the paths work side by side. What they bring comes in as many parts as that of each.
-func (q RestoreQuestion) copying(bytes []int64) (slowest float64, parts int, measured bool) {
+// copying is how long the slowest path copies, and how long it takes until all of them have begun; they work side by side. What they bring comes in as many
+// parts as that of each.
+func (q RestoreQuestion) copying(bytes []int64) (slowest, latency float64, parts int, measured bool) {
 	for i, b := range bytes {
 		if b == 0 {
 			continue
 		}
 		t, ok := q.Paths[i].Rate.Time(float64(b))
 		if !ok {
-			return 0, 0, false
+			return 0, 0, 0, false
 		}
-		slowest = max(slowest, t+q.Paths[i].Latency.Seconds())
+		slowest, latency = max(slowest, t), max(latency, q.Paths[i].Latency.Seconds())
 		if parts == 0 || q.Paths[i].Parts < parts {
 			parts = max(q.Paths[i].Parts, 1)
 		}
 	}
-	return slowest, parts, true
+	return slowest, latency, parts, true
 }
 
 // after is how long restore and prefill take together: the first step's follows the parts, the others come after it.

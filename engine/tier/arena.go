@@ -2,7 +2,6 @@ package tier
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,9 +31,16 @@ func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) 
 
 // Read copies a block out.
 func (a *Arena) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	_, err := a.read(ctx, slot, h, block)
-	return err
+	return a.hold(ctx, slot, h, len(block), func(held []byte, l *label) error {
+		if !slices.Equal(copyPieces(block, held, h), l.sums) {
+			return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
+		}
+		return nil
+	})
 }
+
+// InMemory reports that what View shows stays where it is while that runs: it may be sent from there.
+func (a *Arena) InMemory() bool { return true }
 
 // Depth implements Store: a GPU copies as fast as some cores sum.
 func (a *Arena) Depth() int { return 4 }
@@ -106,28 +112,6 @@ func (a *Arena) ViewRange(ctx context.Context, r *Reading, from, to int, use fun
 		}
 		return use(block[from:to:to])
 	})
-}
-
-// ReadSealed implements Store, with no second look at the bytes.
-func (a *Arena) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error {
-	end := len(sealed) - SealBytes
-	sum, err := a.read(ctx, slot, h, sealed[:end])
-	if err == nil {
-		binary.BigEndian.PutUint64(sealed[end:], sum)
-	}
-	return err
-}
-
-// read returns the checksum of what it has copied.
-func (a *Arena) read(ctx context.Context, slot int32, h kv.Hash, into []byte) (all uint64, err error) {
-	err = a.hold(ctx, slot, h, len(into), func(block []byte, l *label) error {
-		if !slices.Equal(copyPieces(into, block, h), l.sums) {
-			return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
-		}
-		all = sum(h, l.sums)
-		return nil
-	})
-	return all, err
 }
 
 // Erase implements Store.

@@ -226,15 +226,6 @@ func (r *Reading) head(read []byte) error {
 	return nil
 }
 
-// ReadSealed implements Store.
-func (f *File) ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error {
-	if err := f.Read(ctx, slot, h, sealed[:len(sealed)-SealBytes]); err != nil {
-		return err
-	}
-	Seal(h, sealed)
-	return nil
-}
-
 // Close waits for the reads and writes under way, and gives the file up. No other method may be called meanwhile or afterwards.
 func (f *File) Close() error {
 	var errs []error

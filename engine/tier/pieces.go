@@ -1,7 +1,6 @@
 package tier
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -38,9 +37,12 @@ type Reading struct {
 }
 
 // cover widens a range of the block to whole pieces.
-func (r *Reading) cover(from, to int) (lo, hi int) {
-	size := pieceBytes(r.Bytes)
-	return from / size * size, min((to+size-1)/size*size, r.Bytes)
+func (r *Reading) cover(from, to int) (lo, hi int) { return cover(r.Bytes, from, to) }
+
+// cover widens a range of a block of so many bytes to whole pieces.
+func cover(length, from, to int) (lo, hi int) {
+	size := pieceBytes(length)
+	return from / size * size, min((to+size-1)/size*size, length)
 }
 
 // check refuses a range that is not in the block.
@@ -65,9 +67,12 @@ func (r *Reading) intact(b []byte, lo int) error {
 }
 
 // sumPieces are the checksums of a block's pieces. They depend on which block they are of, so that the bytes of one are never right for another.
-func sumPieces(h kv.Hash, block []byte) []uint64 {
-	sums := make([]uint64, 0, pieces(len(block)))
-	for piece := range slices.Chunk(block, pieceBytes(len(block))) {
+func sumPieces(h kv.Hash, block []byte) []uint64 { return sumRun(h, block, pieceBytes(len(block))) }
+
+// sumRun are the checksums of pieces of that size, the last of which may be shorter.
+func sumRun(h kv.Hash, b []byte, size int) []uint64 {
+	sums := make([]uint64, 0, (len(b)+size-1)/size)
+	for piece := range slices.Chunk(b, size) {
 		sums = append(sums, xxh3.HashSeed(piece, h.Short()))
 	}
 	return sums
@@ -82,13 +87,4 @@ func copyPieces(to, from []byte, h kv.Hash) []uint64 {
 		to, from = to[n:], from[n:]
 	}
 	return sums
-}
-
-// sum is the checksum of a block whose pieces have these.
-func sum(h kv.Hash, sums []uint64) uint64 {
-	b := make([]byte, 0, 8*maxPieces)
-	for _, s := range sums {
-		b = binary.LittleEndian.AppendUint64(b, s)
-	}
-	return xxh3.HashSeed(b, h.Short())
 }

@@ -12,6 +12,8 @@ import (
 type LayeredBlocks interface {
 	Blocks
 	Layers() int
+	// ReadPart fills into from byte at of a block on.
+	ReadPart(ctx context.Context, block int32, at int, into []byte) error
 	// WritePart calls queued once the copy is on its way, so that a Mark from then on comes after it, and returns when it is done.
 	WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error
 	Mark() (cuda.Event, error)
@@ -27,9 +29,13 @@ func Parts(blockBytes, layers, partBytes int) int {
 
 // Ascent is the way of one block up.
 type Ascent struct {
-	From int // index of its store
+	From int // index of its store; Elsewhere: its parts are given to Take
 	Move
+	parts int // that have come
 }
+
+// Elsewhere is where blocks come from that no store of this node has.
+const Elsewhere = -1
 
 // Rise brings blocks up part by part: the first layers of all blocks, then the next of all. As an engine.Gate it lets a step use each part as soon
 // as every block's was checked and is on its way to the device. Where a block fails, those before it still come; the gate stays shut.
@@ -72,9 +78,19 @@ func (r *Rise) Parts() int { return r.parts }
 // Moves are how the ways of the blocks ended, once Run has returned.
 func (r *Rise) Moves() []Ascent { return r.all }
 
-// Run returns when nothing is copied any more: how long each store took, and the error of the first block in order that did not come. Of each
-// block it notes how its move ended.
-func (r *Rise) Run(ctx context.Context) (took []time.Duration, err error) {
+// PartBytes is the size of each part of a block but the last.
+func (r *Rise) PartBytes() int { return r.to.BlockBytes() / r.to.Layers() * r.layers }
+
+// Err is why the first block in order does not come that does not; nil as long as all may.
+func (r *Rise) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Run brings up what the stores have, and returns when nothing of that is copied any more: how long each store took. Of each block it notes how its
+// move ended.
+func (r *Rise) Run(ctx context.Context) (took []time.Duration) {
 	took = make([]time.Duration, len(r.stores))
 	var workers sync.WaitGroup
 	for s, store := range r.stores {
@@ -91,9 +107,7 @@ func (r *Rise) Run(ctx context.Context) (took []time.Duration, err error) {
 		})
 	}
 	workers.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return took, r.err
+	return took
 }
 
 // bring has as many workers as a store can use bring its blocks up. Each has blocks of its own.
@@ -104,7 +118,7 @@ func (r *Rise) bring(ctx context.Context, store Store, mine []int) {
 		workers.Go(func() {
 			for part := range r.parts {
 				for at := w; at < len(mine); at += n {
-					if i := mine[at]; r.comes(i) {
+					if i := mine[at]; r.Comes(i) {
 						r.lift(ctx, store, i, part)
 					}
 				}
@@ -114,8 +128,8 @@ func (r *Rise) bring(ctx context.Context, store Store, mine []int) {
 	workers.Wait()
 }
 
-// comes reports whether a block is still worth copying.
-func (r *Rise) comes(i int) bool {
+// Comes reports whether a block is still worth copying.
+func (r *Rise) Comes(i int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return i < r.lead
@@ -123,18 +137,33 @@ func (r *Rise) comes(i int) bool {
 
 // lift copies one part of one block.
 func (r *Rise) lift(ctx context.Context, store Store, i, part int) {
-	m, began := &r.all[i].Move, time.Now()
-	layer := r.to.BlockBytes() / r.to.Layers()
-	from, to := part*r.layers*layer, min((part+1)*r.layers*layer, r.to.BlockBytes())
-	m.Err = store.ViewRange(ctx, &r.readers[i], from, to, func(b []byte) error {
-		return r.to.WritePart(ctx, m.Block, from, b, func() { r.queued(part) })
+	from, to := part*r.PartBytes(), min((part+1)*r.PartBytes(), r.to.BlockBytes())
+	r.bringPart(i, func(m *Move) error {
+		return store.ViewRange(ctx, &r.readers[i], from, to, func(b []byte) error {
+			return r.to.WritePart(ctx, m.Block, from, b, func() { r.queued(part) })
+		})
 	})
-	m.Took += time.Since(began)
-	if m.Err != nil {
-		r.fail(i, m.Err)
-	} else if part == r.parts-1 {
-		m.Came = true
+}
+
+// Take is given a part of a block from elsewhere, each once, in any order and those of one block one after the other. It was checked.
+func (r *Rise) Take(ctx context.Context, i, part int, b []byte) error {
+	return r.bringPart(i, func(m *Move) error {
+		return r.to.WritePart(ctx, m.Block, part*r.PartBytes(), b, func() { r.queued(part) })
+	})
+}
+
+// bringPart notes how a part of a block came.
+func (r *Rise) bringPart(i int, bring func(m *Move) error) error {
+	a, began := &r.all[i], time.Now()
+	a.Err = bring(&a.Move)
+	a.Took += time.Since(began)
+	if a.Err != nil {
+		r.Fail(i, a.Err)
+		return a.Err
 	}
+	a.parts++
+	a.Came = a.parts == r.parts
+	return nil
 }
 
 // queued counts a block whose part is on its way. With the last one the part is open: its event comes after the copies of all.
@@ -157,7 +186,8 @@ func (r *Rise) queued(part int) {
 	r.tell()
 }
 
-func (r *Rise) fail(i int, err error) {
+// Fail says that a block does not come, and why.
+func (r *Rise) Fail(i int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed(i, err)

@@ -33,6 +33,8 @@ func (l *layered) Layers() int                               { return risingLaye
 func (l *layered) Read(context.Context, int32, []byte) error { return errGone }
 func (l *layered) Mark() (cuda.Event, error)                 { return done{}, nil }
 
+func (l *layered) ReadPart(context.Context, int32, int, []byte) error { return errGone }
+
 func (l *layered) Write(ctx context.Context, block int32, from []byte) error {
 	return l.WritePart(ctx, block, 0, from, func() {})
 }
@@ -76,8 +78,8 @@ func rising(t *testing.T) []Store {
 	return stores
 }
 
-// TestRise: whatever is damaged, the blocks before it come up whole, and a layer is passed only once every block's is the one that was written. An undamaged
-// rise opens all layers.
+// TestRise: whatever is damaged, or does not come from elsewhere, the blocks before it come up whole, and a layer is passed only once every block's is the one that
+// was written. An undamaged rise opens all layers.
 func TestRise(t *testing.T) {
 	stores := rising(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,18 +91,27 @@ func TestRise(t *testing.T) {
 		}
 		for i := range all {
 			into.all[i] = make([]byte, risingBytes)
-			all[i] = Ascent{From: rapid.IntRange(0, 1).Draw(t, "store"), Move: Move{Block: int32(i), Slot: int32(i), Hash: testHash(i)}}
+			all[i] = Ascent{From: rapid.IntRange(Elsewhere, 1).Draw(t, "store"), Move: Move{Block: int32(i), Slot: int32(i), Hash: testHash(i)}}
 		}
 		torn := 0 // byte from which on the damaged block is not what it was
 		if hurt < len(all) {
 			torn = rapid.IntRange(0, risingBytes-1).Draw(t, "byte")
-			all[hurt].From = 0
 			arena := stores[0].(*Arena)
-			arena.block(int32(hurt), risingBytes)[torn] ^= 1
-			defer func() { arena.block(int32(hurt), risingBytes)[torn] ^= 1 }()
+			if all[hurt].From != Elsewhere {
+				all[hurt].From = 0
+				arena.block(int32(hurt), risingBytes)[torn] ^= 1
+				defer func() { arena.block(int32(hurt), risingBytes)[torn] ^= 1 }()
+			}
 		}
 		var came []int
 		r := NewRise(into, stores, all, rapid.IntRange(1, risingLayers).Draw(t, "parts"), func(n int) { came = append(came, n) })
+		order := rapid.Permutation(slices.Collect(func(yield func(int) bool) {
+			for i := range r.Parts() * len(all) {
+				if all[i%len(all)].From == Elsewhere && !yield(i) {
+					return
+				}
+			}
+		})).Draw(t, "chunks")
 		passed, wrong := 0, false // layers
 		var step sync.WaitGroup
 		step.Go(func() {
@@ -118,8 +129,20 @@ func TestRise(t *testing.T) {
 				passed = next
 			}
 		})
-		_, err := r.Run(context.Background())
+		step.Go(func() {
+			for _, chunk := range order {
+				i, part := chunk%len(all), chunk/len(all)
+				from, to := part*r.PartBytes(), min((part+1)*r.PartBytes(), risingBytes)
+				if i == hurt && from <= torn && torn < to {
+					r.Fail(i, ErrDamaged)
+				} else if err := r.Take(context.Background(), i, part, content(i, risingBytes)[from:to]); err != nil {
+					t.Errorf("part %d of block %d: %v", part, i, err)
+				}
+			}
+		})
+		r.Run(context.Background())
 		step.Wait()
+		err := r.Err()
 		switch {
 		case wrong:
 			t.Fatal("a layer was passed before every block had it")
@@ -135,7 +158,7 @@ func TestRise(t *testing.T) {
 			if i < hurt && (!all[i].Came || !bytes.Equal(into.all[i], content(i, risingBytes))) {
 				t.Fatalf("block %d of %d did not come: %v", i, hurt, all[i].Err)
 			}
-			if i == hurt && (all[i].Came || !errors.Is(all[i].Err, ErrDamaged)) {
+			if i == hurt && (all[i].Came || all[i].From != Elsewhere && !errors.Is(all[i].Err, ErrDamaged)) {
 				t.Fatalf("the damaged block %d came: %v", i, all[i].Err)
 			}
 		}
@@ -146,8 +169,8 @@ func TestRise(t *testing.T) {
 func TestRiseByLayers(t *testing.T) {
 	into := &layered{all: [][]byte{make([]byte, risingBytes)}}
 	r := NewRise(into, rising(t)[1:], []Ascent{{Move: Move{Hash: testHash(0)}}}, risingLayers, func(int) {})
-	if _, err := r.Run(t.Context()); err != nil || len(into.parts) != risingLayers || !slices.IsSorted(into.parts) {
-		t.Errorf("copies began at %v, %v", into.parts, err)
+	if r.Run(t.Context()); r.Err() != nil || len(into.parts) != risingLayers || !slices.IsSorted(into.parts) {
+		t.Errorf("copies began at %v, %v", into.parts, r.Err())
 	}
 }
 

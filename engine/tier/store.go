@@ -2,9 +2,7 @@ package tier
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"troupe/core/kv"
 )
@@ -22,8 +20,6 @@ type Store interface {
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
 	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
-	// ReadSealed is Read into all but the last SealBytes, where it writes the block's checksum; see Unseal.
-	ReadSealed(ctx context.Context, slot int32, h kv.Hash, sealed []byte) error
 	// Fill is Write of what from puts into the memory that it is given, which is what the slot is, or what is written to it next.
 	Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func(block []byte) error) error
 	// View is Read without a copy: use is given the block, once it is sure that it is the one, for as long as it runs.
@@ -45,22 +41,4 @@ type Held struct {
 	Slot  int32
 	Hash  kv.Hash
 	Bytes int
-}
-
-// SealBytes is what Seal needs behind a block.
-const SealBytes = 8
-
-// Seal writes the checksum of a block behind it: the last SealBytes of sealed. Whoever gets both can tell whether it is that block.
-func Seal(h kv.Hash, sealed []byte) {
-	end := len(sealed) - SealBytes
-	binary.BigEndian.PutUint64(sealed[end:], sum(h, sumPieces(h, sealed[:end])))
-}
-
-// Unseal returns the block in front of its checksum, or ErrDamaged where it is not the one that was sealed as h.
-func Unseal(h kv.Hash, sealed []byte) ([]byte, error) {
-	end := len(sealed) - SealBytes
-	if end < 0 || binary.BigEndian.Uint64(sealed[end:]) != sum(h, sumPieces(h, sealed[:end])) {
-		return nil, fmt.Errorf("sealed block, checksum: %w", ErrDamaged)
-	}
-	return sealed[:end], nil
 }

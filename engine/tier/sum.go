@@ -10,26 +10,52 @@ import (
 	"troupe/core/kv"
 )
 
-// NewSum takes the checksum of a block of so many bytes as its bytes come: that which Seal writes behind it.
-func NewSum(h kv.Hash, length int) hash.Hash64 {
-	return &summing{hash: h, size: pieceBytes(length), piece: xxh3.NewSeed(h.Short())}
+// A seal is a checksum over those of successive pieces of a block, all of them or some. Whoever gets both can tell whether they are these pieces
+// of that block.
+
+// SealBytes is the length of a seal.
+const SealBytes = 8
+
+// seal is that of the pieces from byte lo on of a block of so many bytes, which have these checksums.
+func seal(h kv.Hash, length, lo int, sums []uint64) uint64 {
+	b := make([]byte, 0, 8*(maxPieces+1))
+	for _, s := range sums {
+		b = binary.LittleEndian.AppendUint64(b, s)
+	}
+	if lo > 0 || len(sums) < pieces(length) { // not all: which of them
+		b = binary.LittleEndian.AppendUint64(b, uint64(lo))
+	}
+	return xxh3.HashSeed(b, h.Short())
 }
 
-// ViewSealed is View of a block and of the checksum that Seal writes behind it.
-func (a *Arena) ViewSealed(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block, seal []byte) error) error {
-	r := &Reading{Slot: slot, Hash: h, Bytes: bytes}
-	return a.ViewRange(ctx, r, 0, bytes, func(block []byte) error {
-		return use(block, binary.BigEndian.AppendUint64(nil, sum(h, r.sums)))
+// Seal writes the seal of whole pieces behind them, into the last SealBytes of sealed: of those from byte lo on of a block of so many bytes.
+func Seal(h kv.Hash, length, lo int, sealed []byte) {
+	end := len(sealed) - SealBytes
+	binary.BigEndian.PutUint64(sealed[end:], seal(h, length, lo, sumRun(h, sealed[:end], pieceBytes(length))))
+}
+
+// ViewSealed is ViewRange of the whole pieces from byte lo up to hi, and of their seal.
+func ViewSealed(ctx context.Context, s Store, r *Reading, lo, hi int, use func(pieces, seal []byte) error) error {
+	return s.ViewRange(ctx, r, lo, hi, func(b []byte) error {
+		size := pieceBytes(r.Bytes)
+		first := lo / size
+		return use(b, binary.BigEndian.AppendUint64(nil, seal(r.Hash, r.Bytes, lo, r.sums[first:first+(len(b)+size-1)/size])))
 	})
 }
 
-// summing is a block of which the first bytes have come.
+// NewSum takes the seal of pieces of a block of so many bytes as their bytes come, from byte lo of it on: that which Seal writes behind them.
+func NewSum(h kv.Hash, length, lo int) hash.Hash64 {
+	return &summing{hash: h, length: length, lo: lo, size: pieceBytes(length), piece: xxh3.NewSeed(h.Short())}
+}
+
+// summing are pieces of which the first bytes have come.
 type summing struct {
-	hash  kv.Hash
-	size  int // of a piece
-	sums  []uint64
-	piece *xxh3.Hasher // of those bytes of the next piece that have come
-	come  int          // so many
+	hash       kv.Hash
+	length, lo int
+	size       int // of a piece
+	sums       []uint64
+	piece      *xxh3.Hasher // of those bytes of the next piece that have come
+	come       int          // so many
 }
 
 // Write implements hash.Hash.
@@ -59,7 +85,7 @@ func (s *summing) Sum64() uint64 {
 	if s.come > 0 {
 		s.end()
 	}
-	return sum(s.hash, s.sums)
+	return seal(s.hash, s.length, s.lo, s.sums)
 }
 
 // Sum implements hash.Hash.

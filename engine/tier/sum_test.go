@@ -11,8 +11,8 @@ func TestSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 900<<10).Draw(t, "bytes")
 		sealed := append(content(n, n), make([]byte, SealBytes)...)
-		Seal(testHash(1), sealed)
-		s := NewSum(testHash(1), n)
+		Seal(testHash(1), n, 0, sealed)
+		s := NewSum(testHash(1), n, 0)
 		for rest := sealed[:n]; len(rest) > 0; {
 			m := min(len(rest), rapid.SampledFrom([]int{1, 24, 4096, 10_000, 16 << 10, 64 << 10, 500_000}).Draw(t, "came"))
 			_, _ = s.Write(rest[:m])

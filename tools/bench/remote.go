@@ -24,6 +24,7 @@ import (
 const (
 	remoteBlock  = 1280 << 10 // a KV block of an 8B model: 16 tokens at 80 KiB
 	remoteBlocks = 64
+	remotePart   = 7 * 40 << 10  // of 7 of its 32 layers, as a replica has them come that begins with the first ones
 	remoteRounds = 31
 )
 
@@ -42,16 +43,22 @@ func remoteTier() (section, error) {
 		return s, err
 	}
 	defer b.close()
-	r, err := bulkbench.Measure(ctx, bulkbench.Config{ChunkBytes: remoteBlock, Chunks: remoteBlocks, Rounds: remoteRounds, Copy: b.fetch})
-	if err != nil {
-		return s, err
+	for _, way := range []struct {
+		name  string
+		parts int
+	}{{"whole blocks", 0}, {"first layers first", remotePart}} {
+		b.chunks = tier.Chunks{Blocks: remoteBlocks, BlockBytes: remoteBlock, PartBytes: way.parts}
+		r, err := bulkbench.Measure(ctx, bulkbench.Config{ChunkBytes: remoteBlock, Chunks: remoteBlocks, Rounds: remoteRounds, Copy: b.fetch})
+		if err != nil {
+			return s, err
+		}
+		s.rows = append(s.rows, row{
+			what: "fetch from another node's DRAM over bare TCP, " + way.name,
+			figure: fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.2f s of CPU per GB against %.2f)",
+				r.Ratio, r.Bulk/1e9, r.Bare/1e9, r.BulkCPU, r.BareCPU),
+			aim: "0.85 or more", met: yes(r.Ratio >= 0.85),
+		})
 	}
-	s.rows = []row{{
-		what: "fetch from another node's DRAM over bare TCP",
-		figure: fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.2f s of CPU per GB against %.2f)",
-			r.Ratio, r.Bulk/1e9, r.Bare/1e9, r.BulkCPU, r.BareCPU),
-		aim: "0.85 or more", met: yes(r.Ratio >= 0.85),
-	}}
 	return s, nil
 }
 
@@ -65,6 +72,7 @@ type remote struct {
 	hashes   []kv.Hash
 	space    kv.Hash
 	arena    []byte
+	chunks   tier.Chunks
 	leases   int
 }
 
@@ -103,16 +111,21 @@ func newRemote() (_ *remote, err error) {
 // fetch does what a replica does, but for the copy to its device.
 func (b *remote) fetch(context.Context) error {
 	came := 0
-	seal := func(i uint32, bytes int) hash.Hash64 { return tier.NewSum(b.hashes[i].Within(b.space), bytes) }
-	ticket, err := b.to.ExpectSealed(remoteBlock+tier.SealBytes, remoteBlocks, seal, func(i uint32, sealed []byte) error {
-		came += copy(b.arena[int(i)*remoteBlock:], sealed[:remoteBlock])
+	seal := func(index uint32, _ int) hash.Hash64 {
+		i, part := b.chunks.Of(index)
+		return b.chunks.Sum(b.hashes[i].Within(b.space), part)
+	}
+	ticket, err := b.to.ExpectSealed(b.chunks.Bytes(), uint32(b.chunks.Count()), seal, func(index uint32, sealed []byte) error {
+		i, part := b.chunks.Of(index)
+		from, _ := b.chunks.Part(part)
+		came += copy(b.arena[i*remoteBlock+from:], b.chunks.Trim(part, sealed))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	b.leases++
-	lease := &messages.LeaseBlocks{RequestId: fmt.Sprint(b.leases), Space: b.space[:], BlockBytes: remoteBlock, Ticket: ticket, Lease: durationpb.New(10 * time.Second)}
+	lease := &messages.LeaseBlocks{RequestId: fmt.Sprint(b.leases), Space: b.space[:], BlockBytes: remoteBlock, PartBytes: uint64(b.chunks.PartBytes), Ticket: ticket, Lease: durationpb.New(10 * time.Second)}
 	for i := range b.hashes {
 		lease.Hashes = append(lease.Hashes, b.hashes[i][:])
 	}

@@ -161,18 +161,19 @@ func overlap(name string, store tier.Store, blocks *engine.Blocks, e engine.Engi
 	var restores, steps []time.Duration
 	apart := func() error {
 		began := time.Now()
-		_, err := rise(1).Run(context.Background())
+		up := rise(1)
+		up.Run(context.Background())
 		restores = append(restores, time.Since(began))
 		began = time.Now()
-		err = errors.Join(err, step(nil))
+		err := errors.Join(up.Err(), step(nil))
 		steps = append(steps, time.Since(began))
 		return err
 	}
 	together := func() error {
 		up, done := rise(parts), make(chan error)
 		go func() {
-			_, err := up.Run(context.Background())
-			done <- err
+			up.Run(context.Background())
+			done <- up.Err()
 		}()
 		return errors.Join(step(up), <-done)
 	}

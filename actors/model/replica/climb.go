@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -178,7 +179,7 @@ func (s search) unlock(damaged []place) {
 	}
 }
 
-// climb copies blocks up to HBM, from the tiers and from other holders.
+// climb copies blocks up to HBM, from the tiers and from other holders, all side by side.
 type climb struct {
 	search search
 	to     Blocks
@@ -186,9 +187,8 @@ type climb struct {
 	findings
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
-	rates  []kv.Rate // by tier
 	copied func(from, to string, bytes int, took time.Duration)
-	rise   *tier.Rise // of all blocks; nil: they come whole, one after the other
+	rise   *tier.Rise // of all blocks
 }
 
 // climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
@@ -198,78 +198,82 @@ type climbed struct {
 	fetches []fetch
 }
 
-// run stops at the first block that does not come.
+// run ends when nothing is copied any more.
 func (c climb) run(life context.Context) (done climbed, err error) {
-	var damaged []place
-	defer func() { c.search.unlock(damaged) }()
 	ctx, end := context.WithTimeout(life, c.within)
 	defer end()
-	done.rates = c.rates
-	for done.blocks < len(c.blocks) && err == nil {
-		if c.places[done.blocks].tier < len(c.search.tiers) {
-			var broken []place
-			broken, err = c.raise(ctx, &done)
-			damaged = append(damaged, broken...)
-			continue
-		}
-		var f fetch
-		f, err = c.fetch(ctx, done.blocks)
-		done.fetches = append(done.fetches, f)
-		done.blocks += f.Blocks
-		for range f.Blocks {
-			c.copied(remoteTier, hbmTier, c.to.BlockBytes(), f.All/time.Duration(f.Blocks))
-		}
+	var damaged []place
+	defer func() { c.search.unlock(damaged) }()
+	runs := c.runs()
+	done.rates, done.fetches = make([]kv.Rate, len(c.search.tiers)), make([]fetch, len(runs))
+	var sides sync.WaitGroup
+	for k, i := range runs {
+		sides.Go(func() { done.fetches[k] = c.fetch(ctx, i) })
 	}
-	return done, err
+	took := c.rise.Run(ctx)
+	sides.Wait()
+	damaged = c.settle(&done, took)
+	return done, c.rise.Err()
 }
 
-// raise copies the next run of blocks that the tiers have, and returns those that were damaged.
-func (c climb) raise(ctx context.Context, done *climbed) (damaged []place, err error) {
-	first := done.blocks
-	up := c.rise
-	if up == nil {
-		up = c.riseOf(first, 1, func(int) {})
-	}
-	took, err := up.Run(ctx)
-	came, leads := make([]int, len(took)), true
-	for i, m := range up.Moves() {
-		p := c.places[first+i]
-		if errors.Is(m.Err, tier.ErrDamaged) {
-			damaged = append(damaged, p)
-		}
-		if m.Came {
-			came[p.tier]++
-			c.copied(c.search.tiers[p.tier].Name, hbmTier, c.to.BlockBytes(), m.Took)
-		}
+// settle takes note of what came, and returns what was damaged.
+func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
+	size, leads, came := c.to.BlockBytes(), true, make([]int, len(took))
+	for i, m := range c.rise.Moves() {
+		p := c.places[i]
 		if leads = leads && m.Came; leads {
 			done.blocks++
 		}
+		if errors.Is(m.Err, tier.ErrDamaged) {
+			damaged = append(damaged, p)
+		}
+		if m.Came && m.From != tier.Elsewhere {
+			came[m.From]++
+			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Took)
+		}
 	}
 	for i, n := range came {
-		done.rates[i].Add(float64(n*c.to.BlockBytes()), took[i])
+		done.rates[i].Add(float64(n*size), took[i])
 	}
-	return damaged, err
+	for _, f := range done.fetches {
+		for range f.Blocks {
+			c.copied(remoteTier, hbmTier, size, f.All/time.Duration(f.Blocks))
+		}
+	}
+	return damaged
 }
 
-// riseOf is the way up of the run of blocks from first on that the tiers have.
-func (c climb) riseOf(first, parts int, opened func(came int)) *tier.Rise {
+// riseOf is the way up of all blocks.
+func (c climb) riseOf(parts int, opened func(came int)) *tier.Rise {
 	stores := make([]tier.Store, len(c.search.tiers))
 	for i, t := range c.search.tiers {
 		stores[i] = t.Store
 	}
-	run := c.together(first)
-	all := make([]tier.Ascent, len(run))
-	for i, p := range run {
-		all[i] = tier.Ascent{From: p.tier, Move: tier.Move{Block: c.blocks[first+i], Slot: p.slot, Hash: p.hash}}
+	all := make([]tier.Ascent, len(c.blocks))
+	for i, b := range c.blocks {
+		p := c.places[i]
+		all[i] = tier.Ascent{From: p.tier, Move: tier.Move{Block: b, Slot: p.slot, Hash: p.hash}}
+		if p.tier >= len(stores) {
+			all[i].From = tier.Elsewhere
+		}
 	}
 	return tier.NewRise(c.to, stores, all, parts, opened)
 }
 
-// together are the places from i on that the tiers have, or one holder; as many as there is room for.
+// runs are where runs of blocks begin that one holder has.
+func (c climb) runs() (first []int) {
+	for i, n := 0, 0; i < len(c.blocks); i += n {
+		if n = len(c.together(i)); c.places[i].tier >= len(c.search.tiers) {
+			first = append(first, i)
+		}
+	}
+	return first
+}
+
+// together are the places from i on that are in one tier, or with one holder; as many as there is room for.
 func (c climb) together(i int) []place {
-	from := func(p place) int { return max(p.tier, len(c.search.tiers)-1) }
 	j := i
-	for j < len(c.blocks) && from(c.places[j]) == from(c.places[i]) {
+	for j < len(c.blocks) && c.places[j].tier == c.places[i].tier {
 		j++
 	}
 	return c.places[i:j]

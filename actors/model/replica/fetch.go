@@ -76,35 +76,52 @@ func pathOf(run *messages.BlocksHeld) kv.Path {
 
 // fetch has the remote tier bring the run of one holder's blocks that begins with block i, straight to where they go. It ends with the context, however
 // far it came.
-func (c climb) fetch(ctx context.Context, i int) (f fetch, err error) {
-	j := i + len(c.together(i))
+func (c climb) fetch(ctx context.Context, i int) (f fetch) {
+	run := c.together(i)
 	from := c.holders[c.places[i].tier-len(c.search.tiers)]
-	f.wanted = j - i
-	hashes, began := c.search.hashes[i:j], time.Now()
-	in := &inlet{life: ctx, blocks: c.to, table: c.blocks[i:j], got: make([]bool, j-i)}
-	seal := func(index uint32, bytes int) hash.Hash64 {
-		return tier.NewSum(hashes[index].Within(c.search.space), bytes)
-	}
-	ticket, err := c.bulk.ExpectSealed(c.to.BlockBytes()+tier.SealBytes, uint32(j-i), seal, func(index uint32, sealed []byte) error {
-		return in.put(index, sealed[:len(sealed)-tier.SealBytes])
-	})
+	f.wanted, f.BlockBytes = len(run), c.to.BlockBytes()
+	hashes, began := c.search.hashes[i:i+len(run)], time.Now()
+	chunks := tier.Chunks{Blocks: len(run), BlockBytes: f.BlockBytes, PartBytes: c.rise.PartBytes()}
+	in := &inlet{got: make([]bool, chunks.Count()), write: func(index uint32, sealed []byte) error {
+		return c.take(ctx, i, chunks, index, sealed)
+	}}
+	ticket, err := c.bulk.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), func(index uint32, _ int) hash.Hash64 {
+		block, part := chunks.Of(index)
+		return chunks.Sum(hashes[block].Within(c.search.space), part)
+	}, in.put)
 	if err == nil {
 		err = c.bring(ctx, from, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
 		in.shut()
 		c.bulk.Drop(ticket)
 	}
 	in.fetched(&f.Fetch, began)
-	f.BlockBytes = c.to.BlockBytes()
+	for moves := c.rise.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Came; {
+		f.Blocks++
+	}
 	c.search.root.Send(c.search.remote, &messages.BlocksFetched{
 		From: from.BlocksHeld, Wanted: uint32(f.wanted), Came: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes), First: durationpb.New(f.First), Took: durationpb.New(f.All),
+		Bytes: uint64(f.Bytes), FirstBytes: uint64(f.FirstBytes),
 	})
-	if err == nil && f.Blocks < f.wanted {
-		err = fmt.Errorf("it has %d of %d blocks", f.Blocks, f.wanted)
+	if f.Blocks < f.wanted {
+		if err == nil {
+			err = fmt.Errorf("it has %d of %d blocks", f.Blocks, f.wanted)
+		}
+		c.rise.Fail(i+f.Blocks, fmt.Errorf("fetch from %s: %w", from.GetName(), err))
 	}
-	if err != nil {
-		err = fmt.Errorf("fetch from %s: %w", from.GetName(), err)
+	return f
+}
+
+// take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
+func (c climb) take(ctx context.Context, first int, chunks tier.Chunks, index uint32, sealed []byte) error {
+	i, part := chunks.Of(index)
+	b := chunks.Trim(part, sealed)
+	switch {
+	case b == nil:
+		return fmt.Errorf("chunk %d has %d bytes", index, len(sealed))
+	case !c.rise.Comes(first):
+		return fmt.Errorf("block %d is not wanted any more: %w", first, c.rise.Err())
 	}
-	return f, err
+	return c.rise.Take(ctx, first+i, part, b)
 }
 
 // bring returns when the holder has sent what it has of the blocks.
@@ -113,7 +130,7 @@ func (c climb) bring(ctx context.Context, from holder, id string, hashes []kv.Ha
 	within := time.Until(deadline)
 	answer, err := c.search.root.RequestFuture(c.search.remote, &messages.FetchBlocks{
 		RequestId: id, From: from.BlocksHeld, Hashes: bytesOf(hashes), Space: c.search.space[:], BlockBytes: uint64(c.to.BlockBytes()),
-		Ticket: ticket, Within: durationpb.New(within),
+		Ticket: ticket, Within: durationpb.New(within), PartBytes: uint64(c.rise.PartBytes()),
 	}, within).Result()
 	if err != nil {
 		c.search.root.Send(c.search.remote, &messages.ReleaseBlocks{RequestId: id})
@@ -129,15 +146,13 @@ func (c climb) bring(ctx context.Context, from holder, id string, hashes []kv.Ha
 	return nil
 }
 
-// fetched measures what came in since then: the leading blocks, which alone are of use.
+// fetched measures what came in since then.
 func (in *inlet) fetched(f *kv.Fetch, began time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for f.Blocks < len(in.got) && in.got[f.Blocks] {
-		f.Blocks++
-	}
+	f.Bytes, f.FirstBytes = int64(in.bytes), int64(in.firstBytes)
 	f.First, f.All = time.Since(began), time.Since(began)
-	if f.Blocks > 0 {
+	if f.Bytes > 0 {
 		f.First, f.All = in.first.Sub(began), in.heard.Sub(began)
 	}
 }

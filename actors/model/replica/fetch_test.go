@@ -22,6 +22,11 @@ import (
 
 // lending is a cluster where the second replica fetches what the first one has, whatever it costs.
 func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
+	return build(unbuilt(t, spaces, mw...), size{64, 8}, size{64, 8}, mw...)
+}
+
+// unbuilt is lending before its replicas are started.
+func unbuilt(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
 	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
 	c.tiers = func(name string) replica.Tiers {
 		space := func(context.Context) (string, error) { return spaces[name], nil }
@@ -35,7 +40,7 @@ func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddlew
 		}
 		return r
 	}
-	return build(c, size{64, 8}, size{64, 8}, mw...)
+	return c
 }
 
 // fetched generates a sequence at the first replica, then a second time at the other one, and returns how that one fared.

@@ -1,45 +1,44 @@
 package replica
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
 )
 
-// inlet is where the blocks of an arriving sequence come in, from the data plane's goroutines. Only blocks that belong to nobody
-// else are written, and none once it is shut.
+// inlet is where the chunks of a transfer come in, from the data plane's goroutines. None is written once it is shut.
 type inlet struct {
-	life     context.Context
-	blocks   Blocks
-	table    []int32
-	resident int // leading blocks of the table, which are shared
+	write    func(index uint32, b []byte) error // to memory that belongs to nobody else
+	resident int                                // leading chunks that are there already, and shared
 
-	mu    sync.Mutex
-	got   []bool
-	first time.Time // a block came
-	heard time.Time // likewise, last
-	done  bool
+	mu         sync.Mutex
+	got        []bool
+	first      time.Time // a chunk came
+	firstBytes int       // in it
+	heard      time.Time // likewise, last
+	bytes      int       // that came
+	done       bool
 }
 
-// put writes chunk index, which is the block at that place in the table.
+// put writes a chunk.
 func (in *inlet) put(index uint32, b []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.done || int(index) < in.resident || int(index) >= len(in.table) {
-		return fmt.Errorf("block %d is not expected, or not any more", index)
+	if in.done || int(index) < in.resident || int(index) >= len(in.got) {
+		return fmt.Errorf("chunk %d is not expected, or not any more", index)
 	}
-	if err := in.blocks.Write(in.life, in.table[index], b); err != nil {
+	if err := in.write(index, b); err != nil {
 		return err
 	}
 	in.got[index], in.heard = true, time.Now()
+	in.bytes += len(b)
 	if in.first.IsZero() {
-		in.first = in.heard
+		in.first, in.firstBytes = in.heard, len(b)
 	}
 	return nil
 }
 
-// shut ends it, and reports whether it was open. When it returns, no block is being written.
+// shut ends it, and reports whether it was open. When it returns, no chunk is being written.
 func (in *inlet) shut() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -48,12 +47,12 @@ func (in *inlet) shut() bool {
 	return was
 }
 
-// whole reports whether all blocks are there that hold so many tokens.
+// whole reports whether all blocks are there, one a chunk, that hold so many tokens.
 func (in *inlet) whole(tokens, blockTokens int) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	need := (tokens + blockTokens - 1) / blockTokens
-	if need > len(in.table) {
+	if need > len(in.got) {
 		return false
 	}
 	for i := in.resident; i < need; i++ {
@@ -64,7 +63,7 @@ func (in *inlet) whole(tokens, blockTokens int) bool {
 	return true
 }
 
-// last is when a block came, if that is later than heard.
+// last is when a chunk came, if that is later than heard.
 func (in *inlet) last(heard time.Time) time.Time {
 	in.mu.Lock()
 	defer in.mu.Unlock()

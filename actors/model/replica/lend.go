@@ -46,7 +46,7 @@ func (r *replica) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	hashes := hashesOf(msg.GetHashes())
 	l := &loan{asker: ctx.Sender(), blocks: r.pool.Acquire(hashes[:r.pool.Match(hashes)])}
 	r.lower.loans[id] = l
-	d := delivery{from: r.lower.down, bulk: r.Bulk, ticket: msg.GetTicket(), blocks: l.blocks, hashes: hashes, space: r.lower.space}
+	d := delivery{from: r.lower.down, bulk: r.Bulk, ticket: msg.GetTicket(), chunks: chunksOf(msg), blocks: l.blocks, hashes: hashes, space: r.lower.space}
 	var life context.Context
 	life, l.end = context.WithTimeout(r.life, min(msg.GetLease().AsDuration(), longestLease))
 	incarnation := r.incarnation
@@ -62,10 +62,16 @@ func (r *replica) refuseLease(msg *messages.LeaseBlocks) *messages.Refused {
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to send blocks over", 0)
 	case padded(msg.GetSpace()) != l.space || msg.GetBlockBytes() != uint64(l.down.BlockBytes()):
 		return refusal(messages.Reason_REASON_CONFLICT, name+" has other weights, or other KV blocks: "+l.down.Layout(), 0)
+	case chunksOf(msg).Check() != nil:
+		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+": "+chunksOf(msg).Check().Error(), 0)
 	case len(l.loans) >= maxLoans && l.loans[msg.GetRequestId()] == nil:
 		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" sends to as many as it can at once", retryFull)
 	}
 	return nil
+}
+
+func chunksOf(msg *messages.LeaseBlocks) tier.Chunks {
+	return tier.Chunks{Blocks: len(msg.GetHashes()), BlockBytes: int(msg.GetBlockBytes()), PartBytes: int(min(msg.GetPartBytes(), msg.GetBlockBytes()))}
 }
 
 // padded makes a hash of any bytes; what is no hash becomes one that nothing has.
@@ -110,26 +116,25 @@ type delivery struct {
 	from   Blocks
 	bulk   Bulk
 	ticket *messages.BulkTicket
+	chunks tier.Chunks
 	blocks []int32
 	hashes []kv.Hash
 	space  kv.Hash
 }
 
-// run sends each block with its seal.
+// run sends each chunk of the blocks with its seal.
 func (d delivery) run(ctx context.Context) (none struct{}, err error) {
-	indices := make([]uint32, len(d.blocks))
-	for i := range indices {
-		indices[i] = uint32(i)
-	}
-	size := d.from.BlockBytes()
-	return none, d.bulk.Send(ctx, d.ticket, indices, func(index uint32, into []byte) (int, error) {
-		if len(into) < size+tier.SealBytes {
-			return 0, fmt.Errorf("the transfer is not for blocks of %d bytes", size)
+	return none, d.bulk.Send(ctx, d.ticket, d.chunks.InOrder(len(d.blocks)), func(index uint32, into []byte) (int, error) {
+		i, part := d.chunks.Of(index)
+		lo, hi := d.chunks.Pieces(part)
+		size := hi - lo + tier.SealBytes
+		if len(into) < size {
+			return 0, fmt.Errorf("the transfer is not for chunks of %d bytes", size)
 		}
-		if err := d.from.Read(ctx, d.blocks[index], into[:size]); err != nil {
+		if err := d.from.ReadPart(ctx, d.blocks[i], lo, into[:hi-lo]); err != nil {
 			return 0, err
 		}
-		tier.Seal(d.hashes[index].Within(d.space), into[:size+tier.SealBytes])
-		return size + tier.SealBytes, nil
+		tier.Seal(d.hashes[i].Within(d.space), d.chunks.BlockBytes, lo, into[:size])
+		return size, nil
 	})
 }

@@ -47,14 +47,14 @@ type ripe struct {
 	why         string
 }
 
-// parts is in how many parts blocks come up from the tiers.
+// parts is in how many parts blocks come up, from the tiers and from other nodes.
 func (l *lower) parts() int { return tier.Parts(l.up.BlockBytes(), l.up.Layers(), l.PartBytes) }
 
-// raises makes a rising of a restore for a sequence, where all comes from the tiers and there is more than one part.
+// raises gives a restore its way up. It makes a rising of it where it is for a sequence, and there is more than one part.
 func (r *replica) raises(ctx actor.Context, found *located, c *climb, begin []int32) *rising {
 	l, parts := r.lower, r.lower.parts()
-	together := len(c.together(0))
-	if found.order != nil || parts < 2 || together == 0 || together < len(c.blocks) {
+	if found.order != nil || parts < 2 || len(c.blocks) == 0 {
+		c.rise = c.riseOf(1, func(int) {})
 		return nil
 	}
 	l.gate++
@@ -65,15 +65,17 @@ func (r *replica) raises(ctx actor.Context, found *located, c *climb, begin []in
 	q := kv.BeginQuestion{Prefill: l.prefill,
 		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1), int(r.Spec.GetStepTokens()))}
 	began, told := time.Now(), l.Early
-	up.rise = c.riseOf(0, parts, func(came int) {
-		q.Came, q.Took = came, time.Since(began)
+	c.rise = c.riseOf(parts, func(came int) {
+		if q.Came, q.Took = came, time.Since(began); came == 1 {
+			q.First = q.Took
+		}
 		if choice := q.Choose(); choice.Begin && !told {
 			told, note.why = true, choice.Why
 			root.Send(self, note)
 		}
 	})
-	q.Parts = up.rise.Parts()
-	c.rise = up.rise
+	q.Parts = c.rise.Parts()
+	up.rise = c.rise
 	l.rising[up.gate] = up
 	return up
 }

@@ -131,7 +131,9 @@ func (r *replica) reserve(ctx actor.Context, a *arrival) (refused *messages.Refu
 		r.askPool(ctx)
 		return refusedByBatch(why), why.Reason == batch.AdapterLoading
 	}
-	in := &inlet{life: r.life, blocks: r.blocks, table: room.Blocks, resident: room.Resident, got: make([]bool, len(room.Blocks))}
+	life, blocks := r.life, r.blocks
+	write := func(index uint32, b []byte) error { return blocks.Write(life, room.Blocks[index], b) }
+	in := &inlet{write: write, resident: room.Resident, got: make([]bool, len(room.Blocks))}
 	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(room.Blocks)), in.put)
 	if err != nil {
 		r.batch.Abandon(room)

@@ -301,7 +301,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 		l.totals.restores++
 	}
 	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
-	c := climb{search: found.search, to: l.up, bulk: r.Bulk, findings: found.findings, within: max(choice.Recompute, restoreLeast), copied: l.Copied, rates: make([]kv.Rate, len(l.Lower))}
+	c := climb{search: found.search, to: l.up, bulk: r.Bulk, findings: found.findings, within: max(choice.Recompute, restoreLeast), copied: l.Copied}
 	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
 		b, ok := r.pool.Allocate()
 		if !ok {
@@ -342,6 +342,7 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i], Parts: l.parts()})
 	}
 	for _, h := range found.holders {
+		h.path.Parts = l.parts()
 		q.Paths = append(q.Paths, h.path)
 	}
 	for _, p := range found.places {

@@ -161,10 +161,10 @@ func newBare(ctx context.Context, cfg Config, source, arena []byte) (*bare, erro
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
 	b := &bare{cfg: cfg, source: source, done: make(chan error, 1)}
 	go func() {
 		conn, err := l.Accept()
+		l.Close()
 		if err != nil {
 			b.done <- err
 			return
@@ -176,6 +176,7 @@ func newBare(ctx context.Context, cfg Config, source, arena []byte) (*bare, erro
 		b.receive(conn, arena)
 	}()
 	if b.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String()); err != nil {
+		l.Close()
 		return nil, err
 	}
 	if cfg.Client != nil {

@@ -1,0 +1,289 @@
+package replica_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/kvblock"
+	"troupe/actors/model/replica"
+	"troupe/actors/supervise"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/tier"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// layered is lending by single layers, where the second replica has a tier of its own as well. No sequence waits for more than its first step does.
+func layered(t *testing.T, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
+	t.Helper()
+	r := &riser{cluster: unbuilt(t, nil, mw...)}
+	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := d.AllocHost(8 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	r.store = &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}}
+	remote := r.tiers
+	r.tiers = func(name string) replica.Tiers {
+		tiers := remote(name)
+		tiers.PartBytes, tiers.Early, tiers.Watermark, tiers.IdleSteps = 1, early, 1, 1<<40
+		if name == "m-1" {
+			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
+			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}
+		}
+		return tiers
+	}
+	r.before, r.bulk.chunkTime = before, 100*time.Microsecond
+	build(r.cluster, size{64, 8}, size{64, 8}, mw...)
+	return r
+}
+
+// brought runs a sequence whose first blocks another replica has, and of them the very first the tier below as many as are said, beside one that decodes. It checks the
+// tokens of both, and returns what the second replica counted meanwhile.
+func (r *riser) brought(what string, below int, prepare func(first int)) (s *messages.ReplicaStatus) {
+	r.t.Helper()
+	seq, beside := sampled(5, 90, 4), sampled(9, 7, 40) // the other one begins with no full block
+	want, other := r.alone(seq), r.alone(beside)
+	if r.to = r.b; below > 0 {
+		start := sampled(5, 90, 1)
+		start.Prompt = start.Prompt[:8*below+1]
+		c := r.call(start)
+		r.until("the start of it ends", c.done)
+		r.a, r.b = r.b, r.a
+		r.below()
+		r.a, r.b = r.b, r.a
+	}
+	r.to = r.a
+	r.finished(r.call(seq), want)
+	r.to = r.b
+	with := r.call(beside)
+	r.until("it decodes", func() bool { return len(with.Output()) > 2 })
+	before := r.status(r.b)
+	prepare(r.bulk.sent + 1)
+	got := r.call(seq)
+	r.finished(got, want)
+	r.finished(with, other)
+	if r.t.Failed() {
+		r.t.Error(what)
+	}
+	time.Sleep(15 * time.Second) // what expires has expired
+	s = r.status(r.b)
+	if s.GetIncarnation() != before.GetIncarnation() {
+		return s
+	}
+	return &messages.ReplicaStatus{
+		KvFetched: s.GetKvFetched() - before.GetKvFetched(), KvFetchFailed: s.GetKvFetchFailed() - before.GetKvFetchFailed(), KvRestored: s.GetKvRestored() - before.GetKvRestored(),
+		KvStepsVoid: s.GetKvStepsVoid() - before.GetKvStepsVoid(), KvRestoresOverlapped: s.GetKvRestoresOverlapped() - before.GetKvRestoresOverlapped(),
+		TokensCached: s.GetTokensCached() - before.GetTokensCached(),
+	}
+}
+
+// TestFetchByLayers: blocks that another node sends come first layers first, and the step that needs them begins before the last; also where the first ones lie in a tier here.
+func TestFetchByLayers(t *testing.T) {
+	for _, below := range []int{0, 2, fetchable - 1} {
+		t.Run(fmt.Sprint(below, " in the tier here"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var waited atomic.Bool // a step began with a gate, while chunks were to come
+				var r *riser
+				r = layered(t, true, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+						r.bulk.mu.Lock()
+						defer r.bulk.mu.Unlock()
+						waited.Store(waited.Load() || len(r.bulk.open) > 0)
+					}
+				})
+				remote, first := uint64(fetchable-below), 0
+				s := r.brought("undisturbed", below, func(n int) {
+					first = n
+					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*risingLayers) // it waits for as long as a step sleeps before it computes
+				})
+				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
+					t.Errorf("it overlapped: %v, %v", waited.Load(), s)
+				}
+				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) || r.bulk.sent+1-first != int(remote)*risingLayers {
+					t.Errorf("%d chunks were sent: %v", r.bulk.sent+1-first, s)
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}
+
+// waiting sees how long the first step takes that has a gate.
+type waiting struct {
+	mu          sync.Mutex
+	gated, next time.Time // when it began to compute, and when the next one did
+}
+
+func (w *waiting) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gated, w.next = time.Time{}, time.Time{}
+}
+
+func (w *waiting) step(batch []engine.Sequence) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }):
+		w.gated = time.Now()
+	case !w.gated.IsZero() && w.next.IsZero():
+		w.next = time.Now()
+	}
+}
+
+func (w *waiting) waited() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next.Sub(w.gated) - stepTime
+}
+
+// TestFetchByLayersFaults: wherever a fetch fails that a step waits for, by whatever fault, both the sequence and the one beside it get their tokens, and the blocks that
+// came are used.
+func TestFetchByLayersFaults(t *testing.T) {
+	for name, fault := range map[string]func(r *riser, at int){
+		"the sender fails": func(r *riser, at int) {
+			r.bulk.fail = func(n int) error {
+				if n == at {
+					return errors.New("gone")
+				}
+				return nil
+			}
+		},
+		"the sender stalls": func(r *riser, at int) {
+			r.bulk.fail = func(n int) error {
+				if n == at {
+					return errStall
+				}
+				return nil
+			}
+		},
+		"a byte is flipped": func(r *riser, at int) {
+			r.bulk.damage = func(n int, chunk []byte) {
+				if n == at {
+					chunk[len(chunk)/2] ^= 4
+				}
+			}
+		},
+		"another layer comes": func(r *riser, at int) {
+			var before []byte
+			r.bulk.damage = func(n int, chunk []byte) {
+				if n == at && before != nil {
+					copy(chunk, before)
+				}
+				before = slices.Clone(chunk)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for below, layers := range map[int][]int{0: {0, risingLayers - 1}, 3: {3}} {
+					remote := fetchable - below
+					for _, layer := range layers {
+						block := 1 + layer%(remote-1)
+						w := &waiting{}
+						r := layered(t, true, w.step)
+						s := r.brought(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below, func(first int) {
+							w.reset()
+							fault(r, first+layer*remote+block)
+						})
+						came := 0
+						if layer == risingLayers-1 {
+							came = block
+						}
+						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) || s.GetKvStepsVoid() != 1 || s.GetKvRestoresOverlapped() != 0 {
+							t.Errorf("layer %d of block %d of %d: %v", layer, block, remote, s)
+						}
+						if waited := w.waited(); (waited > 0) != (name == "the sender stalls") {
+							t.Errorf("layer %d of block %d of %d: the step waited for %v", layer, block, remote, waited)
+						}
+						if cached := 8 * uint64(below+came); s.GetTokensCached() != cached {
+							t.Errorf("layer %d of block %d of %d: %d tokens were there, not %d", layer, block, remote, s.GetTokensCached(), cached)
+						}
+						r.unlocked()
+						r.empty()
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFetchByLayersOfOthers: a block of the tier here that is damaged ends the fetch of those that follow it: nothing of that is of use.
+func TestFetchByLayersOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := layered(t, true, nil)
+		first := 0
+		s := r.brought("damage below", 3, func(n int) {
+			first = n
+			r.store.set(func(_ context.Context, b, l int) error {
+				if b == 1 && l == 2 {
+					return errDamage
+				}
+				return nil
+			})
+		})
+		if s.GetKvFetched() != 0 || s.GetKvRestored() != 1 || s.GetKvStepsVoid() != 1 || s.GetTokensCached() != 8 {
+			t.Errorf("%v", s)
+		}
+		if sent := r.bulk.sent + 1 - first; sent >= (fetchable-3)*risingLayers {
+			t.Errorf("all %d chunks were sent, though they are of no use", sent)
+		}
+		r.unlocked()
+		r.empty()
+	})
+}
+
+// TestFetchByLayersEnds: where the sender or the receiver crashes while a step waits for what is sent, nothing is lost or left behind.
+func TestFetchByLayersEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		on    string
+		sends bool // the holder is killed
+	}{
+		"the sender is killed":     {sends: true},
+		"the receiver, step":       {on: "*messages.RunStepResult"},
+		"the receiver, restored":   {on: "*replica.restored"},
+		"the remote tier, leased":  {on: "*kvblock.leased"},
+		"the remote tier, fetched": {on: "*messages.BlocksFetched"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				crash := &armed{on: tc.on}
+				r := layered(t, true, nil, crash.middleware)
+				r.brought(name, 2, func(first int) {
+					if tc.sends {
+						r.bulk.fail = func(n int) error {
+							if n == first+20 {
+								r.stop(r.a)
+								return errStall
+							}
+							return nil
+						}
+					}
+					crash.now.Store(tc.on != "")
+				})
+				if crash.done.Load() != (tc.on != "") {
+					t.Errorf("crashed: %v", crash.done.Load())
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package tier
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/kv"
+	"troupe/cuda/host"
+)
+
+// TestChunks: whatever parts blocks travel in, and out of whichever store, each chunk has the seal that its receiver takes, and all together are the blocks. Of a
+// chunk in which a bit has flipped, or that is taken for another, the seal is wrong.
+func TestChunks(t *testing.T) {
+	const most = 300 * sector
+	d, err := host.Open(host.Config{MemoryBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	memory, err := d.AllocHost(3 * most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(3, 1, most)})
+	defer f.Close()
+	stores := []Store{NewArena(memory, most), f}
+	rapid.Check(t, func(t *rapid.T) {
+		c := Chunks{Blocks: rapid.IntRange(1, 3).Draw(t, "blocks"), BlockBytes: rapid.IntRange(1, most).Draw(t, "bytes")}
+		c.PartBytes = rapid.IntRange(0, 3).Draw(t, "parts") * (c.BlockBytes/7 + 1)
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		store := stores[rapid.IntRange(0, 1).Draw(t, "store")]
+		want, got, from := make([][]byte, c.Blocks), make([][]byte, c.Blocks), make([]Reading, c.Blocks)
+		for i := range want {
+			want[i], got[i] = content(i, c.BlockBytes), make([]byte, c.BlockBytes)
+			from[i] = Reading{Slot: store.Slabs().Slot(i, 0), Hash: testHash(i), Bytes: c.BlockBytes}
+			if err := store.Write(t.Context(), from[i].Slot, testHash(i), want[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has := func(sealed []byte, h kv.Hash, part int) bool {
+			s := c.Sum(h, part)
+			_, _ = s.Write(sealed[:len(sealed)-SealBytes])
+			return bytes.Equal(s.Sum(nil), sealed[len(sealed)-SealBytes:])
+		}
+		order := c.InOrder(c.Blocks)
+		if len(order) != c.Count() {
+			t.Fatalf("%d chunks of %d", len(order), c.Count())
+		}
+		for _, index := range order {
+			i, part := c.Of(index)
+			lo, hi := c.Pieces(part)
+			var sealed []byte
+			if err := ViewSealed(t.Context(), store, &from[i], lo, hi, func(b, seal []byte) error { sealed = append(bytes.Clone(b), seal...); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			again := bytes.Clone(sealed)
+			if Seal(testHash(i), c.BlockBytes, lo, again); !bytes.Equal(sealed, again) || !has(sealed, testHash(i), part) || len(sealed) > c.Bytes() {
+				t.Fatalf("chunk %d of %d bytes: its seal is wrong", index, len(sealed))
+			}
+			next := (part + 1) % c.Parts()
+			first, _ := c.Pieces(next) // a piece may be in several parts
+			if has(sealed, testHash(i+1), part) || first != lo && has(sealed, testHash(i), next) {
+				t.Fatalf("chunk %d passes for another", index)
+			}
+			again[rapid.IntRange(0, len(again)-1).Draw(t, "flips")] ^= 1
+			if has(again, testHash(i), part) || c.Trim(part, sealed[1:]) != nil {
+				t.Fatalf("chunk %d passes though it was damaged", index)
+			}
+			at, _ := c.Part(part)
+			copy(got[i][at:], c.Trim(part, sealed))
+		}
+		for i := range want {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Fatalf("block %d came as another", i)
+			}
+		}
+	})
+}
+
+// TestChunksRefused: what nobody would ask for is refused, not carried out.
+func TestChunksRefused(t *testing.T) {
+	for _, c := range []Chunks{{1, 0, 0}, {1, 1 << 20, 1}, {1, 100, -1}, {1, -5, 0}} {
+		if c.Check() == nil {
+			t.Errorf("%+v", c)
+		}
+	}
+}
