@@ -143,16 +143,6 @@ func (r *replica) onVoid(ctx actor.Context, void *messages.StepVoid) {
 	r.advance(ctx)
 }
 
-// forget sees to it that no restore is taken for one of a request that is gone.
-func (l *lower) forget(id string) {
-	for _, up := range l.rising {
-		if up.id == id {
-			up.id = ""
-			delete(l.looks, id)
-		}
-	}
-}
-
 // arrived settles what a restore means for the sequence that may have begun on its blocks. It reports whether that sequence has them.
 func (r *replica) arrived(up *rising, all bool) (landed bool) {
 	if up == nil {
@@ -215,6 +205,9 @@ func (r *replica) settleRestore(ctx actor.Context, msg *restored) {
 	r.changed(ctx)
 	if !landed {
 		r.goOn(msg.id)
+	}
+	if msg.order == nil {
+		r.seekOn(msg.hashes[0])
 	}
 }
 

@@ -109,7 +109,6 @@ func (r *replica) drop(ctx actor.Context, id, why string) {
 	r.batch.Drop(id)
 	delete(r.calls, id)
 	if r.lower != nil {
-		delete(r.lower.wanting, id)
 		r.lower.forget(id)
 	}
 	r.keep(ctx, id, why)

@@ -8,7 +8,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
-	"troupe/core/batch"
 	"troupe/core/kv"
 	"troupe/engine/tier"
 	"troupe/messages"
@@ -61,11 +60,12 @@ type lower struct {
 	ready    bool    // space is known
 
 	offloading bool
-	all        *offloadAll     // nil: only what has to leave does
-	wanting    map[string]bool // waiting sequences whose blocks were not looked for since they began to wait
-	looks      map[string]bool // sequences that are held until their blocks are restored
-	located    []*located      // to be acted on between two steps
-	ended      []*restored     // likewise
+	all        *offloadAll          // nil: only what has to leave does
+	wanting    map[string]bool      // waiting sequences whose blocks were not looked for since they began to wait
+	looks      map[string]bool      // sequences that are held until their blocks are restored
+	sought     map[kv.Hash][]string // first blocks of these, and the sequences that are held until that is over
+	located    []*located           // to be acted on between two steps
+	ended      []*restored          // likewise
 	rising     map[uint64]*rising
 	gate       uint64 // the last one
 	requests   uint64
@@ -92,8 +92,8 @@ func (r *replica) openTiers() {
 	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
-	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), paths: make([]kv.Rate, len(tiers.Lower)),
-		loans: make(map[string]*loan), rising: make(map[uint64]*rising)}
+	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), sought: make(map[kv.Hash][]string),
+		paths: make([]kv.Rate, len(tiers.Lower)), loans: make(map[string]*loan), rising: make(map[uint64]*rising)}
 	l.PartBytes = cmp.Or(l.PartBytes, partBytes)
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
@@ -234,119 +234,4 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 	r.lower.totals.offloaded += uint64(took)
 	r.offloadedSome(ctx, took, msg.err)
 	r.advance(ctx)
-}
-
-// look has the blocks of those looked for that are admitted next; they are held meanwhile.
-func (r *replica) look(ctx actor.Context) {
-	l := r.lower
-	if !l.elsewhere() && len(l.Lower) == 0 {
-		clear(l.wanting)
-	}
-	for len(l.looks) < maxLooks {
-		id, hashes, ok := r.batch.First()
-		if !ok || !l.wanting[id] {
-			return
-		}
-		have := r.pool.Match(hashes)
-		if have == len(hashes) {
-			return // it may have lost some when its turn comes
-		}
-		delete(l.wanting, id)
-		r.batch.Hold(id)
-		l.looks[id] = true
-		s := r.search(ctx, hashes[have:])
-		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
-		supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
-			note.findings = findings
-			return note
-		})
-	}
-}
-
-func (r *replica) onLocated(ctx actor.Context, msg *located) {
-	if r.lower == nil || msg.incarnation != r.incarnation {
-		msg.search.unlock(nil)
-		return
-	}
-	r.lower.located = append(r.lower.located, msg)
-	r.advance(ctx)
-}
-
-// goOn lets a sequence be admitted that was held until its blocks are restored.
-func (r *replica) goOn(id string) {
-	if id == "" {
-		return // it was not for a sequence
-	}
-	delete(r.lower.looks, id)
-	if r.departures[id] == nil { // else it is on its way to another replica
-		r.batch.Resume(id)
-	}
-}
-
-// restore decides between restoring and recomputing, and has blocks restored to free ones.
-func (r *replica) restore(ctx actor.Context, found *located) {
-	l := r.lower
-	choice := r.choose(found)
-	if choice.Blocks == 0 {
-		found.search.unlock(nil)
-		if len(found.places) > 0 {
-			l.totals.avoided++
-			l.totals.recomputed += uint64(len(found.places))
-		}
-		found.order.answer(ctx, r, 0, choice.Why)
-		r.goOn(found.id)
-		return
-	}
-	if found.order == nil {
-		l.totals.restores++
-	}
-	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
-	c := climb{search: found.search, to: l.up, bulk: r.Bulk, findings: found.findings, within: max(choice.Recompute, restoreLeast), copied: l.Copied}
-	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
-		b, ok := r.pool.Allocate()
-		if !ok {
-			break
-		}
-		c.blocks = append(c.blocks, b)
-	}
-	r.announce(ctx) // before what was evicted for them is overwritten
-	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
-	note := &restored{incarnation: r.incarnation, id: found.id, order: found.order, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:], places: found.places}
-	note.rising = r.raises(ctx, found, &c, begin)
-	supervise.Job(ctx, r.life, c.run, func(climbed climbed, err error) any {
-		note.climbed, note.err = climbed, err
-		return note
-	})
-}
-
-// choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.
-func (r *replica) choose(found *located) kv.RestoreChoice {
-	l := r.lower
-	all := kv.RestoreChoice{Blocks: len(found.places), Recompute: tierWithin, Why: "all that lies below is to be restored"}
-	if found.order != nil {
-		if all.Blocks == 0 {
-			all.Why = "no tier below has the next block"
-		}
-		return all
-	}
-	if state, known := r.batch.State(found.id); !known || state == batch.Running {
-		return kv.RestoreChoice{Why: "it does not wait"}
-	}
-	if l.Always {
-		return all
-	}
-	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.RestoreQuestion{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill, StepTokens: int(r.Spec.GetStepTokens()),
-		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
-	for i, t := range l.Lower {
-		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i], Parts: l.parts()})
-	}
-	for _, h := range found.holders {
-		h.path.Parts = l.parts()
-		q.Paths = append(q.Paths, h.path)
-	}
-	for _, p := range found.places {
-		q.Sources = append(q.Sources, p.tier)
-	}
-	return q.Choose()
 }

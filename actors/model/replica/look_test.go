@@ -1,0 +1,92 @@
+package replica_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"troupe/messages"
+)
+
+// TestSoughtOnce: sequences that begin with the same blocks have them restored, or fetched, once for all; whatever becomes of that, each gets its tokens.
+func TestSoughtOnce(t *testing.T) {
+	const many = 6
+	prompts := make([]*messages.SequenceSpec, many) // alike but for the last token
+	for i := range prompts {
+		prompts[i] = sampled(5, 40, 4)
+		prompts[i].Prompt[39] += uint32(i)
+	}
+	for name, tc := range map[string]struct {
+		prepare func(r *riser)
+		first   func(r *riser, c *caller) // is done to the one that the others wait for
+		came    [2]uint64                 // blocks, at least and at most
+	}{
+		"it comes": {came: [2]uint64{risingBlocks, risingBlocks}},
+		"the first one is cancelled": {
+			first: func(r *riser, c *caller) { r.operator.Send(r.a.PID, &messages.CancelSequence{RequestId: c.id}) },
+			came:  [2]uint64{risingBlocks, risingBlocks},
+		},
+		"nothing comes": {prepare: func(r *riser) {
+			r.store.set(func(context.Context, int, int) error { return errDisk })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRiser(t, 1<<20, false, nil)
+				wants := make([]*caller, many)
+				for i, seq := range prompts {
+					wants[i] = r.alone(seq)
+				}
+				r.finished(r.call(prompts[0]), wants[0])
+				r.below()
+				r.store.set(nil)
+				if tc.prepare != nil {
+					tc.prepare(r)
+				}
+				before := r.status(r.a)
+				all := make([]*caller, many)
+				settle := r.settle
+				r.settle = func() {} // all are there before anything was looked for
+				for i, seq := range prompts {
+					all[i] = r.call(seq)
+				}
+				if r.settle = settle; tc.first != nil {
+					tc.first(r, all[0])
+				}
+				for i, c := range all {
+					if i > 0 || tc.first == nil {
+						r.finished(c, wants[i])
+					}
+				}
+				s := r.status(r.a)
+				if came := s.GetKvRestored() - before.GetKvRestored(); came < tc.came[0] || came > tc.came[1] {
+					t.Errorf("%d blocks were restored: %v", came, s)
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}
+
+// TestFetchedOnce likewise, from another node.
+func TestFetchedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := lending(t, nil)
+		seq := sampled(5, 90, 12)
+		want := c.call(seq)
+		c.until("the first run ends", want.done)
+		c.to = c.b
+		settle := c.settle
+		c.settle = func() {}
+		all := []*caller{c.call(seq), c.call(seq), c.call(seq)}
+		c.settle = settle
+		for _, got := range all {
+			c.finished(got, want)
+		}
+		if s := c.status(c.b); s.GetKvFetched() != fetchable || s.GetTokensCached() != 3*8*fetchable {
+			t.Errorf("%v", s)
+		}
+		c.empty()
+	})
+}
