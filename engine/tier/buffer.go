@@ -36,6 +36,27 @@ func (f *File) turn(ctx context.Context, slot int32, bytes int) (*buffer, error)
 	}
 }
 
+// begin is turn for a write, with a place at the disk; end gives both back. A write has its place before its block comes, so that no more
+// blocks wait than the processor's cache may hold until the disk has taken them.
+func (f *File) begin(ctx context.Context, slot int32, bytes int) (*buffer, error) {
+	b, err := f.turn(ctx, slot, bytes)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case f.places <- struct{}{}:
+		return b, nil
+	case <-ctx.Done():
+		f.turns <- b
+		return nil, fmt.Errorf("the disk of %s is busy: %w", f.cfg.Path, ctx.Err())
+	}
+}
+
+func (f *File) end(b *buffer) {
+	<-f.places
+	f.turns <- b
+}
+
 // hugePage is what a buffer is a multiple of: page-locked memory is then in one piece, so that a disk needs fewer requests, and is up to twice as fast.
 const hugePage = 2 << 20
 

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -343,34 +342,6 @@ func TestFullDisk(t *testing.T) {
 	}
 	if held := f.Held(); len(held) != 0 {
 		t.Errorf("held %v", held)
-	}
-}
-
-// TestSlowDisk: a reader does not wait longer than it wants to, its memory is left alone afterwards, and others get a turn as long as there is one.
-func TestSlowDisk(t *testing.T) {
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes), Depth: 2})
-	if err := f.Write(t.Context(), 0, testHash(0), content(0, testBytes)); err != nil {
-		t.Fatal(err)
-	}
-	d := &faulty{disk: f.disk, slow: make(chan struct{})}
-	f.disk = d
-	got := make([]byte, testBytes)
-	for range 3 { // the third finds no turn
-		ctx, end := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := f.Read(ctx, 0, testHash(0), got); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
-		end()
-	}
-	close(d.slow)
-	if err := f.Read(t.Context(), 0, testHash(0), make([]byte, testBytes)); err != nil {
-		t.Error(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if !bytes.Equal(got, make([]byte, testBytes)) {
-		t.Error("a reader that had gone was written to")
 	}
 }
 

@@ -34,7 +34,7 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tier file: %w", err)
 	}
-	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth)}
+	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2), places: make(chan struct{}, cfg.Depth)}
 	err = f.prepare(file)
 	if err == nil {
 		f.slabs = make([]slab, f.cut.Count)
@@ -43,7 +43,7 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
-	for range cfg.Depth {
+	for range cap(f.turns) {
 		f.turns <- &buffer{}
 	}
 	return f, nil
