@@ -304,7 +304,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 type faulty struct {
 	disk
 	full bool
-	slow chan struct{} // a read or write waits for it
+	came chan struct{} // told of each read, where it is slow
+	slow chan struct{} // a read waits for it
 }
 
 func (d *faulty) WriteAt(b []byte, at int64) (int, error) {
@@ -317,6 +318,7 @@ func (d *faulty) WriteAt(b []byte, at int64) (int, error) {
 
 func (d *faulty) ReadAt(b []byte, at int64) (int, error) {
 	if d.slow != nil {
+		d.came <- struct{}{}
 		<-d.slow
 	}
 	return d.disk.ReadAt(b, at)

@@ -9,22 +9,30 @@ import (
 	"time"
 )
 
-// TestSlowDisk: a reader does not wait longer than it wants to, its memory is left alone afterwards, and others get a turn as long as there is one.
+// TestSlowDisk: a reader does not wait longer than it wants to, its memory is left alone afterwards, and others get a place as long as there is one.
 func TestSlowDisk(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes), Depth: 2})
 	if err := f.Write(t.Context(), 0, testHash(0), content(0, testBytes)); err != nil {
 		t.Fatal(err)
 	}
-	d := &faulty{disk: f.disk, slow: make(chan struct{})}
+	d := &faulty{disk: f.disk, came: make(chan struct{}, 3), slow: make(chan struct{})}
 	f.disk = d
 	got := make([]byte, testBytes)
-	read := func(ctx context.Context) error { return f.Read(ctx, 0, testHash(0), got) }
-	write := func(ctx context.Context) error { return f.Write(ctx, 1, testHash(1), content(1, testBytes)) }
-	erase := func(ctx context.Context) error { return f.Erase(ctx, []int32{0}) }
-	for i, do := range []func(context.Context) error{read, read, write, erase, read} { // all but the first two find no place
+	for range 2 {
+		ctx, leave := context.WithCancel(t.Context())
+		go func() { <-d.came; leave() }()
+		if err := f.Read(ctx, 0, testHash(0), got); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	}
+	for what, do := range map[string]func(context.Context) error{
+		"read":  func(ctx context.Context) error { return f.Read(ctx, 0, testHash(0), got) },
+		"write": func(ctx context.Context) error { return f.Write(ctx, 1, testHash(1), content(1, testBytes)) },
+		"erase": func(ctx context.Context) error { return f.Erase(ctx, []int32{0}) },
+	} {
 		ctx, end := context.WithTimeout(t.Context(), time.Millisecond)
 		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("%s, with the disk busy: %v", what, err)
 		}
 		end()
 	}
