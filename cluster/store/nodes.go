@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -28,7 +27,7 @@ func (s *Store) PutNode(ctx context.Context, spec *messages.NodeSpec) error {
 // Node returns what is asked of a node: of one that was never spoken of, nothing.
 func (s *Store) Node(ctx context.Context, name string) (*messages.NodeSpec, error) {
 	e, err := s.kv.Get(ctx, nodes+name)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	if missing(err) {
 		return &messages.NodeSpec{Name: name}, nil
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ func drained(s *messages.NodeStatus, t *messages.Table) string {
 
 // DrainNode implements control.Backend. A node that was drained and is away can be undrained: so can one that is to take its place.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
-	member, err := n.drainable(name)
+	member, err := n.drainable(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*mess
 	return s, nil
 }
 
-// drainable finds a node that is there, or was drained.
-func (n *Node) drainable(name string) (*messages.Member, error) {
+// drainable finds a node that is there, or was drained, as the store has it: this node may not have been told yet.
+func (n *Node) drainable(ctx context.Context, name string) (*messages.Member, error) {
 	var names []string
 	for _, m := range n.Members() {
 		if m.GetName() == name {
@@ -91,9 +91,11 @@ func (n *Node) drainable(name string) (*messages.Member, error) {
 		}
 		names = append(names, m.GetName())
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.draining[name] {
+	stored, err := n.store.Node(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if stored.GetDraining() {
 		return &messages.Member{Name: name}, nil
 	}
 	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
