@@ -15,7 +15,7 @@ const (
 	lookAgainIn = 20 * time.Millisecond
 )
 
-// heard looks for replicas in what this node knows, and again for a while where they or their nodes are not there: commands are answered by any
+// heard looks for replicas or nodes in what this node knows, and again for a while where they are not there: commands are answered by any
 // node, and whoever gives one may have it from another node's answer, which is ahead of this one by a moment.
 func heard[T any](ctx context.Context, look func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, hearWithin)

@@ -68,7 +68,7 @@ func drained(s *messages.NodeStatus, t *messages.Table) string {
 
 // DrainNode implements control.Backend. A node that was drained and is away can be undrained: so can one that is to take its place.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
-	member, err := n.drainable(ctx, name)
+	member, err := heard(ctx, func() (*messages.Member, error) { return n.drainable(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
