@@ -16,7 +16,7 @@ func System(t testing.TB) *actor.ActorSystem {
 	sys := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Nanosecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	t.Cleanup(func() {
 		sys.Shutdown()
-		time.Sleep(time.Millisecond) // lets the framework's own timer end, in a synctest bubble too
+		time.Sleep(10 * time.Nanosecond) // lets the framework's own timer end in a synctest bubble, and none of the actors' begin another
 	})
 	return sys
 }

@@ -28,17 +28,6 @@ const (
 	broken             // it is not what it was
 )
 
-// departed and rested are notes to self.
-type (
-	departed struct {
-		incarnation uint64
-		blocks      []kv.Departure
-		left        []left // of each block
-		err         error
-	}
-	rested struct{ incarnation uint64 }
-)
-
 // descent copies blocks to the tier below: reserve, copy, commit.
 type descent struct {
 	name   string // unique
@@ -47,37 +36,24 @@ type descent struct {
 	from   tier.Store
 	to     Lower
 	root   *actor.RootContext
-	blocks []kv.Departure // those of one size follow each other
+	blocks []kv.Departure // of one size
 }
 
-// run returns how each block fared. After an error the blocks that follow stay where they are.
+// run returns how each block fared. It reserves slots below, and commits or aborts them whatever happens in between.
 func (d descent) run(ctx context.Context) (result []left, err error) {
-	for len(result) < len(d.blocks) && err == nil {
-		next := d.blocks[len(result):]
-		n := 1
-		for n < min(together, len(next)) && next[n].Size == next[0].Size {
-			n++
+	size, commit := d.blocks[0].Size, &messages.CommitBlocks{RequestId: d.name}
+	result = make([]left, len(d.blocks))
+	defer func() {
+		d.root.Send(d.to.Tier, commit)
+		if err != nil {
+			err = fmt.Errorf("to tier %s: %w", d.to.Tier.GetId(), err)
 		}
-		var some []left
-		some, err = d.move(ctx, fmt.Sprintf("%s-%d", d.name, len(result)), next[:n])
-		result = append(result, some...)
-	}
-	if err != nil {
-		err = fmt.Errorf("to tier %s: %w", d.to.Tier.GetId(), err)
-	}
-	return result, err
-}
-
-// move reserves slots below for blocks of one size, and commits or aborts them whatever happens in between.
-func (d descent) move(ctx context.Context, request string, blocks []kv.Departure) ([]left, error) {
-	result, size := make([]left, len(blocks)), blocks[0].Size
-	commit := &messages.CommitBlocks{RequestId: request}
-	defer func() { d.root.Send(d.to.Tier, commit) }()
-	at, hashes := make(map[kv.Hash]int, len(blocks)), make([][]byte, len(blocks))
-	for i, b := range blocks {
+	}()
+	at, hashes := make(map[kv.Hash]int, len(d.blocks)), make([][]byte, len(d.blocks))
+	for i, b := range d.blocks {
 		at[b.Hash], hashes[i] = i, b.Hash[:]
 	}
-	answer, err := d.root.RequestFuture(d.to.Tier, &messages.ReserveSlots{RequestId: request, Hashes: hashes, BlockBytes: uint64(size)}, askWithin).Result()
+	answer, err := d.root.RequestFuture(d.to.Tier, &messages.ReserveSlots{RequestId: d.name, Hashes: hashes, BlockBytes: uint64(size)}, askWithin).Result()
 	if err != nil {
 		return result, err
 	}
@@ -88,7 +64,7 @@ func (d descent) move(ctx context.Context, request string, blocks []kv.Departure
 	moves := make([]tier.Move, len(reserved.GetSlots()))
 	for i, slot := range reserved.GetSlots() {
 		h := kv.Hash(slot.GetHash())
-		moves[i] = tier.Move{Block: blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
+		moves[i] = tier.Move{Block: d.blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
 	}
 	err = tier.Across(ctx, d.from, d.to.Store, size, moves)
 	var written [][]byte
@@ -101,9 +77,9 @@ func (d descent) move(ctx context.Context, request string, blocks []kv.Departure
 			result[at[m.Hash]] = broken
 		}
 	}
-	commit = &messages.CommitBlocks{RequestId: request, Written: written}
-	if err == nil && len(reserved.GetHeld())+len(moves) < len(blocks) {
-		err = fmt.Errorf("no room for %d of %d blocks. %s", len(blocks)-len(reserved.GetHeld())-len(moves), len(blocks), answer.(*messages.ReserveSlotsResult).GetRefused().GetDetail())
+	commit = &messages.CommitBlocks{RequestId: d.name, Written: written}
+	if err == nil && len(reserved.GetHeld())+len(moves) < len(d.blocks) {
+		err = fmt.Errorf("no room for %d of %d blocks. %s", len(d.blocks)-len(reserved.GetHeld())-len(moves), len(d.blocks), answer.(*messages.ReserveSlotsResult).GetRefused().GetDetail())
 	}
 	return result, err
 }

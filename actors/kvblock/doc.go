@@ -22,12 +22,13 @@
 // Answers: ReserveSlotsResult, LockBlocksResult, BlocksMoved, SlotsStatus, LeaseBlocksResult.
 //
 // It owns a kv.Tier, which says who may use which slot of its store; the bytes are copied by whoever asked. Blocks that leave it are copied
-// by its own job to the tier below it, by the same messages.
+// by its own job to the tier below it, by the same messages. A ReserveSlots that needs a slab of another size waits until what is in that has gone
+// down (reservation.go), for so long as its asker waits for an answer; then blocks are dropped instead.
 //
 // To replicas of other nodes it sends blocks itself (lend.go), over the data plane. They are locked until that has ended, which it does at the
 // end of the lease at the latest; so a reader that is lost locks nothing for longer.
 //
-// What a crash loses are the requests under way, and what is pinned until replicas say it again. The store sits above it: the successor finds in it what was written. Copies that
+// What a crash loses are the requests under way, those that wait, and what is pinned until replicas say it again. The store sits above it: the successor finds in it what was written. Copies that
 // an earlier life granted may still run then, into slots that are given out again; the store writes one after the other, and a slot
 // whose block is not the one that was granted is found out when it is read.
 //

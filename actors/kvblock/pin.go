@@ -37,9 +37,10 @@ func (s *slots) onPin(ctx actor.Context, msg *messages.PinBlocks) {
 	hashes := make(map[kv.Hash]bool, len(msg.GetHashes()))
 	for _, raw := range msg.GetHashes() {
 		h := kv.Hash(raw)
-		if hashes[h] = true; !p.hashes[h] {
+		if !hashes[h] && !p.hashes[h] { // prefixes may begin alike
 			s.tier.Pin(h)
 		}
+		hashes[h] = true
 	}
 	for h := range p.hashes {
 		if !hashes[h] {

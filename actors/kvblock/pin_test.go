@@ -73,5 +73,11 @@ func TestPins(t *testing.T) {
 		if n := s.flush(); n != 1 || s.status().GetFree() != 4 {
 			t.Errorf("%d blocks were dropped that nobody says are pinned; %v", n, s.status())
 		}
+		s.put(9)
+		pin("c", 9, 9) // two prefixes begin alike
+		pin("c")
+		if n := s.flush(); n != 1 {
+			t.Errorf("%d blocks were dropped that were pinned for two prefixes", n)
+		}
 	})
 }

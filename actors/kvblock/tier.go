@@ -3,7 +3,6 @@ package kvblock
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 type TierConfig struct {
 	Name   string // "dram"
 	Store  tier.Store
-	Limits kv.TierLimits                                        // Slabs are the store's
+	Limits kv.TierLimits                                        // Slabs are the store's, and Below is of that below
 	Policy string                                               // how it evicts; default kv.DefaultPolicy
 	Below  *Lower                                               // nil: the blocks that leave are dropped
 	Copied func(from, to string, bytes int, took time.Duration) // told of each block that was copied down; nil: nobody is
@@ -42,6 +41,9 @@ func TierProps(cfg TierConfig) *actor.Props {
 	if cfg.Limits.Slabs = cfg.Store.Slabs(); cfg.Policy == "" {
 		cfg.Policy = kv.DefaultPolicy
 	}
+	if cfg.Below != nil {
+		cfg.Limits.Below = cfg.Below.Store.SlotBytes()
+	}
 	if cfg.Copied == nil {
 		cfg.Copied = func(string, string, int, time.Duration) {}
 	}
@@ -59,10 +61,12 @@ type slots struct {
 
 	tier     *kv.Tier
 	reserved map[string]*messages.ReserveSlotsResult // request id -> what it may write to
+	waiting  []reservation                           // in the order that they came
 	locked   map[string]*messages.LockBlocksResult   // request id -> what it may read
 	pins     map[string]*pinned                      // replica -> what it wants to stay
 	flushes  map[string]*flush                       // request id -> what is being erased
-	moving   bool                                    // blocks are being copied down
+	due      []kv.Departure                          // are Leaving, and not being copied yet
+	moving   bool                                    // blocks are being copied down, or rest after they could not be
 	descents uint64
 	damaged  uint64
 
@@ -77,6 +81,7 @@ func (s *slots) Receive(ctx actor.Context) {
 		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.end()
+		s.waiting = nil
 	case *messages.ReserveSlots:
 		s.onReserve(ctx, msg)
 	case *messages.CommitBlocks:
@@ -91,6 +96,8 @@ func (s *slots) Receive(ctx actor.Context) {
 		s.onDeparted(ctx, msg)
 	case *rested:
 		s.onRested(ctx, msg)
+	case *overdue:
+		s.onOverdue(ctx, msg)
 	case *messages.PinBlocks:
 		s.onPin(ctx, msg)
 	case *unsaid:
@@ -104,6 +111,7 @@ func (s *slots) Receive(ctx actor.Context) {
 	default:
 		s.receiveLending(ctx)
 	}
+	s.admit(ctx)
 }
 
 // onStarted takes over what the store holds.
@@ -113,6 +121,7 @@ func (s *slots) onStarted(ctx actor.Context) {
 	if s.tier, err = kv.NewTier(s.Limits, s.Policy); err != nil {
 		panic(err)
 	}
+	s.tier.Cascade(s.Below != nil)
 	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
 	s.pins, s.flushes = make(map[string]*pinned), make(map[string]*flush)
 	held := s.Store.Held()
@@ -124,48 +133,10 @@ func (s *slots) onStarted(ctx actor.Context) {
 	s.onBeat(ctx, &beat{s.incarnation})
 }
 
-func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
-	id := msg.GetRequestId()
-	if again, ok := s.reserved[id]; ok {
-		ctx.Respond(again)
-		return
-	}
-	size := int(msg.GetBlockBytes())
-	if s.Limits.Slabs.Fit(size) == 0 {
-		ctx.Respond(&messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Refused{Refused: &messages.Refused{
-			Reason: messages.Reason_REASON_TOO_LONG,
-			Detail: fmt.Sprintf("blocks of %d bytes do not fit into tier %s, which has slabs for blocks of up to %d; make the tier larger", size, s.Name, s.Limits.Slabs.Largest()),
-		}}})
-		return
-	}
-	reserved := &messages.SlotsReserved{}
-	for _, raw := range msg.GetHashes() {
-		switch h := kv.Hash(raw); s.tier.State(h) {
-		case kv.Absent:
-			if slot, ok := s.reserve(h, size); ok {
-				reserved.Slots = append(reserved.Slots, &messages.Block{Index: uint32(slot), Hash: raw})
-			}
-		case kv.Resident, kv.Leaving:
-			s.tier.Keep([]kv.Hash{h}) // whoever relies on it needs it to stay
-			reserved.Held = append(reserved.Held, raw)
-		}
-	}
-	result := &messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
-	if len(reserved.GetSlots()) > 0 {
-		s.reserved[id] = result
-	}
-	ctx.Respond(result)
-}
-
-func (s *slots) reserve(h kv.Hash, bytes int) (int32, bool) {
-	slot, dropped, ok := s.tier.Reserve(h, bytes)
-	if len(dropped) > 0 {
-		s.Log.Debug().Str("tier", s.Name).Int("blocks", len(dropped)).Str("why", dropped[0].Why).Msg("blocks dropped")
-	}
-	return slot, ok
-}
-
 func (s *slots) onCommit(ctx actor.Context, msg *messages.CommitBlocks) {
+	if i, ok := s.waits(msg.GetRequestId()); ok { // it was given up
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	}
 	r, ok := s.reserved[msg.GetRequestId()]
 	if !ok {
 		return
@@ -232,55 +203,6 @@ func (s *slots) onSteps(ctx actor.Context, msg *messages.StepsDone) {
 
 // maxTicks bounds what one message can cost.
 const maxTicks = 10_000
-
-// depart has the blocks copied down that are to leave.
-func (s *slots) depart(ctx actor.Context) {
-	if s.Below == nil || s.moving {
-		return
-	}
-	all := s.tier.Depart()
-	if len(all) == 0 {
-		return
-	}
-	slices.SortStableFunc(all, func(a, b kv.Departure) int { return a.Size - b.Size })
-	s.moving = true
-	s.descents++
-	d := descent{
-		tier: s.Name, name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), copied: s.Copied,
-		from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: all,
-	}
-	incarnation := s.incarnation
-	supervise.Job(ctx, s.life, d.run, func(left []left, err error) any { return &departed{incarnation, d.blocks, left, err} })
-}
-
-func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
-	if msg.incarnation != s.incarnation {
-		return
-	}
-	if s.moving = msg.err != nil; s.moving {
-		supervise.After(ctx, restFor, &rested{s.incarnation})
-		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("blocks not copied down")
-	}
-	for i, b := range msg.blocks {
-		how := stays
-		if i < len(msg.left) {
-			how = msg.left[i]
-		}
-		if how == broken {
-			s.drop(b.Hash)
-		}
-		s.tier.Left(b.Slot, how == below)
-	}
-	s.depart(ctx)
-}
-
-// onRested: the tier below could not be copied to for a while. Try again.
-func (s *slots) onRested(ctx actor.Context, msg *rested) {
-	if msg.incarnation == s.incarnation {
-		s.moving = false
-		s.depart(ctx)
-	}
-}
 
 func (s *slots) status() *messages.SlotsStatus {
 	st := s.tier.Stats()

@@ -1,6 +1,9 @@
 package kv
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Departure is a block that is to leave a tier, and why.
 type Departure struct {
@@ -16,19 +19,22 @@ func (t *Tier) Tick() { t.step++ }
 // Depart decides which blocks leave now, ahead of need: those that were idle too long, and as many of each size as are above the watermark.
 // They are Leaving, and copied out of their slots, until Left.
 func (t *Tier) Depart() (all []Departure) {
-	for t.limits.IdleSteps > 0 {
-		h, ok := t.recent.oldest(t.idle)
-		if !ok {
-			break
+	fit := slices.DeleteFunc(t.bySize(), func(z *size) bool { return !t.sinks(z) })
+	for _, z := range fit {
+		for t.limits.IdleSteps > 0 && t.leaves < t.burst(z) {
+			h, ok := z.recent.oldest(t.idle)
+			if !ok {
+				break
+			}
+			_, s := t.at(t.byHash[h])
+			idle := t.step - s.used
+			if idle < t.limits.IdleSteps {
+				break
+			}
+			all = append(all, t.leave(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
 		}
-		in, s := t.at(t.byHash[h])
-		idle := t.step - s.used
-		if idle < t.limits.IdleSteps || t.leaves >= t.burst(in.size) {
-			break
-		}
-		all = append(all, t.leave(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
 	}
-	for _, z := range t.bySize() {
+	for _, z := range fit {
 		room := t.room(z)
 		for t.leaves < t.burst(z) && z.taken-z.leaves > int(t.limits.Watermark*float64(room)) {
 			h, ok := z.policy.Victim(t.idle)
@@ -43,6 +49,9 @@ func (t *Tier) Depart() (all []Departure) {
 	}
 	return all
 }
+
+// sinks reports whether blocks of a size can leave.
+func (t *Tier) sinks(z *size) bool { return t.limits.Below == 0 || z.bytes <= t.limits.Below }
 
 // burst is how many blocks may be leaving while one of a size does.
 func (t *Tier) burst(z *size) int {
@@ -60,20 +69,20 @@ func (t *Tier) leave(h Hash, why string) Departure {
 	t.leaves++
 	in.size.leaves++
 	in.size.policy.Remove(h)
-	t.recent.remove(h)
+	in.size.recent.remove(h)
 	return Departure{h, slot, in.size.bytes, why}
 }
 
-// Left ends the copy of a departure. Where the block is below, or is given up, it is gone from here, unless it was wanted meanwhile; where it could
-// not be copied and is not given up it stays.
+// Left ends the copy of a departure. Where the block is below, or is given up, it is gone from here, unless it was wanted meanwhile and its slab is not needed for
+// another size; where it could not be copied and is not given up it stays.
 func (t *Tier) Left(slot int32, gone bool) {
-	if in, s := t.at(slot); s.state == Leaving {
-		if gone {
-			t.stats.Departures++
-			t.clear(slot)
-		} else {
-			t.stay(in, s)
-		}
+	in, s := t.at(slot)
+	switch {
+	case gone && (s.state == Leaving || s.state == Resident && in.heir != nil):
+		t.stats.Departures++
+		t.clear(slot)
+	case s.state == Leaving:
+		t.stay(in, s)
 	}
 	t.Done(slot)
 }

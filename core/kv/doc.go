@@ -23,6 +23,8 @@
 //   - conservation: every slot is free, arriving, resident, leaving or still being copied, and exactly one of them
 //   - apart: the slots of blocks that are here, or being copied, do not overlap, and lie within the tier's capacity
 //   - still: a block stays in one slot; a slab with one that is arriving, being copied or pinned is not given to another size
+//   - cascade: where the tier below takes blocks, none is dropped for one of another size
+//   - vacated: of a slab that is being vacated no slot is given out; it is the other size's once its blocks have left and the copies have ended
 //   - told: who applied all Changes knows which block each slot holds
 //
 // A Link is the measured way to a holder of blocks on another node, which RestoreQuestion takes for one more way up.

@@ -9,6 +9,7 @@ import (
 // slab is a row of slots for blocks of one size.
 type slab struct {
 	size   *size // that it is given to; nil: to none yet
+	heir   *size // that it is given to once its slots are free, of which none is given out meanwhile; nil: it stays with its size
 	slots  []slot
 	taken  int    // of these, are not free
 	wanted uint64 // sum of its slots'
@@ -18,6 +19,7 @@ type slab struct {
 type size struct {
 	bytes  int // of a block
 	policy Policy
+	recent order   // its resident blocks, the one wanted longest ago first
 	slots  int     // of its slabs
 	taken  int     // of these, are not free
 	leaves int     // its blocks that are Leaving
@@ -27,7 +29,7 @@ type size struct {
 func (t *Tier) sizeOf(bytes int) *size {
 	z := t.sizes[bytes]
 	if z == nil {
-		z = &size{bytes: bytes, policy: t.policy(t.limits.Slabs.Count * t.limits.Slabs.Fit(bytes))}
+		z = &size{bytes: bytes, recent: newOrder(), policy: t.policy(t.limits.Slabs.Count * t.limits.Slabs.Fit(bytes))}
 		t.sizes[bytes] = z
 	}
 	return z
@@ -50,7 +52,7 @@ func (t *Tier) take(z *size) (int32, bool) {
 		n := z.free[len(z.free)-1]
 		z.free = z.free[:len(z.free)-1]
 		i, nth := t.limits.Slabs.Of(n)
-		if in := &t.slabs[i]; in.size == z && in.slots[nth].free() {
+		if in := &t.slabs[i]; in.size == z && in.heir == nil && in.slots[nth].free() {
 			t.occupy(in)
 			return n, true
 		}
@@ -68,29 +70,42 @@ func (t *Tier) release(in *slab, n int32) {
 	in.taken--
 	in.size.taken--
 	in.size.free = append(in.size.free, n)
+	if in.heir != nil && in.taken == 0 {
+		i, _ := t.limits.Slabs.Of(n)
+		t.give(i, in.heir)
+	}
 }
 
-// room is how many blocks of a size there could be without any other having to go.
+// room is how many blocks of a size there could be without any other having to go that does not have to already.
 func (t *Tier) room(z *size) int {
 	room, fit := z.slots, t.limits.Slabs.Fit(z.bytes)
 	for i := range t.slabs {
-		if t.slabs[i].size != z && t.slabs[i].taken == 0 {
+		switch in := &t.slabs[i]; {
+		case in.size == z && in.heir != nil:
+			room -= fit - in.taken
+		case in.heir == z, in.size != z && in.taken == 0:
 			room += fit
 		}
 	}
 	return room
 }
 
-// makeRoom drops what has to go for another block of a size: a block of that size, or a colder slab of another. It drops nothing where nothing can go.
+// makeRoom drops what has to go for another block of a size: a block of that size, or a colder slab of another. It drops nothing where nothing can go, and
+// where the blocks of a slab go down a tier first.
 func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
-	victim, ok := z.policy.Victim(t.idle)
+	if t.Vacating(z.bytes) {
+		return nil
+	}
 	wanted := math.Inf(1)
+	oldest, ok := z.recent.oldest(t.replaceable)
 	if ok {
-		_, s := t.at(t.byHash[victim])
+		_, s := t.at(t.byHash[oldest])
 		wanted = float64(s.wanted)
 	}
 	i, colder := t.coldest(z, wanted)
 	switch {
+	case colder && t.slabs[i].taken > 0 && t.cascades && t.sinks(t.slabs[i].size):
+		t.slabs[i].heir = z
 	case colder:
 		for nth := range t.slabs[i].slots {
 			if s := &t.slabs[i].slots[nth]; s.state == Resident {
@@ -99,6 +114,7 @@ func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
 		}
 		t.give(i, z)
 	case ok:
+		victim, _ := z.policy.Victim(t.replaceable)
 		dropped = append(dropped, t.dropFor(victim, "its slot was needed before it could go down a tier"))
 	}
 	return dropped
@@ -110,25 +126,26 @@ func (t *Tier) dropFor(h Hash, why string) Dropped {
 	return d
 }
 
-// coldest is the slab whose slots were on average wanted longest ago, of those that are given to another size and that can be
-// taken from it; false where they were wanted no longer ago than that.
+// coldest is the slab whose blocks were on average wanted longest ago, of those that are given to another size and that can be
+// taken from it; false where they were wanted no longer ago than that. Free slots do not count: a slab that was given away just now is not cold for being empty still.
 func (t *Tier) coldest(z *size, than float64) (coldest int, ok bool) {
 	for i := range t.slabs {
 		in := &t.slabs[i]
-		if in.size == z {
+		if in.size == z || in.heir != nil {
 			continue
 		}
-		if mean := float64(in.wanted) / float64(max(1, len(in.slots))); mean < than && t.movable(in) {
+		if mean := float64(in.wanted) / float64(max(1, in.taken)); mean < than && t.movable(in) {
 			coldest, than, ok = i, mean, true
 		}
 	}
 	return coldest, ok
 }
 
-// movable reports whether all blocks of a slab may go.
+// movable reports whether all blocks of a slab may go. Where they go down a tier, some may be on the way.
 func (t *Tier) movable(in *slab) bool {
 	return !slices.ContainsFunc(in.slots, func(s slot) bool {
-		return !s.free() && (s.state != Resident || !t.idle(s.hash))
+		leaves := s.state == Leaving && t.cascades
+		return !s.free() && !leaves && (s.state != Resident || !t.idle(s.hash))
 	})
 }
 
@@ -138,7 +155,7 @@ func (t *Tier) give(i int, z *size) {
 	if in.size != nil {
 		in.size.slots -= len(in.slots)
 	}
-	in.size, in.slots = z, make([]slot, t.limits.Slabs.Fit(z.bytes))
+	in.size, in.heir, in.slots = z, nil, make([]slot, t.limits.Slabs.Fit(z.bytes))
 	z.slots += len(in.slots)
 	for nth := range in.slots {
 		z.free = append(z.free, t.limits.Slabs.Slot(i, len(in.slots)-1-nth)) // the first is given out first

@@ -45,6 +45,14 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 		"the coldest slab, and the rest of it": {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); return put(t, 2, 21, 22) }, []int{1, 2, 3, 4}},
 		"not one that was wanted":              {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 1, 2, 3, 4); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
 		"on average":                           {func(t *Tier) []int { put(t, 1, upTo(1, 12)...); wantAll(t, 4, 3); return put(t, 2, 21) }, []int{5, 6, 7, 8}},
+		"but not one that has only begun to fill": {func(t *Tier) []int {
+			put(t, 2, upTo(21, 24)...)
+			for range 3 {
+				wantAll(t, upTo(21, 24)...)
+			}
+			put(t, 1, 1)
+			return put(t, 2, 25)
+		}, []int{21}},
 		"by when they were wanted last": {func(t *Tier) []int {
 			put(t, 1, upTo(1, 12)...)
 			for range 3 {
@@ -97,6 +105,143 @@ func TestSlabsGoToWhoNeedsThem(t *testing.T) {
 	}
 }
 
+// TestSlabsAreNotPassedToAndFro: what a policy gives up first may have come just now. It is no reason to take a slab whose blocks were wanted before that, but after
+// others of the size.
+func TestSlabsAreNotPassedToAndFro(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "s3-fifo")
+	put(tier, 2, 21)
+	wantAll(tier, 21)
+	put(tier, 1, upTo(1, 8)...)
+	put(tier, 2, 22)
+	if gone := put(tier, 2, 23); !slices.Equal(gone, []int{22}) {
+		t.Errorf("%v had to go", gone)
+	}
+}
+
+// TestVacatedSlab: what becomes of the blocks of a slab that a large block needs, where there is a tier below. There are three slabs, of four small blocks or two large
+// ones; 1 to 4 are in the coldest.
+func TestVacatedSlab(t *testing.T) {
+	large := testHash(21)
+	left := func(gone bool) func(*Tier) {
+		return func(t *Tier) {
+			for _, d := range t.Evacuate() {
+				t.Left(d.Slot, gone)
+			}
+		}
+	}
+	reserve := func(t *Tier) { t.Reserve(large, 2*SlotUnit) }
+	var reading int32
+	for name, tc := range map[string]struct {
+		then []func(*Tier)
+		ok   bool  // the large block has a slot then
+		gone []int // small ones that are not there any more
+		due  []int // that Evacuate has leave then
+	}{
+		"it waits":             {nil, false, nil, upTo(1, 4)},
+		"until they are below": {[]func(*Tier){left(true)}, true, upTo(1, 4), nil},
+		"the coldest first":    {[]func(*Tier){func(t *Tier) { wantAll(t, 2) }}, false, nil, []int{1, 3, 4, 2}},
+		"once for all":         {[]func(*Tier){reserve, func(t *Tier) { t.Evacuate() }, reserve}, false, nil, nil},
+		"it waits for those that are to follow": {[]func(*Tier){func(t *Tier) {
+			for _, d := range t.Evacuate()[:3] {
+				t.Left(d.Slot, true)
+			}
+		}}, false, upTo(1, 3), nil},
+		"and for readers": {[]func(*Tier){func(t *Tier) { reading, _ = t.Read(testHash(2)) }, left(true)}, false, []int{1, 3, 4}, nil},
+		"which can come meanwhile": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			wantAll(t, 2)
+			reading, _ = t.Read(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+		}}, false, upTo(1, 4), nil},
+		"and end": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			wantAll(t, 2)
+			reading, _ = t.Read(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+		}, func(t *Tier) { t.Done(reading) }}, true, upTo(1, 4), nil},
+		"what can not be copied is tried again": {[]func(*Tier){left(false)}, false, nil, upTo(1, 4)},
+		"a pin calls it off":                    {[]func(*Tier){func(t *Tier) { t.Pin(testHash(2)) }}, false, nil, upTo(5, 8)},
+		"also while they leave": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			t.Pin(testHash(2))
+			for _, d := range all {
+				t.Left(d.Slot, true)
+			}
+		}}, false, []int{1, 3, 4}, upTo(5, 8)},
+		"and its slots are the small ones' again": {[]func(*Tier){func(t *Tier) {
+			all := t.Evacuate()
+			for i, d := range all {
+				if i == 2 {
+					t.Pin(testHash(4))
+				}
+				t.Left(d.Slot, true)
+			}
+			put(t, 1, 13, 14, 15)
+		}}, false, []int{1, 2, 3}, upTo(5, 8)},
+		"those who leave are no reason to spare it": {[]func(*Tier){func(t *Tier) { t.Evacuate(); t.Cascade(false); t.Cascade(true) }}, false, nil, nil},
+		"another size takes another":                {[]func(*Tier){func(t *Tier) { t.Reserve(testHash(31), 4*SlotUnit) }}, false, nil, upTo(1, 8)},
+		"nor is a slot of it given out before":      {[]func(*Tier){func(t *Tier) { t.Drop(testHash(1)); put(t, 1, 13) }}, false, []int{1, 5}, upTo(2, 4)},
+		"what is dropped from it is room":           {[]func(*Tier){func(t *Tier) { t.Flush() }}, false, upTo(1, 12), nil},
+		"none below any more":                       {[]func(*Tier){func(t *Tier) { t.Cascade(false) }}, true, upTo(1, 4), nil},
+		"none below after all":                      {[]func(*Tier){left(false), func(t *Tier) { t.Cascade(false) }}, true, upTo(1, 4), nil},
+		"none below while they leave":               {[]func(*Tier){func(t *Tier) { t.Evacuate(); t.Cascade(false) }}, true, upTo(5, 8), nil},
+	} {
+		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "lru")
+		tier.Cascade(true)
+		put(tier, 1, upTo(1, 12)...)
+		reserve(tier)
+		for _, f := range tc.then {
+			f(tier)
+		}
+		_, _, ok := tier.Reserve(large, 2*SlotUnit)
+		var gone []int
+		for n := 1; n <= 12; n++ {
+			if tier.State(testHash(n)) == Absent {
+				gone = append(gone, n)
+			}
+		}
+		if due := numbers(tier.Evacuate()); ok != tc.ok || !slices.Equal(gone, tc.gone) || !slices.Equal(due, tc.due) {
+			t.Errorf("%s: a slot is there: %v; %v are gone, and %v are to go", name, ok, gone, due)
+		}
+	}
+}
+
+// TestBlocksTooLargeToLeave: blocks that do not fit below stay until they are dropped.
+func TestBlocksTooLargeToLeave(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.4, IdleSteps: 5, Burst: 9, Below: 3*SlotUnit - 1}, "lru")
+	tier.Cascade(true)
+	put(tier, 3, 31, 32)
+	put(tier, 2, 21)
+	for range 5 {
+		tier.Tick()
+	}
+	if due := numbers(tier.Depart()); !slices.Equal(due, []int{21}) {
+		t.Errorf("%v leave", due)
+	}
+	if gone := put(tier, 1, 1); !slices.Equal(gone, []int{31}) || tier.Vacating(SlotUnit) {
+		t.Errorf("%v had to go", gone)
+	}
+}
+
+// TestVacatedOften: what is called off leaves nothing behind.
+func TestVacatedOften(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")
+	put(tier, 1, upTo(1, 8)...)
+	tier.Drop(testHash(1))
+	for range 100 {
+		tier.Cascade(true)
+		tier.Reserve(testHash(21), 2*SlotUnit)
+		tier.Cascade(false)
+	}
+	if z := tier.sizeOf(SlotUnit); z.slots != 8 || len(z.free) != 1 {
+		t.Errorf("%d slots, of which %d are said to be free", z.slots, len(z.free))
+	}
+}
+
 // TestWatermarkOfASize: blocks leave ahead of need where those of their size have no room, though the tier has.
 func TestWatermarkOfASize(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -108,6 +253,19 @@ func TestWatermarkOfASize(t *testing.T) {
 		"one that others have is not": {upTo(1, 8), []int{21}, nil, "[1 2]"},
 		"each size by itself":         {upTo(1, 8), []int{21, 22}, nil, "[1 2 21]"},
 		"so is one that they had":     {upTo(1, 8), []int{21, 22}, func(t *Tier) { t.Drop(testHash(21)); t.Drop(testHash(22)) }, "[]"},
+		"nor one that is being vacated, but for what is in it": {upTo(1, 12), nil, func(t *Tier) {
+			t.Cascade(true)
+			t.Reserve(testHash(21), 2*SlotUnit)
+			for _, d := range t.Evacuate()[:2] {
+				t.Left(d.Slot, true)
+			}
+		}, "[5]"},
+		"it is that of those who wait for it": {upTo(1, 8), []int{21, 22}, func(t *Tier) {
+			t.Cascade(true)
+			wantAll(t, 21, 22)
+			t.Reserve(testHash(23), 2*SlotUnit)
+			t.Evacuate()
+		}, "[]"},
 		"what came back counts again": {upTo(1, 8), []int{21}, func(t *Tier) {
 			t.Depart()
 			t.Want([]Hash{testHash(1)})

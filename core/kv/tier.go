@@ -27,26 +27,28 @@ type TierLimits struct {
 	Watermark float64 // share of the slots above which blocks leave ahead of need; 0: DefaultWatermark
 	IdleSteps uint64  // a block that nobody wanted for so many steps leaves; 0: none does
 	Burst     int     // blocks leaving at once, at most; 0: a sixteenth of those of a size that the tier could hold
+	Below     int     // bytes of the largest block that can leave, since the tier below has room for it; 0: all can
 }
 
 // Tier keeps account of one tier's slots: which block is in which, and who uses it. It is a value for one owner, who carries out
 // the copies and says when each has ended. A copy is known by its slot.
 //
 // Blocks of different sizes share the tier slab by slab. A size that needs a slot takes one of its own that is free; else a whole slab, if the blocks there
-// were on average wanted longer ago than the block that this size would have to give up itself, and none of them has to stay; else it gives up that block. An empty
-// slab counts as wanted never, so it is taken first. Of the blocks of one size the Policy decides.
+// were on average wanted longer ago than any block of this size, and none of them has to stay; else it gives up a block of its own, and which one the Policy
+// decides. An empty slab counts as wanted never, so it is taken first. The policy's choice is not what a slab is compared with: that may be a block that came just now,
+// and two sizes would take the same slab from each other for ever.
 type Tier struct {
-	limits TierLimits
-	policy func(slots int) Policy
-	slabs  []slab
-	sizes  map[int]*size  // by bytes of a block
-	byHash map[Hash]int32 // all but those that are Absent
-	recent order          // resident blocks, the one wanted longest ago first
-	pins   map[Hash]int   // of blocks, whether they are here or not
-	leaves int            // blocks Leaving
-	step   uint64
-	wants  uint64 // so far
-	stats  TierStats
+	limits   TierLimits
+	policy   func(slots int) Policy
+	slabs    []slab
+	sizes    map[int]*size  // by bytes of a block
+	byHash   map[Hash]int32 // all but those that are Absent
+	pins     map[Hash]int   // of blocks, whether they are here or not
+	leaves   int            // blocks Leaving
+	cascades bool           // the tier below takes blocks
+	step     uint64
+	wants    uint64 // so far
+	stats    TierStats
 
 	evicted   []int32 // since the last Changes
 	committed []Committed
@@ -73,7 +75,7 @@ func NewTier(limits TierLimits, policy string) (*Tier, error) {
 	}
 	return &Tier{
 		limits: limits, policy: policies[policy], slabs: make([]slab, limits.Slabs.Count), sizes: make(map[int]*size), byHash: make(map[Hash]int32),
-		recent: newOrder(), pins: make(map[Hash]int),
+		pins: make(map[Hash]int),
 	}, nil
 }
 
@@ -118,11 +120,13 @@ func (t *Tier) Keep(hashes []Hash) {
 	}
 }
 
-// stay makes a leaving block resident again.
+// stay makes a leaving block resident again. It is not wanted for that.
 func (t *Tier) stay(in *slab, s *slot) {
 	t.leaves--
 	in.size.leaves--
-	t.settle(in, s)
+	s.state, s.used = Resident, t.step
+	in.size.policy.Add(s.hash)
+	in.size.recent.push(s.hash)
 }
 
 // settle makes a block resident.
@@ -137,7 +141,7 @@ func (t *Tier) touch(in *slab, s *slot) {
 	t.wants++
 	in.wanted += t.wants - s.wanted
 	s.wanted, s.used = t.wants, t.step
-	t.recent.push(s.hash)
+	in.size.recent.push(s.hash)
 }
 
 // Dropped is a block that was given up, and why.
@@ -168,6 +172,12 @@ func (t *Tier) Reserve(h Hash, bytes int) (slot int32, dropped []Dropped, ok boo
 	s.hash, s.state = h, Arriving
 	t.byHash[h] = slot
 	return slot, dropped, true
+}
+
+// replaceable reports whether a resident block may go for another one of its size.
+func (t *Tier) replaceable(h Hash) bool {
+	in, _ := t.at(t.byHash[h])
+	return in.heir == nil && t.idle(h)
 }
 
 // idle reports whether a resident block may go: nobody copies it, and it is not pinned.
@@ -252,15 +262,14 @@ func (t *Tier) Drop(h Hash) bool {
 // Flush drops all blocks that can be read, but those that are pinned or being copied. Their slots are not free until Done, so that what is
 // in them can be erased.
 func (t *Tier) Flush() (slots []int32) {
-	for {
-		h, ok := t.recent.oldest(t.idle)
-		if !ok {
-			return slots
+	for _, z := range t.bySize() {
+		for h, ok := z.recent.oldest(t.idle); ok; h, ok = z.recent.oldest(t.idle) {
+			slot, _ := t.Read(h)
+			t.Drop(h)
+			slots = append(slots, slot)
 		}
-		slot, _ := t.Read(h)
-		t.Drop(h)
-		slots = append(slots, slot)
 	}
+	return slots
 }
 
 // clear makes a slot Absent, and free if nothing is copied out of it.
@@ -275,7 +284,7 @@ func (t *Tier) clear(slot int32) {
 		t.evicted = append(t.evicted, slot)
 	}
 	in.size.policy.Remove(s.hash)
-	t.recent.remove(s.hash)
+	in.size.recent.remove(s.hash)
 	in.wanted -= s.wanted
 	s.wanted = 0
 	if s.state = Absent; s.free() {
@@ -294,8 +303,17 @@ func (t *Tier) in(slot int32, want State) (*slab, *slot) {
 // Pin keeps a block from being dropped for others once it is here, until as many calls of Unpin. It leaves after all that are not pinned.
 func (t *Tier) Pin(h Hash) {
 	t.pins[h]++
-	if t.State(h) == Leaving {
-		t.stay(t.at(t.byHash[h]))
+	slot, here := t.byHash[h]
+	if !here {
+		return
+	}
+	in, s := t.at(slot)
+	if in.heir != nil {
+		i, _ := t.limits.Slabs.Of(slot)
+		t.retain(i)
+	}
+	if s.state == Leaving {
+		t.stay(in, s)
 	}
 }
 

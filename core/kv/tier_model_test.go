@@ -21,6 +21,8 @@ type tierModel struct {
 	copies  []copied
 	pins    map[Hash]int
 	dropped map[Hash]bool // by decision, since the block last was resident
+
+	cascades bool
 }
 
 func (m *tierModel) busy(slot int32) bool {
@@ -59,6 +61,9 @@ func (m *tierModel) given(t *rapid.T, slabs Slabs, h Hash, dropped []Dropped) {
 		if first, _ := slabs.Of(dropped[0].Slot); slab != first || sizeOfTest(d.Hash) == sizeOfTest(h) && len(dropped) > 1 {
 			t.Fatalf("dropped %+v for a block of %d bytes", dropped, sizeOfTest(h))
 		}
+		if m.cascades && sizeOfTest(d.Hash) != sizeOfTest(h) {
+			t.Fatalf("cascade: dropped %+v for a block of %d bytes", d, sizeOfTest(h))
+		}
 		for other, state := range m.state {
 			if in, _ := slabs.Of(m.slot[other]); state != Absent && in == slab && sizeOfTest(d.Hash) != sizeOfTest(h) {
 				t.Fatalf("still: slab %d was taken from a block that is %v", slab, state)
@@ -67,13 +72,36 @@ func (m *tierModel) given(t *rapid.T, slabs Slabs, h Hash, dropped []Dropped) {
 	}
 }
 
+// settle ends all copies, and has all leave that are to: nobody waits for a slab then.
+func (m *tierModel) settle(t *rapid.T, tier *Tier) {
+	for _, c := range m.copies {
+		if c.leaves {
+			tier.Left(c.slot, true)
+		} else {
+			tier.Done(c.slot)
+		}
+	}
+	for _, d := range tier.Evacuate() {
+		tier.Left(d.Slot, true)
+	}
+	for i, in := range tier.slabs {
+		if in.heir != nil {
+			t.Fatalf("vacated: slab %d is waited for by blocks of %d bytes for ever", i, in.heir.bytes)
+		}
+	}
+}
+
 // full checks that a block that got no slot could not have got one.
-func (m *tierModel) full(t *rapid.T, slabs Slabs, h Hash) {
+func (m *tierModel) full(t *rapid.T, tier *Tier, h Hash) {
+	slabs := tier.limits.Slabs
 	fit := slabs.Fit(sizeOfTest(h))
 	stays := make([]bool, slabs.Count) // slabs of another size of which a block has to stay
 	own := make([]int, slabs.Count)    // slots of this size that are taken
 	for _, other := range m.taken() {
 		slab, _ := slabs.Of(other.slot)
+		if tier.slabs[slab].heir != nil {
+			continue
+		}
 		if sizeOfTest(other.hash) == sizeOfTest(h) {
 			own[slab]++
 		}
@@ -84,7 +112,7 @@ func (m *tierModel) full(t *rapid.T, slabs Slabs, h Hash) {
 		stays[slab] = stays[slab] || !movable
 	}
 	for slab := range slabs.Count {
-		if fit > 0 && (own[slab] > 0 && own[slab] < fit || own[slab] == 0 && !stays[slab]) {
+		if fit > 0 && tier.slabs[slab].heir == nil && (own[slab] > 0 && own[slab] < fit || own[slab] == 0 && !stays[slab]) {
 			t.Fatalf("reserve: refused, and slab %d has or could have room", slab)
 		}
 	}

@@ -21,6 +21,10 @@ func driveTier(t *rapid.T, name string) {
 		Lead: SlotUnit * rapid.IntRange(0, 1).Draw(t, "lead"), Head: SlotUnit * rapid.IntRange(0, 1).Draw(t, "head"),
 	}
 	tier := newTier(t, TierLimits{Slabs: slabs, Watermark: 0.7, IdleSteps: 3, Burst: 2}, name)
+	vacating := func(slot int32) bool {
+		i, _ := slabs.Of(slot)
+		return tier.slabs[i].heir != nil
+	}
 	m := &tierModel{state: map[Hash]State{}, content: map[int32]Hash{}, slot: map[Hash]int32{}, pins: map[Hash]int{}, dropped: map[Hash]bool{}}
 	block := func(t *rapid.T) Hash { return testHash(rapid.IntRange(1, 8).Draw(t, "block")) }
 	in := func(state State) (all []Hash) {
@@ -60,8 +64,13 @@ func driveTier(t *rapid.T, name string) {
 			slot, dropped, ok := tier.Reserve(h, sizeOfTest(h))
 			m.given(t, slabs, h, dropped)
 			if !ok {
-				m.full(t, slabs, h)
+				if !tier.Vacating(sizeOfTest(h)) {
+					m.full(t, tier, h)
+				}
 				return
+			}
+			if vacating(slot) {
+				t.Fatalf("vacated: slot %d was given out", slot)
 			}
 			m.state[h], m.slot[h], m.content[slot] = Arriving, slot, Hash{} // being written: nobody may read it
 		},
@@ -103,9 +112,9 @@ func driveTier(t *rapid.T, name string) {
 				tier.Done(c.slot)
 				return
 			}
-			gone := rapid.Bool().Draw(t, "gone")
+			gone, needed := rapid.Bool().Draw(t, "gone"), vacating(c.slot)
 			tier.Left(c.slot, gone)
-			if m.state[c.hash] == Leaving && m.slot[c.hash] == c.slot {
+			if m.slot[c.hash] == c.slot && (m.state[c.hash] == Leaving || m.state[c.hash] == Resident && gone && needed) {
 				if m.state[c.hash] = Resident; gone {
 					m.state[c.hash], m.dropped[c.hash] = Absent, true
 				}
@@ -147,10 +156,18 @@ func driveTier(t *rapid.T, name string) {
 			}
 		},
 		"tick": func(*rapid.T) { tier.Tick() },
+		"cascade": func(t *rapid.T) {
+			m.cascades = rapid.Bool().Draw(t, "takes")
+			tier.Cascade(m.cascades)
+		},
 		"depart": func(t *rapid.T) {
-			for _, d := range tier.Depart() {
+			evacuated := tier.Evacuate()
+			for i, d := range append(evacuated, tier.Depart()...) {
 				if m.state[d.Hash] != Resident || m.slot[d.Hash] != d.Slot || m.busy(d.Slot) || d.Why == "" {
 					t.Fatalf("depart: %+v, which is %v", d, m.state[d.Hash])
+				}
+				if i < len(evacuated) && m.pins[d.Hash] > 0 {
+					t.Fatalf("evacuated: %+v with %d pins", d, m.pins[d.Hash])
 				}
 				for other, state := range m.state {
 					if m.pins[d.Hash] > 0 && state == Resident && m.pins[other] == 0 && !m.busy(m.slot[other]) && sizeOfTest(other) == sizeOfTest(d.Hash) {
@@ -170,6 +187,7 @@ func driveTier(t *rapid.T, name string) {
 			m.conserved(t, slabs, tier.Stats())
 		},
 	})
+	m.settle(t, tier)
 }
 
 func newTier(t interface{ Fatal(...any) }, limits TierLimits, policy string) *Tier {

@@ -16,10 +16,10 @@ type SizeStats struct{ Bytes, Slabs, Slots, Taken int }
 // Stats describes the tier.
 func (t *Tier) Stats() TierStats {
 	s := t.stats
-	s.Resident, s.Leaving = t.recent.len(), t.leaves
-	s.Arriving = len(t.byHash) - s.Resident - s.Leaving
+	s.Leaving = t.leaves
 	s.Capacity = t.limits.Slabs.Capacity()
 	for _, z := range t.bySize() {
+		s.Resident += z.recent.len()
 		s.Slots += z.slots
 		s.Free += z.slots - z.taken
 		s.Taken += int64(z.taken) * int64(z.bytes)
@@ -27,6 +27,7 @@ func (t *Tier) Stats() TierStats {
 			s.Sizes = append(s.Sizes, SizeStats{z.bytes, z.slots / t.limits.Slabs.Fit(z.bytes), z.slots, z.taken})
 		}
 	}
+	s.Arriving = len(t.byHash) - s.Resident - s.Leaving
 	for h := range t.pins {
 		if t.State(h) == Resident {
 			s.Pinned++

@@ -34,6 +34,13 @@ func run(docs string) error {
 	if err != nil {
 		return err
 	}
+	for _, slots := range []int{1024, 4096, 16_384, 65_536} {
+		s, err := share(prompts, slots)
+		if err != nil {
+			return err
+		}
+		r.shared = append(r.shared, s)
+	}
 	if err := r.draw(filepath.Join(docs, "benchmarks-kv.svg")); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type result struct {
 	bound                     float64 // hit rate with room for everything
 	slots                     []int
 	curves                    []curve // the optimum first
+	shared                    []sharing
 }
 
 // share is the mean over all capacities of what a policy reaches of the optimum.
@@ -82,7 +83,30 @@ blocks that one prompt brings and nobody wants again must not push out those of 
 That s3-fifo takes a block for reused after one hit was chosen among three variants on this same trace, which favours its figure a little; it was not tried on
 another one.
 `, best.name, "`kv.DefaultPolicy`", kv.DefaultPolicy)
+	r.sharing(&b)
 	return b.String()
+}
+
+// sharing is the part about two models.
+func (r result) sharing(b *strings.Builder) {
+	fmt.Fprintf(b, `
+## Two models in one tier
+
+Each conversation is one of two models' now, by %s. Blocks of two sizes share a tier slab by slab; here the sizes differ by a byte, so that a difference to one size comes from the slabs alone.
+A size takes a slab from the other where what is in that was wanted before all blocks of its own.
+
+| slots | one size | a half each |`, kv.DefaultPolicy)
+	for _, cut := range cuts {
+		fmt.Fprintf(b, " two sizes, %d slabs |", cut)
+	}
+	b.WriteString("\n| ---: | ---: | ---: |" + strings.Repeat(" ---: |", len(cuts)) + "\n")
+	for _, s := range r.shared {
+		fmt.Fprintf(b, "| %d | %.2f %% | %.2f %% |", s.slots, 100*s.one, 100*s.halves)
+		for _, rate := range s.slabs {
+			fmt.Fprintf(b, " %.2f %% |", 100*rate)
+		}
+		b.WriteString("\n")
+	}
 }
 
 // draw writes the plot, as SVG.

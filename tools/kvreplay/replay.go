@@ -15,18 +15,23 @@ func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
 	}
 	hits := 0
 	for _, blocks := range prompts {
-		n := tier.Want(blocks)
-		hits += n
-		for i := len(blocks) - 1; i >= n; i-- { // the end first: it is to leave first
-			if tier.State(blocks[i]) != kv.Absent {
-				continue
-			}
-			if slot, _, ok := tier.Reserve(blocks[i], kv.SlotUnit); ok {
-				tier.Commit(slot)
-			}
-		}
+		hits += visit(tier, blocks, kv.SlotUnit)
 	}
 	return hits, nil
+}
+
+// visit is a prompt: its leading blocks that are here, which it returns, are wanted, and the others come.
+func visit(tier *kv.Tier, blocks []kv.Hash, bytes int) (hits int) {
+	hits = tier.Want(blocks)
+	for i := len(blocks) - 1; i >= hits; i-- { // the end first: it is to leave first
+		if tier.State(blocks[i]) != kv.Absent {
+			continue
+		}
+		if slot, _, ok := tier.Reserve(blocks[i], bytes); ok {
+			tier.Commit(slot)
+		}
+	}
+	return hits
 }
 
 // never is when a block is wanted next that is not wanted any more.

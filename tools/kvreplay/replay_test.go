@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 
@@ -96,5 +97,41 @@ func TestTraceIsReplayed(t *testing.T) {
 				t.Errorf("%s with %d slots: %f, the optimum %f, with room for everything %f", c.name, r.slots[i], rate, r.curves[0].rates[i], r.bound)
 			}
 		}
+	}
+}
+
+// TestSharing: with room for all, it does not matter how two models share it; with less, each has the other's room only where they share.
+func TestSharing(t *testing.T) {
+	var prompts [][]kv.Hash
+	for round := range 3 {
+		for conversation := range 40 {
+			blocks := []kv.Hash{kv.Root("all", "")}
+			for n := range 3 + round {
+				blocks = append(blocks, kv.Root("conversation", strconv.Itoa(conversation*10+n)))
+			}
+			prompts = append(prompts, blocks)
+		}
+	}
+	models := [2]int{}
+	for _, a := range between(prompts) {
+		models[a.model]++
+	}
+	if models[0] == 0 || models[1] == 0 || models[0]%3 != 0 {
+		t.Errorf("%v prompts of the models", models)
+	}
+	const blocks, found = 40 * (4 + 5 + 6), 40*(4+5) + 38 // the first block is there for all but the first of each model
+	ample, err := share(prompts, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rate := range append(ample.slabs, ample.one, ample.halves) {
+		if rate != float64(found)/blocks {
+			t.Errorf("with room for all: %+v, and %.4f could be found", ample, float64(found)/blocks)
+		}
+	}
+	again := slices.Repeat(prompts[80:81], 2) // of six blocks; the other model asks for nothing
+	scarce, err := share(again, 6)
+	if err != nil || scarce.one != 0.5 || scarce.halves > 0.25 {
+		t.Errorf("%+v, %v", scarce, err)
 	}
 }

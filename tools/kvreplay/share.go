@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strconv"
+
+	"troupe/core/kv"
+)
+
+// ask is a prompt of one of two models.
+type ask struct {
+	blocks []kv.Hash
+	model  int
+}
+
+// between gives each conversation to one of two models; a prompt's second block tells which conversation it is of. No block is of both.
+func between(prompts [][]kv.Hash) []ask {
+	asks := make([]ask, len(prompts))
+	for i, blocks := range prompts {
+		a := ask{make([]kv.Hash, len(blocks)), int(blocks[min(1, len(blocks)-1)][0]) % 2}
+		for n, h := range blocks {
+			a.blocks[n] = h.Within(kv.Root("model", strconv.Itoa(a.model)))
+		}
+		asks[i] = a
+	}
+	return asks
+}
+
+// cuts are how many slabs a tier is cut into.
+var cuts = []int{8, 64}
+
+// sharing is the hit rate of two models that share so many slots.
+type sharing struct {
+	slots  int
+	one    float64   // with blocks of one size
+	halves float64   // with a half of the slots each
+	slabs  []float64 // with blocks of two sizes; by cuts
+}
+
+// share has two models share a tier by the default policy. Where the sizes of their blocks differ, it is by a byte: they fill as much of a tier.
+func share(prompts [][]kv.Hash, slots int) (sharing, error) {
+	asks, half := between(prompts), slots/2
+	one, err := serve(asks, 1, slots, false, kv.SlotUnit)
+	if err != nil {
+		return sharing{}, err
+	}
+	s := sharing{slots: slots, one: one}
+	if s.halves, err = serve(asks, 1, half, true, kv.SlotUnit); err != nil {
+		return sharing{}, err
+	}
+	for _, cut := range cuts {
+		rate, err := serve(asks, cut, slots, false, kv.SlotUnit-1)
+		if err != nil {
+			return sharing{}, err
+		}
+		s.slabs = append(s.slabs, rate)
+	}
+	return s, nil
+}
+
+// serve is the share of blocks that are found, where the models have a tier of so many slots together, or one each. The second one's blocks are of that size.
+func serve(asks []ask, slabs, slots int, apart bool, second int) (float64, error) {
+	var tiers [2]*kv.Tier
+	for i := range tiers {
+		var err error
+		if tiers[i], err = kv.NewTier(kv.TierLimits{Slabs: kv.Slabs{Count: slabs, Bytes: slots / slabs * kv.SlotUnit}}, kv.DefaultPolicy); err != nil {
+			return 0, err
+		}
+	}
+	if !apart {
+		tiers[1] = tiers[0]
+	}
+	hits, all := 0, 0
+	for _, a := range asks {
+		hits += visit(tiers[a.model], a.blocks, [2]int{kv.SlotUnit, second}[a.model])
+		all += len(a.blocks)
+	}
+	return float64(hits) / float64(all), nil
+}
