@@ -68,7 +68,7 @@ func (s *slots) grant(msg *messages.ReserveSlots) (result *messages.ReserveSlots
 				waits = s.tier.Vacating(size)
 			}
 		case kv.Resident, kv.Leaving:
-			s.tier.Want([]kv.Hash{h}) // whoever relies on it needs it to stay
+			s.tier.Keep([]kv.Hash{h}) // whoever relies on it needs it to stay
 			reserved.Held = append(reserved.Held, raw)
 		}
 	}

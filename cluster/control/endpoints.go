@@ -76,9 +76,26 @@ func Decode(data []byte, into proto.Message) error {
 		return nil
 	}
 	if err := protojson.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("request: %s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
+		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
+		if strings.Contains(detail, "unknown field") {
+			detail += "; " + takes(into)
+		}
+		return fmt.Errorf("request: %s", detail)
 	}
 	return nil
+}
+
+// takes says which fields a request has.
+func takes(m proto.Message) string {
+	fields := m.ProtoReflect().Descriptor().Fields()
+	if fields.Len() == 0 {
+		return "the request takes none: send {}"
+	}
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = string(fields.Get(i).Name())
+	}
+	return "the request takes " + strings.Join(names, ", ")
 }
 
 // Encode writes a message as JSON with stable white space.

@@ -153,6 +153,9 @@ func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []
 	if err != nil {
 		return nil, 0, err
 	}
+	if _, err := n.revisionOf(of.GetModel(), of.GetAdapter()); err != nil {
+		return nil, 0, err
+	}
 	turns := make([]openai.Message, len(of.GetMessages()))
 	for i, m := range of.GetMessages() {
 		turns[i] = openai.Message{Role: m.GetRole(), Content: m.GetContent()}

@@ -146,7 +146,8 @@ func TestControlRefusals(t *testing.T) {
 	conn := connect(t, n)
 	for name, tc := range map[string]struct{ subject, body, code, want string }{
 		"malformed":       {"models.deploy", `{"deployment":`, "400", "unexpected EOF"},
-		"unknown field":   {"models.get", `{"nom":"a"}`, "400", `unknown field "nom"`},
+		"unknown field":   {"models.get", `{"nom":"a"}`, "400", `unknown field "nom"; the request takes name`},
+		"unknown adapter": {"kv.pin", `{"model":"kjv","adapter":"zz","tokens":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}`, "404", `has no adapter "zz"`},
 		"no deployment":   {"models.deploy", ``, "400", "deployment is missing"},
 		"bad name":        {"models.deploy", `{"deployment":{"name":"A b","path":"x"}}`, "400", `deployment.name "A b"`},
 		"no folder":       {"models.deploy", `{"deployment":{"name":"a","path":"/nowhere"}}`, "400", "/nowhere: no config.json"},

@@ -21,8 +21,8 @@ type kvCommand struct {
 func (kvCommand) Help() string {
 	return `Where the KV blocks of all nodes are: in GPU memory (hbm), in host memory (dram), on disk (nvme), and with other nodes
 (remote: FULL is what is on its way from there, BLOCKS what is known to be there). FULL is what is taken, HITS the part of the blocks
-that prompts wanted and the tier had, IN what came into it, DOWN what went to the tier below, DROPPED what was given up, DAMAGED what was not what it
-should be and was computed again.
+that prompts wanted and the tier had, IN what came into it, DOWN what the tier below took from it or had already, DROPPED what it gave up for lack of room, by flush or since it was damaged
+(in hbm also what is below too), DAMAGED what was not what it should be and was computed again.
 
 A PATH is what is copied from one tier to another; NOW is of the last second. Of each replica, RESTORES are the sequences whose blocks were copied up,
 and AVOIDED those where computing them again was faster. A PIN is a prefix that is kept.

@@ -42,6 +42,9 @@ func (t *Tier) Depart() (all []Departure) {
 		for t.leaves < t.burst(z) && z.taken-z.leaves > most {
 			h, ok := z.policy.Victim(t.replaceable)
 			if !ok {
+				h, ok = z.policy.Victim(t.unread) // what is pinned is not lost below, and leaves others room here
+			}
+			if !ok {
 				break
 			}
 			all = append(all, t.leave(h, fmt.Sprintf("%d of %d slots are taken, which is above %.0f %%", z.taken, room, 100*t.limits.Watermark)))

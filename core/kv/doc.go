@@ -19,7 +19,7 @@
 //   - read: a copy out of a slot begins only where its block is Resident
 //   - reuse: a slot is given out again only when its block is Absent and every copy out of it has ended
 //   - lost: a block goes from Resident only by a decision that is returned: dropped, or left
-//   - pinned: a pinned block neither leaves nor is dropped to make room
+//   - pinned: a pinned block is not dropped to make room, and leaves only after those of its size that are not
 //   - conservation: every slot is free, arriving, resident, leaving or still being copied, and exactly one of them
 //   - apart: the slots of blocks that are here, or being copied, do not overlap, and lie within the tier's capacity
 //   - still: a block stays in one slot; a slab with one that is arriving, being copied or pinned is not given to another size

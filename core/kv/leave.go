@@ -3,14 +3,19 @@ package kv
 // A pool whose blocks can be copied down a tier. A block that is below too stays here until its place is needed, which then loses
 // nothing and waits for nobody.
 
-// Depart decides which blocks are copied down now: as many as are above the watermark, a share of all blocks, and at most so many at
-// once with those under way. Blocks that are below too are not counted, since their places can be taken at any moment. What nobody reads goes first, in the order in
-// which it would be evicted; then what running sequences hold, so that they lose nothing when they have to give way.
+// pinnedShare of all blocks, one part is copied down at once of those that are pinned, however small the burst: a small pool needs their places within few steps.
+const pinnedShare = 4
+
+// Depart decides which blocks are copied down now, at most so many at once with those under way: first what is pinned and nobody reads, so that it is not lost
+// should its place be needed all the same; of that pinnedShare may go. Of the rest that nobody reads, in the order in which it would be evicted, as many as have the places above the
+// watermark, a share of all blocks, empty or held by what is below too. Then what running sequences hold, until as many blocks as there are above
+// the watermark are below or empty, so that they lose little when they have to give way.
 // Until Left, they can be read and acquired as before, and are not given to anybody.
 func (p *Pool) Depart(watermark float64, burst int) []Committed {
-	above := p.size - len(p.empty) - p.spare - p.departing - p.belowInUse() - int(watermark*float64(p.size))
-	n := min(above, burst-p.departing)
-	all := p.departFrom(&p.cached, n, func(*block) bool { return true })
+	above, most := p.size-len(p.empty)-p.departing-int(watermark*float64(p.size)), burst-p.departing
+	all := p.departFrom(&p.kept, max(most, p.size/pinnedShare-p.departing), func(*block) bool { return true })
+	all = append(all, p.departFrom(&p.cached, min(above-p.spare, most-len(all)), func(*block) bool { return true })...)
+	n := min(above-p.backed(), most)
 	for index := 0; index < p.size && len(all) < n; index++ {
 		if b := &p.blocks[index]; b.refs > 0 && b.committed && !b.below && !b.departing {
 			all = append(all, p.depart(int32(index)))
@@ -22,12 +27,9 @@ func (p *Pool) Depart(watermark float64, burst int) []Committed {
 // Tick says that a step was run.
 func (p *Pool) Tick() { p.step++ }
 
-// DepartIdle decides which blocks are copied down although there is room: those that nobody has read for so many steps, and what is pinned, so
-// that it is not lost should its place be needed all the same. Burst is as of Depart.
+// DepartIdle decides which blocks are copied down although there is room: those that nobody has read for so many steps. Burst is as of Depart.
 func (p *Pool) DepartIdle(steps uint64, burst int) []Committed {
-	n := burst - p.departing
-	all := p.departFrom(&p.kept, n, func(*block) bool { return true })
-	return append(all, p.departFrom(&p.cached, n-len(all), func(b *block) bool { return p.step-b.released >= steps })...)
+	return p.departFrom(&p.cached, burst-p.departing, func(b *block) bool { return p.step-b.released >= steps })
 }
 
 // departFrom has the first blocks of a list copied down that are not below yet, up to the first one that is not to be.
@@ -47,10 +49,10 @@ func (p *Pool) departFrom(from *list, most int, due func(*block) bool) (all []Co
 	return all
 }
 
-// belowInUse is how many blocks somebody reads that are below too.
-func (p *Pool) belowInUse() (n int) {
+// backed is how many blocks are below too.
+func (p *Pool) backed() (n int) {
 	for i := range p.blocks {
-		if b := &p.blocks[i]; b.below && b.refs > 0 {
+		if p.blocks[i].below {
 			n++
 		}
 	}
@@ -98,7 +100,7 @@ func (p *Pool) cache(index int32) {
 	b := &p.blocks[index]
 	b.pinned, b.released = p.pins[b.hash], p.step
 	p.listOf(b).push(p.blocks, index)
-	if b.below {
+	if b.below && !b.pinned {
 		p.spare++
 	}
 }
@@ -106,7 +108,7 @@ func (p *Pool) cache(index int32) {
 func (p *Pool) uncache(index int32) {
 	b := &p.blocks[index]
 	p.listOf(b).remove(p.blocks, index)
-	if b.below {
+	if b.below && !b.pinned {
 		p.spare--
 	}
 }

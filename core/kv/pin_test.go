@@ -3,7 +3,7 @@ package kv
 import "testing"
 
 // TestPinnedBlocksLeaveLast: they are evicted where there is no other block, whether they were pinned before or after they were computed, and copied
-// down at once.
+// down before anything else.
 func TestPinnedBlocksLeaveLast(t *testing.T) {
 	p := NewPool(3, 16)
 	p.SetPins(map[Hash]bool{testHash(0): true})
@@ -13,7 +13,7 @@ func TestPinnedBlocksLeaveLast(t *testing.T) {
 		p.Release([]int32{b})
 	}
 	p.SetPins(map[Hash]bool{testHash(0): true, testHash(1): true})
-	leaves := p.DepartIdle(1, 8)
+	leaves := p.Depart(1, 8)
 	if len(leaves) != 2 || leaves[0].Hash != testHash(0) || leaves[1].Hash != testHash(1) {
 		t.Fatalf("%v are copied down, and not the blocks that are pinned", leaves)
 	}

@@ -16,7 +16,7 @@ type Pool struct {
 	evicted   []int32 // since the last Changes
 	committed []Committed
 
-	departing, spare int // blocks being copied down a tier; cached blocks that are below too
+	departing, spare int // blocks being copied down a tier; those in cached that are below too
 }
 
 type block struct {

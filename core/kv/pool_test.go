@@ -157,19 +157,27 @@ func TestPoolAgainstModel(t *testing.T) {
 			},
 			"depart": func(t *rapid.T) {
 				watermark, burst := rapid.SampledFrom([]float64{0, 0.5, 0.9}).Draw(t, "watermark"), rapid.IntRange(1, 4).Draw(t, "burst")
-				most := min(size-countEmpty(m, size)-len(m.below)-len(m.leaves)-int(watermark*float64(size)), burst-len(m.leaves))
-				var want []int32
+				above, spare, most := size-countEmpty(m, size)-len(m.leaves)-int(watermark*float64(size)), 0, burst-len(m.leaves)
+				var pinned, unread, want []int32
 				for _, b := range m.cached {
-					if !m.below[b] && !m.pins[m.hash[b]] {
-						want = append(want, b)
+					switch pins := m.pins[m.hash[b]]; {
+					case m.below[b] && !pins:
+						spare++
+					case m.below[b]:
+					case pins:
+						pinned = append(pinned, b)
+					default:
+						unread = append(unread, b)
 					}
 				}
+				want = append(want, pinned[:max(0, min(len(pinned), max(most, size/pinnedShare-len(m.leaves))))]...)
+				want = append(want, unread[:max(0, min(len(unread), above-spare, most-len(want)))]...)
 				for b, refs := range m.refs {
-					if _, leaves := m.leaves[int32(b)]; refs > 0 && m.hash[int32(b)] != (Hash{}) && !m.below[int32(b)] && !leaves {
+					_, leaves := m.leaves[int32(b)]
+					if refs > 0 && m.hash[int32(b)] != (Hash{}) && !m.below[int32(b)] && !leaves && len(want) < min(above-len(m.below), most) {
 						want = append(want, int32(b))
 					}
 				}
-				want = want[:min(len(want), max(most, 0))]
 				m.depart(t, p.Depart(watermark, burst), want)
 			},
 			"take": func(t *rapid.T) {
@@ -192,17 +200,12 @@ func TestPoolAgainstModel(t *testing.T) {
 			"tick": func(*rapid.T) { p.Tick(); m.step++ },
 			"depart idle": func(t *rapid.T) {
 				steps, burst := rapid.IntRange(0, 3).Draw(t, "steps"), rapid.IntRange(1, 4).Draw(t, "burst")
-				var pinned, want []int32
+				var want []int32
 				for _, b := range m.cached {
-					switch {
-					case m.below[b]:
-					case m.pins[m.hash[b]]:
-						pinned = append(pinned, b)
-					case m.step-m.since[b] >= steps:
+					if !m.below[b] && !m.pins[m.hash[b]] && m.step-m.since[b] >= steps {
 						want = append(want, b)
 					}
 				}
-				want = append(pinned, want...)
 				m.depart(t, p.DepartIdle(uint64(steps), burst), want[:max(0, min(len(want), burst-len(m.leaves)))])
 			},
 			"pin": func(t *rapid.T) {

@@ -1,6 +1,9 @@
 package kv
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // State is how a block is in a tier.
 type State uint8
@@ -100,8 +103,14 @@ func (t *Tier) Want(hashes []Hash) int {
 	n := t.Match(hashes)
 	t.stats.Hits += uint64(n)
 	t.stats.Misses += uint64(len(hashes) - n)
-	for i := n - 1; i >= 0; i-- {
-		slab, s := t.at(t.byHash[hashes[i]])
+	t.Keep(hashes[:n])
+	return n
+}
+
+// Keep is Want of blocks that are here, and that no prompt wanted: a tier above gives them up, and relies on them.
+func (t *Tier) Keep(hashes []Hash) {
+	for _, h := range slices.Backward(hashes) {
+		slab, s := t.at(t.byHash[h])
 		if s.state == Leaving {
 			t.stats.Kept++
 			t.stay(slab, s)
@@ -109,7 +118,6 @@ func (t *Tier) Want(hashes []Hash) int {
 		slab.size.policy.Use(s.hash)
 		t.touch(slab, s)
 	}
-	return n
 }
 
 // stay makes a leaving block resident again. It is not wanted for that.
@@ -173,9 +181,12 @@ func (t *Tier) replaceable(h Hash) bool {
 }
 
 // idle reports whether a resident block may go: nobody copies it, and it is not pinned.
-func (t *Tier) idle(h Hash) bool {
+func (t *Tier) idle(h Hash) bool { return t.unread(h) && t.pins[h] == 0 }
+
+// unread reports whether nobody copies a resident block.
+func (t *Tier) unread(h Hash) bool {
 	_, s := t.at(t.byHash[h])
-	return s.copies == 0 && t.pins[h] == 0
+	return s.copies == 0
 }
 
 // Commit says that an arriving block is all there.
@@ -289,7 +300,7 @@ func (t *Tier) in(slot int32, want State) (*slab, *slot) {
 	return slab, s
 }
 
-// Pin keeps a block from leaving once it is here, until as many calls of Unpin.
+// Pin keeps a block from being dropped for others once it is here, until as many calls of Unpin. It leaves after all that are not pinned.
 func (t *Tier) Pin(h Hash) {
 	t.pins[h]++
 	slot, here := t.byHash[h]

@@ -161,9 +161,18 @@ func driveTier(t *rapid.T, name string) {
 			tier.Cascade(m.cascades)
 		},
 		"depart": func(t *rapid.T) {
-			for _, d := range append(tier.Evacuate(), tier.Depart()...) {
-				if m.state[d.Hash] != Resident || m.slot[d.Hash] != d.Slot || m.pins[d.Hash] > 0 || m.busy(d.Slot) || d.Why == "" {
-					t.Fatalf("depart: %+v, which is %v with %d pins", d, m.state[d.Hash], m.pins[d.Hash])
+			evacuated := tier.Evacuate()
+			for i, d := range append(evacuated, tier.Depart()...) {
+				if m.state[d.Hash] != Resident || m.slot[d.Hash] != d.Slot || m.busy(d.Slot) || d.Why == "" {
+					t.Fatalf("depart: %+v, which is %v", d, m.state[d.Hash])
+				}
+				if i < len(evacuated) && m.pins[d.Hash] > 0 {
+					t.Fatalf("evacuated: %+v with %d pins", d, m.pins[d.Hash])
+				}
+				for other, state := range m.state {
+					if m.pins[d.Hash] > 0 && state == Resident && m.pins[other] == 0 && !m.busy(m.slot[other]) && sizeOfTest(other) == sizeOfTest(d.Hash) {
+						t.Fatalf("pinned: %x leaves before %x", d.Hash[:2], other[:2])
+					}
 				}
 				m.state[d.Hash] = Leaving
 				m.copies = append(m.copies, copied{d.Slot, d.Hash, true})
@@ -221,12 +230,18 @@ func TestDepartures(t *testing.T) {
 		then   func(*Tier)
 		want   string
 	}{
-		"below the watermark none":       {TierLimits{Slabs: row(10), Watermark: 0.9}, func(t *Tier) { fill(t, 1, 9) }, "[]"},
-		"above it the oldest":            {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
-		"as many as may leave at once":   {TierLimits{Slabs: row(10), Watermark: 0.5, Burst: 2}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
-		"what was wanted stays":          {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Want([]Hash{testHash(1)}) }, "[2 3]"},
-		"the end of a prompt before it":  {TierLimits{Slabs: row(4), Watermark: 0.5, Burst: 9}, func(t *Tier) { fill(t, 1, 4); t.Want([]Hash{testHash(1), testHash(2), testHash(3), testHash(4)}) }, "[4 3]"},
-		"what is pinned stays":           {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Pin(testHash(2)) }, "[1 3]"},
+		"below the watermark none":      {TierLimits{Slabs: row(10), Watermark: 0.9}, func(t *Tier) { fill(t, 1, 9) }, "[]"},
+		"above it the oldest":           {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
+		"as many as may leave at once":  {TierLimits{Slabs: row(10), Watermark: 0.5, Burst: 2}, func(t *Tier) { fill(t, 1, 9) }, "[1 2]"},
+		"what was wanted stays":         {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Want([]Hash{testHash(1)}) }, "[2 3]"},
+		"the end of a prompt before it": {TierLimits{Slabs: row(4), Watermark: 0.5, Burst: 9}, func(t *Tier) { fill(t, 1, 4); t.Want([]Hash{testHash(1), testHash(2), testHash(3), testHash(4)}) }, "[4 3]"},
+		"what is pinned stays":          {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Pin(testHash(2)) }, "[1 3]"},
+		"or leaves last": {TierLimits{Slabs: row(4), Watermark: 0.5, Burst: 9}, func(t *Tier) {
+			fill(t, 1, 4)
+			for n := 1; n <= 3; n++ {
+				t.Pin(testHash(n))
+			}
+		}, "[4 1]"},
 		"what is being read stays":       {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Read(testHash(1)) }, "[2 3]"},
 		"what is leaving counts as gone": {TierLimits{Slabs: row(10), Watermark: 0.7, Burst: 9}, func(t *Tier) { fill(t, 1, 9); t.Depart() }, "[]"},
 		"idle": {TierLimits{Slabs: row(10), IdleSteps: 100, Burst: 9}, func(t *Tier) {

@@ -301,10 +301,11 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-// faulty is a disk that is full, or slow.
+// faulty is a disk that is full, or slow, or can not read from that place on.
 type faulty struct {
 	disk
 	full bool
+	lost int64         // 0: it can read all
 	slow chan struct{} // a read or write waits for it
 }
 
@@ -319,6 +320,9 @@ func (d *faulty) WriteAt(b []byte, at int64) (int, error) {
 func (d *faulty) ReadAt(b []byte, at int64) (int, error) {
 	if d.slow != nil {
 		<-d.slow
+	}
+	if d.lost > 0 && at+int64(len(b)) > d.lost {
+		return 0, unix.EIO
 	}
 	return d.disk.ReadAt(b, at)
 }

@@ -6,6 +6,7 @@
 //
 //   - intact: Read gives the bytes that Write was given for that block, or ErrDamaged; whatever happened to the memory or the file
 //   - by range: ViewRange gives any bytes of a block as soon as the pieces that they are in were checked, whatever the others hold
+//   - lost: what the disk can not read is damaged; a file whose own name is damaged is emptied, and one that is not ours is left alone
 //   - durable: a File that is opened again, also after the process was killed at any moment, holds every block whose Write had
 //     returned and whose slot was not written to since, nor its slab by a block of another size. The operating system is trusted to write what it took
 //   - erased: it holds no block whose Erase had returned

@@ -28,7 +28,8 @@ type File struct {
 	cfg     FileConfig
 	disk    disk
 	direct  bool
-	emptied bool         // it held slabs of another size, or was of an earlier version
+	emptied bool         // it held slabs of another size, was of an earlier version, or its name was damaged
+	unread  int          // names and headers that could not be read when it was opened
 	turns   chan *buffer // one for each read or write at once
 }
 
@@ -44,8 +45,11 @@ var _ Store = (*File)(nil)
 // Direct reports whether the page cache is passed by.
 func (f *File) Direct() bool { return f.direct }
 
-// Emptied reports whether the file had blocks that could not be kept: in slabs of another size, or written by an earlier version.
+// Emptied reports whether the file had blocks that could not be kept: in slabs of another size, written by an earlier version, or in a file whose name was damaged.
 func (f *File) Emptied() bool { return f.emptied }
+
+// Unread is how many names of slabs and headers of slots the disk could not read when the file was opened. What they belong to counts as empty.
+func (f *File) Unread() int { return f.unread }
 
 // at is where a slot begins, and slabAt where a slab does.
 func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.At(slot, bytes) }
@@ -206,11 +210,19 @@ func (f *File) read(buffer []byte, at int64, lo, hi int, headed bool) error {
 		begin = 0
 	} else if !headed {
 		if _, err := f.disk.ReadAt(buffer[:sector], at); err != nil {
-			return err
+			return lost(err)
 		}
 	}
 	_, err := f.disk.ReadAt(buffer[begin:sector+sectors(hi)], at+int64(begin))
-	return err
+	return lost(err)
+}
+
+// lost is what a disk that can not read says: the block is as good as damaged, and not to be tried again.
+func lost(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", err, ErrDamaged)
 }
 
 // head takes the sums from what was read of a slot, where it holds the block.

@@ -35,14 +35,11 @@ func OpenFile(cfg FileConfig) (*File, error) {
 		return nil, fmt.Errorf("tier file: %w", err)
 	}
 	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth)}
-	err = f.prepare(file)
-	if err == nil {
-		f.slabs = make([]slab, f.cut.Count)
-		err = f.scan()
-	}
-	if err != nil {
+	if err := f.prepare(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
+	f.slabs = make([]slab, f.cut.Count)
+	f.scan()
 	for range cfg.Depth {
 		f.turns <- &buffer{}
 	}
@@ -72,23 +69,36 @@ func (f *File) prepare(file *os.File) error {
 		return err
 	}
 	name = name[:n:sector]
-	slabBytes, _, ours := parseName(name, fileMagic)
-	old := n == sector && slices.Contains(oldMagics, string(name[:8]))
-	if !ours && !old && n > 0 {
+	if n > 0 && !ours(name) {
 		return errors.New("it holds something else; remove it, or name another")
 	}
-	if slabBytes != f.cut.Bytes {
-		f.emptied = n > 0
-		if err := file.Truncate(0); err != nil {
-			return err
-		}
-		name = name[:sector]
-		putName(name, fileMagic, f.cut.Bytes, 0)
-		if _, err := file.WriteAt(name, 0); err != nil {
-			return err
-		}
+	slabBytes, _, ok := parseName(name, fileMagic)
+	if ok && slabBytes == f.cut.Bytes {
+		return allocate(file, f.slabAt(f.cut.Count))
 	}
-	return allocate(file, f.slabAt(f.cut.Count))
+	before, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	f.emptied = n > 0 && before.Size() != sector // of that size it was begun, and never finished
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	name = name[:sector]
+	putName(name, fileMagic, f.cut.Bytes, 0)
+	if _, err := file.WriteAt(name, 0); err != nil {
+		return err
+	}
+	if err := allocate(file, f.slabAt(f.cut.Count)); err != nil {
+		return err
+	}
+	return file.Sync() // a file of that size without its name would be taken for somebody else's
+}
+
+// ours reports whether a file's first sector, or what there is of it, is one of ours, damaged or not.
+func ours(name []byte) bool {
+	magic := string(name[:min(len(name), len(fileMagic))])
+	return magic == fileMagic || slices.Contains(oldMagics, magic)
 }
 
 // allocate makes the file of that size, and takes its space on the disk. On a file system that can not do that, writes may fail later.
@@ -105,44 +115,46 @@ func allocate(file *os.File, bytes int64) error {
 	return file.Truncate(bytes)
 }
 
-// scan reads the names of all slabs, and the headers of their slots.
-func (f *File) scan() error {
-	errs, latest := make([]error, f.cfg.Depth), make([]uint64, f.cfg.Depth)
+// scan reads the names of all slabs, and the headers of their slots. Those that the disk can not read count as absent.
+func (f *File) scan() {
+	latest, unread := make([]uint64, f.cfg.Depth), make([]int, f.cfg.Depth)
 	var readers sync.WaitGroup
 	for r := range f.cfg.Depth {
 		readers.Go(func() {
 			b := aligned(sector)
-			for i := r; i < f.cut.Count && errs[r] == nil; i += f.cfg.Depth {
-				var last uint64
-				last, errs[r] = f.scanSlab(b, i)
-				latest[r] = max(latest[r], last)
+			for i := r; i < f.cut.Count; i += f.cfg.Depth {
+				last, failed := f.scanSlab(b, i)
+				latest[r], unread[r] = max(latest[r], last), unread[r]+failed
 			}
 		})
 	}
 	readers.Wait()
 	f.sequence.Store(slices.Max(latest))
-	return errors.Join(errs...)
+	for _, n := range unread {
+		f.unread += n
+	}
 }
 
-// scanSlab returns the latest sequence that it has found.
-func (f *File) scanSlab(b []byte, i int) (latest uint64, err error) {
+// scanSlab returns the latest sequence that it has found, and how many sectors could not be read.
+func (f *File) scanSlab(b []byte, i int) (latest uint64, unread int) {
 	if _, err := f.disk.ReadAt(b, f.slabAt(i)); err != nil {
-		return 0, err
+		return 0, 1
 	}
 	bytes, named, ok := parseName(b, slabMagic)
 	if !ok || f.cut.Fit(bytes) == 0 {
-		return 0, nil
+		return 0, 0
 	}
 	s := &f.slabs[i]
 	s.bytes, s.slots, latest = bytes, make([]label, f.cut.Fit(bytes)), named
 	for nth := range s.slots {
 		if _, err := f.disk.ReadAt(b, f.at(f.cut.Slot(i, nth), bytes)); err != nil {
-			return latest, err
+			unread++
+			continue
 		}
 		if h, ok := parseHeader(b); ok && h.length == bytes && h.sequence > named {
 			h.sums = nil
 			s.slots[nth].header, latest = h, max(latest, h.sequence)
 		}
 	}
-	return latest, nil
+	return latest, unread
 }

@@ -3,28 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
-	"hash"
-	"log/slog"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	"troupe/actors/kvblock"
-	"troupe/cluster/bulk"
 	"troupe/cluster/bulk/bulkbench"
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/engine/tier"
-	"troupe/messages"
 )
 
 const (
 	remoteBlock  = 1280 << 10 // a KV block of an 8B model: 16 tokens at 80 KiB
 	remoteBlocks = 64
-	remotePart   = 7 * 40 << 10  // of 7 of its 32 layers, as a replica has them come that begins with the first ones
+	remotePart   = 7 * 40 << 10 // of 7 of its 32 layers, as a replica has them come that begins with the first ones
 	remoteRounds = 31
 )
 
@@ -64,20 +55,16 @@ func remoteTier() (section, error) {
 
 // remote is a tier that holds blocks, and who fetches them.
 type remote struct {
-	system   *actor.ActorSystem
-	tier     *actor.PID
-	from, to *bulk.Plane
-	device   cuda.Device
-	store    *tier.Arena
-	hashes   []kv.Hash
-	space    kv.Hash
-	arena    []byte
-	chunks   tier.Chunks
-	leases   int
+	*lender
+	device cuda.Device
+	store  *tier.Arena
+	hashes []kv.Hash
+	arena  []byte
+	chunks tier.Chunks
 }
 
 func newRemote() (_ *remote, err error) {
-	b := &remote{arena: make([]byte, remoteBlocks*remoteBlock), space: kv.Root("bench", "")}
+	b := &remote{arena: make([]byte, remoteBlocks*remoteBlock)}
 	if b.device, err = host.Open(host.Config{MemoryBytes: 1 << 20}); err != nil {
 		return nil, err
 	}
@@ -93,56 +80,24 @@ func newRemote() (_ *remote, err error) {
 		}
 		h := kv.Root("bench", fmt.Sprint(i))
 		b.hashes = append(b.hashes, h)
-		if err := b.store.Write(context.Background(), int32(i), h.Within(b.space), block); err != nil {
+		if err := b.store.Write(context.Background(), int32(i), h.Within(lenderSpace), block); err != nil {
 			return nil, err
 		}
 	}
-	if b.from, err = bulk.Listen(bulk.Config{}); err != nil {
-		return nil, err
-	}
-	if b.to, err = bulk.Listen(bulk.Config{}); err != nil {
-		return nil, err
-	}
-	b.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	b.tier = b.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: b.store, Bulk: b.from, Log: zerolog.Nop()}))
-	return b, nil
+	b.lender, err = newLender(b.store)
+	return b, err
 }
 
 // fetch does what a replica does, but for the copy to its device.
 func (b *remote) fetch(context.Context) error {
-	came := 0
-	seal := func(index uint32, _ int) hash.Hash64 {
-		i, part := b.chunks.Of(index)
-		return b.chunks.Sum(b.hashes[i].Within(b.space), part)
-	}
-	ticket, err := b.to.ExpectSealed(b.chunks.Bytes(), uint32(b.chunks.Count()), seal, func(index uint32, sealed []byte) error {
-		i, part := b.chunks.Of(index)
+	return b.lender.fetch(b.hashes, b.chunks, func(i, part int, bytes []byte) error {
 		from, _ := b.chunks.Part(part)
-		came += copy(b.arena[i*remoteBlock+from:], b.chunks.Trim(part, sealed))
+		copy(b.arena[i*remoteBlock+from:], bytes)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	b.leases++
-	lease := &messages.LeaseBlocks{RequestId: fmt.Sprint(b.leases), Space: b.space[:], BlockBytes: remoteBlock, PartBytes: uint64(b.chunks.PartBytes), Ticket: ticket, Lease: durationpb.New(10 * time.Second)}
-	for i := range b.hashes {
-		lease.Hashes = append(lease.Hashes, b.hashes[i][:])
-	}
-	answer, err := b.system.Root.RequestFuture(b.tier, lease, 10*time.Second).Result()
-	b.to.Drop(ticket)
-	if err != nil {
-		return err
-	}
-	if came != remoteBlocks*remoteBlock {
-		return fmt.Errorf("%d bytes came: %v", came, answer)
-	}
-	return nil
 }
 
 func (b *remote) close() {
-	b.system.Shutdown()
-	b.from.Close()
-	b.to.Close()
+	b.lender.close()
 	_, _ = b.store.Close(), b.device.Close()
 }

@@ -113,12 +113,14 @@ func overlapped(dir string) (rows []row, err error) {
 		return nil, err
 	}
 	defer file.Close()
+	arena := tier.NewArena(memory, slab)
 	for _, t := range []struct {
 		name  string
 		store tier.Store
-	}{{"DRAM", tier.NewArena(memory, slab)}, {"NVMe", file}} {
+		lent  bool
+	}{{"DRAM", arena, false}, {"NVMe", file, false}, {"another node's DRAM", arena, true}} {
 		for _, many := range []int{16, 64, risingBlocks} {
-			r, err := overlap(t.name, t.store, blocks, e, many)
+			r, err := overlap(t.name, t.store, t.lent, blocks, e, many)
 			if err != nil {
 				return nil, err
 			}
@@ -128,11 +130,13 @@ func overlapped(dir string) (rows []row, err error) {
 	return rows, nil
 }
 
-// overlap does so for a prefix of so many blocks.
-func overlap(name string, store tier.Store, blocks *engine.Blocks, e engine.Engine, many int) (row, error) {
-	ways := moves(0, many)
+// overlap does so for a prefix of so many blocks, out of a store here, or of one that another node lends them out of.
+func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e engine.Engine, many int) (row, error) {
+	ways, hashes := moves(0, many), make([]kv.Hash, many)
 	cut := store.Slabs()
 	for i := range ways {
+		hashes[i] = kv.Root(name, fmt.Sprint(i))
+		ways[i].Hash = hashes[i].Within(lenderSpace)
 		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
 	}
 	if err := tier.Down(context.Background(), blocks, store, ways); err != nil {
@@ -155,26 +159,45 @@ func overlap(name string, store tier.Store, blocks *engine.Blocks, e engine.Engi
 		all := make([]tier.Ascent, many)
 		for i, w := range ways {
 			all[i] = tier.Ascent{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
+			if lent {
+				all[i].From = tier.Elsewhere
+			}
 		}
 		return tier.NewRise(blocks, []tier.Store{store}, all, parts, func(int) {})
+	}
+	var other *lender
+	if lent {
+		var err error
+		if other, err = newLender(store); err != nil {
+			return row{}, err
+		}
+		defer other.close()
+	}
+	run := func(up *tier.Rise) error {
+		if !lent {
+			up.Run(context.Background())
+			return up.Err()
+		}
+		chunks := tier.Chunks{Blocks: many, BlockBytes: blocks.BlockBytes(), PartBytes: up.PartBytes()}
+		err := other.fetch(hashes, chunks, func(i, part int, b []byte) error { return up.Take(context.Background(), i, part, b) })
+		if err != nil {
+			up.Fail(0, err)
+		}
+		return err
 	}
 	var restores, steps []time.Duration
 	apart := func() error {
 		began := time.Now()
-		up := rise(1)
-		up.Run(context.Background())
+		err := run(rise(1))
 		restores = append(restores, time.Since(began))
 		began = time.Now()
-		err := errors.Join(up.Err(), step(nil))
+		err = errors.Join(err, step(nil))
 		steps = append(steps, time.Since(began))
 		return err
 	}
 	together := func() error {
 		up, done := rise(parts), make(chan error)
-		go func() {
-			up.Run(context.Background())
-			done <- up.Err()
-		}()
+		go func() { done <- run(up) }()
 		return errors.Join(step(up), <-done)
 	}
 	if err := errors.Join(apart(), together()); err != nil {

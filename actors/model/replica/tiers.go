@@ -139,6 +139,7 @@ func (r *replica) receiveTiers(ctx actor.Context) bool {
 	case *tiersRested:
 		if r.lower != nil && msg.incarnation == r.incarnation {
 			r.lower.offloading = false
+			r.advance(ctx)
 		}
 	default:
 		return false
@@ -220,16 +221,18 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 	if r.lower == nil || msg.incarnation != r.incarnation {
 		return
 	}
-	if r.lower.offloading = msg.err != nil; r.lower.offloading {
-		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
-		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
-	}
 	took := 0
 	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
 		below := i < len(msg.below) && msg.below[i]
 		if r.pool.Left(msg.blocks[i].Block, below); below {
 			took++
 		}
+	}
+	if msg.err != nil {
+		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
+	}
+	if r.lower.offloading = msg.err != nil || took == 0; r.lower.offloading { // it would be the same again at once
+		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
 	}
 	r.lower.totals.offloaded += uint64(took)
 	r.offloadedSome(ctx, took, msg.err)

@@ -42,7 +42,8 @@ func (c *cluster) below(watermark float64) *gated {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = d.Close() })
-	store := &gated{Store: tier.NewArena(memory, 32<<10), gate: make(chan struct{})}
+	const slab = 32 << 10 // one block of the test's model fits
+	store := &gated{Store: tier.NewArena(memory, slab), gate: make(chan struct{})}
 	taken := uint32(0)
 	answer := func(m proto.Message) proto.Message {
 		switch m := m.(type) {
@@ -52,7 +53,7 @@ func (c *cluster) below(watermark float64) *gated {
 			reserved := &messages.SlotsReserved{}
 			for _, h := range m.GetHashes() {
 				reserved.Slots = append(reserved.Slots, &messages.Block{Hash: h, Index: taken})
-				taken++
+				taken += slab / kv.SlotUnit
 			}
 			return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(), Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
 		}

@@ -1,0 +1,49 @@
+package replica_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/replica"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// TestTierThatTakesNothing: a tier that has no room for any block, as when all that it holds is pinned, is asked once a second and not all the time; and
+// whoever orders an offload meanwhile gets an answer.
+func TestTierThatTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{}}
+		store := c.below(0.1)
+		answer := func(m proto.Message) proto.Message {
+			switch m := m.(type) {
+			case *messages.LockBlocks:
+				return &messages.LockBlocksResult{RequestId: m.GetRequestId()}
+			case *messages.ReserveSlots:
+				asked.Add(1)
+				return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(), Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: &messages.SlotsReserved{}}}
+			}
+			return nil
+		}
+		c.tiers = func(name string) replica.Tiers {
+			return replica.Tiers{
+				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID, Store: store}}, Watermark: 0.1,
+				Space: func(context.Context) (string, error) { return "", nil },
+			}
+		}
+		build(c, size{64, 8}, size{64, 8})
+		s := c.call(sampled(5, 90, 60))
+		c.until("it ends", s.done)
+		before := asked.Load()
+		time.Sleep(5500 * time.Millisecond)
+		if n := asked.Load() - before; n < 4 || n > 6 {
+			t.Errorf("it was asked %d times in five seconds and a half, and %d times before", n, before)
+		}
+	})
+}
