@@ -42,7 +42,7 @@ func (t *Tier) Depart() (all []Departure) {
 		for t.leaves < t.burst(z) && z.taken-z.leaves > most {
 			h, ok := z.policy.Victim(t.replaceable)
 			if !ok {
-				h, ok = z.policy.Victim(t.unread) // what is pinned is not lost below, and leaves others room here
+				h, ok = z.policy.Victim(t.pinned) // what is pinned is not lost below, and leaves others room here
 			}
 			if !ok {
 				break

@@ -148,7 +148,7 @@ func (t *Tier) coldest(z *size) (coldest int, ok bool) {
 // movable reports whether all blocks of a slab may go. Where they go down a tier, some may be on the way.
 func (t *Tier) movable(in *slab) bool {
 	return !slices.ContainsFunc(in.slots, func(s slot) bool {
-		leaves := s.state == Leaving && t.cascades
+		leaves := s.state == Leaving && t.cascades && t.pins[s.hash] == 0
 		return !s.free() && !leaves && (s.state != Resident || !t.idle(s.hash))
 	})
 }

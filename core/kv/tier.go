@@ -189,6 +189,9 @@ func (t *Tier) unread(h Hash) bool {
 	return s.copies == 0
 }
 
+// pinned reports whether nobody copies a resident block, and it is pinned.
+func (t *Tier) pinned(h Hash) bool { return t.unread(h) && t.pins[h] > 0 }
+
 // Commit says that an arriving block is all there.
 func (t *Tier) Commit(slot int32) {
 	slab, s := t.in(slot, Arriving)
