@@ -257,6 +257,18 @@ func TestBlocksTooLargeToLeave(t *testing.T) {
 	}
 }
 
+// TestPinnedOnItsWayDown: a slab is not vacated of which a pinned block leaves, since that may come back.
+func TestPinnedOnItsWayDown(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 1, Bytes: 2 * SlotUnit}, Watermark: 0.1, Burst: 9}, "lru")
+	tier.Cascade(true)
+	tier.Pin(testHash(1))
+	put(tier, 1, 1)
+	leaving := tier.Depart()
+	if gone := put(tier, 2, 21); len(leaving) != 1 || !slices.Equal(gone, []int{-21}) || tier.Vacating(2*SlotUnit) {
+		t.Errorf("%v leave; %v went", numbers(leaving), gone)
+	}
+}
+
 // TestVacatedOften: what is called off leaves nothing behind.
 func TestVacatedOften(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")
