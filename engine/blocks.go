@@ -9,18 +9,19 @@ import (
 	"troupe/cuda"
 )
 
-// Blocks copies the KV blocks of one lease to and from host memory, on a stream of its own, so that the lease's engine keeps
+// Blocks copies the KV blocks of one lease to and from host memory, on streams of its own, so that the lease's engine keeps
 // stepping meanwhile. It does not order itself against steps: a block that is read must not be written by one, and a
-// block that is written must belong to nobody else. It is safe for concurrent use; the copies run one by one, each straight from or to
-// host memory that is page-locked for the device, and others by way of memory that is.
+// block that is written must belong to nobody else. It is safe for concurrent use. Blocks go up and down at once, each straight from or to
+// host memory that is page-locked for the device, and others one by one by way of memory that is.
 type Blocks struct {
 	holder  *Holder
 	holding *holding
 	locks   cuda.HostLocks // nil: the device does not tell which memory is page-locked
-	flying  sync.WaitGroup // copies that need no staging
+	flying  sync.WaitGroup // copies on a stream that somebody waits for
 
 	mu      sync.Mutex
-	stream  cuda.Stream
+	up      cuda.Stream     // one, so that a Mark comes after all copies
+	down    [2]cuda.Stream  // by turns, the first is next: a software device copies on two cores, and none waits between two copies
 	staging cuda.HostMemory // of one block; nil once closed
 }
 
@@ -34,14 +35,36 @@ func (h *Holder) Blocks(lease string) (_ *Blocks, err error) {
 	}
 	b := &Blocks{holder: h, holding: l}
 	b.locks, _ = h.device.(cuda.HostLocks)
-	if b.stream, err = h.device.NewStream("blocks"); err != nil {
-		return nil, fmt.Errorf("blocks of lease %s: %w", lease, err)
-	}
-	if b.staging, err = h.device.AllocHost(l.arena.BlockBytes); err != nil {
-		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", lease, err), b.stream.Close())
+	if err := b.open(h.device); err != nil {
+		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", lease, err), b.shut())
 	}
 	l.users++
 	return b, nil
+}
+
+func (b *Blocks) open(d cuda.Device) (err error) {
+	for _, s := range []*cuda.Stream{&b.up, &b.down[0], &b.down[1]} {
+		if *s, err = d.NewStream("blocks"); err != nil {
+			return err
+		}
+	}
+	b.staging, err = d.AllocHost(b.holding.arena.BlockBytes)
+	return err
+}
+
+// shut gives back what open has got.
+func (b *Blocks) shut() error {
+	var errs []error
+	for _, s := range []cuda.Stream{b.up, b.down[0], b.down[1]} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	if b.staging != nil {
+		errs = append(errs, b.staging.Free())
+	}
+	b.staging = nil
+	return errors.Join(errs...)
 }
 
 // BlockBytes is the size of a block.
@@ -57,27 +80,23 @@ func (b *Blocks) Layout() string {
 
 // Read copies a block into host memory of BlockBytes.
 func (b *Blocks) Read(ctx context.Context, block int32, into []byte) error {
-	return b.read(ctx, part{block: block, host: into, bytes: b.BlockBytes()})
+	return b.copy(ctx, part{block: block, host: into, bytes: b.BlockBytes(), down: true}, func() {})
 }
 
 // ReadPart fills host memory from a block, from one of its bytes on.
 func (b *Blocks) ReadPart(ctx context.Context, block int32, at int, into []byte) error {
-	return b.read(ctx, part{block: block, host: into, from: at, bytes: len(into)})
-}
-
-func (b *Blocks) read(ctx context.Context, p part) error {
-	return b.copy(ctx, p, b.stream.CopyOut, func() { copy(p.host, b.staging.Bytes()) }, func() {})
+	return b.copy(ctx, part{block: block, host: into, from: at, bytes: len(into), down: true}, func() {})
 }
 
 // Write copies host memory of BlockBytes into a block.
 func (b *Blocks) Write(ctx context.Context, block int32, from []byte) error {
-	return b.write(ctx, part{block: block, host: from, bytes: b.BlockBytes()}, func() {})
+	return b.copy(ctx, part{block: block, host: from, bytes: b.BlockBytes()}, func() {})
 }
 
 // WritePart copies host memory into a block from one of its bytes on, and calls queued once no Mark can come before the copy. It returns when
 // the copy is done.
 func (b *Blocks) WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error {
-	return b.write(ctx, part{block: block, host: from, from: at, bytes: len(from)}, queued)
+	return b.copy(ctx, part{block: block, host: from, from: at, bytes: len(from)}, queued)
 }
 
 // Mark returns an event that is done when all copies are that were queued so far.
@@ -87,7 +106,7 @@ func (b *Blocks) Mark() (cuda.Event, error) {
 	if b.staging == nil {
 		return nil, errBlocksClosed
 	}
-	return b.stream.Record()
+	return b.up.Record()
 }
 
 var errBlocksClosed = errors.New("its blocks are closed")
@@ -97,18 +116,11 @@ type part struct {
 	block       int32
 	host        []byte
 	from, bytes int
+	down        bool
 }
 
-func (b *Blocks) write(ctx context.Context, p part, queued func()) error {
-	stage := func(host []byte, at cuda.Ptr) error {
-		copy(host, p.host) // nothing where it is that itself
-		return b.stream.CopyIn(at, host)
-	}
-	return b.copy(ctx, p, stage, func() {}, queued)
-}
-
-// copy checks what is to be copied, and has it done; unstage follows a copy to the staging memory.
-func (b *Blocks) copy(ctx context.Context, p part, do func([]byte, cuda.Ptr) error, unstage, queued func()) error {
+// copy checks what is to be copied, and has it done.
+func (b *Blocks) copy(ctx context.Context, p part, queued func()) error {
 	blocks, size := b.holding.arena.Blocks(), b.holding.arena.BlockBytes
 	if p.block < 0 || int(p.block) >= blocks || len(p.host) != p.bytes || p.from < 0 || p.bytes < 1 || int64(p.from+p.bytes) > size {
 		return fmt.Errorf("block %d of %d, %d bytes of %d from %d: not of lease %s", p.block, blocks, len(p.host), size, p.from, b.holding.Lease)
@@ -116,42 +128,73 @@ func (b *Blocks) copy(ctx context.Context, p part, do func([]byte, cuda.Ptr) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	at := b.holding.arena.Base.Offset(int64(p.block)*size + int64(p.from))
-	err := b.carry(p.host, func(host []byte) error { return do(host, at) }, unstage, queued)
-	if err != nil {
+	if err := b.carry(p, queued); err != nil {
 		return fmt.Errorf("block %d of lease %s: %w", p.block, b.holding.Lease, err)
 	}
 	return nil
 }
 
-// carry has one copy done. Those that need no staging follow each other on the stream without waiting for whoever wants them.
-func (b *Blocks) carry(host []byte, do func(host []byte) error, unstage, queued func()) error {
-	b.mu.Lock()
-	if b.staging == nil {
-		b.mu.Unlock()
-		return errBlocksClosed
-	}
-	if b.locks == nil || !b.locks.Locked(host) {
-		err := errors.Join(do(b.staging.Bytes()[:len(host)]), b.stream.Sync())
-		if err == nil {
-			unstage()
-		}
-		b.mu.Unlock()
-		if err == nil {
-			queued()
-		}
+// carry has one copy done. Those that need no staging follow each other on their stream without waiting for whoever wants them.
+func (b *Blocks) carry(p part, queued func()) error {
+	done, err := b.begin(p)
+	if err != nil {
 		return err
 	}
-	b.flying.Add(1)
+	if done == nil {
+		queued()
+		return nil
+	}
 	defer b.flying.Done()
-	err := do(host)
-	done, failed := b.stream.Record()
-	b.mu.Unlock()
-	if err = errors.Join(err, failed); err != nil {
-		return err
-	}
 	queued()
 	return done.Sync()
+}
+
+// begin returns when the copy is queued, and whoever waits for the event is counted as flying; or without an event, when it was done by way
+// of the staging memory.
+func (b *Blocks) begin(p part) (cuda.Event, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.staging == nil:
+		return nil, errBlocksClosed
+	case b.locks == nil || !b.locks.Locked(p.host):
+		return nil, b.detour(p)
+	}
+	done, err := b.queue(p, p.host)
+	if err == nil {
+		b.flying.Add(1)
+	}
+	return done, err
+}
+
+// detour copies by way of the staging memory. The lock is held.
+func (b *Blocks) detour(p part) error {
+	staged := b.staging.Bytes()[:len(p.host)]
+	if !p.down {
+		copy(staged, p.host)
+	}
+	done, err := b.queue(p, staged)
+	if err == nil {
+		err = done.Sync()
+	}
+	if err == nil && p.down {
+		copy(p.host, staged)
+	}
+	return err
+}
+
+// queue gives a copy to a stream. The lock is held.
+func (b *Blocks) queue(p part, host []byte) (done cuda.Event, err error) {
+	s, at := b.up, b.holding.arena.Base.Offset(int64(p.block)*b.holding.arena.BlockBytes+int64(p.from))
+	if p.down {
+		s = b.down[0]
+		b.down[0], b.down[1] = b.down[1], s
+		err = s.CopyOut(host, at)
+	} else {
+		err = s.CopyIn(at, host)
+	}
+	done, failed := s.Record()
+	return done, errors.Join(err, failed)
 }
 
 // Close waits for the copies that are under way and ends all others.
@@ -161,11 +204,9 @@ func (b *Blocks) Close() error {
 	if b.staging == nil {
 		return nil
 	}
-	staging := b.staging
-	b.staging = nil
 	b.flying.Wait()
 	b.holder.mu.Lock()
 	b.holding.users--
 	b.holder.mu.Unlock()
-	return errors.Join(b.stream.Close(), staging.Free())
+	return b.shut()
 }

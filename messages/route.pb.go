@@ -373,6 +373,7 @@ type RouteDecision struct {
 	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Candidates    []*RouteCandidate      `protobuf:"bytes,5,rep,name=candidates,proto3" json:"candidates,omitempty"` // cheapest first, at most 16
 	Refused       *Refused               `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"` // why it was asked for again: what became of the replica before; empty at first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -447,6 +448,13 @@ func (x *RouteDecision) GetRefused() *Refused {
 		return x.Refused
 	}
 	return nil
+}
+
+func (x *RouteDecision) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
 }
 
 // RouteCandidate is what a replica would have cost, in tokens to be computed before this request's first one.
@@ -747,7 +755,7 @@ const file_messages_route_proto_rawDesc = "" +
 	"\vExplanation\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x126\n" +
-	"\tdecisions\x18\x02 \x03(\v2\x18.troupe.v1.RouteDecisionR\tdecisions\"\xec\x01\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x18.troupe.v1.RouteDecisionR\tdecisions\"\x82\x02\n" +
 	"\rRouteDecision\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
 	"\x06router\x18\x02 \x01(\tR\x06router\x12\x18\n" +
@@ -756,7 +764,8 @@ const file_messages_route_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\x05 \x03(\v2\x19.troupe.v1.RouteCandidateR\n" +
 	"candidates\x12,\n" +
-	"\arefused\x18\x06 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"\xa4\x02\n" +
+	"\arefused\x18\x06 \x01(\v2\x12.troupe.v1.RefusedR\arefused\x12\x14\n" +
+	"\x05cause\x18\a \x01(\tR\x05cause\"\xa4\x02\n" +
 	"\x0eRouteCandidate\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +

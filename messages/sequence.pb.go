@@ -427,11 +427,12 @@ func (x *CloseSession) GetRequestId() string {
 type RouteSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Avoid         []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that just failed it
+	Avoid         []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that it has lost since its last new token
 	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	Adapter       string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                      // with the output so far: what prefixes are compared with
 	AdapterSpec   *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
+	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                // what became of the replica before, for people; empty: there was none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +507,13 @@ func (x *RouteSequence) GetAdapterSpec() *AdapterSpec {
 		return x.AdapterSpec
 	}
 	return nil
+}
+
+func (x *RouteSequence) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
 }
 
 type RouteSequenceResult struct {
@@ -1338,7 +1346,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xc7\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xdd\x01\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1346,7 +1354,8 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x04 \x01(\tR\aadapter\x12\x16\n" +
 	"\x06prompt\x18\x05 \x03(\rR\x06prompt\x129\n" +
-	"\fadapter_spec\x18\x06 \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\"\xa4\x01\n" +
+	"\fadapter_spec\x18\x06 \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\x12\x14\n" +
+	"\x05cause\x18\a \x01(\tR\x05cause\"\xa4\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,7 +27,10 @@ type Config struct {
 	Node    string
 	Extra   []Endpoint
 	Timeout time.Duration // of a request; default 5 s
-	// Serving is called each time the service has begun to take requests. Nil: nobody waits for that.
+	// Informed is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
+	// node alone, and leaves the rest to them. Nil: it knows.
+	Informed <-chan struct{}
+	// Serving is called each time the service has begun to take all requests. Nil: nobody waits for that.
 	Serving func()
 	Log     zerolog.Logger
 }
@@ -39,22 +43,36 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Serving == nil {
 		cfg.Serving = func() {}
 	}
+	if cfg.Informed == nil {
+		informed := make(chan struct{})
+		close(informed)
+		cfg.Informed = informed
+	}
+	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
-		return &control{Config: cfg, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
+		incarnation++
+		return &control{Config: cfg, incarnation: incarnation, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
 	})
 }
 
 type control struct {
 	Config
-	view    *View
-	service micro.Service
-	end     context.CancelFunc
+	incarnation uint64
+	view        *View
+	service     micro.Service
+	rest        []Endpoint // those that are not served yet
+	end         context.CancelFunc
 }
 
+// informed is a note to self.
+type informed struct{ incarnation uint64 }
+
 func (c *control) Receive(ctx actor.Context) {
-	switch ctx.Message().(type) {
+	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.onStarted(ctx)
+	case *informed:
+		c.onInformed(msg)
 	case *actor.Restarting, *actor.Stopping:
 		c.onEnding()
 	}
@@ -72,11 +90,39 @@ func (c *control) onStarted(ctx actor.Context) {
 	}
 	c.service = service
 	for _, e := range c.endpoints(life) {
-		if err := service.AddEndpoint(e.Name, micro.HandlerFunc(e.Handler), micro.WithEndpointSubject(e.Subject),
-			micro.WithEndpointMetadata(map[string]string{"description": e.Description})); err != nil {
-			panic(err)
+		if strings.HasPrefix(e.Subject, nodeSubject) {
+			c.add(e)
+		} else {
+			c.rest = append(c.rest, e)
 		}
 	}
+	supervise.Job(ctx, life, c.awaitInformed, func(struct{}, error) any { return &informed{c.incarnation} })
+}
+
+func (c *control) add(e Endpoint) {
+	if err := c.service.AddEndpoint(e.Name, micro.HandlerFunc(e.Handler), micro.WithEndpointSubject(e.Subject),
+		micro.WithEndpointMetadata(map[string]string{"description": e.Description})); err != nil {
+		panic(err)
+	}
+}
+
+func (c *control) awaitInformed(ctx context.Context) (none struct{}, err error) {
+	select {
+	case <-c.Informed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return none, err
+}
+
+func (c *control) onInformed(msg *informed) {
+	if msg.incarnation != c.incarnation {
+		return
+	}
+	for _, e := range c.rest {
+		c.add(e)
+	}
+	c.rest = nil
 	if err := c.Conn.FlushTimeout(c.Timeout); err != nil {
 		c.Log.Warn().Err(err).Msg("NATS is away; the control service begins when it is back")
 	}

@@ -110,7 +110,7 @@ func (n *Node) routerProps() *actor.Props {
 	return router.Props(router.Config{
 		Node: n.cfg.Name, Members: n.membersNow, Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(), Log: n.cfg.Log,
-		Adapters: n.catalogue.Corrections, Stored: &n.stored,
+		Adapters: n.catalogue.Corrections, Stored: &n.stored, Informed: sync.OnceFunc(func() { close(n.routed) }),
 	})
 }
 
@@ -150,7 +150,7 @@ func (n *Node) gatewayProps() *actor.Props {
 
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
-		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log, Serving: sync.OnceFunc(func() { close(n.serving) }),
+		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/cluster"
@@ -17,10 +18,11 @@ import (
 )
 
 const (
-	watchAgain  = time.Second // before the store is watched again
-	leaveWithin = 2 * time.Second
-	tellWithin  = 3 * time.Second // the others, that this node leaves
-	roomWithin  = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
+	watchAgain     = time.Second     // before the store is watched again
+	informedWithin = 2 * time.Second // by the other nodes, before this one answers for the cluster; longer than a death takes to be noticed
+	leaveWithin    = 2 * time.Second
+	tellWithin     = 3 * time.Second // the others, that this node leaves
+	roomWithin     = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
 )
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
@@ -85,9 +87,24 @@ func (q quiet) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
 func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	n.undo = append(n.undo, end, n.members.Subscribe(n.onMembers))
-	go n.watchNodes(life)
-	go n.watchPins(life)
+	if err := n.follow(ctx, life, n.watchNodes, n.watchPins); err != nil {
+		return err
+	}
 	return n.members.Join(ctx, n.system.Address())
+}
+
+// follow starts watches of the store, and returns when all that was stored is known.
+func (n *Node) follow(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
+	for _, watch := range watches {
+		synced := make(chan struct{})
+		go watch(life, sync.OnceFunc(func() { close(synced) }))
+		select {
+		case <-synced:
+		case <-ctx.Done():
+			return fmt.Errorf("what is stored of nodes and pins: %w", ctx.Err())
+		}
+	}
+	return nil
 }
 
 // onMembers passes a change on to whom it concerns.
@@ -127,17 +144,19 @@ func (n *Node) membersNow() *messages.MembersChanged {
 }
 
 // watchNodes follows which nodes are to be emptied.
-func (n *Node) watchNodes(ctx context.Context) {
+func (n *Node) watchNodes(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		err := n.store.WatchNodes(ctx, func(c store.NodeChange) {
+			if c.Synced {
+				synced()
+				return
+			}
 			n.mu.Lock()
 			if delete(n.draining, c.Name); c.Spec.GetDraining() {
 				n.draining[c.Name] = true
 			}
 			n.mu.Unlock()
-			if !c.Synced {
-				n.tellMembers(nil)
-			}
+			n.tellMembers(nil)
 		})
 		select {
 		case <-ctx.Done():

@@ -194,6 +194,22 @@ func TestDrainedNodeAway(t *testing.T) {
 	}
 }
 
+// TestKnowsWhenItIsUp: a node that joins knows what runs on the others as soon as it is up.
+func TestKnowsWhenItIsUp(t *testing.T) {
+	nodes := together(t, 2, nil)
+	deploy(t, nodes[0], kjv(2))
+	for i := range 3 {
+		name := string(rune('x' + i))
+		n := start(t, func(c *troupe.Config) {
+			c.Name, c.Devices = name, []host.Config{{MemoryBytes: 256 << 20}}
+			c.Deployments, c.NATSListen, c.Join = nil, "", []string{nodes[0].NATSURL()}
+		})
+		if at := where(t, n); len(at) != 2 {
+			t.Errorf("%s knows of replicas at %v", name, at)
+		}
+	}
+}
+
 // TestStopsWithoutNATS: a node whose NATS is away for good ends long before its requests would have to be done.
 func TestStopsWithoutNATS(t *testing.T) {
 	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})

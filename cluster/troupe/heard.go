@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// hearWithin is how long a node that has just joined, or joined again, may need to hear of all replicas.
-	hearWithin  = time.Second
+	// hearWithin is how long word of a replica may need from one node to another: three turns of their routers.
+	hearWithin  = 300 * time.Millisecond
 	lookAgainIn = 20 * time.Millisecond
 )
 
 // heard looks for replicas in what this node knows, and again for a while where they or their nodes are not there: commands are answered by any
-// node, and the one that does may know less than who gave the command.
+// node, and whoever gives one may have it from another node's answer, which is ahead of this one by a moment.
 func heard[T any](ctx context.Context, look func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, hearWithin)
 	defer cancel()

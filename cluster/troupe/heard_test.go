@@ -21,7 +21,7 @@ func TestHeard(t *testing.T) {
 		want  error
 	}{
 		"known":         {},
-		"heard of soon": {err: unknown, until: 300 * time.Millisecond, takes: 300 * time.Millisecond},
+		"heard of soon": {err: unknown, until: 200 * time.Millisecond, takes: 200 * time.Millisecond},
 		"never":         {err: unknown, until: time.Hour, takes: hearWithin, want: unknown},
 		"refused":       {err: invalid, until: time.Hour, want: invalid},
 		"failed":        {err: errors.ErrUnsupported, until: time.Hour, want: errors.ErrUnsupported},

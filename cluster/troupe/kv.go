@@ -201,9 +201,6 @@ type pinned struct {
 
 // apply takes a change of what is stored.
 func (p *pinned) apply(c store.PinChange) {
-	if c.Synced {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.version++
@@ -232,9 +229,15 @@ func (n *Node) Pins() []*messages.PinnedPrefix {
 }
 
 // watchPins follows what is pinned.
-func (n *Node) watchPins(ctx context.Context) {
+func (n *Node) watchPins(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
-		err := n.store.WatchPins(ctx, n.pins.apply)
+		err := n.store.WatchPins(ctx, func(c store.PinChange) {
+			if c.Synced {
+				synced()
+				return
+			}
+			n.pins.apply(c)
+		})
 		select {
 		case <-ctx.Done():
 		case <-time.After(watchAgain):

@@ -47,6 +47,8 @@ type Node struct {
 	metrics    *prometheus.Registry
 	terms      *replica.Terms
 	stored     router.Stored
+	routed     chan struct{} // closed once the router knows what runs on the other nodes
+	informed   chan struct{} // closed once this node is to answer for the cluster
 	serving    chan struct{} // closed once the control service takes requests
 
 	devices   []GPU
@@ -75,7 +77,8 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		catalogue: catalogue.New(), draining: make(map[string]bool), serving: make(chan struct{}),
+		catalogue: catalogue.New(), draining: make(map[string]bool),
+		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -101,8 +104,8 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitControl,
-		n.applyDeployments, n.applyAdapters,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
+		n.awaitControl, n.applyDeployments, n.applyAdapters,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -152,6 +155,19 @@ func (n *Node) openStore(ctx context.Context) error {
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.undo = append(n.undo, n.events.Stop)
 	return n.openMembers(ctx, js)
+}
+
+// awaitRoutes waits until this node knows what runs on the others, for a while: one of them may be gone, or cut off.
+func (n *Node) awaitRoutes(ctx context.Context) error {
+	defer close(n.informed)
+	select {
+	case <-n.routed:
+	case <-time.After(informedWithin):
+		n.cfg.Log.Warn().Msg("not all other nodes have said yet what runs there; commands are answered without that")
+	case <-ctx.Done():
+		return fmt.Errorf("word from the other nodes: %w", ctx.Err())
+	}
+	return nil
 }
 
 // awaitControl waits until the control service takes requests: who is told that the node is up may ask it at once.

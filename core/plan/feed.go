@@ -39,5 +39,8 @@ func (f *Feed) Apply(incarnation, sequence uint64, snapshot bool) Verdict {
 	return FeedAsk
 }
 
+// Known reports whether a snapshot of the newest incarnation was applied.
+func (f *Feed) Known() bool { return f.known }
+
 // Incarnation is the newest that was heard of.
 func (f *Feed) Incarnation() uint64 { return f.incarnation }

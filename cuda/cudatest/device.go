@@ -14,7 +14,7 @@ import (
 // it is the name of a test in required.
 func Run(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
 	each(t, open, tests{
-		"memory": memory, "copies": copies, "events": events, "faults": faults,
+		"memory": memory, "copies": copies, "copies of any length": anyLength, "events": events, "faults": faults,
 		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "partitions": partitions, "properties": properties,
 		"shared memory":       sharedMemory,
 		"two streams in turn": inTurn, "graphs of kernels": kernelGraphs,

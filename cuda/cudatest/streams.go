@@ -36,6 +36,31 @@ func batches(t *testing.T, d cuda.Device) {
 	})
 }
 
+// anyLength: a copy from and to any byte is of as many bytes as it was asked for, to the device and back.
+func anyLength(t *testing.T, d cuda.Device) {
+	const size = 4 << 20
+	s, at := stream(t, d), must[cuda.Ptr](t)(d.Alloc(size))
+	in, blank, out := hostMemory(t, d, size), hostMemory(t, d, size), hostMemory(t, d, size)
+	pattern(in, 3)
+	for _, n := range []int{1, 63, 4097, 1<<20 + 1, 3 << 20} {
+		for _, from := range []int{0, 1, 4000} {
+			want := make([]byte, size)
+			copy(want[5:], in[from:from+n])
+			noError(t, s.CopyIn(at, blank), s.CopyIn(at.Offset(5), in[from:from+n]), s.CopyOut(out, at), s.Sync())
+			if !bytes.Equal(out, want) {
+				t.Errorf("%d bytes from byte %d to the device are not what came back", n, from)
+			}
+			clear(want)
+			clear(out)
+			copy(want[from:], in[5:5+n])
+			noError(t, s.CopyIn(at, in), s.CopyOut(out[from:from+n], at.Offset(5)), s.Sync())
+			if !bytes.Equal(out, want) {
+				t.Errorf("%d bytes to byte %d of the host are not what was on the device", n, from)
+			}
+		}
+	}
+}
+
 // graphs: what is captured is done at each launch and not before, with the memory as it is then.
 func graphs(t *testing.T, d cuda.Device) {
 	const size = 4096

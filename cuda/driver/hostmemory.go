@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"troupe/cuda"
 )
 
@@ -30,6 +32,7 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocate %d bytes of host memory: %w: %w", bytes, cuda.ErrOutOfMemory, err)
 	}
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // before it is locked, and with it every page where it is
 	if err := d.lock(pointer(memory), bytes); err != nil {
 		return nil, errors.Join(err, syscall.Munmap(memory))
 	}

@@ -1,8 +1,11 @@
 package host_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/zeebo/xxh3"
 
 	"troupe/cuda/host"
 	"troupe/cuda/kernels"
@@ -59,4 +62,30 @@ func BenchmarkLaunch(b *testing.B) {
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/launches, "ns/launch")
+}
+
+// BenchmarkCopyOut copies blocks to the host, and sums each there as a tier does: what was just written is to be in the cache still.
+func BenchmarkCopyOut(b *testing.B) {
+	const size, blocks = 1536 << 10, 40
+	d := open(b, host.Config{})
+	s, at := newStream(b, d), alloc(b, d, blocks*size/4)
+	memory, err := d.AllocHost(blocks * size)
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := memory.Bytes()
+	for i := range all {
+		all[i] = byte(i)
+	}
+	if err := errors.Join(s.CopyIn(at, all), s.Sync()); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
+	for i := 0; b.Loop(); i++ {
+		from := i % blocks * size
+		if err := errors.Join(s.CopyOut(all[from:from+size], at.Offset(int64(from))), s.Sync()); err != nil {
+			b.Fatal(err)
+		}
+		xxh3.Hash(all[from : from+size])
+	}
 }

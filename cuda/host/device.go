@@ -75,7 +75,9 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host memory: %w", err)
 	}
-	return &hostMemory{d, p, d.hostMem.Bytes(p, bytes)}, nil
+	b := d.hostMem.Bytes(p, bytes)
+	widen(b)
+	return &hostMemory{d, p, b}, nil
 }
 
 // Locked implements cuda.HostLocks.

@@ -14,7 +14,7 @@ import (
 type FileConfig struct {
 	Path  string   // of the file; made where it is absent
 	Slabs kv.Slabs // Count and Bytes; the disk space of all is taken at once, and a file with slabs of another size is emptied
-	Depth int      // reads and writes at once; default 8
+	Depth int      // reads and writes at once; default 8. Half as many blocks again are summed and copied on meanwhile
 
 	// AllocHost gives memory for reads and writes under way, page-locked for the device that blocks come from. Nil: they take a detour.
 	AllocHost func(bytes int64) (cuda.HostMemory, error)
@@ -28,9 +28,10 @@ type File struct {
 	cfg     FileConfig
 	disk    disk
 	direct  bool
-	emptied bool         // it held slabs of another size, was of an earlier version, or its name was damaged
-	unread  int          // names and headers that could not be read when it was opened
-	turns   chan *buffer // one for each read or write at once
+	emptied bool          // it held slabs of another size, was of an earlier version, or its name was damaged
+	unread  int           // names and headers that could not be read when it was opened
+	turns   chan *buffer  // half as many again as places
+	places  chan struct{} // taken by each write, and by each read for as long as the disk has it
 }
 
 // disk is what a File does to its file.
@@ -56,7 +57,7 @@ func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.At(slot, 
 func (f *File) slabAt(slab int) int64          { return sector + int64(slab)*int64(f.cut.Bytes) }
 
 // Depth implements Store.
-func (f *File) Depth() int { return f.cfg.Depth }
+func (f *File) Depth() int { return cap(f.turns) }
 
 // Write implements Store.
 func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
@@ -65,11 +66,11 @@ func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) e
 
 // Fill puts header and block into a slot with one write. The context ends the wait for a turn, not the write.
 func (f *File) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
-	b, err := f.turn(ctx, slot, bytes)
+	b, err := f.begin(ctx, slot, bytes)
 	if err != nil {
 		return err
 	}
-	defer func() { f.turns <- b }()
+	defer f.end(b)
 	end := sector + bytes
 	block := b.bytes[sector:end:end]
 	if err := from(block); err != nil {
@@ -107,11 +108,11 @@ func (f *File) name(b *buffer, slab, bytes int) error {
 
 // Erase names slabs anew that hold nothing else, and overwrites the headers of slots in others.
 func (f *File) Erase(ctx context.Context, slots []int32) error {
-	b, err := f.turn(ctx, 0, 1)
+	b, err := f.begin(ctx, 0, 1)
 	if err != nil {
 		return err
 	}
-	defer func() { f.turns <- b }()
+	defer f.end(b)
 	bySlab := make(map[int][]int32)
 	for _, slot := range slots {
 		i, _ := f.cut.Of(slot)
@@ -179,7 +180,15 @@ func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func
 	buffer := b.bytes
 	lo, hi := r.cover(from, to)
 	read, headed := make(chan error, 1), r.sums != nil
-	go func() { read <- f.read(buffer, f.at(r.Slot, r.Bytes), lo, hi, headed) }()
+	go func() {
+		select {
+		case f.places <- struct{}{}:
+			read <- f.read(buffer, f.at(r.Slot, r.Bytes), lo, hi, headed)
+			<-f.places // last, so that who waits for the place is at the disk before this is summed
+		case <-ctx.Done():
+			read <- ctx.Err()
+		}
+	}()
 	select {
 	case err = <-read:
 		if err == nil && !headed {

@@ -34,13 +34,13 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tier file: %w", err)
 	}
-	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth)}
+	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2), places: make(chan struct{}, cfg.Depth)}
 	if err := f.prepare(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
 	f.slabs = make([]slab, f.cut.Count)
 	f.scan()
-	for range cfg.Depth {
+	for range cap(f.turns) {
 		f.turns <- &buffer{}
 	}
 	return f, nil

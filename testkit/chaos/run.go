@@ -199,6 +199,7 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 		s.On = names[s.Replica%len(names)]
 	}
 	running.Mark()
+	began := time.Now()
 	r.Note("%s", s)
 	mend, err := r.Inject(ctx, s.Fault)
 	if err != nil {
@@ -219,5 +220,6 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 	if err := running.Over(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", s, err)
 	}
+	r.account(ctx, s, began, running.Worst())
 	return nil
 }

@@ -99,6 +99,13 @@ func (c *Cluster) RestartReplica(ctx context.Context, name string) error {
 	return c.Ask(ctx, "replicas.restart", &messages.RestartReplicaRequest{Name: name}, &messages.RestartReplicaResponse{})
 }
 
+// Explain tells where a stream was sent, in order.
+func (c *Cluster) Explain(ctx context.Context, stream string) ([]*messages.RouteDecision, error) {
+	res := &messages.ExplainResponse{}
+	err := c.Ask(ctx, "explain."+stream, &messages.ExplainRequest{}, res)
+	return res.GetDecisions(), err
+}
+
 // Members are the nodes that the cluster says it has, by name. A single node of a build without a cluster is its own member.
 func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus, error) {
 	res := &messages.ListNodesResponse{}

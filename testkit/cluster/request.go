@@ -108,6 +108,7 @@ func ask(ctx context.Context, n *Node, r Request) (Answer, error) {
 
 // chunk is a piece of an answer, or all of it.
 type chunk struct {
+	ID      string `json:"id"`
 	Choices []struct {
 		Text   string `json:"text"`
 		Finish string `json:"finish_reason"`

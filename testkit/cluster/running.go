@@ -25,6 +25,7 @@ type Running struct {
 
 	mu     sync.Mutex
 	report Report
+	worst  Pause // of the streams that were open at the last Mark and have ended
 }
 
 // Start begins a load. It ends by itself, or with Finish, or is cut off with ctx.
@@ -73,9 +74,19 @@ func (r *Running) until(ctx context.Context, try func() error) error {
 
 // Mark remembers the streams that are open now: those that something is about to happen to.
 func (r *Running) Mark() {
+	r.mu.Lock()
+	r.worst = Pause{}
+	r.mu.Unlock()
 	for i := range r.open {
 		r.marked[i].Store(r.open[i].Load() > 0)
 	}
+}
+
+// Worst is the longest pause of the streams of the last Mark that have ended.
+func (r *Running) Worst() Pause {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.worst
 }
 
 // Over waits until every stream of the last Mark has ended.
@@ -126,7 +137,7 @@ func (r *Running) client(i int) {
 func (r *Running) complete(i, number int) {
 	which := number % len(r.load.Requests)
 	var err error
-	var pause time.Duration
+	var pause Pause
 	for try := number; ; try++ {
 		gateway := r.load.Gateways[try%len(r.load.Gateways)]
 		life := gateway.Process()
@@ -152,9 +163,12 @@ func (r *Running) complete(i, number int) {
 		return
 	}
 	r.report.Streams++
-	r.report.Pauses = append(r.report.Pauses, pause)
+	r.report.Pauses = append(r.report.Pauses, pause.Length)
 	if hit {
-		r.report.Hit = append(r.report.Hit, pause)
+		r.report.Hit = append(r.report.Hit, pause.Length)
+		if pause.Length > r.worst.Length {
+			r.worst = pause
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,13 +13,22 @@ import (
 	"unicode/utf8"
 )
 
+// Pause is a time in which a stream said nothing.
+type Pause struct {
+	Stream  string // what its gateway calls it
+	Gateway string
+	Began   time.Time
+	Length  time.Duration
+}
+
 // follow reads a streamed answer and holds each chunk against the expected one as it comes, so that a lost or doubled token shows where it
 // is. It returns the longest pause between two chunks. Heard is called with every chunk.
-func follow(ctx context.Context, n *Node, r Request, want Answer, heard func()) (pause time.Duration, err error) {
+func follow(ctx context.Context, n *Node, r Request, want Answer, heard func()) (pause Pause, err error) {
 	res, err := post(ctx, n, r, true)
 	if err != nil {
-		return 0, err
+		return pause, err
 	}
+	pause.Gateway = n.Name
 	defer res.Body.Close()
 	got, lines := Answer{Tokens: -1}, bufio.NewReader(res.Body)
 	var last time.Time
@@ -28,15 +38,20 @@ func follow(ctx context.Context, n *Node, r Request, want Answer, heard func()) 
 			return pause, &cutError{after: utf8.RuneCountInString(got.Text), cause: err}
 		}
 		now := time.Now()
-		if !last.IsZero() {
-			pause = max(pause, now.Sub(last))
+		if length := now.Sub(last); !last.IsZero() && length > pause.Length {
+			pause.Began, pause.Length = last, length
 		}
 		last = now
 		heard()
 		if data == "[DONE]" {
 			return pause, compare(got, want)
 		}
-		if err := got.add(data, want); err != nil {
+		var c chunk
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			return pause, fmt.Errorf("chunk %q: %w", data, err)
+		}
+		pause.Stream = cmp.Or(pause.Stream, c.ID)
+		if err := got.add(c, want); err != nil {
 			return pause, err
 		}
 	}
@@ -59,11 +74,7 @@ func event(lines *bufio.Reader) (string, error) {
 }
 
 // add appends a chunk to what has come so far, which must be how the expected answer begins.
-func (a *Answer) add(data string, want Answer) error {
-	var c chunk
-	if err := json.Unmarshal([]byte(data), &c); err != nil {
-		return fmt.Errorf("chunk %q: %w", data, err)
-	}
+func (a *Answer) add(c chunk, want Answer) error {
 	if c.Error != nil {
 		return &refusedError{c.Error.Message}
 	}

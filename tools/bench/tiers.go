@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"troupe/core/kv"
 	"troupe/cuda"
@@ -35,8 +31,9 @@ func kvTiers() (section, error) {
 	s := section{
 		title: "KV tiers",
 		how: fmt.Sprintf("Offload and restore as a replica does them: %d blocks of %d KiB between a device and a tier, with all checksums; against bare copies of as many bytes, in turn: for DRAM copies of the device "+
-			"to and from the same page-locked memory, for NVMe O_DIRECT writes and reads of a file on the same disk, %d at once, without a device. No bytes are zeros, and all memory was written to before. "+
-			"The software device copies a block with stores that pass by the cache, so its sum reads it from memory again: on one core that costs as much again as the copy, and only a core that has nothing else to do hides it. The time of CPU says so; the bandwidth depends on what else the cores do. "+
+			"to and from the same page-locked memory on one stream, for NVMe O_DIRECT writes and reads of a file on the same disk, %d at once from and into as many buffers, without a device. No bytes are zeros, and all memory was written to before. "+
+			"An offload copies on two streams, which on the software device are two cores, and sums what is in the processor's cache still. Where other work takes one of two cores, the sums come on top of the copies: the time of CPU says how much. "+
+			"A restore from NVMe has a limit of its own, which is shown too: on a disk that takes the processor's time, even a bare read is slower once its bytes are summed. "+
 			"The step is one that decodes %d sequences on a device that leaves one core to others. Time to first token is that of a request over HTTP; where a step overlaps with a restore, that of restore and step alone, of a made-up model that is nearly all KV, on a device whose computation takes the cores that copy and sum.", tierBlocks, tierTokens*3, tierDepth, streams),
 	}
 	dir, err := os.MkdirTemp("", "troupe-bench")
@@ -153,42 +150,58 @@ func tierCopies(dir string) ([]row, error) {
 	if err := errors.Join(s.fill(), device(true)); err != nil {
 		return nil, err
 	}
-	var rows []row
-	for _, t := range []struct {
-		name    string
-		store   tier.Store
-		bare    string
-		out, in func() error
-	}{
+	stores := []storeCopies{
 		{"DRAM", tier.NewArena(s.memory, tierBlocks*size), "the device's bare copy", func() error { return device(false) }, func() error { return device(true) }},
 		{"NVMe", file, "bare O_DIRECT", func() error { return disk.each(disk.file.WriteAt) }, func() error { return disk.each(disk.file.ReadAt) }},
-	} {
-		down := func() error { return tier.Down(context.Background(), s.blocks, t.store, moves(0, tierBlocks)) }
-		up := func() error { return tier.Up(context.Background(), t.store, s.blocks, moves(0, tierBlocks)) }
-		for _, way := range []struct {
-			what       string
-			over, bare func() error
-		}{{"offload to ", down, t.out}, {"restore from ", up, t.in}} {
-			if err := errors.Join(down(), way.bare()); err != nil {
-				return nil, err
-			}
-			var worked, bareWorked time.Duration
-			with, without, ratio, err := paired(tierRounds, working(&worked, way.over), working(&bareWorked, way.bare))
-			if err != nil {
-				return nil, err
-			}
-			gigabytes := float64(tierBlocks*size) / 1e9
-			rows = append(rows, row{way.what + t.name + ": bandwidth over " + t.bare,
-				fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.3f s of CPU per GB against %.3f)", 1/ratio, gigabytes/with.Seconds(), gigabytes/without.Seconds(),
-					worked.Seconds()/gigabytes/tierRounds, bareWorked.Seconds()/gigabytes/tierRounds), "0.9 or more", yes(1/ratio >= 0.9)})
-			if t.name == "DRAM" { // the arena's slots are where the bare copies go
-				if err := down(); err != nil {
-					return nil, err
-				}
-			}
-		}
 	}
-	return rows, nil
+	var rows []row
+	for _, c := range stores {
+		more, err := c.rows(s.blocks)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	summed, err := bandwidth("a bare O_DIRECT read whose bytes are summed: bandwidth over bare O_DIRECT", size, func() error { return disk.each(disk.readAndSum) }, stores[1].in)
+	summed.aim, summed.met = "", ""
+	return append(rows, summed), err
+}
+
+// storeCopies are copies to and from a tier, and bare ones.
+type storeCopies struct {
+	name    string
+	store   tier.Store
+	bare    string
+	out, in func() error
+}
+
+func (c *storeCopies) rows(blocks *engine.Blocks) ([]row, error) {
+	down := func() error { return tier.Down(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
+	up := func() error { return tier.Up(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
+	if err := errors.Join(down(), c.out()); err != nil {
+		return nil, err
+	}
+	offload, err := bandwidth(fmt.Sprintf("offload to %s: bandwidth over %s", c.name, c.bare), blocks.BlockBytes(), down, c.out)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(down(), up(), c.in()); err != nil { // an arena's slots are where the bare copies went
+		return nil, err
+	}
+	restore, err := bandwidth(fmt.Sprintf("restore from %s: bandwidth over %s", c.name, c.bare), blocks.BlockBytes(), up, c.in)
+	return []row{offload, restore}, err
+}
+
+// bandwidth compares two ways to copy all blocks.
+func bandwidth(what string, size int, over, bare func() error) (row, error) {
+	var worked, bareWorked time.Duration
+	with, without, ratio, err := paired(tierRounds, working(&worked, over), working(&bareWorked, bare))
+	if err != nil {
+		return row{}, fmt.Errorf("%s: %w", what, err)
+	}
+	gigabytes := float64(tierBlocks*size) / 1e9
+	return row{what, fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.3f s of CPU per GB against %.3f)", 1/ratio, gigabytes/with.Seconds(), gigabytes/without.Seconds(),
+		worked.Seconds()/gigabytes/tierRounds, bareWorked.Seconds()/gigabytes/tierRounds), "0.9 or more", yes(1/ratio >= 0.9)}, nil
 }
 
 // working adds up the time of CPU that f takes.
@@ -208,51 +221,4 @@ func processorTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// bareDisk is a file that is read and written past the page cache, and nothing else.
-type bareDisk struct {
-	file    *os.File
-	size    int
-	memory  []byte
-	buffers [][]byte
-}
-
-func openBare(path string, size int) (_ *bareDisk, err error) {
-	d := &bareDisk{size: size, buffers: make([][]byte, tierDepth)}
-	if d.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_DIRECT, 0o600); err != nil {
-		return nil, err
-	}
-	const hugePage = 2 << 20 // of which the tier's buffers are too: a disk is faster where memory is in one piece
-	stride := (size + hugePage - 1) / hugePage * hugePage
-	if d.memory, err = unix.Mmap(-1, 0, tierDepth*stride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		return nil, err
-	}
-	_ = unix.Madvise(d.memory, unix.MADV_HUGEPAGE)
-	noise(d.memory)
-	for i := range d.buffers {
-		d.buffers[i] = d.memory[i*stride : i*stride+size]
-	}
-	return d, unix.Fallocate(int(d.file.Fd()), 0, 0, int64(tierBlocks*size))
-}
-
-// each does something to every block of the file, so many at once: whoever is done takes the next, as moves of a tier do.
-func (d *bareDisk) each(do func(b []byte, at int64) (int, error)) error {
-	errs := make([]error, tierDepth)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for w := range tierDepth {
-		wait.Go(func() {
-			for i := next.Add(1) - 1; i < tierBlocks && errs[w] == nil; i = next.Add(1) - 1 {
-				_, errs[w] = do(d.buffers[w], i*int64(d.size))
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
-}
-
-func (d *bareDisk) close() {
-	_ = d.file.Close()
-	_ = unix.Munmap(d.memory)
 }

@@ -21,6 +21,7 @@ type command struct {
 	Clients int            `default:"24" help:"Streams at once (default: ${default})."`
 	Nodes   int            `default:"3" help:"Nodes (default: ${default})."`
 	Kinds   []cluster.Kind `placeholder:"KIND" help:"Only these faults, such as kill,stop (default: all that are possible here)."`
+	Keep    string         `placeholder:"DIR" help:"Keep data and logs in this folder (default: a temporary one, which stays only after a failure)."`
 }
 
 func main() {
@@ -33,7 +34,7 @@ func (c command) run() int {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().Unix())
 	}
-	dir, err := os.MkdirTemp("", "troupe-chaos-")
+	dir, err := c.folder()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1
@@ -53,6 +54,16 @@ func (c command) run() int {
 		fmt.Fprintf(os.Stderr, "chaos: %v\n\nSame faults again: make chaos SEED=%d MINUTES=%g\nData and logs are kept in %s\n", err, c.Seed, c.Minutes, dir)
 		return 1
 	}
-	_ = os.RemoveAll(dir) // a temporary folder
+	if c.Keep == "" {
+		_ = os.RemoveAll(dir) // a temporary folder
+	}
 	return 0
+}
+
+// folder is a new one for data and logs.
+func (c command) folder() (string, error) {
+	if c.Keep == "" {
+		return os.MkdirTemp("", "troupe-chaos-")
+	}
+	return c.Keep, os.Mkdir(c.Keep, 0o755)
 }

@@ -23,6 +23,9 @@ type Config struct {
 	Tiers       []*actor.PID                        // KV tiers of this node
 	Sessions    func() int                          // open calls at the gateway of this node
 	Stored      *Stored                             // nil: nobody else reads what is deployed
+	// Informed is called once the router knows what others knew before it: what is stored, and what runs on every other node. Nil: nobody
+	// waits for that.
+	Informed func()
 	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 	Log      zerolog.Logger
@@ -33,6 +36,9 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Stored == nil {
 		cfg.Stored = new(Stored)
 	}
+	if cfg.Informed == nil {
+		cfg.Informed = func() {}
+	}
 	return supervise.Props(func() actor.Actor {
 		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
 	})
@@ -41,7 +47,7 @@ func Props(cfg Config) *actor.Props {
 const (
 	flushEvery     = 100 * time.Millisecond
 	beatEvery      = 5                      // flushes, where nothing changed
-	silentAfter    = time.Second            // two beats: from when on a node that says nothing is suspected
+	silentAfter    = time.Second            // two beats: from when on a node that says nothing is avoided
 	askEvery       = 500 * time.Millisecond // for a snapshot, of one peer
 	retryAfter     = 50 * time.Millisecond  // when a session may ask for a route again
 	snapshotBlocks = 8192                   // of one replica: 64 KiB
@@ -54,6 +60,7 @@ type router struct {
 
 	models map[string]*table                     // what is served, by model
 	synced bool                                  // all that is stored is known
+	whole  bool                                  // Informed was called
 	led    map[string]*messages.DeploymentStatus // by the node where each deployment lives
 	peers  map[string]*peer                      // the other nodes
 	tiers  map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
@@ -62,6 +69,7 @@ type router struct {
 	sequence uint64                    // of the last announcement
 	news     *messages.RoutesAnnounced // since then
 	quiet    int                       // flushes without news
+	due      time.Time                 // when the next flush should come; zero: none was
 	memory   memory
 }
 
@@ -83,7 +91,8 @@ type peer struct {
 	pid      *actor.PID
 	feed     plan.Feed
 	asked    time.Time // for a snapshot
-	heard    time.Time
+	heard    time.Time // zero: not since its connection broke
+	watched  bool      // until then
 	sessions uint32
 }
 
@@ -180,8 +189,14 @@ func (r *router) knows(s *messages.ReplicaStatus) bool {
 	return t != nil && t.replicas[s.GetName()] != nil && t.replicas[s.GetName()].node == r.Node
 }
 
-// onTerminated: a replica of this node is gone.
+// onTerminated: a replica of this node is gone, or the way to another node is.
 func (r *router) onTerminated(msg *actor.Terminated) {
+	for _, p := range r.peers {
+		if p.pid.Equal(msg.GetWho()) {
+			p.heard, p.watched = time.Time{}, false
+			return
+		}
+	}
 	for _, t := range r.models {
 		for name, m := range t.replicas {
 			if m.node == r.Node && m.status.GetActor().GetId() == msg.GetWho().GetId() {
@@ -218,12 +233,17 @@ func (r *router) onSynced(msg *messages.ListDeploymentsResult) {
 			r.Stored.remove(name)
 		}
 	}
+	r.inform()
 }
 
 func (r *router) onFlush(ctx actor.Context, msg *flush) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
+	if !r.due.IsZero() {
+		r.stoodStill(time.Since(r.due))
+	}
+	r.due = time.Now().Add(flushEvery)
 	supervise.After(ctx, flushEvery, msg)
 	r.quiet++
 	if empty(r.news) && r.quiet < beatEvery {

@@ -7,7 +7,8 @@
 // (RoutesAnnounced, GetRoutes).
 //
 // Each router tells the others what changed on its node, every 100 ms where something did, in numbered increments; who
-// misses one asks for a snapshot. So a request finds its replica by local knowledge alone: it needs neither the node where its
+// misses one asks for a snapshot. A node from which nothing comes for a second, or whose connection breaks, is avoided until
+// it is heard from again. So a request finds its replica by local knowledge alone: it needs neither the node where its
 // deployment lives, nor NATS. What a router believes is late by a fraction of a second; a replica that is no longer what it
 // is believed to be refuses, or is silent, and the session asks again and avoids it.
 //

@@ -52,7 +52,8 @@ func (r *router) tiersHere() (all []*messages.TierAnnounced) {
 }
 
 // onFind says who holds blocks, from the first on and as far as there is no gap: at each place the one who has the most that follow. A replica is asked for what is
-// in its HBM before a tier is, since that is the faster memory. The tiers of this node are asked by the replica itself.
+// in its HBM before a tier is, since that is the faster memory. The tiers of this node are asked by the replica itself, and nodes that say nothing by nobody:
+// who asks them waits in vain.
 func (r *router) onFind(ctx actor.Context, msg *messages.FindBlocks) {
 	t, elsewhere := r.models[msg.GetModel()], r.elsewhere()
 	result := &messages.FindBlocksResult{RequestId: msg.GetRequestId()}
@@ -65,7 +66,9 @@ func (r *router) onFind(ctx actor.Context, msg *messages.FindBlocks) {
 			run.Name, run.Node, run.Holder, run.Blocks = name, elsewhere[name].node, elsewhere[name].actor, uint32(n)
 		}
 		if t != nil {
-			name, m := t.routes.Longest(blocks[i:], msg.GetRequestId(), func(name string) bool { return name != msg.GetReplica() })
+			name, m := t.routes.Longest(blocks[i:], msg.GetRequestId(), func(name string) bool {
+				return name != msg.GetReplica() && !r.peers[t.replicas[name].node].mute()
+			})
 			if m > 0 && m >= n {
 				holder := t.replicas[name]
 				run.Name, run.Node, run.Holder, run.Blocks = "replica "+name+" on "+holder.node, holder.node, holder.status.GetActor(), uint32(m)
@@ -86,11 +89,11 @@ type holder struct {
 	actor *messages.ActorRef
 }
 
-// elsewhere are the tiers of other nodes, by the name's String.
+// elsewhere are the tiers of other nodes that are heard from, by the name's String.
 func (r *router) elsewhere() map[string]*holder {
 	all := make(map[string]*holder)
 	for name, t := range r.tiers {
-		if name.node != r.Node {
+		if name.node != r.Node && !r.peers[name.node].mute() {
 			all[name.String()] = &holder{name.node, t.GetActor()}
 		}
 	}

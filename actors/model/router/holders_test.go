@@ -35,8 +35,8 @@ func (w *world) tier(n *node, name string, snapshot bool, evicted []uint64, comm
 	w.pass(time.Second)
 }
 
-// TestFindsHolders: routers know which blocks the replicas and the tiers of all nodes hold, also after losses and in a new life; who asks, and the tiers
-// of its node, are left out; and a node that leaves holds nothing.
+// TestFindsHolders: routers know which blocks the replicas and the tiers of all nodes hold, also after losses and in a new life; who asks, the tiers of its
+// node and silent nodes are left out; and a node that leaves holds nothing.
 func TestFindsHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -61,6 +61,16 @@ func TestFindsHolders(t *testing.T) {
 		expect(a, "m-0", 0, "0+2 replica m-1 on b (m-1), 2+1 dram on b (b-dram)")
 		expect(a, "m-0", 1, "0+2 dram on b (b-dram)")
 		expect(b, "m-1", 1, "0+4 dram on a (a-dram)")
+		w.losing(func(to string, m proto.Message) bool {
+			_, word := m.(*messages.RoutesAnnounced)
+			return word && to == "a"
+		})
+		w.pass(2 * time.Second)
+		expect(a, "m-0", 0, "") // b is silent
+		expect(a, "m-0", 1, "")
+		w.losing(nil)
+		w.pass(time.Second)
+		expect(a, "m-0", 0, "0+2 replica m-1 on b (m-1), 2+1 dram on b (b-dram)")
 
 		lost := 0
 		w.losing(func(to string, m proto.Message) bool {

@@ -21,6 +21,7 @@ type record struct {
 	time     time.Time
 	decision plan.Decision
 	refused  *messages.Refused
+	cause    string // of the question
 }
 
 // perRequest is how many decisions of one request are kept: the newest.
@@ -47,7 +48,7 @@ func (m *memory) add(request string, r record) {
 func (m *memory) explain(request, node string) *messages.Explanation {
 	e := &messages.Explanation{RequestId: request}
 	for _, r := range m.byRequest[request] {
-		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name, Why: r.decision.Why(), Refused: r.refused}
+		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name, Why: r.decision.Why(), Refused: r.refused, Cause: r.cause}
 		for _, c := range r.decision.Candidates {
 			d.Candidates = append(d.Candidates, &messages.RouteCandidate{
 				Replica: c.Name, Node: c.Node, Cost: float64(c.Cost), PrefillTokens: uint32(c.Prefill), CachedTokens: uint32(c.Cached),

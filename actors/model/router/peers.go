@@ -31,6 +31,31 @@ func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 			delete(r.peers, node)
 		}
 	}
+	r.inform()
+}
+
+// inform says so when nothing is missing any more of what others know. What is news from then on comes as to everybody.
+func (r *router) inform() {
+	if r.whole || !r.synced {
+		return
+	}
+	for _, p := range r.peers {
+		if !p.feed.Known() {
+			return
+		}
+	}
+	r.whole = true
+	r.Informed()
+}
+
+// mute reports whether nothing comes from a node any more. That of which nothing is known, as of the own one, is not.
+func (p *peer) mute() bool { return p != nil && time.Since(p.heard) >= silentAfter }
+
+// stoodStill says for how long this node, or its router, has heard nobody: that does not count as silence of others.
+func (r *router) stoodStill(d time.Duration) {
+	for _, p := range r.peers {
+		p.heard = p.heard.Add(d)
+	}
 }
 
 // forget drops what was on a node.
@@ -64,7 +89,10 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	if p == nil {
 		return
 	}
-	p.heard = time.Now()
+	if !p.watched {
+		ctx.Watch(p.pid)
+	}
+	p.heard, p.watched = time.Now(), true
 	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
 	case plan.FeedAsk:
 		r.ask(ctx, p)
@@ -95,6 +123,7 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 			delete(r.led, name)
 		}
 	}
+	r.inform()
 }
 
 // snapshot is everything about this node, as of the last announcement; what is news since then comes with the next one, and does no

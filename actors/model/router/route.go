@@ -22,17 +22,17 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	var decision plan.Decision
 	if t != nil && (r.Stored.Find(msg.GetModel()) != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
-			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.suspect(t, msg.GetAvoid()),
+			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.shunned(t, msg.GetAvoid()),
 			Adapter: msg.GetAdapterSpec().Key(),
 		})
 	}
 	if !decision.OK {
 		refused := r.unroutable(msg.GetModel())
-		r.memory.add(msg.GetRequestId(), record{time.Now(), decision, refused})
+		r.memory.add(msg.GetRequestId(), record{time.Now(), decision, refused, msg.GetCause()})
 		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
 		return
 	}
-	r.memory.add(msg.GetRequestId(), record{time.Now(), decision, nil})
+	r.memory.add(msg.GetRequestId(), record{time.Now(), decision, nil, msg.GetCause()})
 	to := t.replicas[decision.Name]
 	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Routed{
 		Routed: &messages.SequenceRouted{
@@ -41,17 +41,21 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	}})
 }
 
-// suspect are those of the replicas to be avoided that may really be lost. One that serves on a node that is heard from is busy: to
-// have its sequences computed anew elsewhere would make everybody busier.
-func (r *router) suspect(t *table, avoid []string) []string {
-	return slices.DeleteFunc(slices.Clone(avoid), func(name string) bool {
-		m := t.replicas[name]
-		if m == nil || stateOf(m.status) != plan.Serving {
-			return false
+// shunned are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
+// nothing. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
+func (r *router) shunned(t *table, lost []string) []string {
+	all := slices.Clone(lost)
+	for node, p := range r.peers {
+		if !p.mute() {
+			continue
 		}
-		p := r.peers[m.node]
-		return m.node == r.Node || p != nil && time.Since(p.heard) < silentAfter
-	})
+		for name, m := range t.replicas {
+			if m.node == node {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
 }
 
 // hashes are the blocks of a prompt, as they are announced.

@@ -58,7 +58,20 @@ func (w *world) now() *messages.MembersChanged {
 func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.t.Helper()
 	n := &node{name: name, stored: &router.Stored{}}
-	lossy := func(next actor.ReceiverFunc) actor.ReceiverFunc {
+	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
+		Adapters: w.adapters, Stored: n.stored,
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+	}), append(mw, w.loses(name))...)
+	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
+	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
+	synctest.Wait()
+	return n
+}
+
+// loses loses what w.lose says on the way to a router.
+func (w *world) loses(name string) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			w.mu.Lock()
 			lose := w.lose
@@ -69,15 +82,6 @@ func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
 			next(ctx, env)
 		}
 	}
-	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
-		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
-		Adapters: w.adapters, Stored: n.stored,
-		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
-	}), append(mw, lossy)...)
-	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
-	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
-	synctest.Wait()
-	return n
 }
 
 func (w *world) losing(f func(to string, m proto.Message) bool) {
@@ -197,29 +201,6 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 	})
 }
 
-// TestAvoidsWhatIsLost: a replica that a session gave up is avoided where its node is silent too; else it is only busy.
-func TestAvoidsWhatIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := play(t)
-		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
-		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running = 5 })
-		w.announce(b, "m-1", nil)
-		avoid := func(q *messages.RouteSequence) { q.Avoid = []string{"m-1"} }
-		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-1" {
-			t.Errorf("b is heard from, and the request goes to %v", r)
-		}
-		w.losing(func(to string, m proto.Message) bool {
-			_, word := m.(*messages.RoutesAnnounced)
-			return word && to == "a"
-		})
-		w.pass(2 * time.Second)
-		if r := w.route(a, "r", avoid).GetRouted(); r.GetReplica() != "m-0" {
-			t.Errorf("b is silent, and the request goes to %v", r)
-		}
-	})
-}
-
 // TestLostAnnouncement: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
 func TestLostAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -307,6 +288,7 @@ func TestExplains(t *testing.T) {
 		w.route(a, "first", nil)
 		w.announce(a, "m-0", nil)
 		w.route(a, "first", nil)
+		w.route(a, "first", func(q *messages.RouteSequence) { q.Cause = "m-0 is gone" })
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "first"})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "never"})
 		synctest.Wait()
@@ -315,7 +297,7 @@ func TestExplains(t *testing.T) {
 			t.Fatalf("%v", all)
 		}
 		d := all[0].GetDecisions()
-		if len(d) != 2 || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
+		if len(d) != 3 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
 			t.Errorf("%v", d)
 		}
 	})

@@ -57,9 +57,11 @@ type session struct {
 	attempt uint64     // counts routes and submissions; stale timers carry an older one
 	futile  int        // interruptions since the last new token
 	silent  *serving   // the replica that was given up and may go on; nil: none
-	avoid   []string   // the replica that was lost or given up last, until there is a new token
+	avoid   []string   // replicas that were lost, until there is a new token
+	cause   string     // what became of the replica before, for people
 	heard   time.Time
 	timer   *time.Timer // pending note: check, or retry
+	due     time.Time   // when it should come
 }
 
 // serving is the replica that a session was routed to.
@@ -112,7 +114,7 @@ func (s *session) route(ctx actor.Context) {
 	s.attempt++
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
-		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(),
+		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(), Cause: s.cause,
 	})
 	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
 }
@@ -146,7 +148,7 @@ func (s *session) submit(ctx actor.Context, to *serving) {
 // arm replaces the pending note.
 func (s *session) arm(ctx actor.Context, d time.Duration, note any) {
 	s.stopTimer()
-	s.timer = supervise.After(ctx, d, note)
+	s.timer, s.due = supervise.After(ctx, d, note), time.Now().Add(d)
 }
 
 func (s *session) stopTimer() {

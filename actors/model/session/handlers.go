@@ -1,6 +1,8 @@
 package session
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -43,6 +45,7 @@ func (s *session) onSubmitted(ctx actor.Context, msg *messages.SubmitSequenceRes
 	}
 	switch r.GetReason() {
 	case messages.Reason_REASON_NOT_READY, messages.Reason_REASON_DRAINING:
+		s.cause = s.replica.name + " refused it: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)
 	default:
 		s.fail(ctx, r)
@@ -64,6 +67,7 @@ func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	last := first + uint32(len(msg.GetTokens()))
 	switch {
 	case first > seen && own: // what lies between was lost
+		s.cause = "tokens were lost on the way"
 		s.route(ctx)
 		return
 	case first > seen: // it is on its way from the replica that this one takes over from
@@ -114,6 +118,7 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 			Detail: "the replica was lost again and again while it served this request: " + r.GetDetail(),
 		})
 	default:
+		s.cause = s.replica.name + " gave it up: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)
 	}
 }
@@ -123,17 +128,22 @@ func (s *session) onGone(ctx actor.Context, who *actor.PID) {
 	if s.replica == nil || !s.serves(who) {
 		return // one that was left, or the router, which is asked again
 	}
-	s.avoid = []string{s.replica.name}
+	if !slices.Contains(s.avoid, s.replica.name) {
+		s.avoid = append(s.avoid, s.replica.name)
+	}
+	s.cause = s.replica.name + " is gone, or its node, or the way there"
 	if !s.expired(ctx) {
 		s.routeAfter(ctx, retryLeast)
 	}
 }
 
-// onCheck: nothing that was sent may have been lost. Ask a replica that is silent.
+// onCheck: nothing that was sent may have been lost. Ask a replica that is silent. By how much the note is late, this node has stood still, and
+// heard nobody: that does not count.
 func (s *session) onCheck(ctx actor.Context, msg *check) {
 	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.expired(ctx) {
 		return
 	}
+	s.heard = s.heard.Add(time.Since(s.due))
 	switch silent := time.Since(s.heard); {
 	case silent >= suspectAfter:
 		s.giveUp(ctx)
@@ -141,13 +151,14 @@ func (s *session) onCheck(ctx actor.Context, msg *check) {
 	case silent >= checkEvery:
 		ctx.Request(s.replica.pid, &messages.GetSequence{RequestId: s.RequestID})
 	}
-	s.arm(ctx, checkEvery, msg)
+	s.arm(ctx, min(checkEvery, suspectAfter-time.Since(s.heard)), msg)
 }
 
 // giveUp leaves a replica that does not answer: it hangs, or is cut off. Where the router still hears from its node it is only
 // busy, and is given the sequence again, which it has.
 func (s *session) giveUp(ctx actor.Context) {
-	s.silent, s.avoid = s.replica, []string{s.replica.name}
+	s.silent = s.replica
+	s.cause = fmt.Sprintf("%s said nothing for %s", s.replica.name, time.Since(s.heard).Round(time.Millisecond))
 	s.route(ctx)
 }
 

@@ -173,29 +173,6 @@ func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
 	})
 }
 
-// TestSilentReplicaIsAsked: one that lost the sequence gets it again, with the output.
-func TestSilentReplicaIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := play(t, always)
-		s.emit(0, 10)
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
-		if len(testkit.Got[*messages.GetSequence](s.replica)) == 0 {
-			t.Fatal("a silent replica was not asked")
-		}
-		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 1})
-		synctest.Wait()
-		if _, n := s.submitted(); n != 1 {
-			t.Errorf("submitted %d times, though it is known", n)
-		}
-		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r"})
-		synctest.Wait()
-		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
-			t.Errorf("%d submissions, the last with %v", n, output)
-		}
-	})
-}
-
 func TestWaitsForAReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, func(n int) *messages.Refused {
@@ -254,45 +231,6 @@ func TestRouterDown(t *testing.T) {
 		synctest.Wait()
 		if len(testkit.Got[*messages.RouteSequence](router)) != 1 || c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
 			t.Errorf("asked %d times, refused with %v", len(testkit.Got[*messages.RouteSequence](router)), c.refused)
-		}
-	})
-}
-
-// TestSilentReplica: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
-// sequence again, which it has.
-func TestSilentReplica(t *testing.T) {
-	for _, other := range []string{"m-0", "m-1"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := play(t, always)
-			s.emit(0, 10)
-			s.told.Lock()
-			s.silent, s.next = true, other
-			s.told.Unlock()
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
-			routes := testkit.Got[*messages.RouteSequence](s.router)
-			if len(routes) != 2 || !slices.Equal(routes[1].GetAvoid(), []string{"m-0"}) || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
-				t.Errorf("routes: %v", routes)
-			}
-			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
-				t.Errorf("%d submissions, the last with %v", n, output)
-			}
-			if cancelled := len(testkit.Got[*messages.CancelSequence](s.replica)) == 1; cancelled != (other == "m-1") {
-				t.Errorf("given to %s: cancelled is %v", other, cancelled)
-			}
-		})
-	}
-}
-
-// TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.
-func TestLateWordOfALeftReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := play(t, always)
-		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(), "another")})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if _, n := s.submitted(); n != 1 {
-			t.Errorf("submitted %d times", n)
 		}
 	})
 }

@@ -1,0 +1,90 @@
+package router_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// TestAvoidsWhatIsLost: a request does not go to a replica that its session has lost, nor to a node that is silent, where there is another one.
+func TestAvoidsWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
+		w.routed(a, "m-1")
+		for lost, want := range map[string]string{"m-0": "m-1", "m-1": "m-0"} {
+			if r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} }); r.GetRouted().GetReplica() != want {
+				t.Errorf("it has lost %s and goes to %v", lost, r)
+			}
+		}
+		w.losing(func(to string, m proto.Message) bool {
+			_, word := m.(*messages.RoutesAnnounced)
+			return word && to == "a"
+		})
+		w.pass(2 * time.Second)
+		w.routed(a, "m-0")
+		w.losing(nil)
+		w.pass(time.Second)
+		w.routed(a, "m-1")
+	})
+}
+
+// TestAvoidsWhoIsOutOfReach: a node is avoided as soon as the way to it breaks, each time, until it is heard from again.
+func TestAvoidsWhoIsOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a := w.start("a")
+		w.live(a, &node{name: "b", PID: actor.NewPID(w.sys.Address(), "router-b")})
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		for sequence := range uint64(3) {
+			b := testkit.NewPeer(t, w.sys, "router-b", nil)
+			b.Send(a.PID, &messages.RoutesAnnounced{Node: "b", Incarnation: 1, Sequence: sequence, Snapshot: true, Replicas: []*messages.ReplicaAnnounced{
+				{Status: &messages.ReplicaStatus{
+					Name: "m-1", Model: "m", State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 64, StepTokens: 64,
+				}},
+			}})
+			synctest.Wait()
+			w.routed(a, "m-1")
+			_ = w.sys.Root.StopFuture(b.PID).Wait()
+			w.routed(a, "m-0")
+		}
+	})
+}
+
+// TestStoodStill: a router that could not have heard the others does not avoid them for that.
+func TestStoodStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		turn := make(chan struct{}, 1)
+		turn <- struct{}{}
+		a, b := w.start("a", func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				turn <- <-turn
+				next(ctx, env)
+			}
+		}), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
+		w.losing(func(to string, m proto.Message) bool {
+			_, word := m.(*messages.RoutesAnnounced)
+			return word && to == "a"
+		})
+		<-turn
+		w.pass(5 * time.Second)
+		turn <- struct{}{}
+		w.pass(200 * time.Millisecond)
+		w.routed(a, "m-1")
+		w.pass(2 * time.Second)
+		w.routed(a, "m-0")
+	})
+}

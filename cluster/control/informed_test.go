@@ -1,0 +1,54 @@
+package control_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/control"
+	"troupe/cluster/natsd"
+	"troupe/messages"
+)
+
+// TestLeavesToOthers: a node that does not know yet what others know answers for itself alone, and then for all.
+func TestLeavesToOthers(t *testing.T) {
+	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	informed, serving := make(chan struct{}), make(chan struct{}, 1)
+	pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
+		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Informed: informed, Serving: func() { serving <- struct{}{} }, Log: zerolog.Nop(),
+	}), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
+	for _, endpoint := range []string{".status", ".tree", ".kv"} {
+		for { // until it is there
+			if _, err := conn.Request("troupe.v1.node.a"+endpoint, nil, time.Second); err == nil {
+				break
+			}
+		}
+	}
+	for _, subject := range []string{"nodes.list", "replicas.migrate", "models.list", "kv.stats", "adapters.list", "explain.r"} {
+		if _, err := conn.Request("troupe.v1."+subject, nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("%s was answered with %v", subject, err)
+		}
+	}
+	close(informed)
+	<-serving
+	ask(t, conn, "troupe.v1.nodes.list", "", &messages.ListNodesResponse{})
+}

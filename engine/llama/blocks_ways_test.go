@@ -1,0 +1,73 @@
+package llama_test
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"troupe/cuda/host"
+)
+
+// TestBlocksGoBothWaysAtOnce: while two blocks are on their way down, a third goes up, and all come as they are.
+func TestBlocksGoBothWaysAtOnce(t *testing.T) {
+	begun, end := make(chan struct{}, 2), make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: func(op string) error {
+		if op == "copy out" {
+			begun <- struct{}{}
+			<-end
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReplicaOn(t, device)
+	t.Cleanup(release)
+	size := r.blocks.BlockBytes()
+	memory, err := device.AllocHost(int64(5 * size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(i int) []byte { return memory.Bytes()[i*size : (i+1)*size] }
+	for i := range 3 {
+		for at := range part(i) {
+			part(i)[at] = byte(i + at*7)
+		}
+	}
+	for i := range 2 {
+		if err := r.blocks.Write(t.Context(), int32(i), part(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	came := make(chan error, 3)
+	for i := range 2 {
+		go func() { came <- r.blocks.Read(t.Context(), int32(i), part(3+i)) }()
+	}
+	late := time.After(time.Minute)
+	for range 2 {
+		select {
+		case <-begun:
+		case <-late:
+			t.Fatal("one block goes down at a time")
+		}
+	}
+	go func() { came <- r.blocks.Write(t.Context(), 2, part(2)) }()
+	for i := range 3 {
+		select {
+		case err := <-came:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-late:
+			t.Fatal("a block waits for those that go the other way")
+		}
+		if i == 0 {
+			release()
+		}
+	}
+	if !bytes.Equal(memory.Bytes()[:2*size], memory.Bytes()[3*size:]) {
+		t.Error("blocks that went down are not what went up")
+	}
+}
