@@ -107,7 +107,7 @@ func (s *outbound) open() (err error) {
 
 // dial keeps the connection at hand: gRPC's own way of closing one waits a second for a silent peer.
 func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
-	wire, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	wire, err := knock(ctx, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) })
 	if err != nil {
 		return nil, err
 	}
