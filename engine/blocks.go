@@ -19,10 +19,9 @@ type Blocks struct {
 	locks   cuda.HostLocks // nil: the device does not tell which memory is page-locked
 	flying  sync.WaitGroup // copies on a stream that somebody waits for
 
-	mu      sync.Mutex
-	up      cuda.Stream     // one, so that a Mark comes after all copies
-	down    [2]cuda.Stream  // by turns, the first is next: a software device copies on two cores, and none waits between two copies
-	staging cuda.HostMemory // of one block; nil once closed
+	mu       sync.Mutex
+	up, down [2]cuda.Stream  // by turns, the first is next: a software device copies on two cores, and none waits between two copies
+	staging  cuda.HostMemory // of one block; nil once closed
 }
 
 // Blocks opens the KV blocks of a lease that is held. The lease can not be unloaded until Close.
@@ -43,7 +42,7 @@ func (h *Holder) Blocks(lease string) (_ *Blocks, err error) {
 }
 
 func (b *Blocks) open(d cuda.Device) (err error) {
-	for _, s := range []*cuda.Stream{&b.up, &b.down[0], &b.down[1]} {
+	for _, s := range []*cuda.Stream{&b.up[0], &b.up[1], &b.down[0], &b.down[1]} {
 		if *s, err = d.NewStream("blocks"); err != nil {
 			return err
 		}
@@ -55,7 +54,7 @@ func (b *Blocks) open(d cuda.Device) (err error) {
 // shut gives back what open has got.
 func (b *Blocks) shut() error {
 	var errs []error
-	for _, s := range []cuda.Stream{b.up, b.down[0], b.down[1]} {
+	for _, s := range []cuda.Stream{b.up[0], b.up[1], b.down[0], b.down[1]} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -99,14 +98,21 @@ func (b *Blocks) WritePart(ctx context.Context, block int32, at int, from []byte
 	return b.copy(ctx, part{block: block, host: from, from: at, bytes: len(from)}, queued)
 }
 
-// Mark returns an event that is done when all copies are that were queued so far.
+// Mark returns an event that is done when all copies up are that were queued so far.
 func (b *Blocks) Mark() (cuda.Event, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.staging == nil {
 		return nil, errBlocksClosed
 	}
-	return b.up.Record()
+	other, err := b.up[1].Record()
+	if err == nil {
+		err = b.up[0].Wait(other)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.up[0].Record()
 }
 
 var errBlocksClosed = errors.New("its blocks are closed")
@@ -185,10 +191,13 @@ func (b *Blocks) detour(p part) error {
 
 // queue gives a copy to a stream. The lock is held.
 func (b *Blocks) queue(p part, host []byte) (done cuda.Event, err error) {
-	s, at := b.up, b.holding.arena.Base.Offset(int64(p.block)*b.holding.arena.BlockBytes+int64(p.from))
+	way, at := &b.up, b.holding.arena.Base.Offset(int64(p.block)*b.holding.arena.BlockBytes+int64(p.from))
 	if p.down {
-		s = b.down[0]
-		b.down[0], b.down[1] = b.down[1], s
+		way = &b.down
+	}
+	s := way[0]
+	way[0], way[1] = way[1], s
+	if p.down {
 		err = s.CopyOut(host, at)
 	} else {
 		err = s.CopyIn(at, host)

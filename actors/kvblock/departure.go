@@ -26,11 +26,11 @@ func (s *slots) depart(ctx actor.Context) {
 	if s.Below == nil || s.moving {
 		return
 	}
-	s.due = append(s.tier.Evacuate(), s.due...)
 	if len(s.due) == 0 {
 		s.due = s.tier.Depart()
 		slices.SortStableFunc(s.due, func(a, b kv.Departure) int { return a.Size - b.Size })
 	}
+	s.due = append(s.tier.Evacuate(), s.due...)
 	if len(s.due) == 0 {
 		return
 	}

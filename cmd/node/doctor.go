@@ -16,7 +16,7 @@ type doctorCommand struct {
 
 func (doctorCommand) Help() string {
 	return `It looks at what "node up" would use with the same options: driver and management library, the rights to the devices, links and
-errors of every GPU, measured copy bandwidth, limits, ports, NATS and the data folder. The exit status is 1 where something has to be mended.
+errors of every GPU, measured copy bandwidth, limits, ports, NATS, the data folder, and the room for KV tiers. The exit status is 1 where something has to be mended.
 
 A running node need not be stopped for it, though bandwidth is then measured beside its work.
 
@@ -72,7 +72,7 @@ func (d doctorCommand) Run(c console) error {
 // examine runs all checks, one after the other.
 func examine(ctx context.Context, s settings) (all []finding) {
 	for _, check := range []func(context.Context, settings) []finding{
-		checkVersions, checkDevices, checkLimits, checkPorts, checkNATS, checkData,
+		checkVersions, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkTiers,
 	} {
 		all = append(all, check(ctx, s)...)
 	}

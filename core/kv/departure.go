@@ -16,8 +16,8 @@ type Departure struct {
 // Tick says that a step has ended.
 func (t *Tier) Tick() { t.step++ }
 
-// Depart decides which blocks leave now, ahead of need: those that were idle too long, and as many of each size as are above the watermark.
-// They are Leaving, and copied out of their slots, until Left.
+// Depart decides which blocks leave now, ahead of need: those that were idle too long, and as many of each size as are above the watermark, unless a colder
+// slab of another size can be vacated for it. They are Leaving, and copied out of their slots, until Left.
 func (t *Tier) Depart() (all []Departure) {
 	fit := slices.DeleteFunc(t.bySize(), func(z *size) bool { return !t.sinks(z) })
 	for _, z := range fit {
@@ -35,11 +35,14 @@ func (t *Tier) Depart() (all []Departure) {
 		}
 	}
 	for _, z := range fit {
-		room := t.room(z)
-		for t.leaves < t.burst(z) && z.taken-z.leaves > int(t.limits.Watermark*float64(room)) {
-			h, ok := z.policy.Victim(t.idle)
+		most, room := t.most(z)
+		if z.taken-z.leaves > most && t.vacateFor(z) {
+			most, room = t.most(z)
+		}
+		for t.leaves < t.burst(z) && z.taken-z.leaves > most {
+			h, ok := z.policy.Victim(t.replaceable)
 			if !ok {
-				h, ok = z.policy.Victim(t.unread) // what is pinned is not lost below, and leaves others room here
+				h, ok = z.policy.Victim(t.pinned) // what is pinned is not lost below, and leaves others room here
 			}
 			if !ok {
 				break
@@ -48,6 +51,12 @@ func (t *Tier) Depart() (all []Departure) {
 		}
 	}
 	return all
+}
+
+// most is how many blocks of a size are not above the watermark, and how many there is room for.
+func (t *Tier) most(z *size) (most, room int) {
+	room = t.room(z)
+	return int(t.limits.Watermark * float64(room)), room
 }
 
 // sinks reports whether blocks of a size can leave.

@@ -18,6 +18,13 @@ func (r *Rate) Add(units float64, took time.Duration) {
 	r.units, r.seconds = forget*r.units+units, forget*r.seconds+took.Seconds()
 }
 
+// doubt is by how much a rate that was not taken is thought to be better than it was.
+const doubt = 0.01
+
+// Doubt says that what was measured kept somebody from using this, so that it is not measured again: it is thought a little faster each time, and so is tried
+// again some day, should the measurements have been of a bad moment.
+func (r *Rate) Doubt() { r.seconds *= 1 - doubt }
+
 // Merge takes the measurements of another rate, as newer ones.
 func (r *Rate) Merge(newer Rate) { r.Add(newer.units, seconds(newer.seconds)) }
 

@@ -111,3 +111,17 @@ func TestRateFollowsChanges(t *testing.T) {
 		t.Errorf("%f a second after it became ten times slower", got)
 	}
 }
+
+// TestDoubtedRate: a way up that was slow once, and is avoided since, is tried again some day.
+func TestDoubtedRate(t *testing.T) {
+	q := RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{{Name: "nvme"}}, BlockBytes: 1000, BlockTokens: 16, Tokens: 40}
+	q.Prefill.Add(40, time.Second)
+	q.Paths[0].Rate.Add(1000, 4*time.Second)
+	avoided := 0
+	for ; q.Choose().Blocks == 0 && avoided < 1000; avoided++ {
+		q.Paths[0].Rate.Doubt()
+	}
+	if avoided < 50 || avoided > 300 {
+		t.Errorf("it was tried again after %d times", avoided)
+	}
+}

@@ -90,32 +90,25 @@ func (t *Tier) room(z *size) int {
 	return room
 }
 
-// makeRoom drops what has to go for another block of a size: a block of that size, or a colder slab of another. It drops nothing where nothing can go, and
-// where the blocks of a slab go down a tier first.
+// makeRoom gives a size an empty slab, or drops what has to go for another block of it: a colder slab of another size, or a block of its own. It drops nothing where
+// nothing can go, and where the blocks of a slab go down a tier first.
 func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
-	if t.Vacating(z.bytes) {
+	if i, ok := t.vacant(); ok {
+		t.give(i, z)
 		return nil
 	}
-	wanted := math.Inf(1)
-	oldest, ok := z.recent.oldest(t.replaceable)
-	if ok {
-		_, s := t.at(t.byHash[oldest])
-		wanted = float64(s.wanted)
+	if t.Vacating(z.bytes) || t.vacateFor(z) {
+		return nil
 	}
-	i, colder := t.coldest(z, wanted)
-	switch {
-	case colder && t.slabs[i].taken > 0 && t.cascades && t.sinks(t.slabs[i].size):
-		t.slabs[i].heir = z
-	case colder:
+	if i, colder := t.coldest(z); colder {
 		for nth := range t.slabs[i].slots {
 			if s := &t.slabs[i].slots[nth]; s.state == Resident {
 				dropped = append(dropped, t.dropFor(s.hash, "its slab was needed for blocks of another size, and was the coldest"))
 			}
 		}
 		t.give(i, z)
-	case ok:
-		victim, _ := z.policy.Victim(t.replaceable)
-		dropped = append(dropped, t.dropFor(victim, "its slot was needed before it could go down a tier"))
+	} else if h, ok := z.policy.Victim(t.replaceable); ok {
+		dropped = append(dropped, t.dropFor(h, "its slot was needed before it could go down a tier"))
 	}
 	return dropped
 }
@@ -126,15 +119,26 @@ func (t *Tier) dropFor(h Hash, why string) Dropped {
 	return d
 }
 
-// coldest is the slab whose blocks were on average wanted longest ago, of those that are given to another size and that can be
-// taken from it; false where they were wanted no longer ago than that. Free slots do not count: a slab that was given away just now is not cold for being empty still.
-func (t *Tier) coldest(z *size, than float64) (coldest int, ok bool) {
+// vacant is an empty slab.
+func (t *Tier) vacant() (int, bool) {
+	i := slices.IndexFunc(t.slabs, func(in slab) bool { return in.taken == 0 })
+	return i, i >= 0
+}
+
+// coldest is the slab whose blocks were on average wanted longest ago, of those that are given to another size and that can be taken from it; false where that is no
+// longer ago than for any block of this size. Free slots do not count: a slab that was given away just now is not cold for being empty still.
+func (t *Tier) coldest(z *size) (coldest int, ok bool) {
+	than := math.Inf(1)
+	if h, some := z.recent.oldest(t.replaceable); some {
+		_, s := t.at(t.byHash[h])
+		than = float64(s.wanted)
+	}
 	for i := range t.slabs {
 		in := &t.slabs[i]
-		if in.size == z || in.heir != nil {
+		if in.size == z || in.taken == 0 || in.heir != nil {
 			continue
 		}
-		if mean := float64(in.wanted) / float64(max(1, in.taken)); mean < than && t.movable(in) {
+		if mean := float64(in.wanted) / float64(in.taken); mean < than && t.movable(in) {
 			coldest, than, ok = i, mean, true
 		}
 	}
@@ -144,7 +148,7 @@ func (t *Tier) coldest(z *size, than float64) (coldest int, ok bool) {
 // movable reports whether all blocks of a slab may go. Where they go down a tier, some may be on the way.
 func (t *Tier) movable(in *slab) bool {
 	return !slices.ContainsFunc(in.slots, func(s slot) bool {
-		leaves := s.state == Leaving && t.cascades
+		leaves := s.state == Leaving && t.cascades && t.pins[s.hash] == 0
 		return !s.free() && !leaves && (s.state != Resident || !t.idle(s.hash))
 	})
 }

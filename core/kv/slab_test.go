@@ -210,6 +210,36 @@ func TestVacatedSlab(t *testing.T) {
 	}
 }
 
+// TestVacatedAheadOfNeed: a size that is above the watermark has a slab vacated for it that is colder than all that is its own; else it gives up its own.
+func TestVacatedAheadOfNeed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(*Tier)
+		want []int // blocks that leave
+	}{
+		"a colder slab":                {nil, upTo(1, 4)},
+		"but not two at once":          {func(t *Tier) { t.Depart(); t.limits.Watermark = 0.2 }, []int{5, 6, 21, 22, 1, 2, 3, 4}},
+		"none where nothing goes down": {func(t *Tier) { t.Cascade(false) }, []int{21}},
+		"none that is not colder":      {func(t *Tier) { wantAll(t, upTo(1, 6)...) }, []int{21}},
+		"an empty one is none": {func(t *Tier) {
+			t.Drop(testHash(5))
+			t.Drop(testHash(6))
+			t.limits.Watermark = 0.4
+		}, upTo(1, 4)},
+		"nor below the watermark at all": {func(t *Tier) { t.Drop(testHash(22)) }, nil},
+	} {
+		tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.75, Burst: 9}, "lru")
+		tier.Cascade(true)
+		put(tier, 1, upTo(1, 6)...)
+		put(tier, 2, 21, 22)
+		if tc.then != nil {
+			tc.then(tier)
+		}
+		if got := numbers(append(tier.Depart(), tier.Evacuate()...)); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v leave, not %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestBlocksTooLargeToLeave: blocks that do not fit below stay until they are dropped.
 func TestBlocksTooLargeToLeave(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.4, IdleSteps: 5, Burst: 9, Below: 3*SlotUnit - 1}, "lru")
@@ -224,6 +254,18 @@ func TestBlocksTooLargeToLeave(t *testing.T) {
 	}
 	if gone := put(tier, 1, 1); !slices.Equal(gone, []int{31}) || tier.Vacating(SlotUnit) {
 		t.Errorf("%v had to go", gone)
+	}
+}
+
+// TestPinnedOnItsWayDown: a slab is not vacated of which a pinned block leaves, since that may come back.
+func TestPinnedOnItsWayDown(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 1, Bytes: 2 * SlotUnit}, Watermark: 0.1, Burst: 9}, "lru")
+	tier.Cascade(true)
+	tier.Pin(testHash(1))
+	put(tier, 1, 1)
+	leaving := tier.Depart()
+	if gone := put(tier, 2, 21); len(leaving) != 1 || !slices.Equal(gone, []int{-21}) || tier.Vacating(2*SlotUnit) {
+		t.Errorf("%v leave; %v went", numbers(leaving), gone)
 	}
 }
 

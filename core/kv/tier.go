@@ -33,9 +33,9 @@ type TierLimits struct {
 // Tier keeps account of one tier's slots: which block is in which, and who uses it. It is a value for one owner, who carries out
 // the copies and says when each has ended. A copy is known by its slot.
 //
-// Blocks of different sizes share the tier slab by slab. A size that needs a slot takes one of its own that is free; else a whole slab, if the blocks there
-// were on average wanted longer ago than any block of this size, and none of them has to stay; else it gives up a block of its own, and which one the Policy
-// decides. An empty slab counts as wanted never, so it is taken first. The policy's choice is not what a slab is compared with: that may be a block that came just now,
+// Blocks of different sizes share the tier slab by slab. A size that needs a slot takes one of its own that is free; else an empty slab; else another one, if
+// the blocks there were on average wanted longer ago than any block of this size, and none of them has to stay; else it gives up a block of its own, and
+// which one the Policy decides. The policy's choice is not what a slab is compared with: that may be a block that came just now,
 // and two sizes would take the same slab from each other for ever.
 type Tier struct {
 	limits   TierLimits
@@ -188,6 +188,9 @@ func (t *Tier) unread(h Hash) bool {
 	_, s := t.at(t.byHash[h])
 	return s.copies == 0
 }
+
+// pinned reports whether nobody copies a resident block, and it is pinned.
+func (t *Tier) pinned(h Hash) bool { return t.unread(h) && t.pins[h] > 0 }
 
 // Commit says that an arriving block is all there.
 func (t *Tier) Commit(slot int32) {

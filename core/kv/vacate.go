@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A slab that blocks of another size need is vacated where there is a tier below: Evacuate has its blocks go down, all at once, and with the last of them it is
+// A slab that blocks of another size need, or will soon, is vacated where there is a tier below: Evacuate has its blocks go down, all at once, and with the last of them it is
 // given away. What is in it can be read meanwhile, and wanted: then it stays until the tier below has it. A pin calls that off.
 
 // Cascade says whether the tier below takes blocks now; a new tier takes it that there is none. Where it does not, slabs are not vacated: what is in one that
@@ -22,6 +22,16 @@ func (t *Tier) Cascade(takes bool) {
 // Vacating reports whether a slab is being vacated for blocks of a size. Until it is theirs, or is so no more, Reserve makes no other room for them.
 func (t *Tier) Vacating(bytes int) bool {
 	return slices.ContainsFunc(t.slabs, func(in slab) bool { return in.heir != nil && in.heir.bytes == bytes })
+}
+
+// vacateFor has the coldest slab vacated for a size. It reports false where none is colder, what is in it can not go down, or another one is being vacated for
+// that size.
+func (t *Tier) vacateFor(z *size) bool {
+	i, ok := t.coldest(z)
+	if ok = ok && t.cascades && !t.Vacating(z.bytes) && t.sinks(t.slabs[i].size); ok {
+		t.slabs[i].heir = z
+	}
+	return ok
 }
 
 // retain leaves a slab that was being vacated with its size.

@@ -2,4 +2,4 @@
 
 package host
 
-func transfer(to, from []byte) { copy(to, from) }
+func land(to, from []byte) { copy(to, from) }

@@ -215,9 +215,9 @@ func (s *stream) run(c command, name string) (err error) {
 	case launch:
 		s.kernel(c.op)
 	case copyIn:
-		transfer(d.mem.Bytes(c.to, int64(len(c.host))), d.hostMem.locked(c.host))
+		copy(d.mem.Bytes(c.to, int64(len(c.host))), d.hostMem.locked(c.host))
 	case copyOut:
-		transfer(d.hostMem.locked(c.host), d.mem.Bytes(c.from, int64(len(c.host))))
+		land(d.hostMem.locked(c.host), d.mem.Bytes(c.from, int64(len(c.host))))
 	case copyWithin:
 		copy(d.mem.Bytes(c.to, c.bytes), d.mem.Bytes(c.from, c.bytes))
 	case copyPeer:

@@ -2,7 +2,10 @@ package llama_test
 
 import (
 	"bytes"
+	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,5 +72,51 @@ func TestBlocksGoBothWaysAtOnce(t *testing.T) {
 	}
 	if !bytes.Equal(memory.Bytes()[:2*size], memory.Bytes()[3*size:]) {
 		t.Error("blocks that went down are not what went up")
+	}
+}
+
+// TestMarkComesAfterAll: a mark is done when all copies up are that were queued before it, on whichever stream.
+func TestMarkComesAfterAll(t *testing.T) {
+	begun, end := make(chan struct{}, 2), make(chan struct{}, 2)
+	var held atomic.Bool
+	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: func(op string) error {
+		if op == "copy in" && held.Load() {
+			begun <- struct{}{}
+			<-end
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReplicaOn(t, device)
+	size := r.blocks.BlockBytes()
+	memory, err := device.AllocHost(int64(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.Store(true)
+	came := make(chan error, 2)
+	for i := range 2 {
+		go func() { came <- r.blocks.Write(t.Context(), int32(i), memory.Bytes()) }()
+		<-begun
+	}
+	mark, err := r.blocks.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end <- struct{}{}
+	if err := <-came; err != nil {
+		t.Error(err)
+	}
+	for range 1000 { // for a mark that comes too early to show
+		runtime.Gosched()
+	}
+	if mark.Done() {
+		t.Error("a mark is done before a copy that was queued before it")
+	}
+	end <- struct{}{}
+	if err := errors.Join(<-came, mark.Sync()); err != nil {
+		t.Error(err)
 	}
 }

@@ -32,7 +32,7 @@ func kvTiers() (section, error) {
 		title: "KV tiers",
 		how: fmt.Sprintf("Offload and restore as a replica does them: %d blocks of %d KiB between a device and a tier, with all checksums; against bare copies of as many bytes, in turn: for DRAM copies of the device "+
 			"to and from the same page-locked memory on one stream, for NVMe O_DIRECT writes and reads of a file on the same disk, %d at once from and into as many buffers, without a device. No bytes are zeros, and all memory was written to before. "+
-			"An offload copies on two streams, which on the software device are two cores, and sums what is in the processor's cache still. Where other work takes one of two cores, the sums come on top of the copies: the time of CPU says how much. "+
+			"A tier copies on two streams each way, which on the software device are two cores, and an offload sums what is in the processor's cache still. Where other work takes one of two cores, the sums come on top of the copies: the time of CPU says how much. "+
 			"A restore from NVMe has a limit of its own, which is shown too: on a disk that takes the processor's time, even a bare read is slower once its bytes are summed. "+
 			"The step is one that decodes %d sequences on a device that leaves one core to others. Time to first token is that of a request over HTTP; where a step overlaps with a restore, that of restore and step alone, of a made-up model that is nearly all KV, on a device whose computation takes the cores that copy and sum.", tierBlocks, tierTokens*3, tierDepth, streams),
 	}

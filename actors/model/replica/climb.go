@@ -218,7 +218,7 @@ func (c climb) run(life context.Context) (done climbed, err error) {
 
 // settle takes note of what came, and returns what was damaged.
 func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
-	size, leads, came := c.to.BlockBytes(), true, make([]int, len(took))
+	size, leads, came, late := c.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
 	for i, m := range c.rise.Moves() {
 		p := c.places[i]
 		if leads = leads && m.Came; leads {
@@ -227,12 +227,18 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 		if errors.Is(m.Err, tier.ErrDamaged) {
 			damaged = append(damaged, p)
 		}
+		if m.From != tier.Elsewhere && errors.Is(m.Err, context.DeadlineExceeded) {
+			late[m.From] = true
+		}
 		if m.Came && m.From != tier.Elsewhere {
 			came[m.From]++
 			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Took)
 		}
 	}
 	for i, n := range came {
+		if late[i] {
+			n = max(n, 1) // it took longer than this for one: else a disk that is slow now would count as fast as it was
+		}
 		done.rates[i].Add(float64(n*size), took[i])
 	}
 	for _, f := range done.fetches {

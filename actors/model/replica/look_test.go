@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"troupe/actors/model/replica"
 	"troupe/messages"
 )
 
@@ -88,5 +89,35 @@ func TestFetchedOnce(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 		c.empty()
+	})
+}
+
+// TestSlowDisk: a tier out of which nothing comes in time is taken for as slow as that, and avoided; it is tried again some day.
+func TestSlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRiserOf(t, replica.Tiers{}, nil)
+		seq := sampled(5, 40, 1)
+		want := r.alone(seq)
+		again := func() *messages.ReplicaStatus {
+			r.finished(r.call(seq), want)
+			r.below()
+			return r.status(r.a)
+		}
+		again()
+		r.store.set(func(ctx context.Context, _, _ int) error { <-ctx.Done(); return ctx.Err() })
+		for i := range 4 {
+			if s := again(); s.GetKvRestores() != 1 || s.GetKvRestoresAvoided() != uint64(i) {
+				t.Fatalf("after %d times: %v", i+1, s)
+			}
+		}
+		r.store.set(nil)
+		tries := 0
+		for ; again().GetKvRestores() == 1 && tries < 400; tries++ {
+		}
+		if tries == 0 || tries == 400 {
+			t.Errorf("it was tried again after %d times", tries)
+		}
+		r.unlocked()
+		r.empty()
 	})
 }

@@ -17,6 +17,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 		if len(found.places) > 0 {
 			l.totals.avoided++
 			l.totals.recomputed += uint64(len(found.places))
+			l.doubt(found.places)
 		}
 		found.order.answer(ctx, r, 0, choice.Why)
 		r.goOn(found.id)
@@ -45,6 +46,17 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 		note.climbed, note.err = climbed, err
 		return note
 	})
+}
+
+// doubt is about the ways up that were too slow.
+func (l *lower) doubt(avoided []place) {
+	tiers := make(map[int]bool)
+	for _, p := range avoided {
+		if p.tier < len(l.paths) && !tiers[p.tier] {
+			tiers[p.tier] = true
+			l.paths[p.tier].Doubt()
+		}
+	}
 }
 
 // choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.

@@ -76,6 +76,12 @@ type riser struct {
 
 func newRiser(t *testing.T, partBytes int, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
 	t.Helper()
+	return newRiserOf(t, replica.Tiers{Always: true, PartBytes: partBytes, Early: early}, before, mw...)
+}
+
+// newRiserOf is newRiser with other terms.
+func newRiserOf(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
+	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +94,8 @@ func newRiser(t *testing.T, partBytes int, early bool, before func([]engine.Sequ
 	r := &riser{store: &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}},
 		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, before: before}}
 	r.tiers = func(name string) replica.Tiers {
-		tiers := replica.Tiers{Space: func(context.Context) (string, error) { return "", nil }, Watermark: 1, IdleSteps: 1 << 40, Always: true, PartBytes: partBytes, Early: early}
+		tiers := tiers
+		tiers.Space, tiers.Watermark, tiers.IdleSteps = func(context.Context) (string, error) { return "", nil }, 1, 1<<40
 		if name == "m-0" {
 			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
 			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}
