@@ -65,22 +65,19 @@ func (h *Holder) Inspect(path string) (Facts, error) { return h.format.Inspect(p
 // Load puts a model and its KV memory on the device. Where the lease is held it returns what is there; where it is on its way,
 // it waits. A load that fails leaves nothing behind.
 func (h *Holder) Load(ctx context.Context, spec LoadSpec) (Loaded, error) {
-	h.mu.Lock()
-	l, ok := h.held[spec.Lease]
-	if !ok {
-		l = &holding{ready: make(chan struct{})}
-		h.held[spec.Lease] = l
-	}
-	h.mu.Unlock()
-	if ok {
+	l, mine := h.claim(spec.Lease)
+	for !mine {
 		select {
 		case <-l.ready:
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			return l.Loaded, l.err
 		case <-ctx.Done():
 			return Loaded{}, ctx.Err()
 		}
+		if !errors.Is(l.err, context.Canceled) && !errors.Is(l.err, context.DeadlineExceeded) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return l.Loaded, l.err
+		}
+		l, mine = h.claim(spec.Lease) // who loaded it was told to end, and nobody told this one
 	}
 	l.err = h.load(ctx, l, spec)
 	if l.err != nil {
@@ -90,6 +87,18 @@ func (h *Holder) Load(ctx context.Context, spec LoadSpec) (Loaded, error) {
 	}
 	close(l.ready)
 	return l.Loaded, l.err
+}
+
+// claim returns what is held by lease, or a new one that the caller has to load.
+func (h *Holder) claim(lease string) (l *holding, mine bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, held := h.held[lease]
+	if !held {
+		l = &holding{ready: make(chan struct{})}
+		h.held[lease] = l
+	}
+	return l, !held
 }
 
 func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {

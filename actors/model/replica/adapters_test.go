@@ -57,6 +57,25 @@ func TestAdapterMovesWithItsSequence(t *testing.T) {
 	})
 }
 
+// TestWaitingMovesWithItsAdapter: a sequence that has no tokens yet is told to the target with its adapter, too.
+func TestWaitingMovesWithItsAdapter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, size{40, 1}, size{40, 4})
+		want := c.alone(with("psalms", sampled(1, 30, 60)))
+		ahead := c.call(sampled(2, 30, 60))
+		got := c.call(with("psalms", sampled(1, 30, 60)))
+		if s := c.status(c.a); s.GetWaiting() != 1 {
+			t.Fatalf("it does not wait: %v", s)
+		}
+		if r := c.move(c.a, c.b, got.id).GetSequences(); !r[0].GetMoved() {
+			t.Fatalf("not moved: %s", r[0].GetDetail())
+		}
+		c.finished(got, want)
+		c.until("the other one ends", ahead.done)
+		c.empty()
+	})
+}
+
 // TestStaysWhereItsAdapterIs: a target that can not have the adapter, or not soon, is none, and the sequence goes on at its source.
 func TestStaysWhereItsAdapterIs(t *testing.T) {
 	for name, loads := range map[string]func(context.Context) error{

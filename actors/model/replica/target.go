@@ -122,10 +122,12 @@ func (r *replica) makeRoom(ctx actor.Context, o offered) {
 
 // reserve takes the room that an offer asks for, and holds its adapter. Loading: it is to be tried again when that has come.
 func (r *replica) reserve(ctx actor.Context, a *arrival) (refused *messages.Refused, loading bool) {
-	if refused := r.refuseOffer(a.offer); refused != nil || a.offer.GetTokens() == 0 {
+	if refused := r.refuseOffer(a.offer); refused != nil {
 		return refused, false
 	}
-	r.noteAdapter(ctx, a.offer.GetSequence().GetAdapterSpec())
+	if r.noteAdapter(ctx, a.offer.GetSequence().GetAdapterSpec()); a.offer.GetTokens() == 0 {
+		return nil, false
+	}
 	room, why := r.batch.Reserve(r.request(a.id, a.offer.GetSequence(), nil), hashesOf(a.offer.GetHashes()), int(a.offer.GetTokens()))
 	if why != nil {
 		r.askPool(ctx)
