@@ -67,12 +67,13 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 		l.asker = ctx.Sender()
 		return
 	}
-	if refused := s.refuseLease(msg); refused != nil {
+	chunks, err := tier.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
+	if refused := s.refuseLease(msg, err); refused != nil {
 		ctx.Respond(&messages.LeaseBlocksResult{RequestId: id, Outcome: &messages.LeaseBlocksResult_Refused{Refused: refused}})
 		return
 	}
 	l := &loan{asker: ctx.Sender()}
-	d := delivery{store: s.Store, bulk: s.Bulk, ticket: msg.GetTicket(), chunks: chunksOf(msg)}
+	d := delivery{store: s.Store, bulk: s.Bulk, ticket: msg.GetTicket(), chunks: chunks}
 	for _, raw := range msg.GetHashes() {
 		h := kv.Hash(raw).Within(kv.Hash(msg.GetSpace()))
 		s.tier.Want([]kv.Hash{h})
@@ -92,25 +93,20 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	})
 }
 
-func chunksOf(msg *messages.LeaseBlocks) tier.Chunks {
-	return tier.Chunks{Blocks: len(msg.GetHashes()), BlockBytes: int(msg.GetBlockBytes()), PartBytes: int(min(msg.GetPartBytes(), msg.GetBlockBytes()))}
-}
-
-func (s *slots) refuseLease(msg *messages.LeaseBlocks) *messages.Refused {
+func (s *slots) refuseLease(msg *messages.LeaseBlocks, bad error) *messages.Refused {
 	for _, raw := range append([][]byte{msg.GetSpace()}, msg.GetHashes()...) {
 		if len(raw) != len(kv.Hash{}) {
 			return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT, Detail: fmt.Sprintf("a hash has %d bytes, not %d", len(kv.Hash{}), len(raw))}
 		}
 	}
-	err := chunksOf(msg).Check()
 	switch {
 	case s.Bulk == nil:
 		return &messages.Refused{Reason: messages.Reason_REASON_UNSUPPORTED, Detail: "tier " + s.Name + " has no data plane to send blocks over"}
 	case msg.GetBlockBytes() == 0 || msg.GetBlockBytes() > uint64(s.Store.SlotBytes()):
 		return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT,
 			Detail: fmt.Sprintf("tier %s has slots of %d bytes, and no blocks of %d", s.Name, s.Store.SlotBytes(), msg.GetBlockBytes())}
-	case err != nil:
-		return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT, Detail: "tier " + s.Name + ": " + err.Error()}
+	case bad != nil:
+		return &messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT, Detail: "tier " + s.Name + ": " + bad.Error()}
 	case len(s.loans) >= maxLoans:
 		return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL, RetryAfter: durationpb.New(askAgainIn),
 			Detail: "tier " + s.Name + " sends to as many as it can at once; ask again later, or compute the blocks"}

@@ -3,6 +3,7 @@ package tier
 import (
 	"fmt"
 	"hash"
+	"math"
 
 	"troupe/core/kv"
 )
@@ -18,12 +19,12 @@ type Chunks struct {
 // maxParts is what a block travels in at the most.
 const maxParts = 1024
 
-// Check refuses what nobody would ask for.
-func (c Chunks) Check() error {
-	if c.BlockBytes < 1 || c.PartBytes < 0 || c.Parts() > maxParts {
-		return fmt.Errorf("blocks of %d bytes in parts of %d; they have at least a byte, and travel in %d parts at the most", c.BlockBytes, c.PartBytes, maxParts)
+// NewChunks refuses what nobody would ask for.
+func NewChunks(blocks int, blockBytes, partBytes uint64) (Chunks, error) {
+	if blockBytes < 1 || blockBytes > math.MaxInt32 || partBytes > 0 && blockBytes/partBytes >= maxParts {
+		return Chunks{}, fmt.Errorf("blocks of %d bytes in parts of %d; they have 1 to %d bytes, and travel in %d parts at the most", blockBytes, partBytes, math.MaxInt32, maxParts)
 	}
-	return nil
+	return Chunks{Blocks: blocks, BlockBytes: int(blockBytes), PartBytes: int(min(partBytes, blockBytes))}, nil
 }
 
 // Parts is in how many parts a block travels.

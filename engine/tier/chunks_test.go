@@ -28,9 +28,9 @@ func TestChunks(t *testing.T) {
 	defer f.Close()
 	stores := []Store{NewArena(memory, most), f}
 	rapid.Check(t, func(t *rapid.T) {
-		c := Chunks{Blocks: rapid.IntRange(1, 3).Draw(t, "blocks"), BlockBytes: rapid.IntRange(1, most).Draw(t, "bytes")}
-		c.PartBytes = rapid.IntRange(0, 3).Draw(t, "parts") * (c.BlockBytes/7 + 1)
-		if err := c.Check(); err != nil {
+		blocks, bytesEach := rapid.IntRange(1, 3).Draw(t, "blocks"), rapid.IntRange(1, most).Draw(t, "bytes")
+		c, err := NewChunks(blocks, uint64(bytesEach), uint64(rapid.IntRange(0, 3).Draw(t, "parts")*(bytesEach/7+1)))
+		if err != nil {
 			t.Fatal(err)
 		}
 		store := stores[rapid.IntRange(0, 1).Draw(t, "store")]
@@ -84,9 +84,14 @@ func TestChunks(t *testing.T) {
 
 // TestChunksRefused: what nobody would ask for is refused, not carried out.
 func TestChunksRefused(t *testing.T) {
-	for _, c := range []Chunks{{1, 0, 0}, {1, 1 << 20, 1}, {1, 100, -1}, {1, -5, 0}} {
-		if c.Check() == nil {
+	for _, bad := range [][2]uint64{{0, 0}, {1 << 20, 1}, {1 << 40, 0}, {1024, 1}} {
+		if c, err := NewChunks(1, bad[0], bad[1]); err == nil {
 			t.Errorf("%+v", c)
+		}
+	}
+	for _, good := range [][2]uint64{{1, 0}, {1, 1 << 60}, {1023, 1}, {1280 << 10, 280 << 10}} {
+		if _, err := NewChunks(1, good[0], good[1]); err != nil {
+			t.Error(err)
 		}
 	}
 }

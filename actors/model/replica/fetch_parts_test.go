@@ -17,9 +17,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
-	"troupe/cuda/host"
 	"troupe/engine"
-	"troupe/engine/tier"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -27,17 +25,7 @@ import (
 // layered is lending by single layers, where the second replica has a tier of its own as well. No sequence waits for more than its first step does.
 func layered(t *testing.T, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
 	t.Helper()
-	r := &riser{cluster: unbuilt(t, nil, mw...)}
-	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := d.AllocHost(8 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	r.store = &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}}
+	r := &riser{store: newFaulty(t), cluster: unbuilt(t, nil, mw...)}
 	remote := r.tiers
 	r.tiers = func(name string) replica.Tiers {
 		tiers := remote(name)

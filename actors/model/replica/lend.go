@@ -35,7 +35,8 @@ type returned struct {
 // onLease has the leading blocks of a prompt sent to another replica, as far as they are in HBM.
 func (r *replica) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	id := msg.GetRequestId()
-	if refused := r.refuseLease(msg); refused != nil {
+	chunks, err := tier.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
+	if refused := r.refuseLease(msg, err); refused != nil {
 		ctx.Respond(&messages.LeaseBlocksResult{RequestId: id, Outcome: &messages.LeaseBlocksResult_Refused{Refused: refused}})
 		return
 	}
@@ -46,14 +47,14 @@ func (r *replica) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	hashes := hashesOf(msg.GetHashes())
 	l := &loan{asker: ctx.Sender(), blocks: r.pool.Acquire(hashes[:r.pool.Match(hashes)])}
 	r.lower.loans[id] = l
-	d := delivery{from: r.lower.down, bulk: r.Bulk, ticket: msg.GetTicket(), chunks: chunksOf(msg), blocks: l.blocks, hashes: hashes, space: r.lower.space}
+	d := delivery{from: r.lower.down, bulk: r.Bulk, ticket: msg.GetTicket(), chunks: chunks, blocks: l.blocks, hashes: hashes, space: r.lower.space}
 	var life context.Context
 	life, l.end = context.WithTimeout(r.life, min(msg.GetLease().AsDuration(), longestLease))
 	incarnation := r.incarnation
 	supervise.Job(ctx, life, d.run, func(_ struct{}, err error) any { return &returned{incarnation, id, err} })
 }
 
-func (r *replica) refuseLease(msg *messages.LeaseBlocks) *messages.Refused {
+func (r *replica) refuseLease(msg *messages.LeaseBlocks, bad error) *messages.Refused {
 	l, name := r.lower, "replica "+r.Spec.GetName()
 	switch {
 	case l == nil || !l.ready:
@@ -62,16 +63,12 @@ func (r *replica) refuseLease(msg *messages.LeaseBlocks) *messages.Refused {
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to send blocks over", 0)
 	case padded(msg.GetSpace()) != l.space || msg.GetBlockBytes() != uint64(l.down.BlockBytes()):
 		return refusal(messages.Reason_REASON_CONFLICT, name+" has other weights, or other KV blocks: "+l.down.Layout(), 0)
-	case chunksOf(msg).Check() != nil:
-		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+": "+chunksOf(msg).Check().Error(), 0)
+	case bad != nil:
+		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+": "+bad.Error(), 0)
 	case len(l.loans) >= maxLoans && l.loans[msg.GetRequestId()] == nil:
 		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" sends to as many as it can at once", retryFull)
 	}
 	return nil
-}
-
-func chunksOf(msg *messages.LeaseBlocks) tier.Chunks {
-	return tier.Chunks{Blocks: len(msg.GetHashes()), BlockBytes: int(msg.GetBlockBytes()), PartBytes: int(min(msg.GetPartBytes(), msg.GetBlockBytes()))}
 }
 
 // padded makes a hash of any bytes; what is no hash becomes one that nothing has.

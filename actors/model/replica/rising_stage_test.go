@@ -34,6 +34,20 @@ type faulty struct {
 	took  func(bytes int)                                   // likewise, before each
 }
 
+func newFaulty(t *testing.T) *faulty {
+	t.Helper()
+	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := d.AllocHost(8 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}}
+}
+
 var errDamage = errors.New("a bit is to flip")
 
 func (f *faulty) Depth() int { return 1 }
@@ -82,16 +96,7 @@ func newRiser(t *testing.T, partBytes int, early bool, before func([]engine.Sequ
 // newRiserOf is newRiser with other terms.
 func newRiserOf(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
 	t.Helper()
-	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := d.AllocHost(8 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	r := &riser{store: &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}},
+	r := &riser{store: newFaulty(t),
 		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, before: before}}
 	r.tiers = func(name string) replica.Tiers {
 		tiers := tiers
