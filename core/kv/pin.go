@@ -31,3 +31,32 @@ func (p *Pool) Flush() (n int) {
 	}
 	return n
 }
+
+// Pin keeps a block from being dropped for others once it is here, until as many calls of Unpin. It leaves after all that are not pinned.
+func (t *Tier) Pin(h Hash) {
+	t.pins[h]++
+	slot, here := t.byHash[h]
+	if !here {
+		return
+	}
+	in, s := t.at(slot)
+	if in.heir != nil {
+		i, _ := t.limits.Slabs.Of(slot)
+		t.retain(i)
+	}
+	if s.state == Leaving {
+		t.stay(in, s)
+	}
+}
+
+// Unpin takes one pin away. It reports false where there is none.
+func (t *Tier) Unpin(h Hash) bool {
+	n, ok := t.pins[h]
+	switch {
+	case n > 1:
+		t.pins[h] = n - 1
+	case ok:
+		delete(t.pins, h)
+	}
+	return ok
+}

@@ -7,11 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"troupe/core/kv"
 	"troupe/engine/tier"
-	"troupe/messages"
 )
 
 // Notes to self.
@@ -55,128 +52,6 @@ type (
 func (r *replica) tierRequest() string {
 	r.lower.requests++
 	return fmt.Sprintf("%s-%d-%d-%d", r.Spec.GetName(), r.attempt, r.incarnation, r.lower.requests)
-}
-
-// offload copies blocks down to a tier: reserve, copy, commit.
-type offload struct {
-	request string
-	root    *actor.RootContext
-	from    Blocks
-	to      Tier
-	blocks  []kv.Committed
-	space   kv.Hash
-	copied  func(from, to string, bytes int, took time.Duration)
-}
-
-// run returns which of the blocks the tier has now.
-func (o offload) run(ctx context.Context) (below []bool, err error) {
-	commit := &messages.CommitBlocks{RequestId: o.request}
-	defer func() { o.root.Send(o.to.Actor, commit) }()
-	below = make([]bool, len(o.blocks))
-	at := make(map[kv.Hash]int, len(o.blocks))
-	hashes := make([][]byte, len(o.blocks))
-	for i, b := range o.blocks {
-		h := b.Hash.Within(o.space)
-		at[h], hashes[i] = i, h[:]
-	}
-	answer, err := o.root.RequestFuture(o.to.Actor, &messages.ReserveSlots{
-		RequestId: o.request, Hashes: hashes, BlockBytes: uint64(o.from.BlockBytes()),
-	}, tierWithin).Result()
-	if err != nil {
-		return below, fmt.Errorf("tier %s: %w", o.to.Name, err)
-	}
-	result := answer.(*messages.ReserveSlotsResult)
-	if refused := result.GetRefused(); refused != nil {
-		return below, fmt.Errorf("tier %s: %s", o.to.Name, refused.GetDetail())
-	}
-	for _, h := range result.GetReserved().GetHeld() {
-		below[at[kv.Hash(h)]] = true
-	}
-	moves := make([]tier.Move, len(result.GetReserved().GetSlots()))
-	for i, slot := range result.GetReserved().GetSlots() {
-		h := kv.Hash(slot.GetHash())
-		moves[i] = tier.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
-	}
-	err = tier.Down(ctx, o.from, o.to.Store, moves)
-	var written [][]byte
-	for _, m := range moves {
-		if m.Came {
-			o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m.Took)
-			below[at[m.Hash]], written = true, append(written, m.Hash[:])
-		}
-	}
-	commit = &messages.CommitBlocks{RequestId: o.request, Written: written}
-	return below, err
-}
-
-// search asks the tiers for blocks, and locks those that are there; then the remote tier for those that follow.
-type search struct {
-	request string
-	root    *actor.RootContext
-	tiers   []Tier
-	hashes  []kv.Hash
-	space   kv.Hash
-
-	remote         *actor.PID // nil: no other holder is looked for
-	model, replica string
-}
-
-// place is where a block lies: below, or with another holder.
-type place struct {
-	tier int // index of the fastest tier that has it; from len(tiers) on, of a holder
-	slot int32
-	hash kv.Hash // as the tiers know it
-}
-
-// findings are where the leading blocks lie.
-type findings struct {
-	places  []place
-	holders []holder
-}
-
-// run looks for the leading blocks. Who does not answer has none.
-func (s search) run(context.Context) (findings, error) {
-	wanted := make([][]byte, len(s.hashes))
-	for i, h := range s.hashes {
-		inSpace := h.Within(s.space)
-		wanted[i] = inSpace[:]
-	}
-	asked := make([]actor.Future, len(s.tiers))
-	for i, t := range s.tiers {
-		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, lookWithin)
-	}
-	below := make(map[kv.Hash]place)
-	for i := len(asked) - 1; i >= 0; i-- { // the fastest last, so that it counts
-		if answer, err := asked[i].Result(); err == nil {
-			for _, b := range answer.(*messages.LockBlocksResult).GetLocked() {
-				below[kv.Hash(b.GetHash())] = place{i, int32(b.GetIndex()), kv.Hash(b.GetHash())}
-			}
-		}
-	}
-	var places []place
-	for _, h := range wanted {
-		p, ok := below[kv.Hash(h)]
-		if !ok {
-			break
-		}
-		places = append(places, p)
-	}
-	all := findings{places: places}
-	s.elsewhere(&all)
-	return all, nil
-}
-
-// unlock ends what run began, and tells of blocks that were damaged.
-func (s search) unlock(damaged []place) {
-	for i, t := range s.tiers {
-		msg := &messages.UnlockBlocks{RequestId: s.request}
-		for _, p := range damaged {
-			if p.tier == i {
-				msg.Damaged = append(msg.Damaged, p.hash[:])
-			}
-		}
-		s.root.Send(t.Actor, msg)
-	}
 }
 
 // climb copies blocks up to HBM, from the tiers and from other holders, all side by side.

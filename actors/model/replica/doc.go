@@ -33,7 +33,7 @@
 //
 // # Restores
 //
-// A sequence that is next is held while what it begins with is looked for (look.go) and restored (restore.go, climb.go, fetch.go), if that is faster than
+// A sequence that is next is held while what it begins with is looked for (look.go, search.go) and restored (restore.go, climb.go, fetch.go), if that is faster than
 // computing it; others that need the same blocks wait for it. Large blocks come up in parts, from tiers and from other nodes, and the sequence begins
 // before the last one is there (rising.go): its first step passes a gate at each. Until that step is done its blocks are its own alone, and no other actor is
 // told of them, so that a crash of anybody leaves none that is taken for whole. A gate that does not open makes the step void: it is planned anew without

@@ -7,7 +7,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/engine/tier"
 	"troupe/messages"
@@ -185,9 +184,6 @@ func (r *replica) tend(ctx actor.Context) {
 	r.offloadMore(ctx)
 }
 
-// burst is how many blocks leave at once.
-func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
-
 // measure learns from a step that prefilled how fast that is.
 func (r *replica) measure(step *flight) {
 	if r.lower == nil {
@@ -203,38 +199,4 @@ func (r *replica) measure(step *flight) {
 	if prefills {
 		r.lower.prefill.Add(float64(tokens), time.Since(step.began))
 	}
-}
-
-// offload has blocks copied down.
-func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
-	l := r.lower
-	if len(blocks) == 0 {
-		return
-	}
-	l.offloading = true
-	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, space: l.space, copied: l.Copied}
-	incarnation := r.incarnation
-	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any { return &offloaded{incarnation, blocks, below, err} })
-}
-
-func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
-	if r.lower == nil || msg.incarnation != r.incarnation {
-		return
-	}
-	took := 0
-	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
-		below := i < len(msg.below) && msg.below[i]
-		if r.pool.Left(msg.blocks[i].Block, below); below {
-			took++
-		}
-	}
-	if msg.err != nil {
-		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
-	}
-	if r.lower.offloading = msg.err != nil || took == 0; r.lower.offloading { // it would be the same again at once
-		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
-	}
-	r.lower.totals.offloaded += uint64(took)
-	r.offloadedSome(ctx, took, msg.err)
-	r.advance(ctx)
 }

@@ -1,0 +1,102 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"troupe/actors/supervise"
+	"troupe/core/kv"
+	"troupe/engine/tier"
+	"troupe/messages"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// burst is how many blocks leave at once.
+func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
+
+// offload has blocks copied down.
+func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
+	l := r.lower
+	if len(blocks) == 0 {
+		return
+	}
+	l.offloading = true
+	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, space: l.space, copied: l.Copied}
+	incarnation := r.incarnation
+	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any { return &offloaded{incarnation, blocks, below, err} })
+}
+
+func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
+	if r.lower == nil || msg.incarnation != r.incarnation {
+		return
+	}
+	took := 0
+	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
+		below := i < len(msg.below) && msg.below[i]
+		if r.pool.Left(msg.blocks[i].Block, below); below {
+			took++
+		}
+	}
+	if msg.err != nil {
+		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
+	}
+	if r.lower.offloading = msg.err != nil || took == 0; r.lower.offloading { // it would be the same again at once
+		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
+	}
+	r.lower.totals.offloaded += uint64(took)
+	r.offloadedSome(ctx, took, msg.err)
+	r.advance(ctx)
+}
+
+// offload copies blocks down to a tier: reserve, copy, commit.
+type offload struct {
+	request string
+	root    *actor.RootContext
+	from    Blocks
+	to      Tier
+	blocks  []kv.Committed
+	space   kv.Hash
+	copied  func(from, to string, bytes int, took time.Duration)
+}
+
+// run returns which of the blocks the tier has now.
+func (o offload) run(ctx context.Context) (below []bool, err error) {
+	commit := &messages.CommitBlocks{RequestId: o.request}
+	defer func() { o.root.Send(o.to.Actor, commit) }()
+	below = make([]bool, len(o.blocks))
+	at := make(map[kv.Hash]int, len(o.blocks))
+	hashes := make([][]byte, len(o.blocks))
+	for i, b := range o.blocks {
+		h := b.Hash.Within(o.space)
+		at[h], hashes[i] = i, h[:]
+	}
+	answer, err := o.root.RequestFuture(o.to.Actor, &messages.ReserveSlots{
+		RequestId: o.request, Hashes: hashes, BlockBytes: uint64(o.from.BlockBytes()),
+	}, tierWithin).Result()
+	if err != nil {
+		return below, fmt.Errorf("tier %s: %w", o.to.Name, err)
+	}
+	result := answer.(*messages.ReserveSlotsResult)
+	if refused := result.GetRefused(); refused != nil {
+		return below, fmt.Errorf("tier %s: %s", o.to.Name, refused.GetDetail())
+	}
+	for _, h := range result.GetReserved().GetHeld() {
+		below[at[kv.Hash(h)]] = true
+	}
+	moves := make([]tier.Move, len(result.GetReserved().GetSlots()))
+	for i, slot := range result.GetReserved().GetSlots() {
+		h := kv.Hash(slot.GetHash())
+		moves[i] = tier.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
+	}
+	err = tier.Down(ctx, o.from, o.to.Store, moves)
+	var written [][]byte
+	for _, m := range moves {
+		if m.Came {
+			o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m.Took)
+			below[at[m.Hash]], written = true, append(written, m.Hash[:])
+		}
+	}
+	commit = &messages.CommitBlocks{RequestId: o.request, Written: written}
+	return below, err
+}

@@ -1,0 +1,79 @@
+package replica
+
+import (
+	"context"
+	"troupe/core/kv"
+	"troupe/messages"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// search asks the tiers for blocks, and locks those that are there; then the remote tier for those that follow.
+type search struct {
+	request string
+	root    *actor.RootContext
+	tiers   []Tier
+	hashes  []kv.Hash
+	space   kv.Hash
+
+	remote         *actor.PID // nil: no other holder is looked for
+	model, replica string
+}
+
+// place is where a block lies: below, or with another holder.
+type place struct {
+	tier int // index of the fastest tier that has it; from len(tiers) on, of a holder
+	slot int32
+	hash kv.Hash // as the tiers know it
+}
+
+// findings are where the leading blocks lie.
+type findings struct {
+	places  []place
+	holders []holder
+}
+
+// run looks for the leading blocks. Who does not answer has none.
+func (s search) run(context.Context) (findings, error) {
+	wanted := make([][]byte, len(s.hashes))
+	for i, h := range s.hashes {
+		inSpace := h.Within(s.space)
+		wanted[i] = inSpace[:]
+	}
+	asked := make([]actor.Future, len(s.tiers))
+	for i, t := range s.tiers {
+		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, lookWithin)
+	}
+	below := make(map[kv.Hash]place)
+	for i := len(asked) - 1; i >= 0; i-- { // the fastest last, so that it counts
+		if answer, err := asked[i].Result(); err == nil {
+			for _, b := range answer.(*messages.LockBlocksResult).GetLocked() {
+				below[kv.Hash(b.GetHash())] = place{i, int32(b.GetIndex()), kv.Hash(b.GetHash())}
+			}
+		}
+	}
+	var places []place
+	for _, h := range wanted {
+		p, ok := below[kv.Hash(h)]
+		if !ok {
+			break
+		}
+		places = append(places, p)
+	}
+	all := findings{places: places}
+	s.elsewhere(&all)
+	return all, nil
+}
+
+// unlock ends what run began, and tells of blocks that were damaged.
+func (s search) unlock(damaged []place) {
+	for i, t := range s.tiers {
+		msg := &messages.UnlockBlocks{RequestId: s.request}
+		for _, p := range damaged {
+			if p.tier == i {
+				msg.Damaged = append(msg.Damaged, p.hash[:])
+			}
+		}
+		s.root.Send(t.Actor, msg)
+	}
+}
