@@ -168,15 +168,18 @@ func (d delivery) run(ctx context.Context) (damaged []kv.Hash, err error) {
 		return damaged, err
 	}
 	err = d.bulk.Send(ctx, d.ticket, indices, func(index uint32, into []byte) (n int, err error) {
-		return n, view(index, func(parts ...[]byte) error {
+		err = view(index, func(parts ...[]byte) error {
+			size := 0
 			for _, p := range parts {
+				size += len(p)
 				n += copy(into[n:], p)
 			}
-			if n < len(parts[0])+len(parts[1]) {
-				return fmt.Errorf("the transfer is not for chunks of %d bytes", len(parts[0])+len(parts[1]))
+			if n < size {
+				return fmt.Errorf("the transfer is not for chunks of %d bytes", size)
 			}
 			return nil
 		})
+		return n, err
 	})
 	return damaged, err
 }

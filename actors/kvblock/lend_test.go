@@ -105,8 +105,19 @@ func unsealed(c tier.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok b
 
 // TestLendByParts: where blocks are wanted part by part, the first part of all that are there is sent first.
 func TestLendByParts(t *testing.T) {
+	for name, store := range map[string]func(tier.Store) tier.Store{
+		"from memory":   func(s tier.Store) tier.Store { return s },
+		"from the disk": func(s tier.Store) tier.Store { return struct{ tier.Store }{s} }, // as one that does not say that it is in memory
+	} {
+		t.Run(name, func(t *testing.T) { lendByParts(t, store(newStore(t, 3))) })
+	}
+}
+
+func lendByParts(t *testing.T, store tier.Store) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w, _ := lendable(t)
+		w := &wire{got: map[uint32][]byte{}}
+		s := play(t, kvblock.TierConfig{Name: "dram", Store: store, Bulk: w})
+		s.stock(1, 2, 3)
 		m := lease("a", time.Second, 1, 2, 9, 3)
 		m.PartBytes = 40
 		if r := s.ask(m).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 2 || !slices.Equal(w.order, []uint32{0, 1, 4, 5, 8, 9}) {
