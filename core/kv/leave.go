@@ -14,6 +14,9 @@ const pinnedShare = 4
 func (p *Pool) Depart(watermark float64, burst int) []Committed {
 	above, most := p.size-len(p.empty)-p.departing-int(watermark*float64(p.size)), burst-p.departing
 	all := p.departFrom(&p.kept, max(most, p.size/pinnedShare-p.departing), func(*block) bool { return true })
+	if above <= 0 { // as ever below the watermark: no look at each block between two steps
+		return all
+	}
 	all = append(all, p.departFrom(&p.cached, min(above-p.spare, most-len(all)), func(*block) bool { return true })...)
 	n := min(above-p.backed(), most)
 	for index := 0; index < p.size && len(all) < n; index++ {
