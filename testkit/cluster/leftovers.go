@@ -22,7 +22,7 @@ type Levels map[string]int
 func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
 	all := Levels{}
 	for _, n := range c.Living() {
-		count, err := n.gauge(ctx, "go_goroutines")
+		count, err := n.Gauge(ctx, "go_goroutines")
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (c *Cluster) processes(ctx context.Context, before Levels) error {
 	var found []error
 	for _, n := range c.Living() {
 		for metric, most := range map[string]int{"go_goroutines": before[n.Name] + goroutineSlack, "troupe_gateway_requests_in_flight": 0} {
-			if count, err := n.gauge(ctx, metric); err != nil {
+			if count, err := n.Gauge(ctx, metric); err != nil {
 				found = append(found, err)
 			} else if count > most {
 				found = append(found, fmt.Errorf("%s has %s %d, and should have %d at most", n.Name, metric, count, most))
@@ -143,8 +143,8 @@ func (c *Cluster) processes(ctx context.Context, before Levels) error {
 	return errors.Join(found...)
 }
 
-// gauge reads a metric without labels.
-func (n *Node) gauge(ctx context.Context, metric string) (int, error) {
+// Gauge reads a metric without labels from the node's /metrics.
+func (n *Node) Gauge(ctx context.Context, metric string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL("/metrics"), nil)

@@ -38,7 +38,7 @@ func only(t *testing.T, c *cluster.Cluster, what string, is func(*messages.Repli
 	return found
 }
 
-// TestLenderIsKilled: the node whose tier sends blocks is killed while another fetches them. What has not come is computed, every answer is that of an
+// TestLenderIsKilled: the node whose tier is to send blocks is killed while another fetches them. What has not come is computed, every answer is that of an
 // undisturbed run, and nothing is left of the transfers.
 func TestLenderIsKilled(t *testing.T) {
 	const half, all = 30, 46
@@ -84,7 +84,15 @@ func TestLenderIsKilled(t *testing.T) {
 		}
 		return r.GetKvFetched() > 0
 	})
-	more := ask(half, all, 8) // who holds their blocks is believed for as long as the lender is taken for alive
+	// The lender is stopped first, so that a fetch is surely under way when it dies.
+	if err := lender.Process().Stop(); err != nil {
+		t.Fatal(err)
+	}
+	more := ask(half, all, 8)
+	until(t, "a fetch under way", func() bool { // asked of the node itself: a control call may go to the stopped one
+		bytes, err := reader[0].Gauge(t.Context(), "troupe_kv_remote_in_flight_bytes")
+		return err == nil && bytes > 0
+	})
 	if err := lender.Process().Kill(); err != nil {
 		t.Fatal(err)
 	}
