@@ -3,10 +3,11 @@ package replica
 import (
 	"context"
 	"slices"
-	"troupe/actors/supervise"
-	"troupe/core/kv"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/kv"
 )
 
 // What a sequence can begin with, and HBM has not, is looked for below and elsewhere before it is admitted; it is held meanwhile. Others that need the same block next wait

@@ -1,11 +1,11 @@
 package replica
 
 import (
+	"github.com/asynkron/protoactor-go/actor"
+
 	"troupe/actors/supervise"
 	"troupe/core/batch"
 	"troupe/core/kv"
-
-	"github.com/asynkron/protoactor-go/actor"
 )
 
 // restore decides between restoring and recomputing, and has blocks restored to free ones.

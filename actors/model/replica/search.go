@@ -2,10 +2,11 @@ package replica
 
 import (
 	"context"
-	"troupe/core/kv"
-	"troupe/messages"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/kv"
+	"troupe/messages"
 )
 
 // search asks the tiers for blocks, and locks those that are there; then the remote tier for those that follow.
