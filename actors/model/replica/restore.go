@@ -13,6 +13,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 	l := r.lower
 	choice := r.choose(found)
 	if choice.Blocks == 0 {
+		found.claim()
 		found.search.unlock(nil)
 		if len(found.places) > 0 {
 			l.totals.avoided++
