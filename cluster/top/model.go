@@ -13,7 +13,7 @@ import (
 
 const (
 	every       = time.Second     // between two samples
-	askedWithin = 5 * time.Second // a sample
+	askedWithin = 8 * time.Second // a sample; a node that hangs may be asked first
 	mourned     = time.Minute     // a node that left is shown
 )
 

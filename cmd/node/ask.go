@@ -14,7 +14,10 @@ import (
 	"troupe/cluster/security"
 )
 
-const askWithin = 5 * time.Second
+const (
+	askWithin = 8 * time.Second
+	askAgain  = 2 * time.Second // longer than a node waits for others
+)
 
 // remote is a running cluster, as a command finds it.
 type remote struct {
@@ -42,11 +45,13 @@ func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, reque
 	if err != nil {
 		return fmt.Errorf("%s: %w", endpoint, err)
 	}
-	reply, err := conn.RequestWithContext(ctx, "troupe.v1."+endpoint, body)
-	if errors.Is(err, nats.ErrNoResponders) {
+	reply, err := answered(ctx, conn, "troupe.v1."+endpoint, body)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", r.NATS)
-	}
-	if err != nil {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no node at %s answers, though there are some; look whether their machines are overloaded or hang: %w", r.NATS, err)
+	case err != nil:
 		return fmt.Errorf("node at %s: %w", r.NATS, err)
 	}
 	if refusal := reply.Header.Get(micro.ErrorHeader); refusal != "" {
@@ -56,4 +61,17 @@ func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, reque
 		return fmt.Errorf("answer of the node at %s: %w", r.NATS, err)
 	}
 	return nil
+}
+
+// answered asks again until there is an answer: of several nodes NATS picks one, which may hang, and another one the next time. What commands ask
+// changes nothing.
+func answered(ctx context.Context, conn *nats.Conn, subject string, body []byte) (*nats.Msg, error) {
+	for {
+		once, end := context.WithTimeout(ctx, askAgain)
+		reply, err := conn.RequestWithContext(once, subject, body)
+		end()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return reply, err
+		}
+	}
 }
