@@ -1188,7 +1188,7 @@ type ReplicaStatus struct {
 	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and pins of the operator, that wait for an adapter
 	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill ran while their blocks were still being restored
 	KvStepsVoid          uint64                 `protobuf:"varint,61,opt,name=kv_steps_void,json=kvStepsVoid,proto3" json:"kv_steps_void,omitempty"`                            // steps that were run again, since such a restore failed
-	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 16
+	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 4
 	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache

@@ -2,8 +2,9 @@ package replica
 
 import "slices"
 
-// maxNamed is how many sequences a replica's report names. With more, there is nothing to be found by looking at them.
-const maxNamed = 16
+// maxNamed is how many sequences a replica's report names. With more, there is nothing to be found by looking at them, and routers tell each other of
+// every report.
+const maxNamed = 4
 
 // requests are the sequences that the replica holds something for, in order. Those that leave are among those that run or wait.
 func (r *replica) requests() []string {

@@ -30,10 +30,12 @@ func TestNamesItsRequests(t *testing.T) {
 		named("one runs, and one comes", "come", "q")
 		s.send(&messages.AbandonSequence{RequestId: "come", Attempt: 5})
 		named("one runs", "q")
-		for i := range 16 {
+		for i := range 3 {
 			submit(fmt.Sprint(i))
 		}
-		named("17 run or wait")
+		named("four run", "0", "1", "2", "q")
+		submit("3")
+		named("five run")
 		s.until("their end", func() bool { return s.free() == 80 })
 		named("at last")
 	})
