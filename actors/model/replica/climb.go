@@ -75,6 +75,7 @@ type climbed struct {
 
 // run ends when nothing is copied any more.
 func (c climb) run(life context.Context) (done climbed, err error) {
+	c.claim()
 	ctx, end := context.WithTimeout(life, c.within)
 	defer end()
 	var damaged []place

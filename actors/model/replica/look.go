@@ -1,12 +1,12 @@
 package replica
 
 import (
-	"context"
 	"slices"
-	"troupe/actors/supervise"
-	"troupe/core/kv"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/kv"
 )
 
 // What a sequence can begin with, and HBM has not, is looked for below and elsewhere before it is admitted; it is held meanwhile. Others that need the same block next wait
@@ -37,7 +37,7 @@ func (r *replica) look(ctx actor.Context) {
 		l.looks[id], l.sought[next] = true, nil
 		s := r.search(ctx, hashes[have:])
 		note := &located{incarnation: r.incarnation, id: id, hashes: hashes, have: have, search: s}
-		supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
+		supervise.Job(ctx, r.life, s.run, func(findings findings, err error) any {
 			note.findings = findings
 			return note
 		})
@@ -45,12 +45,10 @@ func (r *replica) look(ctx actor.Context) {
 }
 
 func (r *replica) onLocated(ctx actor.Context, msg *located) {
-	if r.lower == nil || msg.incarnation != r.incarnation {
-		msg.search.unlock(nil)
-		return
+	if r.lower != nil && msg.incarnation == r.incarnation {
+		r.lower.located = append(r.lower.located, msg)
+		r.advance(ctx)
 	}
-	r.lower.located = append(r.lower.located, msg)
-	r.advance(ctx)
 }
 
 // goOn lets a sequence be admitted that was held until its blocks are restored.

@@ -121,3 +121,35 @@ func TestSlowDisk(t *testing.T) {
 		r.empty()
 	})
 }
+
+// TestLookedInVain: a replica crashes, or is stopped, after blocks were found for a sequence and before anything came of it. None stays locked.
+func TestLookedInVain(t *testing.T) {
+	for _, name := range []string{"crash on the note", "crash after the note", "stop"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				note, step := &armed{on: "*replica.located"}, &armed{on: "*messages.RunStepResult"}
+				r := newRiser(t, 1<<20, false, nil, step.middleware, note.middleware)
+				note.instead = map[string]func(func()){
+					"crash on the note":    nil,
+					"crash after the note": func(take func()) { take(); step.now.Store(true) },
+					"stop":                 func(take func()) { take(); r.to = r.b; r.stop(r.a) },
+				}[name]
+				seq, beside := sampled(5, 40, 4), sampled(9, 8, 25)
+				want, other := r.alone(seq), r.alone(beside)
+				r.finished(r.call(seq), want)
+				r.below()
+				with := r.call(beside) // so that a step runs when the note comes
+				r.until("it decodes", func() bool { return len(with.Output()) > 2 })
+				note.now.Store(true)
+				got := r.call(seq)
+				r.finished(got, want)
+				r.finished(with, other)
+				if !note.done.Load() || step.done.Load() != (name == "crash after the note") {
+					t.Error("it did not happen")
+				}
+				r.unlocked()
+				r.empty()
+			})
+		})
+	}
+}

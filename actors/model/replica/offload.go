@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
 	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/engine/tier"
 	"troupe/messages"
-
-	"github.com/asynkron/protoactor-go/actor"
 )
 
 // burst is how many blocks leave at once.

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -157,7 +156,7 @@ func (r *replica) fetch(ctx actor.Context, hashes []kv.Hash, who asker) {
 	}
 	s := r.search(ctx, hashes[order.there:])
 	note := &located{incarnation: r.incarnation, hashes: hashes, have: order.there, search: s, order: order}
-	supervise.Job(ctx, context.Background(), s.run, func(findings findings, err error) any {
+	supervise.Job(ctx, r.life, s.run, func(findings findings, err error) any {
 		note.findings = findings
 		return note
 	})

@@ -1,11 +1,11 @@
 package replica
 
 import (
+	"github.com/asynkron/protoactor-go/actor"
+
 	"troupe/actors/supervise"
 	"troupe/core/batch"
 	"troupe/core/kv"
-
-	"github.com/asynkron/protoactor-go/actor"
 )
 
 // restore decides between restoring and recomputing, and has blocks restored to free ones.
@@ -13,6 +13,7 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 	l := r.lower
 	choice := r.choose(found)
 	if choice.Blocks == 0 {
+		found.claim()
 		found.search.unlock(nil)
 		if len(found.places) > 0 {
 			l.totals.avoided++

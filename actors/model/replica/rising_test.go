@@ -133,9 +133,10 @@ func TestRisingCrashes(t *testing.T) {
 	}
 }
 
-// armed crashes an actor on the next message of a type once it is told to.
+// armed crashes an actor on the next message of a type once it is told to, or has something else happen.
 type armed struct {
 	on        string
+	instead   func(take func()) // take has the actor receive it
 	now, done atomic.Bool
 }
 
@@ -143,7 +144,11 @@ func (a *armed) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		if fmt.Sprintf("%T", env.Message) == a.on && a.now.CompareAndSwap(true, false) {
 			a.done.Store(true)
-			panic("injected crash on " + a.on)
+			if a.instead == nil {
+				panic("injected crash on " + a.on)
+			}
+			a.instead(func() { next(ctx, env) })
+			return
 		}
 		next(ctx, env)
 	}

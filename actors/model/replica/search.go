@@ -2,10 +2,11 @@ package replica
 
 import (
 	"context"
-	"troupe/core/kv"
-	"troupe/messages"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/kv"
+	"troupe/messages"
 )
 
 // search asks the tiers for blocks, and locks those that are there; then the remote tier for those that follow.
@@ -27,14 +28,16 @@ type place struct {
 	hash kv.Hash // as the tiers know it
 }
 
-// findings are where the leading blocks lie.
+// findings are where the leading blocks lie. Those below are locked until somebody claims them, who then unlocks them, or else until the life ends: what
+// comes of them may never be heard.
 type findings struct {
 	places  []place
 	holders []holder
+	claim   func() bool
 }
 
 // run looks for the leading blocks. Who does not answer has none.
-func (s search) run(context.Context) (findings, error) {
+func (s search) run(life context.Context) (findings, error) {
 	wanted := make([][]byte, len(s.hashes))
 	for i, h := range s.hashes {
 		inSpace := h.Within(s.space)
@@ -62,6 +65,7 @@ func (s search) run(context.Context) (findings, error) {
 	}
 	all := findings{places: places}
 	s.elsewhere(&all)
+	all.claim = context.AfterFunc(life, func() { s.unlock(nil) })
 	return all, nil
 }
 
