@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"troupe/messages"
 	"troupe/testkit/cluster"
 )
@@ -36,6 +38,22 @@ func only(t *testing.T, c *cluster.Cluster, what string, is func(*messages.Repli
 		return found.GetKvTravels() && is(found)
 	})
 	return found
+}
+
+// order has whichever node hears of it restore a prompt's blocks: what is ordered is fetched, while what a request needs may be computed faster.
+func order(t *testing.T, c *cluster.Cluster, r cluster.Request) {
+	t.Helper()
+	conn, err := c.NATS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := protojson.Marshal(&messages.KvRestoreRequest{Model: r.Model, Prompt: r.Prompt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.PublishRequest("troupe.v1.kv.restore", conn.NewInbox(), body); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestLenderIsKilled: the node whose tier is to send blocks is killed while another fetches them. What has not come is computed, every answer is that of an
@@ -76,11 +94,9 @@ func TestLenderIsKilled(t *testing.T) {
 	before := levels(t, c)
 	next := 0
 	only(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // what the lender holds is known here after a while
-		if r.GetKvFetched() == 0 && next < half {
+		if r.GetKvFetched() == 0 {
+			order(t, c, requests[next%half])
 			next++
-			if err := ask(next-1, next, 1).Finish().Err(); err != nil {
-				t.Error(err)
-			}
 		}
 		return r.GetKvFetched() > 0
 	})
@@ -88,11 +104,16 @@ func TestLenderIsKilled(t *testing.T) {
 	if err := lender.Process().Stop(); err != nil {
 		t.Fatal(err)
 	}
-	more := ask(half, all, 8)
+	next = half
 	until(t, "a fetch under way", func() bool { // asked of the node itself: a control call may go to the stopped one
+		if next < all {
+			order(t, c, requests[next])
+			next++
+		}
 		bytes, err := reader[0].Gauge(t.Context(), "troupe_kv_remote_in_flight_bytes")
 		return err == nil && bytes > 0
 	})
+	more := ask(half, all, 8)
 	if err := lender.Process().Kill(); err != nil {
 		t.Fatal(err)
 	}
