@@ -44,6 +44,7 @@ type MigrateSequences struct {
 	TargetActor   *ActorRef              `protobuf:"bytes,3,opt,name=target_actor,json=targetActor,proto3" json:"target_actor,omitempty"`
 	RequestIds    []string               `protobuf:"bytes,4,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"` // empty: all
 	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`                              // 0: the operator's command
+	Cause         string                 `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`                             // for people
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +112,13 @@ func (x *MigrateSequences) GetTerm() uint64 {
 		return x.Term
 	}
 	return 0
+}
+
+func (x *MigrateSequences) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
 }
 
 type MigrateSequencesResult struct {
@@ -817,7 +825,7 @@ func (x *AbandonSequence) GetAttempt() uint64 {
 	return 0
 }
 
-// SequenceMoved (event, to the session).
+// SequenceMoved (event, to the session, which passes it on to the router of its node, to be explained).
 type SequenceMoved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -825,6 +833,9 @@ type SequenceMoved struct {
 	Actor         *ActorRef              `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	From          string                 `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`   // replica
+	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"` // of the command
+	Report        *SequenceMigration     `protobuf:"bytes,8,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -894,11 +905,32 @@ func (x *SequenceMoved) GetNode() string {
 	return ""
 }
 
+func (x *SequenceMoved) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *SequenceMoved) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *SequenceMoved) GetReport() *SequenceMigration {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 var File_messages_migration_proto protoreflect.FileDescriptor
 
 const file_messages_migration_proto_rawDesc = "" +
 	"\n" +
-	"\x18messages/migration.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x17messages/sequence.proto\"\xb6\x01\n" +
+	"\x18messages/migration.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x17messages/sequence.proto\"\xcc\x01\n" +
 	"\x10MigrateSequences\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -906,7 +938,8 @@ const file_messages_migration_proto_rawDesc = "" +
 	"\ftarget_actor\x18\x03 \x01(\v2\x13.troupe.v1.ActorRefR\vtargetActor\x12\x1f\n" +
 	"\vrequest_ids\x18\x04 \x03(\tR\n" +
 	"requestIds\x12\x12\n" +
-	"\x04term\x18\x05 \x01(\x04R\x04term\"\xa1\x01\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05cause\x18\x06 \x01(\tR\x05cause\"\xa1\x01\n" +
 	"\x16MigrateSequencesResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12:\n" +
@@ -968,14 +1001,17 @@ const file_messages_migration_proto_rawDesc = "" +
 	"\x0fAbandonSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x04R\aattempt\"\xa9\x01\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\"\x89\x02\n" +
 	"\rSequenceMoved\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x03 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04nodeB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x12\n" +
+	"\x04from\x18\x06 \x01(\tR\x04from\x12\x14\n" +
+	"\x05cause\x18\a \x01(\tR\x05cause\x124\n" +
+	"\x06report\x18\b \x01(\v2\x1c.troupe.v1.SequenceMigrationR\x06reportB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_migration_proto_rawDescOnce sync.Once
@@ -1019,11 +1055,12 @@ var file_messages_migration_proto_depIdxs = []int32{
 	14, // 8: troupe.v1.ResumeSequence.logprobs:type_name -> troupe.v1.TokenLogprobs
 	12, // 9: troupe.v1.ResumeSequenceResult.refused:type_name -> troupe.v1.Refused
 	11, // 10: troupe.v1.SequenceMoved.actor:type_name -> troupe.v1.ActorRef
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 11: troupe.v1.SequenceMoved.report:type_name -> troupe.v1.SequenceMigration
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_messages_migration_proto_init() }

@@ -23,23 +23,27 @@ func unasked(t *testing.T) func(uint32, []byte) error {
 }
 
 func TestRefused(t *testing.T) {
-	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{ExpireAfter: 50 * time.Millisecond})
+	a, patient, hasty := listen(t, bulk.Config{}), listen(t, bulk.Config{}), listen(t, bulk.Config{ExpireAfter: 50 * time.Millisecond})
 	other := expect(t, listen(t, bulk.Config{}), 10, 4, unasked(t))
 	keep := func(*messages.BulkTicket) {}
 	for name, spoil := range map[string]func(*messages.BulkTicket){
-		"wrong token":           func(ticket *messages.BulkTicket) { ticket.Token[31] ^= 1 },
-		"foreign transfer":      func(ticket *messages.BulkTicket) { ticket.Transfer = other.GetTransfer() },
-		"foreign token":         func(ticket *messages.BulkTicket) { ticket.Token = other.GetToken() },
-		"token cut short":       func(ticket *messages.BulkTicket) { ticket.Token = ticket.Token[:16] },
-		"no transfer":           func(ticket *messages.BulkTicket) { ticket.Transfer = "x" },
-		"dropped":               func(ticket *messages.BulkTicket) { b.Drop(ticket) },
-		"expired":               func(*messages.BulkTicket) { until(t, "it expires", func() bool { return b.Stats().Transfers == 0 }) },
+		"wrong token":      func(ticket *messages.BulkTicket) { ticket.Token[31] ^= 1 },
+		"foreign transfer": func(ticket *messages.BulkTicket) { ticket.Transfer = other.GetTransfer() },
+		"foreign token":    func(ticket *messages.BulkTicket) { ticket.Token = other.GetToken() },
+		"token cut short":  func(ticket *messages.BulkTicket) { ticket.Token = ticket.Token[:16] },
+		"no transfer":      func(ticket *messages.BulkTicket) { ticket.Transfer = "x" },
+		"dropped":          func(ticket *messages.BulkTicket) { patient.Drop(ticket) },
+		"expired": func(*messages.BulkTicket) {
+			until(t, "it expires", func() bool { return hasty.Stats().Transfers == 0 })
+		},
 		"chunk past the end":    keep,
 		"ticket of this moment": keep,
 	} {
 		t.Run(name, func(t *testing.T) {
-			put, indices, want := unasked(t), []uint32{0}, bulk.ErrRefused
+			b, put, indices, want := patient, unasked(t), []uint32{0}, bulk.ErrRefused
 			switch name {
+			case "expired":
+				b = hasty
 			case "chunk past the end":
 				indices = []uint32{0, 4}
 			case "ticket of this moment":

@@ -53,7 +53,7 @@ func openAll(conn net.Conn, r *reader) {
 // TestInPlaceLetsGo: to a receiver that does not read any more, a chunk is written until nobody waits for it, and no longer; then its memory is the caller's.
 func TestInPlaceLetsGo(t *testing.T) {
 	p := listenRaw(t, Config{SilentAfter: time.Hour})
-	ended, came := make(chan struct{}), make(chan []byte, 1)
+	begun, ended, came := make(chan struct{}), make(chan struct{}), make(chan []byte, 1)
 	ticket := rawReceiver(t, 1<<30, func(conn net.Conn, r *reader) {
 		h, err := r.next()
 		if err == nil {
@@ -62,14 +62,17 @@ func TestInPlaceLetsGo(t *testing.T) {
 		if err == nil {
 			_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, MaxChunkBytes), 8)))
 		}
+		begin := make([]byte, headerBytes+1)
+		_, _ = io.ReadFull(conn, begin)
+		close(begun)
 		<-ended
 		all, _ := io.ReadAll(conn)
-		came <- all
+		came <- append(begin, all...)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	chunk := bytes.Repeat([]byte{1}, MaxChunkBytes)
 	err := p.SendInPlace(ctx, ticket, []uint32{0, 1, 2, 3}, func(_ uint32, use func(...[]byte) error) error { // more than the system takes
-		time.AfterFunc(50*time.Millisecond, cancel)
+		go func() { <-begun; cancel() }()
 		err := use(chunk)
 		clear(chunk)
 		close(ended)

@@ -23,7 +23,7 @@ import (
 // until polls until a condition holds.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	patiently(t, 20*time.Second, what, condition)
+	patiently(t, time.Minute, what, condition)
 }
 
 func patiently(t *testing.T, within time.Duration, what string, condition func() bool) {
@@ -206,7 +206,8 @@ func TestBadRequests(t *testing.T) {
 }
 
 func TestDisconnectFreesBlocks(t *testing.T) {
-	n := start(t, nil)
+	const steps = 5
+	n, g := gated(t, steps)
 	ctx, leave := context.WithCancel(t.Context())
 	body := `{"model":"kjv","prompt":"In the beginning","max_tokens":1000,"ignore_eos":true,"stream":true}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", strings.NewReader(body))
@@ -221,13 +222,16 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 	if line, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
 		t.Fatalf("%q, %v", line, err)
 	}
+	g.await(t)
 	leave()
+	until(t, "the session to be gone", func() bool { return !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`) })
+	g.open()
 	until(t, "the sequence to be gone", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetTokensOut() > 0 && r.GetRunning() == 0 && r.GetKvBlocksFree() == r.GetKvBlocks()
 	})
-	if out := replica(t, n, "kjv").GetTokensOut(); out >= 1000 {
-		t.Errorf("all %d tokens were generated for nobody", out)
+	if out := replica(t, n, "kjv").GetTokensOut(); out > steps+2 { // the step under way, and one that was planned before it was cancelled
+		t.Errorf("%d tokens were generated, most of them for nobody", out)
 	}
 }
 
@@ -240,10 +244,11 @@ func small(sequences, waiting, blocks uint32) func(*troupe.Config) {
 }
 
 func TestQueueFullIs429(t *testing.T) {
-	n := start(t, small(1, 1, 0))
-	long := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 1000, "ignore_eos": true, "timeout": 20}
+	n, g := gated(t, 0, small(1, 1, 0))
+	long := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 10, "ignore_eos": true}
 	var wait sync.WaitGroup
 	defer wait.Wait()
+	defer g.open()
 	for i := range 2 {
 		wait.Go(func() { post(t, n, "/v1/completions", long) })
 		until(t, "the request to be there", func() bool {
@@ -266,10 +271,9 @@ func TestQueueFullIs429(t *testing.T) {
 // TestHigherClassIsServedFirst: with room for one, an interactive request takes the place of a batch request, which goes on afterwards
 // as if nothing had happened.
 func TestHigherClassIsServedFirst(t *testing.T) {
-	n := start(t, small(1, 10, 0))
-	low := map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 300, "ignore_eos": true, "seed": 1, "priority": "batch"}
-	want := complete(t, n, low).Choices[0].Text
-	until(t, "the report that it is done", func() bool { return replica(t, n, "kjv").GetRunning() == 0 })
+	low := map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 500, "ignore_eos": true, "seed": 1, "priority": "batch"}
+	want := complete(t, start(t, nil), low).Choices[0].Text
+	n, g := gated(t, 20, small(1, 10, 0))
 	var order []string
 	var mu sync.Mutex
 	done := func(name string) {
@@ -286,9 +290,15 @@ func TestHigherClassIsServedFirst(t *testing.T) {
 		}
 		done("batch")
 	})
-	until(t, "the batch request to run", func() bool { return replica(t, n, "kjv").GetRunning() == 1 })
-	complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 4, "priority": "interactive"})
-	done("interactive")
+	g.await(t)
+	wait.Go(func() {
+		if status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 4, "priority": "interactive"}); status != 200 {
+			t.Errorf("the interactive request got %d %.100s", status, body)
+		}
+		done("interactive")
+	})
+	until(t, "the interactive request to wait", func() bool { return replica(t, n, "kjv").GetWaiting() == 1 })
+	g.open()
 	wait.Wait()
 	if fmt.Sprint(order) != "[interactive batch]" {
 		t.Errorf("order %v", order)
@@ -306,10 +316,10 @@ func TestFewBlocks(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 		}
 	}
-	until(t, "the load report", func() bool { return replica(t, n, "kjv").GetRunning() == 0 })
-	if r := replica(t, n, "kjv"); r.GetPreemptions() == 0 || r.GetKvBlocksFree() != 20 {
-		t.Errorf("%d preemptions, %d of 20 blocks free", r.GetPreemptions(), r.GetKvBlocksFree())
-	}
+	until(t, "the report of preemptions, and that all of the 20 blocks are free", func() bool {
+		r := replica(t, n, "kjv")
+		return r.GetRunning() == 0 && r.GetPreemptions() > 0 && r.GetKvBlocksFree() == 20
+	})
 }
 
 func TestModelThatDoesNotFit(t *testing.T) {

@@ -107,12 +107,16 @@ func TestLeavingNode(t *testing.T) {
 			}
 		}
 	}
-	done := make(chan error, 1)
-	go func() { done <- leaves.Stop(context.Background()) }()
-	got := run(t, nodes[0])
-	if err := <-done; err != nil {
+	running := make(chan []string, 1)
+	go func() { running <- run(t, nodes[0]) }()
+	until(t, "streams on the node that leaves", func() bool {
+		s, err := leaves.NodeStatus(t.Context())
+		return err == nil && s.GetRunning() > 0
+	})
+	if err := leaves.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
+	got := <-running
 	for i := range got {
 		if got[i] != want[i] {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])

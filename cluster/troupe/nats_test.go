@@ -29,7 +29,7 @@ func connect(t *testing.T, n *troupe.Node) *nats.Conn {
 
 func request(t *testing.T, conn *nats.Conn, subject, body string) *nats.Msg {
 	t.Helper()
-	m, err := conn.Request(subject, []byte(body), 10*time.Second)
+	m, err := conn.Request(subject, []byte(body), time.Minute)
 	if err != nil {
 		t.Fatalf("%s: %v", subject, err)
 	}
@@ -76,7 +76,7 @@ func TestControlOverNATS(t *testing.T) {
 	})
 	seen := map[string]bool{}
 	until(t, "all events", func() bool {
-		m, err := events.NextMsg(10 * time.Second)
+		m, err := events.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatalf("%v, seen %v", err, seen)
 		}
@@ -215,7 +215,7 @@ func TestInferOverNATS(t *testing.T) {
 	var text strings.Builder
 	chunks := 0
 	for {
-		m, err := sub.NextMsg(10 * time.Second)
+		m, err := sub.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -154,7 +154,7 @@ func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest)
 		}
 		source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
 		answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
-			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(),
+			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(), Cause: "replicas.migrate",
 		})
 		if err != nil {
 			return nil, fmt.Errorf("replica %s: %w", from.GetName(), err)

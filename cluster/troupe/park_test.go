@@ -2,10 +2,14 @@ package troupe_test
 
 import (
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"troupe/cluster/troupe"
 	"troupe/messages"
@@ -30,6 +34,34 @@ func (w *work) wrap(kind string, p *actor.Props) *actor.Props {
 	}))
 }
 
+// offload has all blocks copied down while as few steps run as that takes: it goes on between two of them.
+func offload(t *testing.T, conn *nats.Conn, g *gate) *messages.KvMoved {
+	t.Helper()
+	inbox := conn.NewInbox()
+	sub, err := conn.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.PublishRequest("troupe.v1.kv.offload", inbox, nil); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := sub.NextMsg(10 * time.Millisecond)
+		if errors.Is(err, nats.ErrTimeout) {
+			g.one()
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var moved messages.KvOffloadResponse
+		if err := protojson.Unmarshal(m.Data, &moved); err != nil || len(moved.GetMoved()) != 1 {
+			t.Fatalf("%v, %v: %s", &moved, err, m.Data)
+		}
+		return moved.GetMoved()[0]
+	}
+}
+
 // TestParkedSequenceIsNotComputedAgain: a sequence gives way to another one, its blocks go down a tier and are gone from HBM, and it goes on where it
 // was: every token of both is computed once, and the words are those of a run of its own.
 func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
@@ -38,7 +70,7 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 	for _, name := range []string{"dram", "nvme"} {
 		t.Run(name, func(t *testing.T) {
 			done := &work{}
-			n := start(t, func(c *troupe.Config) {
+			n, g := gated(t, 95, func(c *troupe.Config) {
 				roomy(t)(c)
 				if c.Tiers.RestoreAlways = true; name == "nvme" {
 					c.Tiers.DRAMBytes = 0
@@ -54,7 +86,7 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 				_ = json.Unmarshal(body, &c) // it is not what is wanted then
 				parked <- c
 			}()
-			until(t, "the first sequence to run", func() bool { return done.tokens.Load() > 90 })
+			g.await(t)
 			urgent := make(chan completion)
 			go func() {
 				_, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 700, "ignore_eos": true, "priority": "interactive"})
@@ -62,12 +94,15 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 				_ = json.Unmarshal(body, &c)
 				urgent <- c
 			}()
-			until(t, "it to give way", func() bool { return held(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
-			down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", "").GetMoved()[0]
+			until(t, "the second one to wait", func() bool { return held(t, conn).GetReplicas()[0].GetWaiting() == 1 })
+			g.one()
+			until(t, "the first to give way", func() bool { return held(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
+			down := offload(t, conn, g)
 			gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved()[0]
 			if down.GetBlocks() < 4 || gone.GetBlocks() < 4 {
 				t.Errorf("offloaded %v, flushed %v", down, gone)
 			}
+			g.open()
 			first, second := <-parked, <-urgent
 			if first.Choices[0].Text != want {
 				t.Errorf("it says %q, and alone %q", first.Choices[0].Text, want)

@@ -160,10 +160,10 @@ func TestTokenIsTheRightToSend(t *testing.T) {
 	ticket := expect(false)
 	forged := proto.CloneOf(ticket)
 	forged.Token[0] ^= 1
-	if r := a.leaseOf("forged", space, prompt, forged, 5*time.Second); r.GetRefused() == nil || came.Load() != 0 {
+	if r := a.leaseOf("forged", space, prompt, forged, 30*time.Second); r.GetRefused() == nil || came.Load() != 0 {
 		t.Errorf("with a forged token %d blocks came: %v", came.Load(), r)
 	}
-	if r := a.leaseOf("true", space, prompt, ticket, 5*time.Second); r.GetSent().GetBlocks() != 12 || came.Load() != 12 {
+	if r := a.leaseOf("true", space, prompt, ticket, 30*time.Second); r.GetSent().GetBlocks() != 12 || came.Load() != 12 {
 		t.Errorf("with the token %d blocks came: %v", came.Load(), r)
 	}
 	if r := a.leaseOf("stalled", space, prompt, expect(true), 200*time.Millisecond); r.GetRefused() == nil {

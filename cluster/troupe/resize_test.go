@@ -13,14 +13,15 @@ import (
 // them back when it is short and the second one is gone. No stream notices.
 func TestGivesWayAndGrows(t *testing.T) {
 	want := run(t, start(t, nil))
-	n := start(t, func(c *troupe.Config) {
+	n, g := gated(t, 5, func(c *troupe.Config) {
 		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 40 << 20}}, nil
 	})
 	deploy(t, n, kjv(1))
 	before := replica(t, n, "kjv").GetKvBlocks()
 	texts := make(chan []string, 1)
 	go func() { texts <- run(t, n) }()
-	until(t, "streams", func() bool { return replica(t, n, "kjv").GetRunning() > 0 })
+	g.await(t)
+	g.open()
 	second := kjv(1)
 	second.Name, second.Path = "second", testkit.Model()
 	deploy(t, n, second)
@@ -41,18 +42,28 @@ func TestGivesWayAndGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again sync.WaitGroup
+	defer again.Wait()
+	enough := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(enough) })
+	defer stop()
 	for range 4 { // more than there is room for
 		again.Go(func() {
-			for range 3 {
+			for {
 				for i, got := range run(t, n) {
 					if got != want[i] {
 						t.Errorf("stream %d: got %q, want %q", i, got, want[i])
 					}
 				}
+				select {
+				case <-enough:
+					return
+				default:
+				}
 			}
 		})
 	}
 	until(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
+	stop()
 	again.Wait()
 	t.Logf("it has %d KV blocks in the end", replica(t, n, "kjv").GetKvBlocks())
 	added(t, n)

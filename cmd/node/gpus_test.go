@@ -62,7 +62,7 @@ func TestUpWithGPUs(t *testing.T) {
 	}
 	m := twoGPUs()
 	nvml := fakenvml.Build(t, m, false)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	node := exec.CommandContext(ctx, self, "up", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
 	node.Args[0] = "node"
@@ -96,7 +96,7 @@ func TestUpWithGPUs(t *testing.T) {
 // eventually asks until the answer has a text, and returns it.
 func eventually(t *testing.T, ask func() string, want string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		got := ask()
 		if strings.Contains(got, want) {
 			return got

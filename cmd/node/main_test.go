@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:      "testdata",
-		Deadline: time.Now().Add(time.Minute), // a node that starts though it should not
+		Deadline: time.Now().Add(4 * time.Minute), // a node that starts though it should not
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			return nil
@@ -88,7 +88,7 @@ func startNATS(ts *testscript.TestScript, url string, opts *server.Options) {
 	s, err := server.NewServer(opts)
 	ts.Check(err)
 	go s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		ts.Fatalf("NATS server not ready")
 	}
 	ts.Defer(s.Shutdown)

@@ -35,7 +35,7 @@ func natsAt(t *testing.T, password string) (string, *nats.Conn) {
 		t.Fatal(err)
 	}
 	go s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("NATS server not ready")
 	}
 	t.Cleanup(s.Shutdown)

@@ -17,17 +17,17 @@ import (
 
 const serving = "Serving until Ctrl-C."
 
-// TestUp starts a node as "make run" does, reads until the first completion has been streamed, and ends it as Ctrl-C does.
+// TestUp starts a node as "make run" does, reads until the first completion has been streamed, and ends it as Ctrl-C does: without requests it does not wait for any.
 func TestUp(t *testing.T) {
 	self, err := os.Executable() // testscript.Main makes it the node, under that name
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := write(t, t.TempDir(), "node.yaml", "deployments: [{name: kjv-2m, path: "+testkit.Model()+", replicas: 2}]\n")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a node that does not end
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a node that does not end: it is killed then
 	defer cancel()
 	node := exec.CommandContext(ctx, self, "up", "--config", config, "--data", t.TempDir(), "--http", "127.0.0.1:0",
-		"--nats-listen", "127.0.0.1:0", "--devices", "host:2x512MiB", "--try", "In the beginning")
+		"--nats-listen", "127.0.0.1:0", "--devices", "host:2x512MiB", "--drain-timeout", "1h", "--try", "In the beginning")
 	node.Args[0] = "node"
 	log := &bytes.Buffer{}
 	node.Stderr = log
@@ -48,16 +48,12 @@ func TestUp(t *testing.T) {
 	if len(strings.TrimSpace(completion)) < 20 {
 		t.Errorf("hardly a completion: %q", completion)
 	}
-	told := time.Now()
 	if err := node.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	readUntil(out, "") // Wait must not close the pipe before
 	if err := node.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
-	}
-	if took := time.Since(told); took > 10*time.Second {
-		t.Errorf("it took %s to end", took)
 	}
 	if strings.Contains(log.String(), "crash") {
 		t.Error("an orderly end is no crash")

@@ -18,7 +18,7 @@ import (
 
 // askWithin is how long one control call may take. While something is broken it is made again: NATS may give it to a node that stands
 // still, or is cut off, and has not been missed yet.
-const askWithin = 2 * time.Second
+const askWithin = Patience * 2 * time.Second
 
 // Ask makes a control call, as the nats command line does: "models.list" is the subject troupe.v1.models.list.
 func (c *Cluster) Ask(ctx context.Context, subject string, req, res proto.Message) error {

@@ -59,7 +59,7 @@ func stream(t *testing.T, f *cluster.Fabric) (from net.Conn, heard *atomic.Int64
 // until waits until something is so.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	if err := cluster.Until(cluster.Within(t, 30*time.Second), func() error {
+	if err := cluster.Until(cluster.Within(t, time.Minute), func() error {
 		if !so() {
 			return context.DeadlineExceeded
 		}

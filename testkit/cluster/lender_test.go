@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"troupe/messages"
 	"troupe/testkit/cluster"
 )
@@ -38,49 +40,63 @@ func only(t *testing.T, c *cluster.Cluster, what string, is func(*messages.Repli
 	return found
 }
 
+// order has whichever node hears of it restore a prompt's blocks: what is ordered is fetched, while what a request needs may be computed faster.
+func order(t *testing.T, c *cluster.Cluster, r cluster.Request) {
+	t.Helper()
+	conn, err := c.NATS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := protojson.Marshal(&messages.KvRestoreRequest{Model: r.Model, Prompt: r.Prompt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.PublishRequest("troupe.v1.kv.restore", conn.NewInbox(), body); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLenderIsKilled: the node whose tier is to send blocks is killed while another fetches them. What has not come is computed, every answer is that of an
 // undisturbed run, and nothing is left of the transfers.
 func TestLenderIsKilled(t *testing.T) {
 	const half, all = 30, 46
 	requests := chapters(all)
-	answers, err := cluster.Undisturbed(cluster.Within(t, time.Minute), requests)
+	answers, err := cluster.Undisturbed(cluster.Within(t, 2*time.Minute), requests)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External, Flags: []string{"--kv-dram", "128MiB"}})
-	if err := c.Whole(cluster.Within(t, 30*time.Second)); err != nil {
+	if err := c.Whole(cluster.Within(t, 2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	spec := cluster.Spec(1)
 	spec.MaxSequences = 2 // so that one fetch follows another
-	if err := c.Deploy(cluster.Within(t, 30*time.Second), spec); err != nil {
+	if err := c.Deploy(cluster.Within(t, 2*time.Minute), spec); err != nil {
 		t.Fatal(err)
 	}
 	lender := c.Node(only(t, c, "a replica", func(*messages.ReplicaStatus) bool { return true }).GetNode())
 	reader := c.Living(lender)
 	ask := func(from, to, streams int) *cluster.Running {
 		l := cluster.Load{Gateways: reader, Requests: requests[from:to], Answers: answers[from:to], Streams: streams}
-		return l.Start(cluster.Within(t, time.Minute))
+		return l.Start(cluster.Within(t, 2*time.Minute))
 	}
 	if err := ask(0, all, 4).Finish().Err(); err != nil {
 		t.Fatal(err)
 	}
 	// The blocks go to the lender's DRAM, and the replica to the reader.
-	if err := c.Ask(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Ask(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "all blocks to be copied down", func() bool { // what a call that came too late has moved stays moved
+		return c.Ask(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}) == nil
+	})
+	until(t, "the lender to be drained", func() bool {
+		return c.Ask(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}) == nil
+	})
 	only(t, c, "the replica to move", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
 	before := levels(t, c)
 	next := 0
 	only(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // what the lender holds is known here after a while
-		if r.GetKvFetched() == 0 && next < half {
+		if r.GetKvFetched() == 0 {
+			order(t, c, requests[next%half])
 			next++
-			if err := ask(next-1, next, 1).Finish().Err(); err != nil {
-				t.Error(err)
-			}
 		}
 		return r.GetKvFetched() > 0
 	})
@@ -88,11 +104,16 @@ func TestLenderIsKilled(t *testing.T) {
 	if err := lender.Process().Stop(); err != nil {
 		t.Fatal(err)
 	}
-	more := ask(half, all, 8)
+	next = half
 	until(t, "a fetch under way", func() bool { // asked of the node itself: a control call may go to the stopped one
+		if next < all {
+			order(t, c, requests[next])
+			next++
+		}
 		bytes, err := reader[0].Gauge(t.Context(), "troupe_kv_remote_in_flight_bytes")
 		return err == nil && bytes > 0
 	})
+	more := ask(half, all, 8)
 	if err := lender.Process().Kill(); err != nil {
 		t.Fatal(err)
 	}

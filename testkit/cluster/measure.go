@@ -120,7 +120,7 @@ func has(d *messages.DeploymentStatus, node string) bool {
 const membersBucket = "troupe-members"
 
 // lookWithin is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
-const lookWithin = 50 * time.Millisecond
+const lookWithin = Patience * 50 * time.Millisecond
 
 // Leader is the node whose embedded server leads the bucket of members, where the servers are routed to each other.
 func (c *Cluster) Leader(ctx context.Context) (leader *Node, err error) {

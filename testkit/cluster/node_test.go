@@ -38,23 +38,25 @@ func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
 
 func deploy(t *testing.T, c *cluster.Cluster, replicas int) {
 	t.Helper()
-	if err := c.Deploy(cluster.Within(t, 30*time.Second), cluster.Spec(replicas)); err != nil {
+	if err := c.Deploy(cluster.Within(t, time.Minute), cluster.Spec(replicas)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func levels(t *testing.T, c *cluster.Cluster) cluster.Levels {
 	t.Helper()
-	l, err := c.Levels(cluster.Within(t, 10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var l cluster.Levels
+	until(t, "the goroutines of all nodes", func() bool {
+		var err error
+		l, err = c.Levels(t.Context())
+		return err == nil
+	})
 	return l
 }
 
 func clean(t *testing.T, c *cluster.Cluster, before cluster.Levels) {
 	t.Helper()
-	if err := c.Clean(cluster.Within(t, 30*time.Second), before); err != nil {
+	if err := c.Clean(cluster.Within(t, time.Minute), before); err != nil {
 		t.Errorf("left behind: %v", err)
 	}
 }
@@ -68,7 +70,7 @@ func TestReplicaRestarts(t *testing.T) {
 	l.Repeat = true
 	run := l.Start(cluster.Within(t, time.Minute))
 	for i := range 2 {
-		if err := run.Flowing(cluster.Within(t, 30*time.Second)); err != nil {
+		if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.RestartReplica(t.Context(), fmt.Sprintf("%s-%d", cluster.ModelName, i)); err != nil {
@@ -117,7 +119,7 @@ func TestLeftoversAreReported(t *testing.T) {
 	l := load(t, c.Nodes...)
 	l.Repeat = true
 	run := l.Start(cluster.Within(t, time.Minute))
-	if err := run.Flowing(cluster.Within(t, 30*time.Second)); err != nil {
+	if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"kjv-0 runs", "KV blocks", "node/gateway/session-", "go_goroutines", "requests_in_flight"} {
@@ -159,14 +161,14 @@ func TestLives(t *testing.T) {
 			}
 			for range 2 { // the second time over an orderly end
 				if n.Alive() {
-					if err := n.Process().Terminate(cluster.Within(t, 20*time.Second)); err != nil {
+					if err := n.Process().Terminate(cluster.Within(t, time.Minute)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := n.Start(cluster.Within(t, 20*time.Second)); err != nil {
+				if err := n.Start(cluster.Within(t, time.Minute)); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Ready(cluster.Within(t, 20*time.Second), cluster.ModelName); err != nil {
+				if err := c.Ready(cluster.Within(t, time.Minute), cluster.ModelName); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -195,7 +197,7 @@ func state(t *testing.T, n *cluster.Node) string {
 
 // TestServer: a stock nats-server keeps its address and what was stored over a kill.
 func TestServer(t *testing.T) {
-	ctx := cluster.Within(t, 30*time.Second)
+	ctx := cluster.Within(t, time.Minute)
 	s := cluster.NewServer(t.TempDir())
 	t.Cleanup(s.Close)
 	if err := s.Start(ctx); err != nil {

@@ -29,7 +29,7 @@ func Up(t testing.TB, cfg Config) *Cluster {
 		NeedFabric(t)
 	}
 	cfg.Dir = t.TempDir()
-	c, err := New(Within(t, 30*time.Second), cfg)
+	c, err := New(Within(t, time.Minute), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

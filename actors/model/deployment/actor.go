@@ -102,6 +102,7 @@ type copyOf struct {
 	moving     bool                          // its sequences are being moved to another replica
 	adopted    bool                          // an earlier reign or incarnation started it
 	bytes      int64                         // of its GPU that it holds, as that said last; 0: not known
+	leaves     string                        // why, once it drains
 	substitute string                        // the replica that was started for this one to move to; see moves
 }
 

@@ -61,6 +61,7 @@ func (d *deployment) empty(ctx actor.Context, r *copyOf) {
 		r.moving = true
 		ctx.Request(r.pid, &messages.MigrateSequences{
 			RequestId: r.spec.GetName(), Target: to.spec.GetName(), TargetActor: refOf(to.pid), Term: d.Term,
+			Cause: r.spec.GetName() + " leaves: " + r.leaves,
 		})
 	}
 }
@@ -110,6 +111,7 @@ func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus
 		}
 	case messages.ReplicaState_REPLICA_STATE_DRAINING:
 		if r.phase < draining { // of an earlier reign
+			r.leaves = "an earlier reign of its deployment had it drain"
 			d.enter(ctx, r, draining)
 		}
 	case messages.ReplicaState_REPLICA_STATE_FAILED:

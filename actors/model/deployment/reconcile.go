@@ -28,6 +28,7 @@ func (d *deployment) reconcile(ctx actor.Context) {
 			r := d.replicas[change.Copy]
 			d.Log.Info().Str("replica", change.Copy).Str("why", change.Why).Msg("replica leaves")
 			d.Publish("replica.draining", change.Copy, change.Why)
+			r.leaves = change.Why
 			d.enter(ctx, r, draining)
 		case plan.Gone:
 			ctx.Send(ctx.Parent(), &removed{d.Name, d.Term})

@@ -248,7 +248,7 @@ func (c *cluster) order(from, to *node, ids ...string) string {
 	c.orders++
 	id := fmt.Sprint("order-", c.orders)
 	c.operator.Send(from.PID, &messages.MigrateSequences{
-		RequestId: id, Target: to.name, TargetActor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()}, RequestIds: ids,
+		RequestId: id, Target: to.name, TargetActor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()}, RequestIds: ids, Cause: "the test's " + id,
 	})
 	return id
 }

@@ -37,6 +37,11 @@ func TestMovedAtEveryStep(t *testing.T) {
 						t.Errorf("after %d tokens: a pause of %v s, of %v", at, m[0].GetPauseSeconds(), most)
 					}
 					c.finished(got, want)
+					told := testkit.Got[*messages.SequenceMoved](c.router)
+					if last := told[len(told)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" || last.GetReplica() != "m-1" ||
+						last.GetCause() != fmt.Sprint("the test's order-", len(told)) || last.GetReport().GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
+						t.Errorf("the router was told %v", last)
+					}
 				}
 				if a, b := c.status(c.a), c.status(c.b); a.GetMigratedOut() != tokens-4 || b.GetMigratedIn() != tokens-4 || b.GetNode() != "node-m-1" {
 					t.Errorf("%v\n%v", a, b)

@@ -267,6 +267,7 @@ func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResul
 	d.report.Moved, d.report.PauseSeconds = true, time.Since(d.paused).Seconds()
 	ctx.Request(r.calls[d.id].session, &messages.SequenceMoved{
 		RequestId: d.id, Replica: d.order.command.GetTarget(), Actor: refOf(d.to), Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
+		From: r.Spec.GetName(), Cause: d.order.command.GetCause(), Report: proto.CloneOf(d.report),
 	})
 	r.batch.Drop(d.id)
 	delete(r.calls, d.id)

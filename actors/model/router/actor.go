@@ -107,6 +107,8 @@ func (r *router) Receive(ctx actor.Context) {
 		r.onFlush(ctx, msg)
 	case *messages.RouteSequence:
 		r.onRoute(ctx, msg)
+	case *messages.SequenceMoved:
+		r.memory.add(msg.GetRequestId(), record{time: time.Now(), moved: msg})
 	case *messages.ReplicaAnnounced:
 		r.onReplica(ctx, msg)
 	case *messages.RoutesAnnounced:

@@ -2,7 +2,7 @@
 // request.
 //
 // Parent: node. Children: none.
-// Speaks with: sessions of its node (RouteSequence), replicas of its node (ReplicaAnnounced), the deployments of its node
+// Speaks with: sessions of its node (RouteSequence, SequenceMoved), replicas of its node (ReplicaAnnounced), the deployments of its node
 // (RouteDeployment), its deployments group (what is stored), the KV tiers of its node (TierAnnounced), and the routers of all other nodes
 // (RoutesAnnounced, GetRoutes).
 //

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -21,7 +22,8 @@ type record struct {
 	time     time.Time
 	decision plan.Decision
 	refused  *messages.Refused
-	cause    string // of the question
+	cause    string                  // of the question
+	moved    *messages.SequenceMoved // it was none: the sequence was handed over
 }
 
 // perRequest is how many decisions of one request are kept: the newest.
@@ -48,6 +50,10 @@ func (m *memory) add(request string, r record) {
 func (m *memory) explain(request, node string) *messages.Explanation {
 	e := &messages.Explanation{RequestId: request}
 	for _, r := range m.byRequest[request] {
+		if r.moved != nil {
+			e.Decisions = append(e.Decisions, handed(r.moved, r.time, node))
+			continue
+		}
 		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name, Why: r.decision.Why(), Refused: r.refused, Cause: r.cause}
 		for _, c := range r.decision.Candidates {
 			d.Candidates = append(d.Candidates, &messages.RouteCandidate{
@@ -58,6 +64,15 @@ func (m *memory) explain(request, node string) *messages.Explanation {
 		e.Decisions = append(e.Decisions, d)
 	}
 	return e
+}
+
+// handed puts into words that a running sequence was handed over to another replica.
+func handed(m *messages.SequenceMoved, at time.Time, node string) *messages.RouteDecision {
+	how := m.GetReport()
+	pause := time.Duration(how.GetPauseSeconds() * float64(time.Second)).Round(time.Microsecond)
+	return &messages.RouteDecision{Time: timestamppb.New(at), Router: node, Replica: m.GetReplica(), Cause: m.GetCause(), Why: fmt.Sprintf(
+		"%s on %s: it was running on %s, which handed it over with its %d KV blocks, %d of which were there; %d bytes were sent, and it paused for %s",
+		m.GetReplica(), m.GetNode(), m.GetFrom(), how.GetBlocks(), how.GetReusedBlocks(), how.GetBytes(), pause)}
 }
 
 var locations = map[plan.Residence]messages.AdapterLocation{

@@ -28,11 +28,11 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	}
 	if !decision.OK {
 		refused := r.unroutable(msg.GetModel())
-		r.memory.add(msg.GetRequestId(), record{time.Now(), decision, refused, msg.GetCause()})
+		r.memory.add(msg.GetRequestId(), record{time: time.Now(), decision: decision, refused: refused, cause: msg.GetCause()})
 		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
 		return
 	}
-	r.memory.add(msg.GetRequestId(), record{time.Now(), decision, nil, msg.GetCause()})
+	r.memory.add(msg.GetRequestId(), record{time: time.Now(), decision: decision, cause: msg.GetCause()})
 	to := t.replicas[decision.Name]
 	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Routed{
 		Routed: &messages.SequenceRouted{

@@ -289,6 +289,8 @@ func TestExplains(t *testing.T) {
 		w.announce(a, "m-0", nil)
 		w.route(a, "first", nil)
 		w.route(a, "first", func(q *messages.RouteSequence) { q.Cause = "m-0 is gone" })
+		w.client.Send(a.PID, &messages.SequenceMoved{RequestId: "first", Replica: "m-1", Node: "b", From: "m-0", Cause: "m-0 leaves",
+			Report: &messages.SequenceMigration{Blocks: 5, ReusedBlocks: 2, Bytes: 300, PauseSeconds: 0.006}})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "first"})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "never"})
 		synctest.Wait()
@@ -297,8 +299,12 @@ func TestExplains(t *testing.T) {
 			t.Fatalf("%v", all)
 		}
 		d := all[0].GetDecisions()
-		if len(d) != 3 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
+		if len(d) != 4 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
 			t.Errorf("%v", d)
+		}
+		const why = "m-1 on b: it was running on m-0, which handed it over with its 5 KV blocks, 2 of which were there; 300 bytes were sent, and it paused for 6ms"
+		if last := d[len(d)-1]; last.GetWhy() != why || last.GetReplica() != "m-1" || last.GetCause() != "m-0 leaves" || last.GetRouter() != "a" {
+			t.Errorf("%v", last)
 		}
 	})
 }

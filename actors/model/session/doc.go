@@ -1,8 +1,8 @@
 // Package session is the actor of one sequence that a client asked for.
 //
 // Parent: the gateway actor. Children: none.
-// Speaks with: the router of its node (RouteSequence), then a replica (SubmitSequence, GetSequence, CancelSequence).
-// Accepts: TokensEmitted, SequenceInterrupted, CloseSession, and the answers to what it asked.
+// Speaks with: the router of its node (RouteSequence, SequenceMoved), then a replica (SubmitSequence, GetSequence, CancelSequence).
+// Accepts: TokensEmitted, SequenceInterrupted, SequenceMoved, CloseSession, and the answers to what it asked.
 //
 // It owns what happens between a client and the replicas: tokens arrive by index, repeats are dropped, and when the
 // replica is lost the session submits prompt and output so far to the next one. Sampling is a function of seed and

@@ -18,6 +18,7 @@ func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {
 		ctx.Send(to, &messages.CancelSequence{RequestId: s.RequestID})
 		return
 	}
+	ctx.Send(s.Router, msg)
 	s.leave(ctx)
 	if to.Equal(s.other) {
 		s.other = nil

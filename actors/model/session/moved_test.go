@@ -52,6 +52,9 @@ func TestMovedGoesOnThere(t *testing.T) {
 		if len(testkit.Got[*messages.GetSequence](m.target)) != 1 {
 			t.Error("the new replica was not asked")
 		}
+		if told := testkit.Got[*messages.SequenceMoved](m.router); len(told) != 1 || told[0].GetReplica() != "m-1" {
+			t.Errorf("the router was told %v", told)
+		}
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 2})
 		m.emitFrom(m.target, 2, 12)
 		m.emitFrom(m.replica, 1, 11) // late
