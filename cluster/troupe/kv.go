@@ -125,7 +125,9 @@ func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error)
 // flush drops blocks of a tier of this node, or of all.
 func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name string) (*messages.KvNodeResponse, error) {
 	if name == kvblock.RemoteName {
-		return nil, control.Refuse(messages.Reason_REASON_UNSUPPORTED, "the remote tier keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm")
+		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{
+			Node: n.cfg.Name, Tier: name, Detail: "it keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm",
+		}}}, nil
 	}
 	res := &messages.KvNodeResponse{}
 	if name == "" || name == hbmName {

@@ -249,4 +249,9 @@ func TestKVOfTwoNodes(t *testing.T) {
 			t.Errorf("%v, and %v was offloaded", s, down[i])
 		}
 	}
+	for _, m := range answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"remote"}`).GetMoved() {
+		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "it keeps no blocks") || m.GetUnreachable() != "" {
+			t.Errorf("%v", m)
+		}
+	}
 }
