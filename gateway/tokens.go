@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -19,9 +20,23 @@ func (g *Gateway) Prefix(ctx context.Context, name, text string, turns []openai.
 		return nil, err
 	}
 	if len(turns) > 0 {
-		return m.encodeTurns(turns, false)
+		tokens, err = m.encodeTurns(turns, false)
+	} else {
+		tokens = m.tokenizer.Encode(text, true)
 	}
-	return m.tokenizer.Encode(text, true), nil
+	if err != nil {
+		return nil, err
+	}
+	return tokens, m.begins(tokens)
+}
+
+// begins reports why no prompt of the model can begin with tokens that are of its vocabulary.
+func (m *model) begins(tokens []uint32) error {
+	if len(tokens) < m.context {
+		return nil
+	}
+	return openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
+		"the prefix has %d tokens, and the model's context is %d: no prompt can begin with it; send a shorter one", len(tokens), m.context))
 }
 
 // Fits reports what is wrong with tokens that are to be a prefix of a model's prompts.
@@ -39,5 +54,5 @@ func (g *Gateway) Fits(ctx context.Context, name string, tokens []uint32) error 
 			return openai.Refusal(messages.Reason_REASON_INVALID_ARGUMENT, m.stranger(id))
 		}
 	}
-	return nil
+	return m.begins(tokens)
 }

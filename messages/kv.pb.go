@@ -281,6 +281,7 @@ type KvPath struct {
 	Blocks        uint64                 `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Seconds       float64                `protobuf:"fixed64,5,opt,name=seconds,proto3" json:"seconds,omitempty"` // that the copies took, one after the other
+	Failed        uint64                 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`    // blocks that were to be copied and did not come: in time, intact, or at all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +347,13 @@ func (x *KvPath) GetBytes() uint64 {
 func (x *KvPath) GetSeconds() float64 {
 	if x != nil {
 		return x.Seconds
+	}
+	return 0
+}
+
+func (x *KvPath) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
 	}
 	return 0
 }
@@ -1622,13 +1630,14 @@ const file_messages_kv_proto_rawDesc = "" +
 	"slot_bytes\x18\x02 \x01(\x04R\tslotBytes\x12\x1c\n" +
 	"\twatermark\x18\x03 \x01(\x01R\twatermark\x12\x16\n" +
 	"\x06policy\x18\x04 \x01(\tR\x06policy\x12,\n" +
-	"\x05slots\x18\x05 \x01(\v2\x16.troupe.v1.SlotsStatusR\x05slots\"t\n" +
+	"\x05slots\x18\x05 \x01(\v2\x16.troupe.v1.SlotsStatusR\x05slots\"\x8c\x01\n" +
 	"\x06KvPath\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x16\n" +
 	"\x06blocks\x18\x03 \x01(\x04R\x06blocks\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x18\n" +
-	"\aseconds\x18\x05 \x01(\x01R\aseconds\"V\n" +
+	"\aseconds\x18\x05 \x01(\x01R\aseconds\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x04R\x06failed\"V\n" +
 	"\x10KvOffloadRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +

@@ -1188,6 +1188,7 @@ type ReplicaStatus struct {
 	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and pins of the operator, that wait for an adapter
 	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill ran while their blocks were still being restored
 	KvStepsVoid          uint64                 `protobuf:"varint,61,opt,name=kv_steps_void,json=kvStepsVoid,proto3" json:"kv_steps_void,omitempty"`                            // steps that were run again, since such a restore failed
+	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 4
 	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1515,6 +1516,13 @@ func (x *ReplicaStatus) GetKvStepsVoid() uint64 {
 		return x.KvStepsVoid
 	}
 	return 0
+}
+
+func (x *ReplicaStatus) GetRequests() []string {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
 }
 
 func (x *ReplicaStatus) GetKvTravels() bool {
@@ -2094,7 +2102,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xe2\v\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xfe\v\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2144,7 +2152,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0eadapter_counts\x186 \x01(\v2\x18.troupe.v1.AdapterCountsR\radapterCounts\x12)\n" +
 	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x124\n" +
 	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12\"\n" +
-	"\rkv_steps_void\x18= \x01(\x04R\vkvStepsVoid\x12\x1d\n" +
+	"\rkv_steps_void\x18= \x01(\x04R\vkvStepsVoid\x12\x1a\n" +
+	"\brequests\x18> \x03(\tR\brequests\x12\x1d\n" +
 	"\n" +
 	"kv_travels\x185 \x01(\bR\tkvTravels\"/\n" +
 	"\vEngineReady\x12 \n" +

@@ -32,7 +32,7 @@ const (
 type descent struct {
 	name   string // unique
 	tier   string
-	copied func(from, to string, bytes int, took time.Duration)
+	copied tier.Report
 	from   tier.Store
 	to     Lower
 	root   *actor.RootContext
@@ -69,9 +69,9 @@ func (d descent) run(ctx context.Context) (result []left, err error) {
 	err = tier.Across(ctx, d.from, d.to.Store, size, moves)
 	var written [][]byte
 	for _, m := range moves {
+		d.copied(d.tier, d.to.Name, size, m)
 		switch {
 		case m.Came:
-			d.copied(d.tier, d.to.Name, size, m.Took)
 			result[at[m.Hash]], written = below, append(written, m.Hash[:])
 		case errors.Is(m.Err, tier.ErrDamaged):
 			result[at[m.Hash]] = broken

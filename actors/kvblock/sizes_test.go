@@ -126,7 +126,7 @@ func TestBlocksGoDownTogether(t *testing.T) {
 		s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
 			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(), Below: &kvblock.Lower{Name: "nvme", Tier: down.tier, Store: m},
 			Limits: kv.TierLimits{Watermark: 1, IdleSteps: 10, Burst: 100},
-			Copied: func(from, to string, bytes int, _ time.Duration) {
+			Copied: func(from, to string, bytes int, _ tier.Move) {
 				mu.Lock()
 				defer mu.Unlock()
 				if copied[bytes]++; from != "dram" || to != "nvme" {

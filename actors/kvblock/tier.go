@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -19,12 +18,12 @@ import (
 type TierConfig struct {
 	Name   string // "dram"
 	Store  tier.Store
-	Limits kv.TierLimits                                        // Slabs are the store's, and Below is of that below
-	Policy string                                               // how it evicts; default kv.DefaultPolicy
-	Below  *Lower                                               // nil: the blocks that leave are dropped
-	Copied func(from, to string, bytes int, took time.Duration) // told of each block that was copied down; nil: nobody is
-	Router *actor.PID                                           // told of the blocks, so that others can ask for them; nil: nobody is
-	Bulk   Bulk                                                 // nil: no block is sent to others
+	Limits kv.TierLimits // Slabs are the store's, and Below is of that below
+	Policy string        // how it evicts; default kv.DefaultPolicy
+	Below  *Lower        // nil: the blocks that leave are dropped
+	Copied tier.Report   // told of each block that was to be copied down; nil: nobody is
+	Router *actor.PID    // told of the blocks, so that others can ask for them; nil: nobody is
+	Bulk   Bulk          // nil: no block is sent to others
 	Log    zerolog.Logger
 }
 
@@ -45,7 +44,7 @@ func TierProps(cfg TierConfig) *actor.Props {
 		cfg.Limits.Below = cfg.Below.Store.SlotBytes()
 	}
 	if cfg.Copied == nil {
-		cfg.Copied = func(string, string, int, time.Duration) {}
+		cfg.Copied = func(string, string, int, tier.Move) {}
 	}
 	return supervise.Props(func() actor.Actor {
 		incarnation++

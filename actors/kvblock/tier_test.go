@@ -2,9 +2,11 @@ package kvblock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -263,14 +265,20 @@ func TestFullTierBelow(t *testing.T) {
 		broken := &faulty{Store: newStore(t, 8), bad: true}
 		down := play(t, kvblock.TierConfig{Name: "nvme", Store: broken})
 		s := &stage{t: t, sys: down.sys, store: newStore(t, 4)}
+		var failed atomic.Int64
 		s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
 			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(), Below: &kvblock.Lower{Tier: down.tier, Store: broken},
 			Limits: kv.TierLimits{Watermark: 0.5, Burst: 4},
+			Copied: func(_, _ string, _ int, m tier.Move) {
+				if errors.Is(m.Err, syscall.ENOSPC) {
+					failed.Add(1)
+				}
+			},
 		}))
 		s.put(1, 2, 3)
 		time.Sleep(500 * time.Millisecond)
-		if up, below := s.status(), down.status(); up.GetResident() != 3 || below.GetFree() != 8 {
-			t.Errorf("dram %v, nvme %v", up, below)
+		if up, below := s.status(), down.status(); up.GetResident() != 3 || below.GetFree() != 8 || failed.Load() != 1 {
+			t.Errorf("dram %v, nvme %v, %d said to have failed", up, below, failed.Load())
 		}
 		broken.set(false)
 		time.Sleep(2 * time.Second)

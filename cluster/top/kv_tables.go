@@ -100,7 +100,7 @@ func full(used, size uint64) cell {
 func hits(there, missed uint64) cell { return percent(float64(there) / float64(max(1, there+missed))) }
 
 var pathColumns = []column{
-	{name: "PATH"}, {name: "BLOCKS", numeric: true}, {name: "BYTES", numeric: true}, {name: "NOW", numeric: true}, {name: "SPEED", numeric: true}, {name: "BLOCK TAKES", numeric: true},
+	{name: "PATH"}, {name: "BLOCKS", numeric: true}, {name: "FAILED", numeric: true}, {name: "BYTES", numeric: true}, {name: "NOW", numeric: true}, {name: "SPEED", numeric: true}, {name: "BLOCK TAKES", numeric: true},
 }
 
 // pathSection has what was copied, and how much of it since the sample before.
@@ -119,9 +119,12 @@ func pathSection(before, now KVSample) section {
 			if before.KvStatsResponse != nil {
 				moving = bytesPerSecond(grown(then[pathName(n, p)], p.GetBytes()) / seconds)
 			}
+			speed, each := cell{}, cell{} // unknown where nothing came
+			if p.GetBlocks() > 0 {
+				speed, each = bytesPerSecond(float64(p.GetBytes())/p.GetSeconds()), word(fmt.Sprintf("%.2f ms", 1000*p.GetSeconds()/float64(p.GetBlocks())))
+			}
 			t.rows = append(t.rows, row{[]cell{
-				word(pathName(n, p)), number(float64(p.GetBlocks())), word(spec.FormatBytes(int64(p.GetBytes()))), moving,
-				bytesPerSecond(float64(p.GetBytes()) / p.GetSeconds()), word(fmt.Sprintf("%.2f ms", 1000*p.GetSeconds()/float64(p.GetBlocks()))),
+				word(pathName(n, p)), number(float64(p.GetBlocks())), number(float64(p.GetFailed())), word(spec.FormatBytes(int64(p.GetBytes()))), moving, speed, each,
 			}, well})
 		}
 	}

@@ -129,6 +129,12 @@ func TestAdapterRefusals(t *testing.T) {
 		refused(subject, `{"name":"nobody"}`, "404", "adapters.list")
 		refused(subject, `{"name":"kjv:psalms","model":"other"}`, "400", "say one of them")
 	}
+	for _, name := range []string{"psalms", "kjv:psalms"} { // which inference takes for a model
+		m := request(t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"model":%q,"prompt":"a"}`, name))
+		if e := m.Header.Get("Nats-Service-Error"); !strings.Contains(e, name+` is an adapter; send "model": "kjv", "adapter": "psalms"`) {
+			t.Errorf("a pin of %s: %s", name, m.Data)
+		}
+	}
 	refused("list", `{"after":"psalms"}`, "400", "<model>:<name>")
 	refused("list", `{"nonsense":1}`, "400", "nonsense")
 	deploy := fmt.Sprintf(`{"deployment":{"name":"psalms","path":%q}}`, testkit.Model())

@@ -10,12 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/engine/tier"
 	"troupe/messages"
 )
 
 // copies count what moves between the tiers of this node. It is safe for concurrent use.
 type copies struct {
 	bytes   *prometheus.CounterVec
+	failed  *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 
 	mu     sync.Mutex
@@ -28,19 +30,23 @@ func newCopies(r prometheus.Registerer) *copies {
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_kv_copied_bytes_total", Help: "Bytes of KV blocks copied from one tier to another.",
 		}, path),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_kv_copies_failed_total", Help: "KV blocks that were to be copied from one tier to another, and did not come: in time, intact, or at all.",
+		}, path),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "troupe_kv_copy_seconds", Help: "Time to copy one KV block from a tier to another.", Buckets: prometheus.ExponentialBuckets(10e-6, 2, 18),
 		}, path),
 		byPath: make(map[[2]string]*messages.KvPath),
 	}
-	r.MustRegister(c.bytes, c.seconds)
+	r.MustRegister(c.bytes, c.failed, c.seconds)
 	return c
 }
 
-// copied counts a block.
-func (c *copies) copied(from, to string, bytes int, took time.Duration) {
-	c.bytes.WithLabelValues(from, to).Add(float64(bytes))
-	c.seconds.WithLabelValues(from, to).Observe(took.Seconds())
+// copied counts a block; it is a tier.Report.
+func (c *copies) copied(from, to string, bytes int, m tier.Move) {
+	if !m.Came && m.Err == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.byPath[[2]string{from, to}]
@@ -48,12 +54,19 @@ func (c *copies) copied(from, to string, bytes int, took time.Duration) {
 		p = &messages.KvPath{From: from, To: to}
 		c.byPath[[2]string{from, to}] = p
 	}
+	if !m.Came {
+		c.failed.WithLabelValues(from, to).Inc()
+		p.Failed++
+		return
+	}
+	c.bytes.WithLabelValues(from, to).Add(float64(bytes))
+	c.seconds.WithLabelValues(from, to).Observe(m.Took.Seconds())
 	p.Blocks++
 	p.Bytes += uint64(bytes)
-	p.Seconds += took.Seconds()
+	p.Seconds += m.Took.Seconds()
 }
 
-// paths are those that anything was copied along.
+// paths are those that anything was to be copied along.
 func (c *copies) paths() (all []*messages.KvPath) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -151,7 +151,7 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name s
 func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
 	d, err := n.Deployment(ctx, of.GetModel())
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, n.unlessAdapter(of.GetModel(), err)
 	}
 	if _, err := n.revisionOf(of.GetModel(), of.GetAdapter()); err != nil {
 		return nil, 0, err

@@ -171,6 +171,8 @@ func TestControlRefusals(t *testing.T) {
 		"pin twofold":     {"kv.pin", `{"model":"kjv","prompt":"a","tokens":[1]}`, "400", "one of prompt, messages and tokens"},
 		"pin too little":  {"kv.pin", `{"model":"kjv","prompt":"a"}`, "400", "a KV block of kjv has 16: there is nothing to keep"},
 		"pin strangers":   {"kv.pin", `{"model":"kjv","tokens":[5000]}`, "400", "token 5000 is not in the model's vocabulary"},
+		"pin too long":    {"kv.pin", `{"model":"kjv","prompt":"` + strings.Repeat("begat ", 1024) + `"}`, "400", "the model's context is 1024: no prompt can begin with it"},
+		"pin too many":    {"kv.pin", `{"model":"kjv","tokens":[5` + strings.Repeat(",5", 1023) + `]}`, "400", "the prefix has 1024 tokens, and the model's context is 1024"},
 		"pin a bad name":  {"kv.pin", `{"model":"kjv","name":"A b","tokens":[5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5]}`, "400", `name "A b"`},
 		"pin unknown":     {"kv.pin", `{"model":"none","prompt":"a"}`, "404", `model "none" is not deployed`},
 		"unpin unknown":   {"kv.unpin", `{"name":"none"}`, "404", `nothing is pinned under the name "none"`},

@@ -38,3 +38,12 @@ func (n *Node) revisionOf(model, adapter string) (string, error) {
 	}
 	return key, nil
 }
+
+// unlessAdapter is why a model is not there, or how its name is said where it is an adapter's, which inference takes for a model.
+func (n *Node) unlessAdapter(model string, err error) error {
+	a, _ := n.FindAdapter(model, func(*messages.AdapterSpec) bool { return true })
+	if a == nil {
+		return err
+	}
+	return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("%s is an adapter; send \"model\": %q, \"adapter\": %q", model, a.GetModel(), a.GetName()))
+}

@@ -87,6 +87,9 @@ func TestDamagedAtTheSource(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 	until(t, "the counters", func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
+	if line := `troupe_kv_copies_failed_total{from="remote",to="hbm"} 12`; !strings.Contains(scrape(t, b.Node), line) {
+		t.Errorf("no %s", line)
+	}
 }
 
 // TestLenderFaults: a holder that crashes, or is silent, costs the blocks and no token; and it lends again.

@@ -43,6 +43,7 @@ func newChecker(base string) *checker {
 			"host":     checkHost,
 			"duration": checkDuration,
 			"size":     checkSize,
+			"room":     checkRoom,
 			"share":    checkShare,
 			"policy":   checkPolicy,
 		},

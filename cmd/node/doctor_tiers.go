@@ -11,6 +11,7 @@ import (
 
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
+	"troupe/engine/tier"
 )
 
 // checkTiers looks whether there is room for the KV tiers that are asked for.
@@ -36,6 +37,9 @@ func checkDisk(path string, want int64) finding {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", dir, err), "make that folder, or name a file in another one with --kv-nvme-path"}
+	}
+	if err := tier.Foreign(path); err != nil {
+		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", path, err), "name another file with --kv-nvme-path"}
 	}
 	free := int64(fs.Bavail) * fs.Bsize
 	var file unix.Stat_t

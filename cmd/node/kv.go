@@ -24,7 +24,7 @@ func (kvCommand) Help() string {
 that prompts wanted and the tier had, IN what came into it, DOWN what the tier below took from it or had already, DROPPED what it gave up for lack of room, by flush or since it was damaged
 (in hbm also what is below too), DAMAGED what was not what it should be and was computed again.
 
-A PATH is what is copied from one tier to another; NOW is of the last second. Of each replica, RESTORES are the sequences whose blocks were copied up,
+A PATH is what is copied from one tier to another; NOW is of the last second, FAILED the blocks that did not come, in time, intact or at all. Of each replica, RESTORES are the sequences whose blocks were copied up,
 and AVOIDED those where computing them again was faster. A PIN is a prefix that is kept.
 
 Examples:

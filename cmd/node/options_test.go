@@ -150,6 +150,18 @@ deployments:
 	}
 }
 
+// TestRoom: a size that no block fits into was meant otherwise; none at all is none.
+func TestRoom(t *testing.T) {
+	for size, want := range map[string]string{"0": "", "1MiB": "", "200": "200 B has no room for KV blocks", "1023KiB": "at least 1 MiB", "much": "is not a size"} {
+		for _, option := range []string{"--kv-dram", "--kv-nvme", "--kv-remote"} {
+			_, err := understood(t, settle, option, size)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), option) || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s %s: %v", option, size, err)
+			}
+		}
+	}
+}
+
 // TestLimits checks that a file and the control API draw the same lines.
 func TestLimits(t *testing.T) {
 	folder := t.TempDir()

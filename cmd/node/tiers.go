@@ -17,6 +17,8 @@ const (
 	// mostDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeShare the part of what is free.
 	mostDRAM  = 16 << 30
 	freeShare = 8
+	// leastRoom is the least of a tier that anybody may have meant.
+	leastRoom = 1 << 20
 )
 
 // tiers settles how much room there is for KV blocks below the GPUs.
@@ -47,6 +49,15 @@ func bytesOf(size string) int64 {
 
 func checkSize(s string) error {
 	_, err := spec.ParseBytes(s)
+	return err
+}
+
+// checkRoom takes a size that some KV blocks have room in, or none.
+func checkRoom(s string) error {
+	n, err := spec.ParseBytes(s)
+	if err == nil && n > 0 && n < leastRoom {
+		err = fmt.Errorf("%s has no room for KV blocks; give at least %s, written like 8GiB, or 0 for none", spec.FormatBytes(n), spec.FormatBytes(leastRoom))
+	}
 	return err
 }
 

@@ -270,6 +270,9 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if _, err := OpenFile(FileConfig{Path: foreign, Slabs: cut(1, 2, testBytes)}); err == nil || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("a letter: %v", err)
 	}
+	if _, err := OpenFile(FileConfig{Path: dir, Slabs: cut(1, 2, testBytes)}); err == nil || !strings.Contains(err.Error(), "it is no file") {
+		t.Errorf("a folder: %v", err)
+	}
 	if b, err := os.ReadFile(foreign); err != nil || string(b) != "a letter" {
 		t.Errorf("the letter is now %q, %v", b, err)
 	}

@@ -27,6 +27,9 @@ type Move struct {
 	Err  error         // why it did not; nil also where it was not begun
 }
 
+// Report is told how the way of a block of so many bytes from one tier to another ended, from goroutines. One that was not begun neither came nor failed.
+type Report func(from, to string, bytes int, m Move)
+
 // Down copies blocks into slots, as many at once as the store's Depth: while one is summed, or written to a disk, the device copies the next.
 // Once one has failed no further ones are begun; the error is that of the first in order.
 func Down(ctx context.Context, from Blocks, to Store, all []Move) error {

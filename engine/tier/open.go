@@ -30,6 +30,9 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if cfg.Slabs.Count > math.MaxInt32/(cfg.Slabs.Bytes/kv.SlotUnit) {
 		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes have more slots than there are numbers; make it smaller than 8 TiB", cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
 	}
+	if err := Foreign(cfg.Path); err != nil {
+		return nil, fmt.Errorf("tier file %s: %w", cfg.Path, err)
+	}
 	file, direct, err := openPastCache(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("tier file: %w", err)
@@ -44,6 +47,33 @@ func OpenFile(cfg FileConfig) (*File, error) {
 		f.turns <- &buffer{}
 	}
 	return f, nil
+}
+
+// Foreign says why the file at a path can not become a tier's: it is none, or holds something else. Where there is nothing, it can.
+func Foreign(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is no file; name one, which is made where there is none")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	name := make([]byte, len(fileMagic))
+	n, err := io.ReadFull(file, name)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	case n > 0 && !ours(name[:n]):
+		return errors.New("it holds something else; remove it, or name another")
+	}
+	return nil
 }
 
 // openPastCache opens a file with O_DIRECT where its file system takes that.
@@ -69,9 +99,6 @@ func (f *File) prepare(file *os.File) error {
 		return err
 	}
 	name = name[:n:sector]
-	if n > 0 && !ours(name) {
-		return errors.New("it holds something else; remove it, or name another")
-	}
 	slabBytes, _, ok := parseName(name, fileMagic)
 	if ok && slabBytes == f.cut.Bytes {
 		return allocate(file, f.slabAt(f.cut.Count))

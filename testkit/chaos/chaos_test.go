@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -83,6 +84,20 @@ func TestWrongAnswer(t *testing.T) {
 	defer r.Close()
 	r.load.Answers[2].Text += "!"
 	if err := r.round(t.Context(), time.Now().Add(time.Minute)); err == nil || !strings.Contains(fmt.Sprint(err), "the answer is wrong") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestLeftBehind: chaos says what is left, and not how long it looked for it.
+func TestLeftBehind(t *testing.T) {
+	r, err := start(t.Context(), Config{Dir: t.TempDir(), Seed: 2, Nodes: 1, Clients: 4, Tokens: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := r.clean(ctx, cluster.Levels{"n1": -100}); err == nil || !strings.Contains(err.Error(), "n1 has") {
 		t.Errorf("it ended with %v", err)
 	}
 }

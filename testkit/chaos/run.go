@@ -26,6 +26,7 @@ type Config struct {
 const (
 	recoversWithin = cluster.Patience * 30 * time.Second // after a fault was mended
 	cleanWithin    = cluster.Patience * 20 * time.Second // after the last stream
+	quitsWithin    = cluster.Patience * 5 * time.Second  // of a run that failed
 	cleanEvery     = 6                                   // steps: then the load ends, what is left is looked for, and the load begins again
 )
 
@@ -40,8 +41,9 @@ func Run(ctx context.Context, cfg Config) error {
 		err = r.round(ctx, end)
 	}
 	if err != nil {
+		r.show(ctx)
 		r.Note("FAILED: %v", err)
-		return fmt.Errorf("%w\n%s", err, r.Logs(30))
+		return err
 	}
 	r.Note("done: %d steps, %d streams exact; longest pause: %s", r.steps, len(r.pauses), cluster.Spread(r.pauses))
 	return nil
@@ -115,7 +117,8 @@ func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers [
 	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
 	defer cancel()
 	if err := errors.Join(r.Whole(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.Adapt(ctx)); err != nil {
-		return fmt.Errorf("%w\n%s", err, r.Logs(30))
+		r.show(ctx)
+		return err
 	}
 	r.Note("%d nodes serve %s and its adapters, NATS %s; seed %d, faults: %v", len(r.Nodes), cluster.ModelName, natsOf(r.cfg), r.cfg.Seed, kinds)
 	return nil
@@ -140,7 +143,7 @@ func (r *run) enough() bool { return r.cfg.Steps > 0 && r.steps >= r.cfg.Steps }
 
 // round runs some steps under one load, and looks for what is left afterwards.
 func (r *run) round(ctx context.Context, end time.Time) error {
-	before, err := r.Levels(ctx)
+	before, err := r.levels(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,13 +166,7 @@ func (r *run) round(ctx context.Context, end time.Time) error {
 	}
 	r.pauses = append(r.pauses, report.Pauses...)
 	slices.Sort(r.pauses)
-	within, stop := context.WithTimeout(ctx, cleanWithin)
-	defer stop()
-	if err := r.Clean(within, before); err != nil {
-		return fmt.Errorf("left behind: %w", err)
-	}
-	r.Note("nothing is left behind")
-	return nil
+	return r.clean(ctx, before)
 }
 
 // finish lets the streams end. With nothing wrong any more, none has a reason to hang.
@@ -184,6 +181,27 @@ func (r *run) finish(running *cluster.Running) (cluster.Report, error) {
 	}
 }
 
+// inject lets the fault of a step happen. A replica is chosen now, and again where it has gone meanwhile, to be better placed.
+func (r *run) inject(ctx context.Context, s *Step) (mend func(context.Context) error, err error) {
+	if s.Kind != cluster.CrashReplica && s.Kind != cluster.Migrate {
+		r.Note("%s", s)
+		return r.Inject(ctx, s.Fault)
+	}
+	err = cluster.Until(ctx, func() error {
+		names, err := r.Replicas(ctx)
+		if err != nil {
+			return err
+		}
+		if on := names[s.Replica%len(names)]; on != s.On {
+			s.On = on
+			r.Note("%s", s)
+		}
+		mend, err = r.Inject(ctx, s.Fault)
+		return err
+	})
+	return mend, err
+}
+
 // step lets a fault happen, mends it and waits until the cluster is whole.
 func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Hold+2*recoversWithin)
@@ -191,17 +209,9 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 	if err := running.Flowing(ctx); err != nil {
 		return fmt.Errorf("before %s: %w", s, err)
 	}
-	if s.Kind == cluster.CrashReplica || s.Kind == cluster.Migrate {
-		names, err := r.Replicas(ctx)
-		if err != nil {
-			return err
-		}
-		s.On = names[s.Replica%len(names)]
-	}
 	running.Mark()
 	began := time.Now()
-	r.Note("%s", s)
-	mend, err := r.Inject(ctx, s.Fault)
+	mend, err := r.inject(ctx, &s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s, err)
 	}

@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	c := &Cluster{cfg: cfg}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w\n%s", err, c.Logs(20))
+			err = fmt.Errorf("%s%w", c.Logs(20), err)
 			c.Close()
 		}
 	}()
@@ -201,6 +201,11 @@ func (c *Cluster) Logs(lines int) string {
 	}
 	fmt.Fprintf(&b, "--- whole logs: %s\n", filepath.Join(c.cfg.Dir, "*.log"))
 	return b.String()
+}
+
+// Quit ends all nodes, and has them leave the stacks of their goroutines in their logs.
+func (c *Cluster) Quit(ctx context.Context) error {
+	return together(c.Living(), func(n *Node) error { return n.Process().Quit(ctx) })
 }
 
 // Close ends everything, without asking.

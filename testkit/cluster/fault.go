@@ -67,9 +67,7 @@ func (c *Cluster) Inject(ctx context.Context, f Fault) (mend func(context.Contex
 	case Migrate:
 		return nothing, c.Ask(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On}, &messages.MigrateReplicaResponse{})
 	case Drain:
-		return func(ctx context.Context) error {
-			return c.Ask(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
-		}, c.Ask(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})
+		return c.injectDrain(ctx, f)
 	}
 	return nil, fmt.Errorf("fault %q is not known", f.Kind)
 }
@@ -90,6 +88,16 @@ func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Co
 	default:
 		return nothing, n.Restart(ctx)
 	}
+}
+
+func (c *Cluster) injectDrain(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+	return func(ctx context.Context) error {
+			return Until(ctx, func() error {
+				return c.Ask(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
+			})
+		}, Until(ctx, func() error {
+			return c.Ask(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})
+		})
 }
 
 func (c *Cluster) injectLink(f Fault) (mend func(context.Context) error, err error) {

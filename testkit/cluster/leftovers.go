@@ -12,23 +12,47 @@ import (
 	"troupe/messages"
 )
 
-// goroutineSlack is how many goroutines more than before the load a node may have: runtime, timers and connections come and go.
-const goroutineSlack = 25
+// A node may have goroutineSlack goroutines more than before the load. Connections come and go, and a supervise.Dispatcher keeps as many as were
+// ever busy at once, up to 32, of which a node that has just started has a dozen.
+const goroutineSlack = 40
 
-// Levels are the goroutines of each node, by name, when nothing is asked of it.
+// goroutinesPerReplica are the streams of its device, each of which is a goroutine on cuda/host. Replicas are placed anew after a fault: a node
+// that had none may have two.
+const goroutinesPerReplica = 14
+
+// Levels are the goroutines of each node, by name, beside those of its replicas, when nothing is asked of it.
 type Levels map[string]int
 
-// Levels measures the nodes that live.
+// Levels measures the nodes that live, once their replicas are there with all that they hold.
 func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
 	all := Levels{}
-	for _, n := range c.Living() {
-		count, err := n.Gauge(ctx, "go_goroutines")
+	err := Until(ctx, func() error {
+		replicas, err := c.replicas(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all[n.Name] = count
+		if err := c.leases(ctx, replicas); err != nil {
+			return err
+		}
+		for _, n := range c.Living() {
+			if all[n.Name], err = n.goroutines(ctx, replicas); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// goroutines are those of a node, beside those of its replicas.
+func (n *Node) goroutines(ctx context.Context, replicas map[string]*messages.ReplicaStatus) (int, error) {
+	count, err := n.Gauge(ctx, "go_goroutines")
+	for _, r := range replicas {
+		if r.GetNode() == n.Name {
+			count -= goroutinesPerReplica
+		}
 	}
-	return all, nil
+	return count, err
 }
 
 // Clean waits until no node holds anything for requests that have ended, and says what is left when ctx ends before. A node that was
@@ -43,11 +67,7 @@ func (c *Cluster) Left(ctx context.Context, before Levels) error {
 	if err != nil {
 		return err
 	}
-	gpus := &messages.ListGpusResponse{}
-	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
-		return err
-	}
-	return errors.Join(sequences(replicas), leases(gpus.GetGpus(), replicas), c.sessions(ctx), c.processes(ctx, before))
+	return errors.Join(sequences(replicas), c.leases(ctx, replicas), c.sessions(ctx), c.processes(ctx, replicas, before))
 }
 
 // replicas are those that the cluster says it has, by name.
@@ -70,11 +90,12 @@ func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaSta
 func sequences(replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	for name, r := range replicas {
+		name += " on " + r.GetNode()
 		if r.GetRunning()+r.GetWaiting() > 0 {
-			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting", name, r.GetRunning(), r.GetWaiting()))
+			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting: %s", name, r.GetRunning(), r.GetWaiting(), r.GetRequests()))
 		}
 		if held := r.GetKvBlocks() - r.GetKvBlocksFree(); held > 0 {
-			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks", name, held, r.GetKvBlocks()))
+			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks, and is concerned with the requests %s", name, held, r.GetKvBlocks(), r.GetRequests()))
 		}
 		for _, a := range r.GetAdapters() {
 			if a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE {
@@ -83,6 +104,14 @@ func sequences(replicas map[string]*messages.ReplicaStatus) error {
 		}
 	}
 	return errors.Join(found...)
+}
+
+func (c *Cluster) leases(ctx context.Context, replicas map[string]*messages.ReplicaStatus) error {
+	gpus := &messages.ListGpusResponse{}
+	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
+		return err
+	}
+	return leases(gpus.GetGpus(), replicas)
 }
 
 // leases finds device memory that no living replica owns, and replicas without.
@@ -115,30 +144,34 @@ func (c *Cluster) sessions(ctx context.Context) error {
 		return err
 	}
 	var found []error
-	var walk func([]*messages.ActorNode)
-	walk = func(nodes []*messages.ActorNode) {
+	var walk func(root string, nodes []*messages.ActorNode)
+	walk = func(root string, nodes []*messages.ActorNode) {
 		for _, a := range nodes {
 			if a.GetKind() == "session" {
-				found = append(found, fmt.Errorf("%s is still %s", a.GetId(), a.GetState()))
+				found = append(found, fmt.Errorf("%s: %s is still %s", root, a.GetId(), a.GetState()))
 			}
-			walk(a.GetChildren())
+			walk(root, a.GetChildren())
 		}
 	}
-	walk(res.GetRoots())
+	for _, root := range res.GetRoots() {
+		walk(root.GetName(), root.GetChildren())
+	}
 	return errors.Join(found...)
 }
 
 // processes finds requests and goroutines that stayed.
-func (c *Cluster) processes(ctx context.Context, before Levels) error {
+func (c *Cluster) processes(ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Levels) error {
 	var found []error
 	for _, n := range c.Living() {
-		for metric, most := range map[string]int{"go_goroutines": before[n.Name] + goroutineSlack, "troupe_gateway_requests_in_flight": 0} {
-			if count, err := n.Gauge(ctx, metric); err != nil {
-				found = append(found, err)
-			} else if count > most {
-				found = append(found, fmt.Errorf("%s has %s %d, and should have %d at most", n.Name, metric, count, most))
-			}
+		requests, err := n.Gauge(ctx, "troupe_gateway_requests_in_flight")
+		if err == nil && requests > 0 {
+			err = fmt.Errorf("%s has %d requests in flight", n.Name, requests)
 		}
+		count, failed := n.goroutines(ctx, replicas)
+		if most := before[n.Name] + goroutineSlack; failed == nil && count > most {
+			failed = fmt.Errorf("%s has %d goroutines beside those of its replicas, and should have %d at most: there were %d before", n.Name, count, most, before[n.Name])
+		}
+		found = append(found, err, failed)
 	}
 	return errors.Join(found...)
 }

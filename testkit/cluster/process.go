@@ -97,6 +97,19 @@ func (p *Process) Terminate(ctx context.Context) error {
 	return nil
 }
 
+// Quit ends the process as Go's runtime does on SIGQUIT: with the stacks of all goroutines at the end of its log. It waits until that is written.
+func (p *Process) Quit(ctx context.Context) error {
+	if err := p.signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s does not end after SIGQUIT: %w", p.Name, ctx.Err())
+	}
+}
+
 // signal sends a signal to the process group. A process that has ended already is an error: nothing was to end it.
 func (p *Process) signal(s syscall.Signal) error {
 	if p.Ended() {
@@ -172,12 +185,16 @@ func (p *Process) Tail(lines int) string {
 // final is an error that no waiting mends.
 type final struct{ error }
 
-// Until tries until it succeeds, or the context ends, and then says what was still wrong.
+// Until tries until it succeeds, or the context ends, and then says what was still wrong: what the last try found that the context did not end.
 func Until(ctx context.Context, try func() error) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	var wrong error
 	for {
 		err := try()
+		if wrong == nil || ctx.Err() == nil {
+			wrong = err
+		}
 		if last := (final{}); err == nil {
 			return nil
 		} else if errors.As(err, &last) {
@@ -185,7 +202,7 @@ func Until(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return fmt.Errorf("%w: %w", ctx.Err(), wrong)
 		case <-tick.C:
 		}
 	}

@@ -51,7 +51,7 @@ func (c command) run() int {
 		Dir: dir, Seed: c.Seed, Length: time.Duration(c.Minutes * float64(time.Minute)), Nodes: c.Nodes, Clients: c.Clients, Kinds: c.Kinds,
 		Print: func(line string) { fmt.Println(line) },
 	}); err != nil {
-		fmt.Fprintf(os.Stderr, "chaos: %v\n\nSame faults again: make chaos SEED=%d MINUTES=%g\nData and logs are kept in %s\n", err, c.Seed, c.Minutes, dir)
+		fmt.Fprintf(os.Stderr, "chaos: %v\n\nSame faults again: make chaos SEED=%d MINUTES=%g\nData and logs are kept in %s; each node's last log ends with the stacks of its goroutines\n", err, c.Seed, c.Minutes, dir)
 		return 1
 	}
 	if c.Keep == "" {

@@ -54,6 +54,8 @@ func (r *replica) tierRequest() string {
 	return fmt.Sprintf("%s-%d-%d-%d", r.Spec.GetName(), r.attempt, r.incarnation, r.lower.requests)
 }
 
+var errNotFetched = errors.New("it did not come, in time or intact")
+
 // climb copies blocks up to HBM, from the tiers and from other holders, all side by side.
 type climb struct {
 	search search
@@ -62,7 +64,7 @@ type climb struct {
 	findings
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
-	copied func(from, to string, bytes int, took time.Duration)
+	copied tier.Report
 	rise   *tier.Rise // of all blocks
 }
 
@@ -106,9 +108,11 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 		if m.From != tier.Elsewhere && errors.Is(m.Err, context.DeadlineExceeded) {
 			late[m.From] = true
 		}
-		if m.Came && m.From != tier.Elsewhere {
-			came[m.From]++
-			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Took)
+		if m.From != tier.Elsewhere {
+			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Move)
+			if m.Came {
+				came[m.From]++
+			}
 		}
 	}
 	for i, n := range came {
@@ -118,8 +122,12 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 		done.rates[i].Add(float64(n*size), took[i])
 	}
 	for _, f := range done.fetches {
-		for range f.Blocks {
-			c.copied(remoteTier, hbmTier, size, f.All/time.Duration(f.Blocks))
+		for i := range f.wanted {
+			m := tier.Move{Err: errNotFetched}
+			if i < f.Blocks {
+				m = tier.Move{Came: true, Took: f.All / time.Duration(f.Blocks)}
+			}
+			c.copied(remoteTier, hbmTier, size, m)
 		}
 	}
 	return damaged

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -58,7 +57,7 @@ type offload struct {
 	to      Tier
 	blocks  []kv.Committed
 	space   kv.Hash
-	copied  func(from, to string, bytes int, took time.Duration)
+	copied  tier.Report
 }
 
 // run returns which of the blocks the tier has now.
@@ -93,8 +92,8 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	err = tier.Down(ctx, o.from, o.to.Store, moves)
 	var written [][]byte
 	for _, m := range moves {
+		o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m)
 		if m.Came {
-			o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m.Took)
 			below[at[m.Hash]], written = true, append(written, m.Hash[:])
 		}
 	}

@@ -174,6 +174,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		s.KvTravels = r.lower.ready
 		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
 	}
+	s.Requests = r.requests()
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())

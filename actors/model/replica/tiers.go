@@ -29,8 +29,8 @@ type Tiers struct {
 	// whatever that takes, and waits for it: for tests.
 	PartBytes int
 	Early     bool
-	// Copied is told of each block that was copied between HBM and a tier, from goroutines. Nil: nobody is.
-	Copied func(from, to string, bytes int, took time.Duration)
+	// Copied is told of each block that was to be copied between HBM and a tier. Nil: nobody is.
+	Copied tier.Report
 }
 
 // Tier is one of them.
@@ -96,7 +96,7 @@ func (r *replica) openTiers() {
 	l.PartBytes = cmp.Or(l.PartBytes, partBytes)
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
-		l.Copied = func(string, string, int, time.Duration) {}
+		l.Copied = func(string, string, int, tier.Move) {}
 	}
 	for _, open := range []*Blocks{&l.down, &l.up} {
 		blocks, err := r.Blocks(r.model.GetLease())

@@ -1,0 +1,42 @@
+package replica_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"troupe/messages"
+)
+
+// TestNamesItsRequests: those that run and those that come, while they are few.
+func TestNamesItsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, size{blocks: 80, sequences: 20})
+		submit := func(id string) {
+			s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: id, Sequence: greedy(1, 8, 30)})
+			synctest.Wait()
+		}
+		named := func(what string, want ...string) {
+			t.Helper()
+			if got := s.status(s.b).GetRequests(); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		named("at first")
+		submit("q")
+		s.send(s.offer("come", 5))
+		s.until("room", func() bool { _, n := s.offered(); return n == 1 })
+		named("one runs, and one comes", "come", "q")
+		s.send(&messages.AbandonSequence{RequestId: "come", Attempt: 5})
+		named("one runs", "q")
+		for i := range 3 {
+			submit(fmt.Sprint(i))
+		}
+		named("four run", "0", "1", "2", "q")
+		submit("3")
+		named("five run")
+		s.until("their end", func() bool { return s.free() == 80 })
+		named("at last")
+	})
+}

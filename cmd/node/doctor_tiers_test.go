@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRoomForTiers: what the doctor says of the tiers that are asked for, and that it leaves nothing behind.
+func TestRoomForTiers(t *testing.T) {
+	folder := t.TempDir()
+	letter := write(t, folder, "letter", "Dear Theophilus")
+	for name, tc := range map[string]struct {
+		args   []string
+		check  string
+		state  state
+		remedy string
+	}{
+		"dram":             {[]string{"--kv-dram", "1MiB"}, "kv dram", fine, ""},
+		"too much dram":    {[]string{"--kv-dram", "4000000GiB"}, "kv dram", bad, "less with --kv-dram"},
+		"too much disk":    {[]string{"--kv-nvme", "4000000GiB", "--kv-nvme-path", filepath.Join(folder, "kv")}, "kv nvme", bad, "less with --kv-nvme"},
+		"no folder":        {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "none", "kv")}, "kv nvme", bad, "make that folder"},
+		"a folder":         {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", folder}, "kv nvme", bad, "name another file"},
+		"somebody's":       {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", letter}, "kv nvme", bad, "name another file"},
+		"nothing is asked": {nil, "", "", ""},
+	} {
+		s := settled(t, append(tc.args, "--data", folder)...)
+		got := checkTiers(t.Context(), s)
+		switch {
+		case tc.check == "":
+			if len(got) != 0 {
+				t.Errorf("%s: %+v", name, got)
+			}
+		case len(got) != 1 || got[0].Check != tc.check || got[0].State != tc.state || !strings.Contains(got[0].Remedy, tc.remedy) || (got[0].Remedy == "") != (tc.remedy == ""):
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	disk := checkTiers(t.Context(), settled(t, "--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "kv")))
+	if len(disk) != 1 || disk[0].State == bad { // a file system without O_DIRECT is odd
+		t.Errorf("%+v", disk)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}

@@ -1,0 +1,50 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"troupe/testkit/cluster"
+)
+
+func (r *run) levels(ctx context.Context) (cluster.Levels, error) {
+	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
+	defer cancel()
+	return r.Levels(ctx)
+}
+
+// clean waits until nothing is left of the streams, and notes what went last where that took long.
+func (r *run) clean(ctx context.Context, before cluster.Levels) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanWithin)
+	defer cancel()
+	var last error
+	began := time.Now()
+	if err := cluster.Until(ctx, func() error {
+		left := r.Left(ctx, before)
+		if left != nil {
+			last = left
+		}
+		return left
+	}); err != nil {
+		return fmt.Errorf("left behind: %w", err)
+	}
+	if took := time.Since(began); took > notable {
+		r.Note("nothing is left behind after %s; what went last: %v", took.Round(time.Millisecond), last)
+		return nil
+	}
+	r.Note("nothing is left behind")
+	return nil
+}
+
+// show prints the ends of the logs, for what is wrong to be said after them, and has the nodes add the stacks of their goroutines to theirs.
+func (r *run) show(ctx context.Context) {
+	if r.cfg.Print != nil {
+		r.cfg.Print(r.Logs(30))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quitsWithin)
+	defer cancel()
+	if err := r.Quit(ctx); err != nil {
+		r.Note("not all logs end with the stacks of all goroutines: %v", err)
+	}
+}

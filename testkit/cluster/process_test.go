@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestUntilSaysWhatWasWrong: not that the last try was cut off, but what the one before found.
+func TestUntilSaysWhatWasWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wrong, tries := errors.New("a sequence is left"), 0
+		err := Until(ctx, func() error {
+			if tries++; tries == 1 {
+				return wrong
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if !errors.Is(err, wrong) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
