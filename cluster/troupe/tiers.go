@@ -27,7 +27,7 @@ type TiersConfig struct {
 	Policy    string  // which block leaves a tier first: one of kv.PolicyNames; default kv.DefaultPolicy
 	// DRAMOptional goes without that tier, with a warning, where the memory can not be had.
 	DRAMOptional bool
-	// RestoreAlways restores blocks also where recomputing them would be faster. For tests and measurements.
+	// RestoreAlways restores blocks also where recomputing them would be faster, and where they are long looked for. For tests and measurements.
 	RestoreAlways bool
 	// PartBytes is the least of a block that is copied at once on the way up, so that prefill can begin before the rest; default 256 KiB. RestoreEarly begins
 	// it with the restore, whatever that takes, and waits for it. For tests and measurements.

@@ -34,7 +34,10 @@ func (l *lower) elsewhere() bool { return l.Remote != nil && l.Elsewhere() }
 
 // search is one for these blocks, wherever they may be.
 func (r *replica) search(ctx actor.Context, hashes []kv.Hash) search {
-	s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.lower.Lower, hashes: hashes, space: r.lower.space}
+	s := search{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.lower.Lower, hashes: hashes, space: r.lower.space, within: lookWithin}
+	if r.lower.Always {
+		s.within = tierWithin
+	}
 	if r.lower.elsewhere() {
 		s.remote, s.model, s.replica = r.lower.Remote, r.Spec.GetModel(), r.Spec.GetName()
 	}
@@ -53,7 +56,7 @@ func (s search) elsewhere(all *findings) {
 	}
 	answer, err := s.root.RequestFuture(s.remote, &messages.FindBlocks{
 		RequestId: s.request, Model: s.model, Replica: s.replica, Blocks: kv.Shorts(rest), InTiers: inTiers,
-	}, lookWithin).Result()
+	}, s.within).Result()
 	if err != nil {
 		return
 	}

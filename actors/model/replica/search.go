@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -16,6 +17,7 @@ type search struct {
 	tiers   []Tier
 	hashes  []kv.Hash
 	space   kv.Hash
+	within  time.Duration // each of them, and then the remote tier, may take to answer
 
 	remote         *actor.PID // nil: no other holder is looked for
 	model, replica string
@@ -45,7 +47,7 @@ func (s search) run(life context.Context) (findings, error) {
 	}
 	asked := make([]actor.Future, len(s.tiers))
 	for i, t := range s.tiers {
-		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, lookWithin)
+		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, s.within)
 	}
 	below := make(map[kv.Hash]place)
 	for i := len(asked) - 1; i >= 0; i-- { // the fastest last, so that it counts

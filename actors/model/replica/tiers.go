@@ -20,7 +20,7 @@ type Tiers struct {
 	Space     func(context.Context) (string, error)
 	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
 	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
-	// Always restores what lies below, also where recomputing would be faster. For tests and measurements.
+	// Always restores what lies below, also where recomputing would be faster, and where it is long looked for. For tests and measurements.
 	Always bool
 	// Remote is the tier that fetches what other replicas and nodes hold; nil: nothing is. Elsewhere reports whether there are any.
 	Remote    *actor.PID
