@@ -122,7 +122,7 @@ func TestLeftoversAreReported(t *testing.T) {
 	if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"kjv-0 runs", "KV blocks", "node/gateway/session-", "go_goroutines", "requests_in_flight"} {
+	for _, want := range []string{"kjv-0 on n1 runs", "KV blocks", "node/gateway/session-", "requests in flight"} {
 		until(t, "report of "+want, func() bool { // a replica's figures reach its deployment now and then
 			err := c.Left(t.Context(), before)
 			return err != nil && strings.Contains(err.Error(), want)
@@ -133,7 +133,7 @@ func TestLeftoversAreReported(t *testing.T) {
 	}
 	clean(t, c, before)
 	before["n1"] -= 1000
-	if err := c.Left(t.Context(), before); err == nil || !strings.Contains(err.Error(), "go_goroutines") {
+	if err := c.Left(t.Context(), before); err == nil || !strings.Contains(err.Error(), "goroutines") {
 		t.Errorf("goroutines are not reported: %v", err)
 	}
 }
