@@ -27,6 +27,8 @@
 //   - vacated: of a slab that is being vacated no slot is given out; it is the other size's once its blocks have left and the copies have ended
 //   - told: who applied all Changes knows which block each slot holds
 //
+// Needs lowers the watermark of a Pool where more places are taken at once than there are above it.
+//
 // A Link is the measured way to a holder of blocks on another node, which RestoreQuestion takes for one more way up.
 //
 // An Announcer tells routers which blocks a pool holds, by the first 8 bytes of each hash. Two blocks that share them are one

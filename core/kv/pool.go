@@ -41,6 +41,7 @@ type Committed struct {
 type Stats struct {
 	Blocks, Free, Cached int
 	Hits, Misses         uint64 // full blocks that were asked for by hash
+	Allocations          uint64
 	Evictions            uint64
 }
 
@@ -142,6 +143,7 @@ func (p *Pool) Allocate() (int32, bool) {
 		return 0, false
 	}
 	p.blocks[index].refs = 1
+	p.stats.Allocations++
 	return index, true
 }
 

@@ -70,6 +70,7 @@ type lower struct {
 	requests   uint64
 	told       uint64 // the step of the last StepsDone
 
+	needs   kv.Needs         // places in HBM
 	prefill kv.Rate          // tokens
 	paths   []kv.Rate        // bytes, by tier
 	loans   map[string]*loan // request id -> blocks being sent to another replica
@@ -169,8 +170,9 @@ func (r *replica) tend(ctx actor.Context) {
 	if len(l.Lower) == 0 {
 		return
 	}
-	if !l.offloading {
-		r.offload(ctx, r.pool.Depart(l.Watermark, r.burst()))
+	blocks := r.pool.Stats()
+	if l.needs.See(r.steps, blocks.Allocations); !l.offloading {
+		r.offload(ctx, r.pool.Depart(l.needs.Watermark(l.Watermark, blocks.Blocks), r.burst()))
 	}
 	if r.steps-l.told >= stepsTold {
 		for _, t := range l.Lower {

@@ -101,3 +101,21 @@ func TestStepsDoNotWaitForOffloads(t *testing.T) {
 		c.empty()
 	})
 }
+
+// TestPlacesForLongPrompts: where prompts take many places at once, what they evict is below by then, whatever the watermark.
+func TestPlacesForLongPrompts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRiser(t, 1<<20, false, nil) // nothing leaves it for being idle, or above a watermark
+		for salt := range uint32(6) {       // each takes 25 of 64 blocks, that is seven steps
+			seq := sampled(salt, 200, 4)
+			r.finished(r.call(seq), r.alone(seq))
+		}
+		seq := sampled(0, 200, 4)
+		r.finished(r.call(seq), r.alone(seq))
+		if s := r.status(r.a); s.GetKvOffloaded() == 0 || s.GetKvRestored() == 0 {
+			t.Errorf("%d blocks were offloaded and %d restored: %v", s.GetKvOffloaded(), s.GetKvRestored(), s)
+		}
+		r.unlocked()
+		r.empty()
+	})
+}
