@@ -154,8 +154,10 @@ func TestRemoteFetches(t *testing.T) {
 		s.stock(1, 2)
 		m := a.fetch("a", time.Second, 1, 2, 9)
 		m.From, m.Ticket.Bytes = a.run(s.tier), 2*blockBytes
+		w.mu.Lock() // so that the first one has not ended when the second comes
 		a.replica.Send(a.remote, m)
 		a.replica.Send(a.remote, m)
+		w.mu.Unlock()
 		a.expect("it has ended", 0, 0)
 		if r := results(a.replica); r["a"] != "2" || len(w.got) != 2 || s.status().GetLent() != 2 {
 			t.Errorf("%v, and %d came", r, len(w.got))
