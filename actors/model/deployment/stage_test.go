@@ -197,7 +197,7 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 		if p := h.replicas[m.GetReplica()]; p != nil {
 			delete(h.replicas, m.GetReplica())
 			h.stopped = append(h.stopped, m.GetReplica())
-			go p.Stop()
+			s.sys.Root.Poison(p.PID) // after what it was told before
 		}
 		return &messages.StopReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StopReplicaResult_Stopped{Stopped: &messages.ReplicaStopped{Replica: m.GetReplica()}}}
 	}
