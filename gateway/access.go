@@ -14,10 +14,23 @@ import (
 // open are the routes that ask for no key: probes and scrapers have none.
 var open = map[string]bool{"GET /health": true, "GET /ready": true, "GET /metrics": true}
 
-// caller is who asks over HTTP.
+// caller identifies the client of a request.
 type caller struct {
 	id, remote string
-	key        *apikey.Key // nil: no keys are asked for
+	key        *apikey.Key // nil: none was asked for
+	account    string      // the NATS account, where a trusted server names it
+}
+
+// tenant returns the name that separates cached prefixes: the key's tenant, or the NATS account. It is empty where
+// clients are not told apart.
+func (c caller) tenant() string {
+	switch {
+	case c.key != nil:
+		return c.key.Tenant
+	case c.account != "":
+		return "nats:" + c.account
+	}
+	return ""
 }
 
 type callerKey struct{}

@@ -138,6 +138,9 @@ type SequenceSpec struct {
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	AdapterSpec   *AdapterSpec           `protobuf:"bytes,7,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
+	CacheSalt     []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`       // separates the KV blocks of tenants; empty: shared by all
+	Client        string                 `protobuf:"bytes,9,opt,name=client,proto3" json:"client,omitempty"`                              // who asked: queues share a model fairly between clients
+	Weight        float64                `protobuf:"fixed64,10,opt,name=weight,proto3" json:"weight,omitempty"`                           // the client's share; 0 counts as 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,6 +222,27 @@ func (x *SequenceSpec) GetAdapterSpec() *AdapterSpec {
 		return x.AdapterSpec
 	}
 	return nil
+}
+
+func (x *SequenceSpec) GetCacheSalt() []byte {
+	if x != nil {
+		return x.CacheSalt
+	}
+	return nil
+}
+
+func (x *SequenceSpec) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *SequenceSpec) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 // SamplingParams: see core/sample.Params. Zero means off, temperature 0 is greedy.
@@ -433,6 +457,7 @@ type RouteSequence struct {
 	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                      // with the output so far: what prefixes are compared with
 	AdapterSpec   *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
 	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                // what became of the replica before, for people; empty: there was none
+	CacheSalt     []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`       // that of the sequence
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,6 +539,13 @@ func (x *RouteSequence) GetCause() string {
 		return x.Cause
 	}
 	return ""
+}
+
+func (x *RouteSequence) GetCacheSalt() []byte {
+	if x != nil {
+		return x.CacheSalt
+	}
+	return nil
 }
 
 type RouteSequenceResult struct {
@@ -1311,7 +1343,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\vOpenSession\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
-	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\"\xb6\x02\n" +
+	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\"\x85\x03\n" +
 	"\fSequenceSpec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x16\n" +
@@ -1319,7 +1351,12 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\bsampling\x18\x04 \x01(\v2\x19.troupe.v1.SamplingParamsR\bsampling\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x126\n" +
 	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x129\n" +
-	"\fadapter_spec\x18\a \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\"\xd5\x04\n" +
+	"\fadapter_spec\x18\a \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\x12\x1d\n" +
+	"\n" +
+	"cache_salt\x18\b \x01(\fR\tcacheSalt\x12\x16\n" +
+	"\x06client\x18\t \x01(\tR\x06client\x12\x16\n" +
+	"\x06weight\x18\n" +
+	" \x01(\x01R\x06weight\"\xd5\x04\n" +
 	"\x0eSamplingParams\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
@@ -1346,7 +1383,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdd\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xfc\x01\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1355,7 +1392,9 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\aadapter\x18\x04 \x01(\tR\aadapter\x12\x16\n" +
 	"\x06prompt\x18\x05 \x03(\rR\x06prompt\x129\n" +
 	"\fadapter_spec\x18\x06 \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\x12\x14\n" +
-	"\x05cause\x18\a \x01(\tR\x05cause\"\xa4\x01\n" +
+	"\x05cause\x18\a \x01(\tR\x05cause\x12\x1d\n" +
+	"\n" +
+	"cache_salt\x18\b \x01(\fR\tcacheSalt\"\xa4\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +

@@ -5,6 +5,14 @@
 //	    sha256: 1c0f…                                  of the key, in hexadecimal; or key: the key itself
 //	    models: ["kjv-*", llama]                       patterns as of path.Match; without the line, all models
 //	    admin: true                                    may also load and unload adapters
+//	    tenant: acme                                   keys of one tenant share cached prefixes; default: the name
+//	    max_priority: standard                         batch, standard or interactive; default: any
+//	    weight: 2                                      share of a model among keys that wait for it; default 1
+//	    limits:                                        of the whole cluster; a limit that is missing does not hold
+//	      requests: 32                                 in flight
+//	      tokens: 100000                               in flight: prompt tokens and max_tokens of every choice
+//	      requests_per_minute: 600
+//	      tokens_per_minute: 200000                    prompt and output
 //
 // An adapter is a model of its own here, by its name or as "<model>:<adapter>": "kjv" is the model alone, "kjv:*" are its adapters.
 //

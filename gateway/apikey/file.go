@@ -2,6 +2,7 @@ package apikey
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"path"
 
 	"github.com/goccy/go-yaml"
+
+	"troupe/messages"
 )
 
 // shortest is the length of a key that is not easily guessed.
@@ -22,6 +25,11 @@ type entry struct {
 	SHA256 string    `yaml:"sha256"`
 	Models *[]string `yaml:"models"`
 	Admin  bool      `yaml:"admin"`
+
+	Tenant      string  `yaml:"tenant"`
+	MaxPriority string  `yaml:"max_priority"`
+	Weight      float64 `yaml:"weight"`
+	Limits      Limits  `yaml:"limits"`
 }
 
 // parse reads a file's content. Its errors say where something is wrong and not what is there: that may be a key.
@@ -59,11 +67,11 @@ func malformed(err error) error {
 		p := known.GetToken().Position
 		at = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
 	}
-	return fmt.Errorf("it goes wrong at %s; under keys:, a list of entries with name, key or sha256, models and admin is expected", at)
+	return fmt.Errorf("it goes wrong at %s; under keys:, a list of entries with name, key or sha256, models, admin, tenant, max_priority, weight and limits is expected", at)
 }
 
 func (e entry) key() (Key, error) {
-	k := Key{Name: e.Name, Admin: e.Admin}
+	k := Key{Name: e.Name, Admin: e.Admin, Tenant: cmp.Or(e.Tenant, e.Name), Weight: cmp.Or(e.Weight, 1), Limits: e.Limits}
 	switch {
 	case e.Name == "":
 		return k, errors.New("it has no name; give it one, for the logs")
@@ -83,6 +91,9 @@ func (e entry) key() (Key, error) {
 	if k.sum == sha256.Sum256(nil) {
 		return k, errors.New("sha256 is of no key at all, but of an empty text")
 	}
+	if err := e.share(&k); err != nil {
+		return k, err
+	}
 	if e.Models == nil {
 		return k, nil
 	}
@@ -95,4 +106,22 @@ func (e entry) key() (Key, error) {
 		}
 	}
 	return k, nil
+}
+
+// share checks and fills in what the key may use of the cluster.
+func (e entry) share(k *Key) error {
+	if e.MaxPriority != "" {
+		class, ok := messages.PriorityClassByName(e.MaxPriority)
+		if !ok {
+			return errors.New("max_priority must be batch, standard or interactive")
+		}
+		k.MaxPriority = class
+	}
+	if !(k.Weight >= minWeight && k.Weight <= maxWeight) {
+		return fmt.Errorf("weight must be between %g and %g", minWeight, maxWeight)
+	}
+	if l := k.Limits; min(l.Requests, l.Tokens, l.RequestsPerMinute, l.TokensPerMinute) < 0 {
+		return errors.New("limits must not be negative; leave a limit out for none")
+	}
+	return nil
 }

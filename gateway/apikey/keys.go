@@ -13,14 +13,33 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/internal/reload"
+	"troupe/messages"
 )
 
 // Key is what one user may do.
 type Key struct {
 	Name   string
-	Admin  bool // it may also change which adapters there are
-	sum    [sha256.Size]byte
-	models []string // patterns; none: all models
+	Admin  bool   // it may also change which adapters there are
+	Tenant string // keys of one tenant share cached prefixes; default: Name
+	// MaxPriority is the highest class that a request may ask for. Unspecified: any.
+	MaxPriority messages.PriorityClass
+	Weight      float64 // share of a model among keys that wait for it; default 1
+	Limits      Limits
+	sum         [sha256.Size]byte
+	models      []string // patterns; none: all models
+}
+
+const (
+	minWeight = 0.01
+	maxWeight = 100.0
+)
+
+// Limits bound what a key may use of the whole cluster. Zero: no limit.
+type Limits struct {
+	Requests          int64 `yaml:"requests"` // in flight
+	Tokens            int64 `yaml:"tokens"`   // in flight: prompt tokens and max_tokens of every choice
+	RequestsPerMinute int64 `yaml:"requests_per_minute"`
+	TokensPerMinute   int64 `yaml:"tokens_per_minute"` // prompt and output
 }
 
 // Keys are the keys in a file. They are safe for concurrent use.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -149,11 +148,11 @@ func (r *Request) SetPriority(name string) error {
 	if name == "" {
 		return nil
 	}
-	class, ok := messages.PriorityClass_value["PRIORITY_CLASS_"+strings.ToUpper(name)]
-	if !ok || class == 0 {
+	class, ok := messages.PriorityClassByName(name)
+	if !ok {
 		return Invalid("priority", fmt.Sprintf("priority %q is not known; interactive, standard and batch are", name))
 	}
-	r.Priority = messages.PriorityClass(class)
+	r.Priority = class
 	return nil
 }
 
