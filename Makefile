@@ -8,7 +8,7 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos sim nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos soak sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -66,6 +66,10 @@ MINUTES ?= 5
 SEED ?= 0
 chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED (the time)
 	go run ./tools/chaos --minutes $(MINUTES) --seed $(SEED)
+
+REQUESTS ?= 100000
+soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors or watchers grow
+	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./cluster/troupe | grep -v '"level":"info"'
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md

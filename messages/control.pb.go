@@ -2326,6 +2326,7 @@ type ActorNode struct {
 	Children      []*ActorNode           `protobuf:"bytes,11,rep,name=children,proto3" json:"children,omitempty"`
 	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // of the root of a node that could not be asked: why
 	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // children that are left out: sessions that run well
+	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // actors that are told when this one ends
 	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // what it is for, where its name does not say so: of a slot, its adapter "psalms@7"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2448,6 +2449,13 @@ func (x *ActorNode) GetUnreachable() string {
 func (x *ActorNode) GetFolded() uint32 {
 	if x != nil {
 		return x.Folded
+	}
+	return 0
+}
+
+func (x *ActorNode) GetWatchers() uint32 {
+	if x != nil {
+		return x.Watchers
 	}
 	return 0
 }
@@ -2963,7 +2971,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xdd\x03\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xf9\x03\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2978,7 +2986,8 @@ const file_messages_control_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
 	"\bchildren\x18\v \x03(\v2\x14.troupe.v1.ActorNodeR\bchildren\x12 \n" +
 	"\vunreachable\x18\f \x01(\tR\vunreachable\x12\x16\n" +
-	"\x06folded\x18\r \x01(\rR\x06folded\x12\x0e\n" +
+	"\x06folded\x18\r \x01(\rR\x06folded\x12\x1a\n" +
+	"\bwatchers\x18\x0f \x01(\rR\bwatchers\x12\x0e\n" +
 	"\x02of\x18\x0e \x01(\tR\x02of\"'\n" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +

@@ -38,14 +38,15 @@ func (g *guard) SendUserMessage(pid *actor.PID, message any) {
 func (g *guard) SendSystemMessage(pid *actor.PID, message any) {
 	switch m := message.(type) {
 	case *actor.Watch:
-		g.watches.add(m.GetWatcher(), pid)
-		if !g.post(pid, nil, nil, m) && g.watches.remove(m.GetWatcher(), pid) {
+		g.watches.add(pid, watchOf(m.GetWatcher(), pid))
+		if !g.post(pid, nil, nil, m) && g.watches.remove(pid, watchOf(m.GetWatcher(), pid)) {
 			g.terminated(m.GetWatcher(), pid, actor.TerminatedReason_AddressTerminated)
 		}
 	case *actor.Unwatch:
-		g.watches.remove(m.GetWatcher(), pid)
+		g.watches.remove(pid, watchOf(m.GetWatcher(), pid))
 		g.post(pid, nil, nil, m)
 	case *actor.Terminated:
+		g.link.watchers.remove(pid, watchOf(pid, m.GetWho()))
 		g.post(pid, nil, nil, m)
 	default:
 		g.system.DeadLetter.SendSystemMessage(pid, m)

@@ -113,7 +113,7 @@ func (in *inbound) hand(l letter) {
 	}
 	switch m := message.(type) {
 	case *actor.Terminated: // of whom nobody watches any more: the watcher was told that the address is lost
-		if who := m.GetWho(); who.GetAddress() == in.peer && in.link.guard.watches.remove(l.target, who) {
+		if who := m.GetWho(); who.GetAddress() == in.peer && in.link.guard.watches.remove(who, watchOf(l.target, who)) {
 			in.link.guard.terminated(l.target, who, m.GetWhy())
 		}
 	case *actor.Watch:
@@ -135,6 +135,11 @@ func (in *inbound) watch(target, watcher *actor.PID, message actor.SystemMessage
 		return
 	}
 	if ref, ok := in.link.cfg.System.ProcessRegistry.GetLocal(target.Id); ok {
+		if _, ok := message.(*actor.Watch); ok {
+			in.link.watchers.add(watcher, watchOf(watcher, target))
+		} else {
+			in.link.watchers.remove(watcher, watchOf(watcher, target))
+		}
 		ref.SendSystemMessage(target, message)
 	} else if _, ok := message.(*actor.Watch); ok {
 		in.link.guard.SendSystemMessage(watcher, &actor.Terminated{Who: target, Why: actor.TerminatedReason_NotFound})

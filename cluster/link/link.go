@@ -51,6 +51,7 @@ type Link struct {
 	stop    sync.Once
 
 	endpoints endpoints
+	watchers  watches        // by actors of other nodes, of actors of this one
 	running   sync.WaitGroup // goroutines of the server and of streams
 }
 
@@ -93,6 +94,7 @@ func (l *Link) subscribe() {
 			l.endpoints.release(e.Address)
 			l.failRequests(e.Address)
 			l.failWatches(e.Address)
+			l.dropWatchers(e.Address)
 		}
 	})
 }

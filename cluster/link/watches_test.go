@@ -14,20 +14,22 @@ func TestWatchIsTakenOnce(t *testing.T) {
 	const n = 1000
 	here, there := "127.0.0.1:1", "127.0.0.1:2"
 	var w watches
-	pair := func(i int) (watcher, who *actor.PID) {
-		return actor.NewPID(here, fmt.Sprint("watcher-", i%10)), actor.NewPID(there, fmt.Sprint("watched-", i))
+	pair := func(i int) (*actor.PID, watch) {
+		who := actor.NewPID(there, fmt.Sprint("watched-", i))
+		return who, watchOf(actor.NewPID(here, fmt.Sprint("watcher-", i%10)), who)
 	}
 	for i := range n {
 		w.add(pair(i))
 		w.add(pair(i)) // again is once
 	}
 	unwatched := actor.NewPID(there, "unwatched")
-	w.add(unwatched, unwatched)
-	if !w.remove(unwatched, unwatched) || w.remove(unwatched, unwatched) {
+	w.add(unwatched, watchOf(unwatched, unwatched))
+	if !w.remove(unwatched, watchOf(unwatched, unwatched)) || w.remove(unwatched, watchOf(unwatched, unwatched)) {
 		t.Error("a watch was not there, or twice")
 	}
 	elsewhere := actor.NewPID("127.0.0.1:3", "watched-0")
-	w.add(actor.NewPID(here, "watcher-0"), elsewhere)
+	watcher := watchOf(actor.NewPID(here, "watcher-0"), elsewhere)
+	w.add(elsewhere, watcher)
 
 	var taken atomic.Int64
 	var takers sync.WaitGroup
@@ -55,7 +57,7 @@ func TestWatchIsTakenOnce(t *testing.T) {
 	if w.remove(pair(n - 1)) {
 		t.Error("one can be taken twice")
 	}
-	if !w.remove(actor.NewPID(here, "watcher-0"), elsewhere) {
+	if !w.remove(elsewhere, watcher) {
 		t.Error("a watch of another address went with them")
 	}
 }

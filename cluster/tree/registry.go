@@ -56,7 +56,13 @@ type record struct {
 	messages atomic.Uint64 // handled, as published
 	restarts atomic.Uint64
 	failure  atomic.Pointer[messages.ActorFailure]
+
+	watching map[watcher]bool // touched by the mailbox's goroutine alone
+	watchers atomic.Int64     // their number, as published
 }
+
+// watcher identifies an actor that watches another one.
+type watcher struct{ address, id string }
 
 // Instrument makes the actor that is spawned from props known to the register. Props must be of one actor alone: spawned
 // again under the same name at the most.
@@ -148,12 +154,32 @@ func (o *observer) InvokeSystemMessage(message any) {
 	case *actor.Stop, *actor.Terminated:
 		o.leave(message)
 	}
+	switch m := message.(type) {
+	case *actor.Watch:
+		o.watch(m.GetWatcher(), true)
+	case *actor.Unwatch:
+		o.watch(m.GetWatcher(), false)
+	}
 }
 
 // EscalateFailure implements actor.MessageInvoker.
 func (o *observer) EscalateFailure(reason, message any) {
 	o.enter(messages.ActorState_ACTOR_STATE_RESTARTING)
 	o.MessageInvoker.EscalateFailure(reason, message)
+}
+
+// watch counts the actors that watch this one, as protoactor does: each once.
+func (r *record) watch(who *actor.PID, on bool) {
+	w := watcher{who.GetAddress(), who.GetId()}
+	if on {
+		if r.watching == nil {
+			r.watching = make(map[watcher]bool)
+		}
+		r.watching[w] = true
+	} else {
+		delete(r.watching, w)
+	}
+	r.watchers.Store(int64(len(r.watching)))
 }
 
 func (r *record) enter(s messages.ActorState) { r.state.Store(int32(s)) }

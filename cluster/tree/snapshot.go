@@ -47,6 +47,6 @@ func (r *record) node(id string) *messages.ActorNode {
 	return &messages.ActorNode{
 		Id: id, Kind: r.kind, Of: r.of, State: messages.ActorState(r.state.Load()), Incarnation: r.restarts.Load() + 1, Restarts: r.restarts.Load(),
 		LastFailure: r.failure.Load(), MailboxDepth: uint32(r.mailbox.UserMessageCount()), Messages: r.messages.Load(),
-		Started: timestamppb.New(r.started),
+		Started: timestamppb.New(r.started), Watchers: uint32(r.watchers.Load()),
 	}
 }

@@ -195,6 +195,11 @@ func (d *deployment) onStarted(ctx actor.Context) {
 
 func (d *deployment) onEnding(ctx actor.Context) {
 	d.end()
+	for _, r := range d.replicas {
+		if r.pid != nil {
+			ctx.Unwatch(r.pid)
+		}
+	}
 	ctx.Send(d.Router, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}, Withdrawn: true})
 }
 

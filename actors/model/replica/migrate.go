@@ -179,9 +179,11 @@ func (r *replica) endMigrations(ctx actor.Context) {
 	r.end()
 	for _, d := range r.departures {
 		ctx.Send(d.to, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
+		ctx.Unwatch(d.to)
 	}
 	for _, a := range r.arrivals {
 		r.shut(a)
+		ctx.Unwatch(a.source)
 	}
 	if r.blocks != nil {
 		_ = r.blocks.Close() // what is in the blocks is kept by lease

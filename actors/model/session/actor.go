@@ -83,6 +83,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.route(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.stopTimer()
+		s.leave(ctx)
 	case *messages.RouteSequenceResult:
 		s.onRouted(ctx, msg)
 	case *messages.SubmitSequenceResult:
@@ -126,7 +127,8 @@ func (s *session) routeAfter(ctx actor.Context, d time.Duration) {
 	s.arm(ctx, max(d, retryLeast), &retry{s.incarnation, s.attempt})
 }
 
-// leave forgets the replica.
+// leave forgets the replica. A replica keeps its watchers until they unwatch it, even those that
+// have stopped.
 func (s *session) leave(ctx actor.Context) {
 	if s.replica != nil {
 		ctx.Unwatch(s.replica.pid)
