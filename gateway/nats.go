@@ -112,9 +112,9 @@ func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *aske
 	gen.meter.finished(gen)
 	switch {
 	case !req.Stream && text:
-		err = respondText(r, all.choices[0].Text)
+		err = respondText(r, all.whole()[0].Text)
 	case !req.Stream:
-		err = r.Respond(answer.Whole(nil, all.choices, gen.usage()))
+		err = r.Respond(answer.Whole(nil, all.whole(), gen.usage()))
 	case req.IncludeUsage && !text:
 		err = r.Respond(answer.UsageChunk(nil, gen.usage()))
 	}
