@@ -34,9 +34,16 @@ func (g *Gateway) Infer(r micro.Request) {
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
-	leave, ok := g.enter()
+	enter, ok := g.enter()
 	if !ok {
 		g.refuse(r, a, busy())
+		return
+	}
+	h := g.hold()
+	leave := func() { enter(); h.shrink(0) }
+	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
+		leave()
+		g.refuse(r, a, noRoom())
 		return
 	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
