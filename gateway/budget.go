@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -28,6 +29,7 @@ const (
 type budget struct {
 	bodies *semaphore.Weighted
 	total  int64
+	held   atomic.Int64        // of the bodies
 	turns  *semaphore.Weighted // big texts that are tokenized at once
 }
 
@@ -52,22 +54,28 @@ func (h *hold) grow(ctx context.Context, n int64) error {
 	if n > h.of.total || h.of.bodies.Acquire(ctx, n-h.n) != nil {
 		return noRoom()
 	}
+	h.of.held.Add(n - h.n)
 	h.n = n
 	return nil
 }
 
 // try is grow without waiting.
 func (h *hold) try(n int64) bool {
-	if n > h.n && !h.of.bodies.TryAcquire(n-h.n) {
+	if n <= h.n {
+		return true
+	}
+	if !h.of.bodies.TryAcquire(n - h.n) {
 		return false
 	}
-	h.n = max(h.n, n)
+	h.of.held.Add(n - h.n)
+	h.n = n
 	return true
 }
 
 // shrink gives back what exceeds n bytes.
 func (h *hold) shrink(n int64) {
 	if n < h.n {
+		h.of.held.Add(n - h.n)
 		h.of.bodies.Release(h.n - n)
 		h.n = n
 	}

@@ -61,6 +61,9 @@ func New(cfg Config) *Gateway {
 		cfg: cfg, models: models{inspect: cfg.Inspect, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
 	}
+	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "troupe_gateway_body_bytes", Help: "Memory that the bodies of requests hold.",
+	}, func() float64 { return float64(g.budget.held.Load()) }))
 	g.routes()
 	var err error
 	if g.entry, g.origin, err = origins(cfg.Origins, http.HandlerFunc(g.route)); err != nil {
