@@ -11,8 +11,11 @@ import (
 	"troupe/messages"
 )
 
-// open are the routes that ask for no key: probes and scrapers have none.
-var open = map[string]bool{"GET /health": true, "GET /ready": true, "GET /metrics": true}
+// open are the routes that ask for no key: probes have none.
+var open = map[string]bool{"GET /health": true, "GET /ready": true}
+
+// admins are the routes that tell about all models, or change them; so are Config.Routes.
+var admins = map[string]bool{"GET /metrics": true, "POST /v1/load_lora_adapter": true, "POST /v1/unload_lora_adapter": true}
 
 // caller identifies the client of a request.
 type caller struct {
@@ -66,22 +69,34 @@ func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
 	return e
 }
 
+// admin reports whether the caller may see and change what all models share. Without keys everybody may.
+func (c caller) admin(keys bool) bool { return !keys || c.key != nil && c.key.Admin }
+
+// notAdmin is the answer to a key that may use models alone.
+func notAdmin() *openai.Error {
+	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; add admin: true to its line in the file of keys, or make one with \"node keys new --admin\"")
+}
+
 // may reports whether the caller may use a model.
 func (c caller) may(model string) bool { return c.key == nil || c.key.Allows(model) }
 
 // mayAdapt reports whether the caller may use an adapter. To use its base model is something else.
 func (c caller) mayAdapt(a *messages.AdapterSpec) bool {
-	return c.may(a.GetName()) || c.may(a.GetModel()+":"+a.GetName())
+	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
-// deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed.
+// nobody is a name that no deployment can have.
+const nobody = ":"
+
+// deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed, and
+// takes as long to be looked for.
 func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
-	c := callerOf(ctx)
+	c, name := callerOf(ctx), model
 	if !c.may(model) {
-		return nil, hidden(model)
+		name = nobody
 	}
-	d, err := g.cfg.Directory.Deployment(ctx, model)
-	if c.key != nil && notFound(err) {
+	d, err := g.cfg.Directory.Deployment(ctx, name)
+	if c.key != nil && (notFound(err) || name != model && err == nil) {
 		return nil, hidden(model) // the directory's own words may name other models
 	}
 	return d, err

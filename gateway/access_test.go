@@ -24,12 +24,13 @@ import (
 const (
 	anyModel = "sk-any-0123456789"
 	kjvOnly  = "sk-kjv-0123456789"
+	rootKey  = "sk-root-0123456789"
 )
 
-// locked starts a gateway that serves kjv and other, with a key for everything and one for kjv.
+// locked starts a gateway that serves kjv and other, with a key for everything, one for kjv, and an admin's.
 func locked(t *testing.T, log *bytes.Buffer) *world {
 	t.Helper()
-	keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n", anyModel, kjvOnly))
+	keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n", anyModel, kjvOnly, rootKey))
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
 		cfg.Routes = map[string]http.Handler{"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") })}
@@ -94,11 +95,14 @@ func TestAccess(t *testing.T) {
 		}{
 			{path: "/health", want: 200},
 			{path: "/ready", want: 200},
-			{path: "/metrics", want: 200},
+			{path: "/metrics", want: 401},
+			{path: "/metrics", bearer: anyModel, want: 403},
+			{path: "/metrics", bearer: rootKey, want: 200},
 			{path: "/tree", want: 401},
-			{path: "/tree", bearer: kjvOnly, want: 200},
-			{path: "/tree", user: "anybody", password: kjvOnly, want: 200},
-			{path: "/tree", user: kjvOnly, password: "x", want: 401},
+			{path: "/tree", bearer: anyModel, want: 403},
+			{path: "/tree", bearer: rootKey, want: 200},
+			{path: "/tree", user: "anybody", password: rootKey, want: 200},
+			{path: "/tree", user: rootKey, password: "x", want: 401},
 			{path: "/v1/embeddings", body: "{}", want: 401},
 			{path: "/v1/chat/completions", body: "{}", want: 401},
 			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, bearer: kjvOnly, want: 200},
@@ -125,7 +129,7 @@ func TestAccess(t *testing.T) {
 				t.Errorf("%+v: %d %s", tc, rec.Code, rec.Body)
 			}
 		}
-		for _, secret := range []string{anyModel, kjvOnly} {
+		for _, secret := range []string{anyModel, kjvOnly, rootKey} {
 			if strings.Contains(log.String(), secret) {
 				t.Errorf("a key is in the log:\n%s", log)
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -73,7 +74,7 @@ func (g *Gateway) adapters(c caller, deployed []*messages.DeploymentStatus) []mo
 
 func describeAdapter(name string, a *messages.AdapterSpec) modelObject {
 	return modelObject{
-		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe", Root: a.GetPath(), Parent: &a.Model,
+		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe", Root: a.GetName(), Parent: &a.Model,
 	}
 }
 
@@ -128,18 +129,24 @@ func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 
 func anyAdapter(*messages.AdapterSpec) bool { return true }
 
+// changeWithin is how long a change of adapters may take: all nodes are to hear of it.
+const changeWithin = 10 * time.Minute
+
 // changeAdapters reads a request of whoever may change adapters, and answers with plain text, as vLLM does.
 func (g *Gateway) changeAdapters(w http.ResponseWriter, r *http.Request, endpoint string, change func(loadRequest) (string, error)) {
 	a := askedBy(r, endpoint)
 	done, err := func() (string, error) {
-		if a.key != nil && !a.key.Admin {
-			return "", openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key may not load and unload adapters; add admin: true to its line in the file of keys, or make one with \"node keys new --admin\"")
+		if err := wantJSON(r); err != nil {
+			return "", err
 		}
 		var req loadRequest
-		body, err := readBody(w, r)
+		h := g.hold()
+		defer h.shrink(0)
+		body, err := readBody(w, r, h)
 		if err != nil {
 			return "", err
 		}
+		setWriteDeadline(w, changeWithin) // files are read
 		if err := json.Unmarshal(body, &req); err != nil {
 			return "", openai.Invalid("", "the request is not as it should be: "+err.Error())
 		}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"time"
 
 	"troupe/gateway/openai"
@@ -43,10 +44,11 @@ func (gen *generation) logprob(id uint32, logprob float32) openai.TokenLogprob {
 type gather struct {
 	gen     *generation
 	choices []openai.Choice
+	texts   []strings.Builder // of the choices
 }
 
 func newGather(gen *generation) *gather {
-	g := &gather{gen: gen, choices: make([]openai.Choice, len(gen.choices))}
+	g := &gather{gen: gen, choices: make([]openai.Choice, len(gen.choices)), texts: make([]strings.Builder, len(gen.choices))}
 	for i := range g.choices {
 		g.choices[i].Index = i
 		if gen.request.Sampling.GetLogprobs() {
@@ -58,10 +60,18 @@ func newGather(gen *generation) *gather {
 
 func (g *gather) write(p piece) error {
 	c, part := &g.choices[p.index], g.gen.choiceOf(p)
-	c.Text += part.Text
+	g.texts[p.index].WriteString(part.Text)
 	c.Finish = part.Finish
 	c.Logprobs = append(c.Logprobs, part.Logprobs...)
 	return nil
+}
+
+// whole returns the choices with their texts.
+func (g *gather) whole() []openai.Choice {
+	for i := range g.choices {
+		g.choices[i].Text = g.texts[i].String()
+	}
+	return g.choices
 }
 
 // busy is the answer to one request more than are served at once.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -63,8 +64,11 @@ func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer) {
 }
 
 // take turns progress into a piece of text, cut before the stop string.
-func (c *choice) take(p progress) piece {
-	out := piece{index: c.index, text: c.lead, first: !c.begun, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
+func (c *choice) take(p progress) (out piece) {
+	out = piece{index: c.index, first: !c.begun, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
+	var whole strings.Builder
+	whole.WriteString(c.lead)
+	defer func() { out.text = whole.String() }()
 	c.begun, c.lead, c.cached = true, "", int(p.cached)
 	for i, id := range p.tokens {
 		if i < len(p.logprobs) {
@@ -74,7 +78,7 @@ func (c *choice) take(p progress) piece {
 		c.position += utf8.RuneCountInString(decoded)
 		c.taken++
 		text, stopped := c.stopper.Push(decoded)
-		out.text += text
+		whole.WriteString(text)
 		if stopped {
 			out.finish = finishStop
 			return out
@@ -82,7 +86,8 @@ func (c *choice) take(p progress) piece {
 	}
 	if p.ended() {
 		text, stopped := c.stopper.Push(c.decoder.Flush())
-		out.text += text + c.stopper.Flush()
+		whole.WriteString(text)
+		whole.WriteString(c.stopper.Flush())
 		out.finish = finishOf(p.finish, stopped)
 	}
 	return out

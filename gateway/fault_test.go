@@ -125,9 +125,13 @@ func TestRefusals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, func(_ context.Context, call *gateway.Call) { call.Fail(refused) })
 				body := fmt.Sprintf(`{"model":"kjv","prompt":"a","stream":%v}`, stream)
-				checkRefusal(t, w.ask("/v1/completions", body), refused.GetDetail(), want)
+				detail := refused.GetDetail()
+				if reason == messages.Reason_REASON_LOAD_FAILED { // it names files
+					detail = "the model could not be loaded; the log of the node says why"
+				}
+				checkRefusal(t, w.ask("/v1/completions", body), detail, want)
 				w.directory.err = refusal{refused}
-				checkRefusal(t, w.ask("/v1/completions", body), refused.GetDetail(), want)
+				checkRefusal(t, w.ask("/v1/completions", body), detail, want)
 			})
 		}
 	}

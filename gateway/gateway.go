@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,9 +25,15 @@ type Config struct {
 	Actor    *actor.PID // the gateway actor
 	Registry *prometheus.Registry
 	// Routes are further pages: path -> handler.
-	Routes map[string]http.Handler
+	Routes map[string]http.Handler // for admins, where there are keys
 	// Keys are asked for over HTTP; nil: everybody is served. Over NATS, the server's own permissions say who may ask what.
 	Keys *apikey.Keys
+	// Origins are those whose pages may use the API: "https://chat.example".
+	Origins []string
+	// Causes says why the node is not ready, beside what the Directory tells; nil: nothing.
+	Causes func() []Cause
+	// BodyBytes bounds the memory of the bodies of all requests together; default 256 MiB.
+	BodyBytes int64
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
 	Log         zerolog.Logger
@@ -37,15 +45,31 @@ type Gateway struct {
 	models   models
 	metrics  *metrics
 	mux      *http.ServeMux
+	budget   *budget
+	origin   *http.CrossOriginProtection
+	entry    http.Handler // the routes, behind what pages of other origins need
 	inFlight atomic.Int64
 }
 
-// New returns a gateway.
+// New returns a gateway. Origins that are not well-formed are a mistake of the caller.
 func New(cfg Config) *Gateway {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 4096
 	}
-	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
+	g := &Gateway{
+		cfg: cfg, models: models{inspect: cfg.Inspect, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
+		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
+	}
+	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "troupe_gateway_body_bytes", Help: "Memory that the bodies of requests hold.",
+	}, func() float64 { return float64(g.budget.held.Load()) }))
 	g.routes()
+	var err error
+	if g.entry, g.origin, err = origins(cfg.Origins, http.HandlerFunc(g.route)); err != nil {
+		panic(err)
+	}
 	return g
 }
+
+func (g *Gateway) hold() *hold { return &hold{of: g.budget} }

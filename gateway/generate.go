@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -54,7 +55,7 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	if r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
 		r.Priority = d.GetSpec().GetPriority()
 	}
-	prompts, err := gen.model.encode(r)
+	prompts, err := g.encode(ctx, gen.model, r)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 	}
 	p := c.call.since(c.taken)
 	if p.refused != nil {
-		return openai.FromRefused(p.refused)
+		return disclosed(p.refused)
 	}
 	if len(p.tokens) == 0 && !p.ended() {
 		return nil
@@ -183,6 +184,17 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 		return nil // held back
 	}
 	return write(out)
+}
+
+// bytes is the memory that a generation keeps of its request.
+func (gen *generation) bytes() (n int64) {
+	for i, c := range gen.choices {
+		if i%gen.request.N == 0 {
+			n += int64(4 * len(c.prompt))
+		}
+		n += int64(len(c.lead))
+	}
+	return n
 }
 
 // usage counts tokens: each prompt once, each output.
@@ -217,11 +229,23 @@ func asError(err error) *openai.Error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &refused):
-		return openai.FromRefused(&messages.Refused{Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter()})
+		return disclosed(&messages.Refused{Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter()})
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, actor.ErrTimeout):
 		return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up")
 	case errors.Is(err, context.Canceled):
 		return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
 	}
-	return openai.Refusal(messages.Reason_REASON_INTERNAL, err.Error())
+	return disclosed(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: err.Error()})
+}
+
+// disclosed is the error for a refusal as clients may read it: without files of the host.
+func disclosed(r *messages.Refused) *openai.Error {
+	detail := r.GetDetail()
+	if r.GetReason() == messages.Reason_REASON_LOAD_FAILED {
+		detail = loadFailed
+	}
+	if r.GetReason().HTTPStatus() >= http.StatusInternalServerError {
+		detail = withoutPaths(detail)
+	}
+	return openai.FromRefused(&messages.Refused{Reason: r.GetReason(), Detail: detail, RetryAfter: r.GetRetryAfter()})
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -19,9 +19,7 @@ import (
 
 const (
 	maxBody = 16 << 20 // the largest request
-	// bodyWithin is how long a client may take to send a request's body.
-	bodyWithin = time.Minute
-	maxID      = 128 // characters of X-Request-Id
+	maxID   = 128      // characters of X-Request-Id
 )
 
 func (g *Gateway) routes() {
@@ -45,26 +43,48 @@ func (g *Gateway) routes() {
 	}
 }
 
-// ServeHTTP implements http.Handler. What no route takes is answered in OpenAI's shape too.
+// ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID(w, r)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+	g.entry.ServeHTTP(w, r)
+}
+
+// requestID is what the request is called in the answer and the log.
+func requestID(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if !printable(id) {
 		id = newID()
 	}
 	w.Header().Set("X-Request-Id", id)
-	c := caller{id: id, remote: r.RemoteAddr}
+	return id
+}
+
+// route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The body is not read before.
+func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
+	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr}
+	if g.origin.Check(r) != nil {
+		g.fail(w, asked{caller: c, endpoint: "refused"}, crossOrigin(r))
+		return
+	}
 	_, pattern := g.mux.Handler(r)
 	if pattern == "" {
 		g.fail(w, asked{caller: c, endpoint: "none"}, g.noRoute(w, r))
 		return
 	}
-	if g.cfg.Keys != nil && !open[pattern] {
-		key, ok := g.cfg.Keys.Find(secretOf(r))
-		if !ok {
+	if g.cfg.Keys != nil {
+		if key, ok := g.cfg.Keys.Find(secretOf(r)); ok {
+			c.key = &key
+		} else if !open[pattern] {
+			w.Header().Set("Connection", "close")
 			g.fail(w, asked{caller: c, endpoint: "unauthorized"}, unauthorized(w, r))
 			return
 		}
-		c.key = &key
+	}
+	if !c.admin(g.cfg.Keys != nil) && (admins[pattern] || g.cfg.Routes[strings.TrimPrefix(pattern, "GET ")] != nil) {
+		g.fail(w, asked{caller: c, endpoint: "forbidden"}, notAdmin())
+		return
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
@@ -105,22 +125,26 @@ func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) 
 	if isChat {
 		a.endpoint = "chat_completions"
 	}
-	leave, ok := g.enter()
+	h := g.hold()
+	defer h.shrink(0)
+	req, err := readRequest(w, r, isChat, h)
+	if err != nil {
+		g.fail(w, a, asError(err))
+		return
+	}
+	leave, ok := g.enter() // with its body: one that sends none takes no other's place
 	if !ok {
 		g.fail(w, a, busy())
 		return
 	}
 	defer leave()
-	req, err := readRequest(w, r, isChat)
-	if err != nil {
-		g.fail(w, a, asError(err))
-		return
-	}
+	setWriteDeadline(w, req.Timeout+2*grace)
 	gen, err := g.prepare(r.Context(), req, &a)
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
 	}
+	h.shrink(gen.bytes())
 	// A client that does not read what it is sent is cut off. A writer that knows no deadline has no such client.
 	_ = http.NewResponseController(w).SetWriteDeadline(gen.deadline.Add(2 * grace))
 	if req.Stream {
@@ -141,20 +165,30 @@ func (g *Gateway) enter() (leave func(), ok bool) {
 	return leave, true
 }
 
-// readBody reads a request's body whole.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyWithin)) // as with the write deadline
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = control.SetReadDeadline(time.Time{})
+// readBody reads a request's body whole. The server cuts off clients that make no progress.
+func readBody(w http.ResponseWriter, r *http.Request, h *hold) ([]byte, error) {
+	data, err := h.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
+	if known := (*openai.Error)(nil); errors.As(err, &known) {
+		return nil, known
+	}
 	if err != nil {
 		return nil, bodyError(err)
 	}
 	return data, nil
 }
 
-func readRequest(w http.ResponseWriter, r *http.Request, isChat bool) (*openai.Request, error) {
-	data, err := readBody(w, r)
+// setWriteDeadline cuts off a client that does not take an answer. A writer that knows no deadline has no such client.
+func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
+}
+
+func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, h *hold) (*openai.Request, error) {
+	if fromBrowser(r) {
+		if err := wantJSON(r); err != nil {
+			return nil, err
+		}
+	}
+	data, err := readBody(w, r, h)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +207,7 @@ func bodyError(err error) *openai.Error {
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		e.Status, e.Message = http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d bytes", maxBody)
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		e.Status, e.Message = http.StatusRequestTimeout, fmt.Sprintf("the request's body did not arrive within %v", bodyWithin)
+		e.Status, e.Message = http.StatusRequestTimeout, "the request's body stopped, or came too slowly; send it again"
 	}
 	return e
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"troupe/engine"
 	"troupe/engine/chat"
 	"troupe/engine/tokenizer"
@@ -37,6 +39,7 @@ type model struct {
 type models struct {
 	mu      sync.Mutex
 	inspect func(path string) (engine.Facts, error)
+	log     zerolog.Logger
 	known   map[string]*entry
 }
 
@@ -70,10 +73,14 @@ func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 			delete(m.known, name)
 		}
 		m.mu.Unlock()
-		return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, e.err.Error())
+		m.log.Warn().Err(e.err).Str("model", name).Msg("model folder not readable")
+		return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, loadFailed)
 	}
 	return e.model, nil
 }
+
+// loadFailed is what clients are told. The reason names files of the host, so the log has it, and models.get.
+const loadFailed = "the model could not be loaded; the log of the node says why"
 
 var errUnread = errors.New("the model's folder could not be read")
 

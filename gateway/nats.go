@@ -34,9 +34,16 @@ func (g *Gateway) Infer(r micro.Request) {
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
-	leave, ok := g.enter()
+	enter, ok := g.enter()
 	if !ok {
 		g.refuse(r, a, busy())
+		return
+	}
+	h := g.hold()
+	leave := func() { enter(); h.shrink(0) }
+	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
+		leave()
+		g.refuse(r, a, noRoom())
 		return
 	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
@@ -112,9 +119,9 @@ func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *aske
 	gen.meter.finished(gen)
 	switch {
 	case !req.Stream && text:
-		err = respondText(r, all.choices[0].Text)
+		err = respondText(r, all.whole()[0].Text)
 	case !req.Stream:
-		err = r.Respond(answer.Whole(nil, all.choices, gen.usage()))
+		err = r.Respond(answer.Whole(nil, all.whole(), gen.usage()))
 	case req.IncludeUsage && !text:
 		err = r.Respond(answer.UsageChunk(nil, gen.usage()))
 	}

@@ -25,7 +25,8 @@ func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte)
 	_, _ = w.Write(append(body, '\n')) // the client may have left
 }
 
-// modelObject is a model as /v1/models shows it; the last three fields are vLLM's. An adapter has a parent.
+// modelObject is a model as /v1/models shows it; the last three fields are vLLM's. An adapter has a parent. Root is a name:
+// a path would tell clients about the host.
 type modelObject struct {
 	ID            string  `json:"id"`
 	Object        string  `json:"object"`
@@ -37,7 +38,7 @@ type modelObject struct {
 }
 
 func (g *Gateway) describe(d *messages.DeploymentStatus) modelObject {
-	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetPath()}
+	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetName()}
 	if m, err := g.models.of(d); err == nil {
 		o.Created, o.ContextTokens = m.created.Unix(), m.context
 	}
@@ -75,25 +76,4 @@ func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.answer(w, a, http.StatusOK, g.describe(d))
-}
-
-// ready answers 200 when every deployment has a replica that serves.
-func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "ready")
-	all, err := g.cfg.Directory.Deployments(r.Context())
-	if err != nil {
-		g.fail(w, a, asError(err))
-		return
-	}
-	waiting := map[string]string{}
-	for _, d := range all {
-		if s := d.GetState(); s != messages.DeploymentState_DEPLOYMENT_STATE_READY && s != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED {
-			waiting[d.GetSpec().GetName()] = d.GetDetail()
-		}
-	}
-	status := http.StatusOK
-	if len(waiting) > 0 {
-		status = http.StatusServiceUnavailable
-	}
-	g.answer(w, a, status, map[string]any{"ready": len(waiting) == 0, "waiting": waiting})
 }

@@ -15,7 +15,7 @@ func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, gen *generation,
 		return
 	}
 	gen.meter.finished(gen)
-	g.write(w, a, http.StatusOK, answerOf(gen).Whole(nil, all.choices, gen.usage()))
+	g.write(w, a, http.StatusOK, answerOf(gen).Whole(nil, all.whole(), gen.usage()))
 }
 
 // events writes server-sent events, each at once.

@@ -20,9 +20,9 @@ func (g *Gateway) Prefix(ctx context.Context, name, text string, turns []openai.
 		return nil, err
 	}
 	if len(turns) > 0 {
-		tokens, err = m.encodeTurns(turns, false)
+		tokens, err = g.encodeTurns(ctx, m, turns, false)
 	} else {
-		tokens = m.tokenizer.Encode(text, true)
+		tokens, err = g.encodeText(ctx, m, text, true)
 	}
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package tree
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
@@ -34,6 +36,12 @@ func Handler(read Read) http.Handler {
 	})
 }
 
+// policy lets a page do what this one does: its own script and style, and reading the tree again. No other page may frame it.
+func policy(nonce string) string {
+	return fmt.Sprintf("default-src 'none'; script-src 'nonce-%[1]s'; style-src 'nonce-%[1]s'; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce)
+}
+
 func write(w http.ResponseWriter, format string, roots []*messages.ActorNode) {
 	kind, body := "text/plain", ""
 	switch format {
@@ -50,7 +58,9 @@ func write(w http.ResponseWriter, format string, roots []*messages.ActorNode) {
 		kind, body = "application/json", string(b)
 	case "html":
 		var b strings.Builder
-		if err := page.Execute(&b, Text(roots)); err != nil {
+		nonce := rand.Text()
+		w.Header().Set("Content-Security-Policy", policy(nonce))
+		if err := page.Execute(&b, struct{ Text, Nonce string }{Text(roots), nonce}); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -41,5 +42,35 @@ func TestHandler(t *testing.T) {
 		if w.Code != tc.status || !strings.HasPrefix(w.Header().Get("Content-Type"), tc.kind) || !strings.Contains(w.Body.String(), tc.want) {
 			t.Errorf("%s %s: %d %v %s", tc.query, tc.accept, w.Code, w.Header(), w.Body)
 		}
+	}
+}
+
+// TestPagePolicy: nothing runs in the page but its own script, which an actor's name cannot be part of.
+func TestPagePolicy(t *testing.T) {
+	h := tree.Handler(func(context.Context, string, bool) ([]*messages.ActorNode, error) {
+		return []*messages.ActorNode{{Name: "</pre><script>alert(1)</script>"}}, nil
+	})
+	nonces := map[string]bool{}
+	for range 2 {
+		req := httptest.NewRequest(http.MethodGet, "/tree", nil)
+		req.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		found := regexp.MustCompile("^default-src 'none'; script-src 'nonce-([A-Z0-9]{20,})'; style-src 'nonce-([A-Z0-9]{20,})'; .*frame-ancestors 'none'$").
+			FindStringSubmatch(w.Header().Get("Content-Security-Policy"))
+		if found == nil {
+			t.Fatalf("policy %q", w.Header().Get("Content-Security-Policy"))
+		}
+		nonces[found[1]] = true
+		page := w.Body.String()
+		if n := strings.Count(page, "<script nonce=\""+found[1]+"\">") + strings.Count(page, "<style nonce=\""+found[1]+"\">"); n != 2 {
+			t.Errorf("%d elements have the nonce, want the script and the style", n)
+		}
+		if strings.Count(page, "<script") != 1 || strings.Contains(page, " style=") || strings.Contains(page, " onclick=") {
+			t.Errorf("the policy forbids something of the page:\n%s", page)
+		}
+	}
+	if len(nonces) != 2 {
+		t.Error("two answers have one nonce")
 	}
 }

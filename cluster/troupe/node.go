@@ -2,8 +2,6 @@ package troupe
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -66,7 +64,11 @@ type Node struct {
 	link      *link.Link
 	bulk      *bulk.Plane
 	web       *http.Server
+	listener  net.Listener // of web
+	scrapers  net.Listener // nil: none
 	address   string
+
+	metricsAddress string // of scrapers
 
 	mu       sync.Mutex
 	draining map[string]bool // nodes to be emptied, by the operator's word
@@ -92,44 +94,18 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	for _, d := range n.cfg.GPUs {
 		n.adopt(d)
 	}
-	listener := cfg.Web
-	if listener == nil {
-		if listener, err = listen(cfg.HTTP); err != nil {
-			return nil, err
-		}
+	if err := n.openWeb(); err != nil {
+		return nil, err
 	}
-	n.address = listener.Addr().String()
-	if cfg.HTTPTLS != nil {
-		listener = tls.NewListener(listener, cfg.HTTPTLS)
-	}
-	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
 		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
-		n.awaitControl, n.applyDeployments, n.applyAdapters,
+		n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
-	n.web = &http.Server{Handler: n.gateway, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	go func() {
-		if err := n.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
-		}
-	}()
 	return n, nil
-}
-
-func listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err
-		}
-		return nil, fmt.Errorf("HTTP can not listen on %s: %w; give another address with --http", address, err)
-	}
-	return l, nil
 }
 
 func (n *Node) openBulk(context.Context) (err error) {
@@ -195,6 +171,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
+		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

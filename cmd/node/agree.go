@@ -122,7 +122,10 @@ func (s settings) nodeListeners() (all []listener) {
 // reached checks that other nodes can be told where this one is, and that no two listeners are at one port.
 func (s settings) reached() error {
 	used := map[string]string{}
-	for _, l := range append([]listener{{"--http", s.HTTP}}, s.nodeListeners()...) {
+	for _, l := range append([]listener{{"--http", s.HTTP}, {"--metrics-listen", s.MetricsListen}}, s.nodeListeners()...) {
+		if l.addr == "" {
+			continue
+		}
 		if _, port, _ := net.SplitHostPort(l.addr); used[l.addr] != "" && port != "0" {
 			return fmt.Errorf("%s and %s are both %s; give them different ports", used[l.addr], l.flag, l.addr)
 		}
@@ -161,6 +164,10 @@ func (s settings) exposed() error {
 	if beyond(s.HTTP) && s.APIKeys == "" {
 		return fmt.Errorf("--http %s is reached from other machines, and everybody there could use the models; "+
 			`give keys out with --api-keys ("node keys new" makes one), listen on %s, or say --insecure`, s.HTTP, defaultHTTP)
+	}
+	if s.MetricsListen != "" && beyond(s.MetricsListen) && s.APIKeys == "" {
+		return fmt.Errorf("--metrics-listen %s is reached from other machines, and everybody there could read which models there are; "+
+			`give keys out with --api-keys ("node keys new --admin" makes one), listen on %s, or say --insecure`, s.MetricsListen, thisMachine)
 	}
 	for _, l := range s.nodeListeners() {
 		if beyond(l.addr) && s.TLSCert == "" {

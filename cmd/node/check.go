@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -41,6 +42,9 @@ func newChecker(base string) *checker {
 			"file":     func(path string) error { return checkFile(absolute(base, path)) },
 			"urls":     checkURLs,
 			"host":     checkHost,
+			"hosts":    each(checkHost),
+			"origins":  each(checkOrigin),
+			"count":    checkCount,
 			"duration": checkDuration,
 			"size":     checkSize,
 			"room":     checkRoom,
@@ -149,6 +153,43 @@ func checkHost(s string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is not where others reach this machine; write a name or an address, without a port", s)
+}
+
+// each checks every element of a list.
+func each(check rule) rule {
+	return func(list string) error {
+		for _, one := range elements(list) {
+			if err := check(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// elements are those of a list with commas.
+func elements(list string) (all []string) {
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// checkOrigin takes what a browser sends as Origin.
+func checkOrigin(s string) error {
+	if err := http.NewCrossOriginProtection().AddTrustedOrigin(s); err != nil || strings.ToLower(s) != s || strings.Contains(s, "*") {
+		return fmt.Errorf("%q is not an origin; write it like https://chat.example or http://localhost:3000, in lower case and without a path", s)
+	}
+	return nil
+}
+
+func checkCount(s string) error {
+	if n, err := strconv.Atoi(s); err != nil || n < 1 || n > 1<<20 {
+		return fmt.Errorf("%q is not a number from 1 to %d", s, 1<<20)
+	}
+	return nil
 }
 
 // hostForm is a name of which something is no digit.

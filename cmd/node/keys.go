@@ -14,8 +14,8 @@ type keysCommand struct {
 
 type newKeyCommand struct {
 	Name   string   `required:"" placeholder:"NAME" help:"Whose it is, for the log."`
-	Models []string `placeholder:"PATTERN,..." help:"Models that it may use, like kjv-* (default: all). An adapter is one too: kjv:* are those of kjv."`
-	Admin  bool     `help:"It may also load and unload adapters."`
+	Models []string `placeholder:"PATTERN,..." help:"Models that it may use, like kjv-* (default: all, with all adapters). * does not match a colon: kjv-*:* are the adapters of these, psalms is the adapter of that name."`
+	Admin  bool     `help:"It may also load and unload adapters, and read /metrics, /tree and the details of /ready."`
 }
 
 func (newKeyCommand) Help() string {

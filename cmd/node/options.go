@@ -48,16 +48,22 @@ type Options struct {
 
 	AdapterDRAM string `group:"Adapters" name:"adapter-dram" yaml:"adapter_dram" env:"TROUPE_ADAPTER_DRAM" placeholder:"SIZE" help:"Host memory, for each replica, in which adapters stay that were read from disk: 1GiB, or 0 for none (default: ${adapterdram})." validate:"omitempty,size"`
 
-	TLSCert     string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
-	TLSKey      string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
-	TLSCA       string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
-	NATSCreds   string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
-	NATSNkey    string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
-	NATSUsers   string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
-	APIKeys     string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"node keys new\" makes a key." validate:"omitempty,file"`
-	HTTPTLSCert string `group:"Security" name:"http-tls-cert" yaml:"http_tls_cert" env:"TROUPE_HTTP_TLS_CERT" placeholder:"FILE" type:"path" help:"Serve HTTPS with this certificate." validate:"omitempty,file"`
-	HTTPTLSKey  string `group:"Security" name:"http-tls-key" yaml:"http_tls_key" env:"TROUPE_HTTP_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
-	Insecure    *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
+	TLSCert          string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
+	TLSKey           string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
+	TLSCA            string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
+	NATSCreds        string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
+	NATSNkey         string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
+	NATSUsers        string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
+	APIKeys          string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"node keys new\" makes a key." validate:"omitempty,file"`
+	HTTPTLSCert      string `group:"Security" name:"http-tls-cert" yaml:"http_tls_cert" env:"TROUPE_HTTP_TLS_CERT" placeholder:"FILE" type:"path" help:"Serve HTTPS with this certificate." validate:"omitempty,file"`
+	HTTPTLSKey       string `group:"Security" name:"http-tls-key" yaml:"http_tls_key" env:"TROUPE_HTTP_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
+	HTTPConns        string `group:"Security" name:"http-connections" yaml:"http_connections" env:"TROUPE_HTTP_CONNECTIONS" placeholder:"N" help:"HTTP connections that may be open; beyond that, probes alone are answered (default: half of the file descriptors, 8192 at most)." validate:"omitempty,count"`
+	HTTPConnsAddress string `group:"Security" name:"http-connections-per-address" yaml:"http_connections_per_address" env:"TROUPE_HTTP_CONNECTIONS_PER_ADDRESS" placeholder:"N" help:"Of these, how many one address may have (default: a quarter)." validate:"omitempty,count"`
+	HTTPMemory       string `group:"Security" name:"http-body-memory" yaml:"http_body_memory" env:"TROUPE_HTTP_BODY_MEMORY" placeholder:"SIZE" help:"Memory for the bodies of all requests together; a request that finds none gets status 503 (default: 256MiB)." validate:"omitempty,size"`
+	MetricsListen    string `group:"Security" yaml:"metrics_listen" env:"TROUPE_METRICS_LISTEN" placeholder:"ADDR" help:"Serve /metrics, /health and /ready here too: on loopback without a key, else with an admin's (default: nowhere)." validate:"omitempty,listen"`
+	AllowedHosts     string `group:"Security" yaml:"allowed_hosts" env:"TROUPE_ALLOWED_HOSTS" placeholder:"NAME,..." help:"Further names under which HTTP clients reach this node. Without --api-keys a node on loopback answers to localhost, addresses and its own names alone." validate:"omitempty,hosts"`
+	AllowedOrigins   string `group:"Security" yaml:"allowed_origins" env:"TROUPE_ALLOWED_ORIGINS" placeholder:"ORIGIN,..." help:"Pages that browsers may use the API from, like https://chat.example (default: none but the node's own)." validate:"omitempty,origins"`
+	Insecure         *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
 }
 
 const (

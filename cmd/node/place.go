@@ -71,6 +71,9 @@ func (s *settings) place(ctx context.Context, login []nats.Option) error {
 		}
 	}
 	listeners := s.nodeListeners()
+	if s.MetricsListen != "" {
+		listeners = append(listeners, listener{"--metrics-listen", s.MetricsListen})
+	}
 	if s.web == nil {
 		listeners = append(listeners, listener{"--http", s.HTTP})
 	}

@@ -61,16 +61,18 @@ func (m *bpe) readBytes() {
 	}
 }
 
-// encode appends the tokens of a word.
-func (m *bpe) encode(ids []uint32, word string) []uint32 {
+// word appends the tokens of a word.
+func (e *encoding) word(word string) {
+	m := &e.t.model
 	if len(word) > cacheBytes {
-		return m.tokens(ids, word)
+		e.ids = e.tokens(e.ids, word)
+		return
 	}
 	m.mu.RLock()
 	known, ok := m.cache[word]
 	m.mu.RUnlock()
 	if !ok {
-		known = m.tokens(nil, word)
+		known = (&encoding{t: e.t}).tokens(nil, word) // never stopped: others use what is cached
 		m.mu.Lock()
 		if len(m.cache) >= cacheWords {
 			clear(m.cache)
@@ -78,10 +80,11 @@ func (m *bpe) encode(ids []uint32, word string) []uint32 {
 		m.cache[strings.Clone(word)] = known // word would keep its whole text in memory
 		m.mu.Unlock()
 	}
-	return append(ids, known...)
+	e.ids = append(e.ids, known...)
 }
 
-func (m *bpe) tokens(ids []uint32, word string) []uint32 {
+func (e *encoding) tokens(ids []uint32, word string) []uint32 {
+	m := &e.t.model
 	if m.ignoreMerges {
 		written := word
 		if m.byteLevel {
@@ -92,7 +95,7 @@ func (m *bpe) tokens(ids []uint32, word string) []uint32 {
 		}
 	}
 	symbols := m.symbols(word)
-	m.merge(symbols)
+	e.merge(symbols)
 	for i := 0; i >= 0 && i < len(symbols); i = int(symbols[i].next) {
 		ids = append(ids, symbols[i].id)
 	}

@@ -1,5 +1,7 @@
 package tokenizer
 
+import "context"
+
 // Encode returns the ids of a text. Added tokens that are written out in it are recognised. With special set, what the
 // model expects around a text is put there: usually the token that begins a sequence.
 func (t *Tokenizer) Encode(text string, special bool) []uint32 {
@@ -11,38 +13,77 @@ func (t *Tokenizer) EncodeLiteral(text string, special bool) []uint32 {
 	return t.encode(text, special, true)
 }
 
-func (t *Tokenizer) encode(text string, special, literal bool) []uint32 {
-	ids := make([]uint32, 0, len(text)/4+len(t.prefix)+len(t.suffix))
-	if special {
-		ids = append(ids, t.prefix...)
+// EncodeContext is Encode for a text of any length. It stops soon after ctx ends, with its error.
+func (t *Tokenizer) EncodeContext(ctx context.Context, text string, special bool) ([]uint32, error) {
+	e := &encoding{t: t, done: ctx.Done()}
+	if ids := e.encode(text, special); !e.stopped {
+		return ids, nil
 	}
-	ids = t.added.cut(ids, text, literal, func(ids []uint32, piece string, start bool) []uint32 {
-		return t.addedNormalized.cut(ids, t.normalized(piece), literal, func(ids []uint32, piece string, first bool) []uint32 {
-			return t.encodeText(ids, piece, start && first)
-		})
+	return nil, ctx.Err()
+}
+
+func (t *Tokenizer) encode(text string, special, literal bool) []uint32 {
+	return (&encoding{t: t, literal: literal}).encode(text, special)
+}
+
+// encoding is a text on its way to ids.
+type encoding struct {
+	t       *Tokenizer
+	literal bool
+	ids     []uint32
+	done    <-chan struct{} // closed where nothing waits for the ids any more; nil: never
+	work    int             // since done was looked at
+	stopped bool
+}
+
+// checkEvery is how many words or merges pass between two looks at done.
+const checkEvery = 1 << 12
+
+// goesOn counts work and reports whether the encoding goes on.
+func (e *encoding) goesOn() bool {
+	if e.work++; e.work < checkEvery || e.stopped {
+		return !e.stopped
+	}
+	e.work = 0
+	select {
+	case <-e.done:
+		e.stopped = true
+	default:
+	}
+	return !e.stopped
+}
+
+func (e *encoding) encode(text string, special bool) []uint32 {
+	t := e.t
+	e.ids = make([]uint32, 0, len(text)/4+len(t.prefix)+len(t.suffix))
+	if special {
+		e.ids = append(e.ids, t.prefix...)
+	}
+	e.cut(&t.added, text, func(piece string, start bool) {
+		e.cut(&t.addedNormalized, t.normalized(piece), func(piece string, first bool) { e.text(piece, start && first) })
 	})
 	if special {
-		ids = append(ids, t.suffix...)
+		e.ids = append(e.ids, t.suffix...)
 	}
-	return ids
+	return e.ids
 }
 
 // cut appends the ids of a text's added tokens, and calls encode for the text between them.
-func (s *addedSet) cut(ids []uint32, text string, literal bool, encode func(ids []uint32, piece string, start bool) []uint32) []uint32 {
+func (e *encoding) cut(s *addedSet, text string, encode func(piece string, start bool)) {
 	if s.root.next == nil && text != "" {
-		return encode(ids, text, true)
+		encode(text, true)
+		return
 	}
-	for at := 0; at < len(text); {
-		start, end, token := s.find(text, at, literal)
+	for at := 0; at < len(text) && e.goesOn(); {
+		start, end, token := s.find(text, at, e.literal)
 		if start > at {
-			ids = encode(ids, text[at:start], at == 0)
+			encode(text[at:start], at == 0)
 		}
 		if token != nil {
-			ids = append(ids, token.id)
+			e.ids = append(e.ids, token.id)
 		}
 		at = end
 	}
-	return ids
 }
 
 func (t *Tokenizer) normalized(text string) string {
@@ -52,23 +93,31 @@ func (t *Tokenizer) normalized(text string) string {
 	return text
 }
 
-// encodeText appends the ids of a text without added tokens. start is set for what begins the whole text.
-func (t *Tokenizer) encodeText(ids []uint32, text string, start bool) []uint32 {
-	for _, word := range t.split(text, start) {
-		ids = t.model.encode(ids, word)
-	}
-	return ids
+// text appends the ids of a text without added tokens. start is set for what begins the whole text.
+func (e *encoding) text(text string, start bool) {
+	e.t.split(text, start, func(word string) bool {
+		if e.goesOn() {
+			e.word(word)
+		}
+		return !e.stopped
+	})
 }
 
-// split cuts a text into the words that are merged each for itself.
-func (t *Tokenizer) split(text string, start bool) []string {
-	words := []string{text}
-	for _, split := range t.splitters {
-		var parts []string
-		for i, word := range words {
-			parts = split(parts, word, start && i == 0)
-		}
-		words = parts
+// split cuts a text into the words that are merged each for itself, until yield returns false.
+func (t *Tokenizer) split(text string, start bool, yield func(word string) bool) {
+	splitBy(t.splitters, text, start, yield)
+}
+
+func splitBy(splitters []splitter, text string, start bool, yield func(string) bool) bool {
+	switch len(splitters) {
+	case 0:
+		return yield(text)
+	case 1:
+		return splitters[0](text, start, yield)
 	}
-	return words
+	return splitters[0](text, start, func(word string) bool {
+		first := start
+		start = false
+		return splitBy(splitters[1:], word, first, yield)
+	})
 }

@@ -25,7 +25,8 @@ type candidate struct {
 
 // merge merges pairs, the one of the lowest rank first, until none is left. A heap keeps it from being quadratic in the
 // length of a word.
-func (m *bpe) merge(word []symbol) {
+func (e *encoding) merge(word []symbol) {
+	m := &e.t.model
 	var q queue
 	offer := func(at int32) {
 		if at < 0 || word[at].next < 0 {
@@ -39,7 +40,7 @@ func (m *bpe) merge(word []symbol) {
 	for i := range word {
 		offer(int32(i))
 	}
-	for len(q) > 0 {
+	for len(q) > 0 && e.goesOn() {
 		c := q.pop()
 		at := int32(uint32(c.order))
 		left := &word[at]

@@ -12,11 +12,14 @@ const maxGrowth = 64
 
 func (t *Tokenizer) readNormalizer(f *file) error {
 	growth := 1
+	t.shrink = 1
 	for _, p := range f.Normalizer.list() {
 		switch {
 		case p.Type == "NFC":
+			t.shrink *= maxShrink
 			t.normalize = append(t.normalize, norm.NFC.String)
 		case p.Type == "NFKC":
+			t.shrink *= maxShrink
 			t.normalize = append(t.normalize, norm.NFKC.String)
 		case p.Type == "Prepend":
 			t.normalize = append(t.normalize, func(s string) string { return p.Prepend + s })
@@ -26,6 +29,7 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 				return fmt.Errorf("normalizer Replace: %w", err)
 			}
 			t.normalize = append(t.normalize, replace)
+			t.shrink = shrunk(t.shrink, *p.Pattern.String, p.Content)
 		default:
 			return fmt.Errorf("normalizer %q is not supported; NFC, NFKC, Prepend and Replace of a string are", p.Type)
 		}
@@ -44,4 +48,12 @@ func (p *part) replacer(growth *int) (func(string) string, error) {
 		return nil, fmt.Errorf("%q makes a text more than %d times longer", from, maxGrowth)
 	}
 	return func(s string) string { return strings.ReplaceAll(s, from, to) }, nil
+}
+
+// shrunk returns how many times shorter a text may become with a further replacement; 0: without bound.
+func shrunk(before int, from, to string) int {
+	if to == "" {
+		return 0
+	}
+	return min(maxFile, before*((len(from)+len(to)-1)/len(to)))
 }

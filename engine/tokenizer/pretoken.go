@@ -9,8 +9,9 @@ import (
 
 const metaspace = "▁"
 
-// splitter appends the words of a text, which are merged each for itself. start is set for what begins the whole text.
-type splitter func(words []string, text string, start bool) []string
+// splitter yields the words of a text, which are merged each for itself, until yield returns false. It returns what yield
+// did last. start is set for what begins the whole text.
+type splitter func(text string, start bool, yield func(word string) bool) bool
 
 func (t *Tokenizer) readPreTokenizer(f *file) error {
 	for _, p := range f.PreTokenizer.list() {
@@ -76,15 +77,18 @@ func (t *Tokenizer) splitter(p *part) (splitter, error) {
 
 // scanning splits where next says that the first word of a text ends.
 func scanning(next func(string) int, prefixSpace bool) splitter {
-	return func(words []string, text string, _ bool) []string {
+	return func(text string, _ bool, yield func(string) bool) bool {
 		if prefixSpace && !strings.HasPrefix(text, " ") {
 			text = " " + text
 		}
 		for text != "" {
 			n := next(text)
-			words, text = append(words, text[:n]), text[n:]
+			if !yield(text[:n]) {
+				return false
+			}
+			text = text[n:]
 		}
-		return words
+		return true
 	}
 }
 
@@ -134,7 +138,7 @@ func (p *part) prepends() (always, first bool) {
 func (p *part) metaspaces() splitter {
 	always, first := p.prepends()
 	split := p.Split == nil || *p.Split
-	return func(words []string, text string, start bool) []string {
+	return func(text string, start bool, yield func(string) bool) bool {
 		text = strings.ReplaceAll(text, " ", metaspace)
 		if (always || first && start) && !strings.HasPrefix(text, metaspace) {
 			text = metaspace + text
@@ -144,8 +148,11 @@ func (p *part) metaspaces() splitter {
 			if n == 0 || !split {
 				n = len(text)
 			}
-			words, text = append(words, text[:n]), text[n:]
+			if !yield(text[:n]) {
+				return false
+			}
+			text = text[n:]
 		}
-		return words
+		return true
 	}
 }

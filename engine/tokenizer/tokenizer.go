@@ -26,6 +26,9 @@ type Tokenizer struct {
 	prefix                 []uint32 // put before a text: bos
 	suffix                 []uint32
 	tokens                 []string // id → as in the vocabulary
+	longest                int      // bytes of a text that can become one token; 0: without bound
+	shrink                 int      // how many times shorter a text may become when it is normalized; 0: without bound
+	strips                 bool     // blanks beside an added token can belong to it
 	decoder                decoder
 }
 
@@ -67,6 +70,7 @@ func Parse(b []byte) (*Tokenizer, error) {
 			return nil, err
 		}
 	}
+	t.measure()
 	return t, nil
 }
 

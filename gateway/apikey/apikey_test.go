@@ -171,3 +171,57 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// TestPatterns: a wildcard stays on its side of the colon, and an adapter is what its full name is.
+func TestPatterns(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, name string // a model, or "model:adapter"
+		want          bool
+	}{
+		{"kjv-*", "kjv-2m", true},
+		{"kjv-*", "kjv-2m:psalms", false},
+		{"kjv-*:*", "kjv-2m:psalms", true},
+		{"kjv-*:*", "kjv-2m", false},
+		{"kjv-*:ps*", "kjv-2m:psalms", true},
+		{"kjv-*:ps*", "kjv-2m:proverbs", false},
+		{"kjv-2m:psalms", "kjv-2m:psalms", true},
+		{"kjv-2m:psalms", "other:psalms", false},
+		{"*", "kjv-2m", true},
+		{"*", "kjv-2m:psalms", false},
+		{"*:*", "kjv-2m:psalms", true},
+		{"*:*", "kjv-2m", false},
+		{"*:psalms", "other:psalms", true},
+		{"psalms", "kjv-2m:psalms", true}, // by its short name, to the letter
+		{"psalm?", "kjv-2m:psalms", false},
+		{"psalms*", "kjv-2m:psalms", false},
+		{"[p]salms", "kjv-2m:psalms", false},
+		{"kjv-2m?psalms", "kjv-2m:psalms", false},
+		{"kjv-2m[^a]psalms", "kjv-2m:psalms", false},
+		{"kjv-2m", "kjv-2m:psalms", false},
+		{"kjv-2m:", "kjv-2m:psalms", false},
+		{":psalms", "kjv-2m:psalms", false},
+	} {
+		keys, err := apikey.Open(file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
+		if err != nil {
+			t.Fatalf("%s: %v", tc.pattern, err)
+		}
+		k, _ := keys.Find(alice)
+		got := k.Allows(tc.name)
+		if model, adapter, ok := strings.Cut(tc.name, ":"); ok {
+			got = k.AllowsAdapter(model, adapter)
+		}
+		if got != tc.want {
+			t.Errorf("%s opens %s: %t", tc.pattern, tc.name, got)
+		}
+	}
+	all, err := apikey.Open(file(t, "keys: [{name: a, key: "+alice+"}]"), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, _ := all.Find(alice); !k.Allows("kjv-2m") || !k.AllowsAdapter("kjv-2m", "psalms") {
+		t.Error("a key without models does not open all of them")
+	}
+	if _, err := apikey.Open(file(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]"), zerolog.Nop()); err == nil {
+		t.Error("a colon within brackets is taken")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -101,8 +102,11 @@ func (e entry) key() (Key, error) {
 		return k, errors.New("models is empty, so it may use none; list some, or leave the line out for all")
 	}
 	for i, pattern := range k.models {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return k, fmt.Errorf("entry %d of models is not a pattern; write it like kjv-*", i+1)
+		model, adapter, _ := strings.Cut(pattern, ":")
+		for _, part := range []string{model, adapter} {
+			if _, err := path.Match(part, ""); err != nil {
+				return k, fmt.Errorf("entry %d of models is not a pattern; write it like kjv-*", i+1)
+			}
 		}
 	}
 	return k, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -19,14 +20,14 @@ import (
 // Key is what one user may do.
 type Key struct {
 	Name   string
-	Admin  bool   // it may also change which adapters there are
+	Admin  bool   // it may also change which adapters there are, and see what concerns all models
 	Tenant string // keys of one tenant share cached prefixes; default: Name
 	// MaxPriority is the highest class that a request may ask for. Unspecified: any.
 	MaxPriority messages.PriorityClass
 	Weight      float64 // share of a model among keys that wait for it; default 1
 	Limits      Limits
 	sum         [sha256.Size]byte
-	models      []string // patterns; none: all models
+	models      []string // patterns; none: all models and adapters
 }
 
 const (
@@ -81,9 +82,23 @@ func (k *Keys) Find(secret string) (found Key, ok bool) {
 // Allows reports whether a key may use a model.
 func (k Key) Allows(model string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
-		ok, _ := path.Match(pattern, model) // patterns are checked when they are read
-		return ok
+		return !strings.Contains(pattern, ":") && matches(pattern, model)
 	})
+}
+
+// AllowsAdapter reports whether a key may use an adapter of a model: a pattern like "model:adapter" matches both names, or
+// an entry is the adapter's name to the letter.
+func (k Key) AllowsAdapter(model, adapter string) bool {
+	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
+		of, name, full := strings.Cut(pattern, ":")
+		return full && matches(of, model) && matches(name, adapter) || pattern == adapter && !strings.ContainsAny(pattern, "*?[\\")
+	})
+}
+
+// matches reports whether a name matches a pattern that was checked when it was read.
+func matches(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
 }
 
 // Generate makes a key, and its line for the file, which does not hold the key itself. No models are all.

@@ -7,32 +7,33 @@ import (
 	"reflect"
 )
 
-// body is what clients send: OpenAI's fields, vLLM's extensions, and ours (priority, timeout).
+// body is what clients send: OpenAI's fields, vLLM's extensions, and ours (priority, timeout). Lists are decoded once they
+// have been counted.
 type body struct {
-	Model               string             `json:"model"`
-	Prompt              json.RawMessage    `json:"prompt"`
-	Messages            []json.RawMessage  `json:"messages"`
-	N                   *int64             `json:"n"`
-	BestOf              *int64             `json:"best_of"`
-	MaxTokens           *int64             `json:"max_tokens"`
-	MaxCompletionTokens *int64             `json:"max_completion_tokens"`
-	MinTokens           *int64             `json:"min_tokens"`
-	Temperature         *float64           `json:"temperature"`
-	TopP                *float64           `json:"top_p"`
-	TopK                *int64             `json:"top_k"`
-	MinP                *float64           `json:"min_p"`
-	RepetitionPenalty   *float64           `json:"repetition_penalty"`
-	PresencePenalty     *float64           `json:"presence_penalty"`
-	FrequencyPenalty    *float64           `json:"frequency_penalty"`
-	LogitBias           map[string]float64 `json:"logit_bias"`
-	Seed                *int64             `json:"seed"`
-	Stop                json.RawMessage    `json:"stop"`
-	StopTokenIDs        []uint32           `json:"stop_token_ids"`
-	IncludeStop         bool               `json:"include_stop_str_in_output"`
-	IgnoreEOS           bool               `json:"ignore_eos"`
-	Logprobs            json.RawMessage    `json:"logprobs"`
-	TopLogprobs         *int64             `json:"top_logprobs"`
-	Stream              bool               `json:"stream"`
+	Model               string          `json:"model"`
+	Prompt              json.RawMessage `json:"prompt"`
+	Messages            json.RawMessage `json:"messages"`
+	N                   *int64          `json:"n"`
+	BestOf              *int64          `json:"best_of"`
+	MaxTokens           *int64          `json:"max_tokens"`
+	MaxCompletionTokens *int64          `json:"max_completion_tokens"`
+	MinTokens           *int64          `json:"min_tokens"`
+	Temperature         *float64        `json:"temperature"`
+	TopP                *float64        `json:"top_p"`
+	TopK                *int64          `json:"top_k"`
+	MinP                *float64        `json:"min_p"`
+	RepetitionPenalty   *float64        `json:"repetition_penalty"`
+	PresencePenalty     *float64        `json:"presence_penalty"`
+	FrequencyPenalty    *float64        `json:"frequency_penalty"`
+	LogitBias           json.RawMessage `json:"logit_bias"`
+	Seed                *int64          `json:"seed"`
+	Stop                json.RawMessage `json:"stop"`
+	StopTokenIDs        json.RawMessage `json:"stop_token_ids"`
+	IncludeStop         bool            `json:"include_stop_str_in_output"`
+	IgnoreEOS           bool            `json:"ignore_eos"`
+	Logprobs            json.RawMessage `json:"logprobs"`
+	TopLogprobs         *int64          `json:"top_logprobs"`
+	Stream              bool            `json:"stream"`
 	StreamOptions       *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
@@ -42,8 +43,8 @@ type body struct {
 	Timeout  *float64 `json:"timeout"`
 
 	// Known, and refused where they ask for something.
-	Tools          []json.RawMessage `json:"tools"`
-	Functions      []json.RawMessage `json:"functions"`
+	Tools          json.RawMessage `json:"tools"`
+	Functions      json.RawMessage `json:"functions"`
 	ResponseFormat *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`

@@ -36,7 +36,7 @@ func (e *Error) JSON() []byte {
 // Invalid is an error in the request.
 func Invalid(param, message string) *Error {
 	e := &Error{
-		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT, Message: message, Type: "invalid_request_error",
+		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT, Message: clip(message), Type: "invalid_request_error",
 	}
 	if param != "" {
 		e.Param = &param
@@ -55,7 +55,7 @@ var codes = map[messages.Reason]string{
 
 // FromRefused is the error for a refusal.
 func FromRefused(r *messages.Refused) *Error {
-	e := &Error{Status: r.GetReason().HTTPStatus(), Reason: r.GetReason(), Message: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration()}
+	e := &Error{Status: r.GetReason().HTTPStatus(), Reason: r.GetReason(), Message: clip(r.GetDetail()), RetryAfter: r.GetRetryAfter().AsDuration()}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
 		e.Type = "rate_limit_error"

@@ -5,13 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
+	"strings"
 )
 
 // Prompt is text, or tokens.
 type Prompt struct {
 	Text   string
-	Tokens []uint32 // nil: Text
+	Tokens []uint32        // nil: Text, or tokens that ReadTokens has not read yet
+	ids    json.RawMessage // a list of token ids
+	count  int
+}
+
+// Count returns the number of tokens of a prompt that is not text.
+func (p *Prompt) Count() int { return p.count }
+
+// ReadTokens reads the tokens of a prompt that is not text. A caller compares Count with what it takes first.
+func (p *Prompt) ReadTokens() {
+	if p.ids == nil {
+		return
+	}
+	p.Tokens = make([]uint32, 0, p.count)
+	eachToken(p.ids, func(id uint32) { p.Tokens = append(p.Tokens, id) }) // Decode has checked the list
+	p.ids = nil
 }
 
 // Message is one turn of a chat.
@@ -23,11 +39,17 @@ func (r *Request) readInput(b *body) (err error) {
 		r.Prompts, err = prompts(b.Prompt)
 		return err
 	}
-	if len(b.Messages) == 0 {
+	var all []json.RawMessage
+	switch n := elements(b.Messages); {
+	case absent(b.Messages) || n == 0 && b.Messages[0] == '[':
 		return Invalid("messages", "messages is missing; send at least one message")
+	case n > maxMessages:
+		return Invalid("messages", fmt.Sprintf("%d messages are more than %d; send fewer", n, maxMessages))
+	case json.Unmarshal(b.Messages, &all) != nil:
+		return Invalid("messages", "messages must be a list")
 	}
-	r.Messages = make([]Message, len(b.Messages))
-	for i, raw := range b.Messages {
+	r.Messages = make([]Message, len(all))
+	for i, raw := range all {
 		if r.Messages[i], err = message(raw); err != nil {
 			field := fmt.Sprintf("messages[%d]", i)
 			return Invalid(field, fmt.Sprintf("%s: %s", field, err))
@@ -53,16 +75,20 @@ func message(raw json.RawMessage) (Message, error) {
 		return Message{m.Role, text}, nil
 	}
 	var parts []struct{ Type, Text string }
+	if n := elements(m.Content); n > maxParts {
+		return Message{}, fmt.Errorf("its content has %d parts, more than %d; send fewer", n, maxParts)
+	}
 	if json.Unmarshal(m.Content, &parts) != nil {
 		return Message{}, errors.New("content must be a string or a list of text parts")
 	}
+	var whole strings.Builder
 	for _, p := range parts {
 		if p.Type != "text" {
 			return Message{}, fmt.Errorf("content of type %q is not supported; text is", p.Type)
 		}
-		text += p.Text
+		whole.WriteString(p.Text)
 	}
-	return Message{m.Role, text}, nil
+	return Message{m.Role, whole.String()}, nil
 }
 
 // prompts reads a string, a list of tokens, or a list of either.
@@ -73,12 +99,12 @@ func prompts(raw json.RawMessage) ([]Prompt, error) {
 	if one, ok := prompt(raw); ok {
 		return []Prompt{one}, nil
 	}
-	var many []json.RawMessage
-	if json.Unmarshal(raw, &many) != nil || len(many) == 0 {
-		return nil, Invalid("prompt", "prompt must be a string, a list of tokens, or a list of either, and not empty")
+	if n := elements(raw); n > maxSequences && !numbers(raw) {
+		return nil, Invalid("prompt", fmt.Sprintf("%d prompts are more than %d; send fewer at once", n, maxSequences))
 	}
-	if len(many) > maxSequences {
-		return nil, Invalid("prompt", fmt.Sprintf("%d prompts are more than %d; send fewer at once", len(many), maxSequences))
+	var many []json.RawMessage
+	if numbers(raw) || json.Unmarshal(raw, &many) != nil || len(many) == 0 {
+		return nil, Invalid("prompt", "prompt must be a string, a list of tokens, or a list of either, and not empty")
 	}
 	all := make([]Prompt, len(many))
 	for i, one := range many {
@@ -98,23 +124,44 @@ func prompt(raw json.RawMessage) (p Prompt, ok bool) {
 		err := json.Unmarshal(raw, &p.Text)
 		return p, err == nil
 	}
-	p.Tokens, ok = tokens(raw)
+	if p.count, ok = eachToken(raw, func(uint32) {}); ok {
+		p.ids = raw
+	}
 	return p, ok
 }
 
-// tokens reads a list of token ids, which is not empty, from JSON that is valid. It is what long prompts are made of.
-func tokens(raw json.RawMessage) ([]uint32, bool) {
+// numbers reports whether a list begins with a number: it is one of tokens, though not a valid one.
+func numbers(raw json.RawMessage) bool {
+	inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n")
+	return raw[0] == '[' && (inner[0] == '-' || inner[0] >= '0' && inner[0] <= '9')
+}
+
+// eachToken calls use for each of a list of token ids, in JSON that is valid, and counts them. It returns false where it is
+// another list, or an empty one.
+func eachToken(raw json.RawMessage, use func(id uint32)) (n int, ok bool) {
 	list := bytes.TrimSuffix(bytes.TrimPrefix(raw, []byte("[")), []byte("]"))
 	if len(list) != len(raw)-2 {
-		return nil, false
+		return 0, false
 	}
-	ids := make([]uint32, 0, 1+bytes.Count(list, []byte(",")))
-	for id := range bytes.SplitSeq(list, []byte(",")) {
-		n, err := strconv.ParseUint(string(bytes.TrimSpace(id)), 10, 32)
-		if err != nil {
-			return nil, false
+	for text := range bytes.SplitSeq(list, []byte(",")) {
+		id, ok := tokenID(bytes.TrimSpace(text))
+		if !ok {
+			return n, false
 		}
-		ids = append(ids, uint32(n))
+		use(id)
+		n++
 	}
-	return ids, true
+	return n, true
+}
+
+// tokenID reads digits. Long prompts are made of them, and strconv would allocate for each.
+func tokenID(digits []byte) (uint32, bool) {
+	id := uint64(0)
+	for _, d := range digits {
+		if d < '0' || d > '9' || id > math.MaxUint32 {
+			return 0, false
+		}
+		id = 10*id + uint64(d-'0')
+	}
+	return uint32(id), len(digits) > 0 && id <= math.MaxUint32
 }

@@ -20,7 +20,7 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Prompts) != 2 || r.Prompts[0].Text != "a" || len(r.Prompts[1].Tokens) != 2 || r.N != 2 || r.MaxTokens != 7 ||
+	if len(r.Prompts) != 2 || r.Prompts[0].Text != "a" || r.Prompts[1].Count() != 2 || r.N != 2 || r.MaxTokens != 7 ||
 		r.Sampling.GetTemperature() != 0 || r.Sampling.GetTopP() != 0.5 || r.Sampling.GetTopK() != 0 || *r.Seed != 1<<64-1 || r.Stop[0] != "x" ||
 		!r.Sampling.GetLogprobs() || r.Sampling.GetTopLogprobs() != 2 || r.Sampling.GetLogitBias()[5] != -100 ||
 		r.Priority != messages.PriorityClass_PRIORITY_CLASS_BATCH || r.Timeout != 1500*time.Millisecond || !r.Stream || !r.IncludeUsage {
@@ -38,8 +38,9 @@ func TestTokens(t *testing.T) {
 		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
 		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil, `[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
 	} {
-		if got, ok := tokens([]byte(text)); ok != (want != nil) || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v", text, got, ok)
+		p, ok := prompt([]byte(text))
+		if p.ReadTokens(); ok != (want != nil) || !slices.Equal(p.Tokens, want) || p.Count() != len(want) && ok {
+			t.Errorf("%s: %v, %v", text, p.Tokens, ok)
 		}
 	}
 }

@@ -58,6 +58,9 @@ func Decode(data []byte, chat bool) (*Request, error) {
 	if r.Model == "" {
 		return nil, Invalid("model", "model is missing; see /v1/models for those there are")
 	}
+	if len(r.Model) > maxModelBytes {
+		return nil, Invalid("model", fmt.Sprintf("model has %d bytes, more than any name here; see /v1/models for those there are", len(r.Model)))
+	}
 	for _, read := range []func(*body) error{refuse, r.readInput, r.readShape, r.readMost, r.readSampling, r.readStop, r.readLogprobs} {
 		if err := read(&b); err != nil {
 			return nil, err
@@ -69,9 +72,9 @@ func Decode(data []byte, chat bool) (*Request, error) {
 // refuse refuses what would be wrong to pass over: the client counts on it.
 func refuse(b *body) error {
 	switch {
-	case len(b.Tools) > 0:
+	case asksFor(b.Tools):
 		return Invalid("tools", "tools are not supported: the model answers with text")
-	case len(b.Functions) > 0:
+	case asksFor(b.Functions):
 		return Invalid("functions", "functions are not supported: the model answers with text")
 	case b.ResponseFormat != nil && b.ResponseFormat.Type != "text":
 		return Invalid("response_format", fmt.Sprintf("response_format %q is not supported; text is", b.ResponseFormat.Type))
@@ -79,6 +82,11 @@ func refuse(b *body) error {
 		return Invalid("suffix", "suffix is not supported: the model completes text, it does not fill gaps")
 	}
 	return nil
+}
+
+// asksFor reports whether a list is not empty. What is no list is refused like one.
+func asksFor(list json.RawMessage) bool {
+	return !absent(list) && (list[0] != '[' || elements(list) > 0)
 }
 
 // readShape reads how many choices there are and how they are sent.

@@ -66,9 +66,13 @@ func (r *Request) readMinTokens(value *int64) error {
 	return err
 }
 
-func (r *Request) readBias(bias map[string]float64) error {
-	if len(bias) > maxBias {
-		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d may have one", len(bias), maxBias))
+func (r *Request) readBias(raw json.RawMessage) error {
+	if n := elements(raw); n > maxBias {
+		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d may have one", n, maxBias))
+	}
+	var bias map[string]float64
+	if !absent(raw) && json.Unmarshal(raw, &bias) != nil {
+		return Invalid("logit_bias", "logit_bias must be an object of numbers by token id")
 	}
 	if len(bias) > 0 {
 		r.Sampling.LogitBias = make(map[uint32]float32, len(bias))
@@ -88,6 +92,9 @@ func (r *Request) readBias(bias map[string]float64) error {
 
 func (r *Request) readStop(b *body) error {
 	var one string
+	if n := elements(b.Stop); n > maxStops {
+		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are looked for", n, maxStops))
+	}
 	switch {
 	case absent(b.Stop):
 	case json.Unmarshal(b.Stop, &one) == nil:
@@ -95,18 +102,18 @@ func (r *Request) readStop(b *body) error {
 	case json.Unmarshal(b.Stop, &r.Stop) != nil:
 		return Invalid("stop", "stop must be a string or a list of strings")
 	}
-	if len(r.Stop) > maxStops {
-		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are looked for", len(r.Stop), maxStops))
-	}
 	for _, s := range r.Stop {
 		if len(s) > maxStopBytes {
 			return Invalid("stop", fmt.Sprintf("a stop string has %d bytes; at most %d are looked for", len(s), maxStopBytes))
 		}
 	}
-	if len(b.StopTokenIDs) > maxStops {
-		return Invalid("stop_token_ids", fmt.Sprintf("stop_token_ids has %d ids; at most %d are looked for", len(b.StopTokenIDs), maxStops))
+	if n := elements(b.StopTokenIDs); n > maxStops {
+		return Invalid("stop_token_ids", fmt.Sprintf("stop_token_ids has %d ids; at most %d are looked for", n, maxStops))
 	}
-	r.IncludeStop, r.Sampling.StopTokenIds = b.IncludeStop, b.StopTokenIDs
+	if !absent(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
+		return Invalid("stop_token_ids", "stop_token_ids must be a list of token ids")
+	}
+	r.IncludeStop = b.IncludeStop
 	return nil
 }
 

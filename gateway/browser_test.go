@@ -1,0 +1,133 @@
+package gateway_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"troupe/gateway"
+)
+
+const (
+	chatPage = "https://chat.example"
+	evilPage = "http://evil.example"
+)
+
+// browse sends a request as a browser does, over a socket.
+func browse(t *testing.T, server *httptest.Server, method, path, body string, headers ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequest(method, server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+// TestPagesElsewhere: a page that a browser shows cannot make it use a node on loopback, unless its origin is listed;
+// programs and the node's own pages can.
+func TestPagesElsewhere(t *testing.T) {
+	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.Origins = []string{chatPage} })
+	server := httptest.NewServer(w.Hosts([]string{"gpu1"}, w))
+	defer server.Close()
+	const load, complete = "/v1/load_lora_adapter", "/v1/completions"
+	const adapter, prompt = `{"lora_name":"a","lora_path":"/a","load_inplace":true}`, `{"model":"kjv","prompt":"a","seed":0}`
+	own, port := server.URL, server.URL[strings.LastIndex(server.URL, ":"):]
+	for _, tc := range []struct {
+		path, body, headers string // Header: value, separated by |
+		want                int
+	}{
+		// what curl sends
+		{complete, prompt, "Content-Type: application/x-www-form-urlencoded", 200},
+		{complete, prompt, "", 200},
+		{load, adapter, "Content-Type: application/json; charset=utf-8", 200},
+		{load, adapter, "Content-Type: application/x-www-form-urlencoded", 415},
+		{load, adapter, "Content-Type: text/plain", 415},
+		{load, adapter, "", 415},
+		{"/v1/unload_lora_adapter", `{"lora_name":"a"}`, "Content-Type: text/plain", 415},
+		// what a page elsewhere makes a browser send
+		{load, adapter, "Content-Type: text/plain|Origin: " + evilPage, 403},
+		{load, adapter, "Content-Type: application/json|Origin: " + evilPage, 403},
+		{complete, prompt, "Content-Type: text/plain|Origin: " + evilPage, 403},
+		{complete, prompt, "Content-Type: text/plain|Origin: null", 403},
+		{complete, prompt, "Content-Type: application/json|Origin: " + evilPage + "|Sec-Fetch-Site: cross-site", 403},
+		{complete, prompt, "Content-Type: text/plain|Sec-Fetch-Site: cross-site", 403},
+		{complete, prompt, "Content-Type: application/json|Origin: http://127.0.0.1:1|Sec-Fetch-Site: same-site", 403},
+		{complete, prompt, "Content-Type: application/json|Origin: https://chat.example.evil.example", 403},
+		{complete, prompt, "Content-Type: application/json|Origin: http://chat.example", 403},
+		// what a page with a name that was turned into this address sends
+		{complete, prompt, "Host: evil.example|Origin: http://evil.example|Content-Type: application/json", 403},
+		{load, adapter, "Host: evil.example" + port + "|Content-Type: application/json", 403},
+		{"/tree", "", "Host: evil.example", 403},
+		{"/metrics", "", "Host: evil.example", 403},
+		{"/ready", "", "Host: localhost.evil.example", 403},
+		{"/ready", "", "Host: 127.0.0.1.evil.example", 403},
+		// names of this node
+		{"/ready", "", "Host: localhost" + port, 200},
+		{"/ready", "", "Host: LOCALHOST.", 200},
+		{"/ready", "", "Host: [::1]" + port, 200},
+		{"/ready", "", "Host: 192.0.2.7", 200},
+		{"/ready", "", "Host: gpu1" + port, 200},
+		// pages that may
+		{complete, prompt, "Content-Type: application/json|Origin: " + own + "|Sec-Fetch-Site: same-origin", 200},
+		{complete, prompt, "Content-Type: application/json|Origin: " + chatPage + "|Sec-Fetch-Site: cross-site", 200},
+		{complete, prompt, "Content-Type: text/plain|Origin: " + chatPage, 415},
+	} {
+		method, headers := http.MethodPost, []string(nil)
+		if tc.body == "" {
+			method = http.MethodGet
+		}
+		for h := range strings.SplitSeq(tc.headers, "|") {
+			if name, value, ok := strings.Cut(h, ": "); ok {
+				headers = append(headers, name, value)
+			}
+		}
+		res := browse(t, server, method, tc.path, tc.body, headers...)
+		if res.StatusCode != tc.want {
+			t.Errorf("%s %s %s: %d, want %d", method, tc.path, tc.headers, res.StatusCode, tc.want)
+		}
+		if res.Header.Get("X-Content-Type-Options") != "nosniff" && tc.want != 403 {
+			t.Errorf("%s %s: content may be sniffed", method, tc.path)
+		}
+		if allowed := res.Header.Get("Access-Control-Allow-Origin"); allowed != "" && !strings.Contains(tc.headers, "Origin: "+chatPage+"|") && !strings.HasSuffix(tc.headers, "Origin: "+chatPage) {
+			t.Errorf("%s %s %s: pages of %s may read the answer", method, tc.path, tc.headers, allowed)
+		}
+	}
+}
+
+// TestPreflight: a browser asks whether a page of a listed origin may send what clients of OpenAI send, without a key.
+func TestPreflight(t *testing.T) {
+	keys := keysOf(t, "- {name: ann, key: "+anyModel+"}\n")
+	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatPage} })
+	server := httptest.NewServer(w)
+	defer server.Close()
+	for origin, want := range map[string]string{chatPage: chatPage, evilPage: ""} {
+		res := browse(t, server, http.MethodOptions, "/v1/chat/completions", "", "Origin", origin,
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,x-stainless-lang")
+		if got := res.Header.Get("Access-Control-Allow-Origin"); got != want {
+			t.Errorf("%s: allowed origin %q", origin, got)
+		}
+		if allowed := res.Header.Get("Access-Control-Allow-Headers"); (want != "") != strings.Contains(allowed, "authorization") {
+			t.Errorf("%s: allowed headers %q", origin, allowed)
+		}
+	}
+	res := browse(t, server, http.MethodPost, "/v1/completions", `{"model":"kjv","prompt":"a","seed":0}`, "Origin", chatPage,
+		"Content-Type", "application/json", "Authorization", "Bearer "+anyModel)
+	if res.StatusCode != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != chatPage {
+		t.Errorf("%s %v", res.Status, res.Header)
+	}
+	if res := browse(t, server, http.MethodPost, "/v1/completions", "{}", "Origin", chatPage); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: %s", res.Status)
+	}
+}

@@ -1,0 +1,193 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"troupe/gateway"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// TestTooLongByBytes: prompts that cannot fit are refused before they are tokenized, whatever they are made of: the cost of
+// the answer is a fraction of that of tokenizing.
+func TestTooLongByBytes(t *testing.T) {
+	w := newWorld(t, silent)
+	const size = 2 << 20
+	word := strings.Repeat("ab", size/2)
+	all := strings.TrimSuffix(strings.Repeat("1,", size/2), ",")
+	work := allocated(func() { tokens().Encode(word, true) })
+	for name, tc := range map[string]struct{ path, body string }{
+		"text":          {"/v1/completions", `"prompt":"` + word + `"`},
+		"texts":         {"/v1/completions", `"prompt":["a","` + word + `"]`},
+		"chat":          {"/v1/chat/completions", `"messages":[{"role":"user","content":"` + word + `"}]`},
+		"parts":         {"/v1/chat/completions", `"messages":[{"role":"user","content":[{"type":"text","text":"` + word + `"}]}]`},
+		"many messages": {"/v1/chat/completions", `"messages":[` + strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"`+word[:size/64]+`"},`, 64), ",") + `]`},
+		"token ids":     {"/v1/completions", `"prompt":[` + all + `]`},
+		"lists of ids":  {"/v1/completions", `"prompt":[[` + all + `]]`},
+	} {
+		body := `{"model":"kjv",` + tc.body + `}`
+		var rec *httptest.ResponseRecorder
+		cost := allocated(func() { rec = w.ask(tc.path, body) })
+		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "context_length_exceeded") || !strings.Contains(rec.Body.String(), " or more") {
+			t.Errorf("%s: %d %.200s", name, rec.Code, rec.Body)
+		}
+		if cost > work/3 {
+			t.Errorf("%s: %d MiB allocated, and %d for tokenizing it", name, cost>>20, work>>20)
+		}
+	}
+}
+
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestPromptOfTheLongestTokens: a prompt that fits is not refused, though each of its tokens is the longest there is.
+func TestPromptOfTheLongestTokens(t *testing.T) {
+	w := newWorld(t, byTurns("God did."))
+	tok, longest := tokens(), ""
+	for id := range tok.Vocab() {
+		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) && len(tok.Encode(strings.Repeat(text, 3), false)) == 3 {
+			longest = text
+		}
+	}
+	if rec := w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000))); rec.Code != http.StatusOK {
+		t.Errorf("1000 times %q: %d %s", longest, rec.Code, rec.Body)
+	}
+	rec := w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
+	if rec.Code != http.StatusBadRequest {
+		t.Errorf("1100 times %q: %d %s", longest, rec.Code, rec.Body)
+	}
+}
+
+// slowBody sends bytes, then waits at a gate, then ends.
+type slowBody struct {
+	io.Reader
+	gate <-chan struct{}
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		<-b.gate
+	}
+	return n, err
+}
+
+// TestBodyBudget: bodies together take no more than they may, as they grow; a request that finds no room is told to come
+// back; room that a body had is there for the next.
+func TestBodyBudget(t *testing.T) {
+	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
+	server := httptest.NewServer(w)
+	defer server.Close()
+	gate := make(chan struct{})
+	post := func(body io.Reader) int {
+		res, err := http.Post(server.URL+"/v1/completions", "application/json", body) // chunked: no length is announced
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		defer res.Body.Close()
+		if res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		return res.StatusCode
+	}
+	small := func() io.Reader { return strings.NewReader(`{"model":"kjv","prompt":"a","seed":0}`) }
+	held := make(chan int, 2)
+	for range 2 {
+		go func() { held <- post(slowBody{strings.NewReader(strings.Repeat(" ", 400<<10)), gate}) }()
+	}
+	room := `troupe_gateway_body_bytes`
+	for end := time.Now().Add(patience); w.metric(room) != "1.048576e+06"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s is %s, not 1 MiB", room, w.metric(room))
+		}
+	}
+	if got := post(small()); got != http.StatusServiceUnavailable {
+		t.Errorf("with all memory taken: %d, want 503", got)
+	}
+	if got := post(strings.NewReader(strings.Repeat(" ", 2<<20))); got != http.StatusServiceUnavailable {
+		t.Errorf("a body larger than all memory: %d, want 503", got)
+	}
+	close(gate)
+	for range 2 {
+		if got := <-held; got != http.StatusBadRequest {
+			t.Errorf("the bodies that held it: %d, want 400", got)
+		}
+	}
+	if got := post(small()); got != http.StatusOK {
+		t.Errorf("after them: %d", got)
+	}
+	if got := w.metric(room); got != "0" {
+		t.Errorf("%s is %s after all requests, want 0", room, got)
+	}
+}
+
+// TestMemoryReturns: after a flood of large prompts, whether they are refused or served, the heap is as small as before.
+func TestMemoryReturns(t *testing.T) {
+	w := newWorld(t, byTurns("God did."))
+	server := httptest.NewServer(w)
+	defer server.Close()
+	long := `{"model":"kjv","prompt":"` + strings.Repeat("a ", 1<<20) + `"}`
+	fits := `{"model":"kjv","prompt":"` + strings.Repeat("a", 300) + `","seed":0}`
+	flood := func(n int) {
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				for _, body := range []string{long, fits, `{"model":"kjv","messages":` + long} {
+					res, err := http.Post(server.URL+"/v1/completions", "application/json", strings.NewReader(body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+		http.DefaultClient.CloseIdleConnections()
+	}
+	flood(2) // what is made once
+	base := heap()
+	flood(24)
+	if now := heap(); now > base+16<<20 {
+		t.Errorf("%d MiB of heap after the flood, %d before", now>>20, base>>20)
+	}
+	if got := w.metric("troupe_gateway_body_bytes"); got != "0" {
+		t.Errorf("%s bytes are still held", got)
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what was in pools
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestTokenizingEndsWithItsClient: what a client that has left asked for is not tokenized to its end.
+func TestTokenizingEndsWithItsClient(t *testing.T) {
+	w := newWorld(t, silent)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := w.Prefix(ctx, "kjv", strings.Repeat("ab", 5000), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want context.Canceled", err)
+	}
+}

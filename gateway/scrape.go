@@ -1,0 +1,31 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is open, metrics need no
+// key.
+func (g *Gateway) Scrapes(open bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /health", g)
+	mux.Handle("GET /ready", g)
+	metrics := http.Handler(g)
+	if open {
+		metrics = promhttp.HandlerFor(g.cfg.Registry, promhttp.HandlerOpts{})
+	}
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}
+
+// Busy answers every request with status 503: there are too many connections.
+func (g *Gateway) Busy() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := busy()
+		e.Status = http.StatusServiceUnavailable
+		e.Message = "too many connections are open; close some, or try again in a moment"
+		g.fail(w, asked{caller: caller{id: requestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
+	})
+}

@@ -1,0 +1,253 @@
+package web_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/gateway/web"
+)
+
+// patience is how long a test waits for what must happen. It is no measure: a server without limits never does it.
+const patience = 20 * time.Second
+
+// serve starts a server on loopback and returns its address and listener.
+func serve(t *testing.T, limits web.Limits, handler http.Handler) (string, *web.Listener) {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := web.Listen(inner, limits)
+	start(t, l, limits, handler)
+	return l.Addr().String(), l
+}
+
+func start(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler) {
+	busy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	s := web.NewServer(limits, handler, busy, log.New(io.Discard, "", 0))
+	go func() { _ = s.Serve(l) }() // it ends with Close
+	t.Cleanup(func() { _ = s.Close() })
+}
+
+// dial opens a connection that is closed with the test, and fails what waits on it longer than patience.
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c
+}
+
+// send writes text, and returns all that comes until the server closes the connection.
+func send(t *testing.T, addr, text string) string {
+	t.Helper()
+	c := dial(t, addr)
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("after %q: the server keeps the connection open: %v", all, err)
+	}
+	return string(all)
+}
+
+// routes reads the body at /read, refuses it at /refuse, and ignores it at every other path.
+var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/read":
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusRequestTimeout)
+		}
+		fmt.Fprintf(w, "read %d", n)
+	case "/refuse":
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		fmt.Fprint(w, "fine")
+	}
+})
+
+const missingBody = "Host: a\r\nContent-Length: 9\r\n\r\n"
+
+// TestMissingBody: a body that is announced and never sent ends the connection, with an answer, whatever the handler does.
+func TestMissingBody(t *testing.T) {
+	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond}, routes)
+	for request, want := range map[string]string{
+		"POST /read HTTP/1.1\r\n" + missingBody:                                                 "408",
+		"POST /read HTTP/1.1\r\n" + missingBody + "abc":                                         "408",
+		"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc":          "408",
+		"POST /refuse HTTP/1.1\r\n" + missingBody:                                               "401",
+		"POST /refuse HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n":                "401",
+		"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n":                 "401",
+		"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n": "401",
+		"GET /ignore HTTP/1.1\r\n" + missingBody:                                                "200",
+	} {
+		if got := send(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) || !strings.Contains(got, "Connection: close") {
+			t.Errorf("%q: %q, want status %s and a closed connection", request, got, want)
+		}
+	}
+}
+
+// TestSlowBody: bytes that come one at a time do not keep a request alive, although none of the pauses is too long.
+func TestSlowBody(t *testing.T) {
+	limits := web.Limits{Stall: 200 * time.Millisecond, Rate: 1 << 10}
+	addr, _ := serve(t, limits, routes)
+	c := dial(t, addr)
+	fmt.Fprint(c, "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+	answered := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(c).ReadString('\n') // the test fails for want of a status
+		answered <- line
+	}()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for sent := 0; ; sent++ {
+		select {
+		case line := <-answered:
+			if !strings.Contains(line, "408") {
+				t.Errorf("%q, want status 408", line)
+			}
+			return
+		case <-tick.C:
+			if sent == 500 {
+				t.Fatalf("the server still waits after %d bytes", sent)
+			}
+			_, _ = c.Write([]byte("x")) // fails once the server has closed
+		}
+	}
+}
+
+// TestWholeBodyKeepsTheConnection: what is read whole is no reason to close.
+func TestWholeBodyKeepsTheConnection(t *testing.T) {
+	addr, _ := serve(t, web.Limits{}, routes)
+	c := dial(t, addr)
+	in := bufio.NewReader(c)
+	for i := range 3 {
+		fmt.Fprint(c, "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+		res, err := http.ReadResponse(in, nil)
+		if err != nil || res.StatusCode != http.StatusOK || res.Close {
+			t.Fatalf("request %d: %+v, %v", i, res, err)
+		}
+		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "read 3" {
+			t.Errorf("request %d: %q, %v", i, text, err)
+		}
+	}
+}
+
+// TestLongAnswerAfterABody: the deadlines of a body end with it; the handler still sees when its client leaves.
+func TestLongAnswerAfterABody(t *testing.T) {
+	gate, left := make(chan struct{}), make(chan error, 1)
+	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond, Header: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		select {
+		case <-r.Context().Done():
+			left <- errors.New("canceled while the client is there")
+		case <-time.After(300 * time.Millisecond): // several times as long as the deadlines
+		}
+		close(gate)
+		<-r.Context().Done()
+		left <- nil
+	}))
+	c := dial(t, addr)
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+	<-gate
+	_ = c.Close()
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlowHeaders: headers, and what comes before and between requests, have their time.
+func TestSlowHeaders(t *testing.T) {
+	addr, _ := serve(t, web.Limits{Header: 50 * time.Millisecond, Idle: 50 * time.Millisecond}, routes)
+	for _, request := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
+		send(t, addr, request)
+	}
+	if got := send(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 431") {
+		t.Errorf("headers of 40 KiB: %q", got)
+	}
+}
+
+// TestClientThatDoesNotRead is cut off.
+func TestClientThatDoesNotRead(t *testing.T) {
+	ended := make(chan error, 1)
+	addr, _ := serve(t, web.Limits{Write: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		for block := make([]byte, 1<<20); err == nil; {
+			_, err = w.Write(block)
+		}
+		ended <- err
+	}))
+	fmt.Fprint(dial(t, addr), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the handler still writes")
+	}
+}
+
+// secured starts a server with TLS and HTTP/2, and returns its address and a client that trusts it.
+func secured(t *testing.T, limits web.Limits) (string, *http.Client) {
+	t.Helper()
+	donor := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(donor.Close)
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &tls.Config{Certificates: donor.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
+	start(t, tls.NewListener(web.Listen(inner, limits), cfg), limits, routes)
+	transport := donor.Client().Transport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2 = true
+	t.Cleanup(transport.CloseIdleConnections)
+	return inner.Addr().String(), &http.Client{Transport: transport, Timeout: patience}
+}
+
+// TestStalledHandshake: a client that does not go on with its handshake is cut off.
+func TestStalledHandshake(t *testing.T) {
+	addr, _ := secured(t, web.Limits{Header: 50 * time.Millisecond})
+	for _, hello := range []string{"", "\x16\x03\x01\x02\x00\x01"} {
+		send(t, addr, hello)
+	}
+}
+
+// TestSlowStream: a stream of HTTP/2 whose body stalls ends alone.
+func TestSlowStream(t *testing.T) {
+	addr, client := secured(t, web.Limits{Stall: 50 * time.Millisecond})
+	body, more := io.Pipe()
+	defer more.Close()
+	r, err := http.NewRequest(http.MethodPost, "https://"+addr+"/read", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.ProtoMajor != 2 || res.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("%s %s, want HTTP/2 and status 408", res.Proto, res.Status)
+	}
+	_ = res.Body.Close()
+	res, err = client.Post("https://"+addr+"/read", "", strings.NewReader("abc"))
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("the next request: %v, %v", res, err)
+	}
+	_ = res.Body.Close()
+}
