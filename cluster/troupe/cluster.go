@@ -64,7 +64,7 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 		Provider: quiet{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
 	}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.ClientOf
 	}
 	if n.link, err = link.Start(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; give another address with --cluster-listen", err)

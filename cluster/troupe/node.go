@@ -135,7 +135,7 @@ func listen(address string) (net.Listener, error) {
 func (n *Node) openBulk(context.Context) (err error) {
 	cfg := bulk.Config{Listen: n.cfg.DataListen, Advertise: n.advertised(n.cfg.DataListen), Log: n.cfg.Log}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.ClientOf
 	}
 	if n.bulk, err = bulk.Listen(cfg); err != nil {
 		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
