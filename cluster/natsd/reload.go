@@ -75,10 +75,19 @@ func (s *Server) reloadUsers(self string) error {
 	if self != "" && len(opts.TrustedOperators) == 0 && !slices.ContainsFunc(opts.Nkeys, known) {
 		return fmt.Errorf("NATS users: the nkey of this node, %s, is not among them; keep it in the file as long as the node runs", self)
 	}
+	again := len(opts.Accounts) > 0
 	if err := s.server.ReloadOptions(opts); err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
-	return nil
+	if !again {
+		return nil
+	}
+	// nats-server subscribes to the service imports of an account only at its start, or at a reload that finds the account there.
+	// Without a second reload the users of an account that was added get no answers.
+	if opts, err = s.options(); err != nil {
+		return err
+	}
+	return s.server.ReloadOptions(opts)
 }
 
 // ReloadTLS makes routes use the CAs of now, and closes those to servers that are no longer trusted.
