@@ -62,6 +62,7 @@ func TestPrecedence(t *testing.T) {
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
 		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
+		"tls-revoked": file, "audit-log": file, "http-behind-tls": {"true", "false", "true"},
 	}
 	kinds := reflect.TypeFor[Options]()
 	if len(values) != kinds.NumField() {
@@ -74,8 +75,8 @@ func TestPrecedence(t *testing.T) {
 		t.Run(flag, func(t *testing.T) {
 			v := values[flag]
 			line := key + ": '" + v[2] + "'\n"
-			if flag == "insecure" {
-				line = "insecure: true\n"
+			if field.Type.Kind() == reflect.Pointer { // to a bool
+				line = key + ": true\n"
 			}
 			config := write(t, folder, flag+".yaml", line)
 			got := func(args ...string) string {
