@@ -38,6 +38,7 @@ type Gateway struct {
 	metrics  *metrics
 	mux      *http.ServeMux
 	inFlight atomic.Int64
+	keyUses  keyUses
 }
 
 // New returns a gateway.
@@ -46,6 +47,7 @@ func New(cfg Config) *Gateway {
 		cfg.MaxInFlight = 4096
 	}
 	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	g.keyUses.keys = cfg.Keys
 	g.routes()
 	return g
 }

@@ -125,7 +125,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 		select {
 		case <-gen.wake:
 		case <-ctx.Done():
-			return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
+			return ended(ctx)
 		case <-late.C:
 			return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up; raise timeout, or lower max_tokens")
 		}

@@ -65,6 +65,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		c.key = &key
+		ctx, release := g.keyUses.add(r.Context(), key, w)
+		defer release()
+		r = r.WithContext(ctx)
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
