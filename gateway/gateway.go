@@ -10,6 +10,8 @@ import (
 
 	"troupe/engine"
 	"troupe/gateway/apikey"
+	"troupe/internal/audit"
+	"troupe/internal/bounded"
 )
 
 // Config describes a gateway.
@@ -28,7 +30,9 @@ type Config struct {
 	Keys *apikey.Keys
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
-	Log         zerolog.Logger
+	// Audit takes changes of state, and requests that were not allowed; nil: nobody wants to know.
+	Audit *audit.Log
+	Log   zerolog.Logger
 }
 
 // Gateway serves the OpenAI API over HTTP and NATS.
@@ -39,6 +43,7 @@ type Gateway struct {
 	mux      *http.ServeMux
 	inFlight atomic.Int64
 	keyUses  keyUses
+	refusals *bounded.Limiter // of lines in the log
 }
 
 // New returns a gateway.
@@ -46,7 +51,7 @@ func New(cfg Config) *Gateway {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 4096
 	}
-	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), refusals: bounded.New(refusalsLogged, refusalsAtOnce)}
 	g.keyUses.keys = cfg.Keys
 	g.routes()
 	return g

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/actors/supervise"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -201,8 +201,8 @@ func (gen *generation) usage() openai.Usage {
 // caught makes an error of a panic, so that a request that the gateway can not digest costs no other.
 func (g *Gateway) caught(err *error) {
 	if p := recover(); p != nil {
-		g.cfg.Log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
-		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, fmt.Sprintf("the gateway failed on this request: %v", p))
+		g.cfg.Log.Error().Str("panic", supervise.Panic(p)).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
+		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed on this request; see its log")
 	}
 }
 

@@ -52,7 +52,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id = newID()
 	}
 	w.Header().Set("X-Request-Id", id)
-	c := caller{id: id, remote: r.RemoteAddr}
+	c := caller{id: id, remote: r.RemoteAddr, began: time.Now()}
 	_, pattern := g.mux.Handler(r)
 	if pattern == "" {
 		g.fail(w, asked{caller: c, endpoint: "none"}, g.noRoute(w, r))
@@ -61,7 +61,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.cfg.Keys != nil && !open[pattern] {
 		key, ok := g.cfg.Keys.Find(secretOf(r))
 		if !ok {
-			g.fail(w, asked{caller: c, endpoint: "unauthorized"}, unauthorized(w, r))
+			g.fail(w, asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}, unauthorized(w, r))
 			return
 		}
 		c.key = &key

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +30,9 @@ type Config struct {
 	// UsersChanged is called after a changed users file was taken, or with the reason why not; nil: nobody wants to know. It must
 	// not block.
 	UsersChanged func(error)
-	Log          zerolog.Logger
+	// Refused is called with the address of a client, and what it was refused; nil: nobody wants to know. It must not block.
+	Refused func(address, what string)
+	Log     zerolog.Logger
 
 	// ClusterListen is where other servers connect, "10.0.0.1:6222". Empty: the server stands alone.
 	ClusterListen string
@@ -99,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nats-server: %w", err)
 	}
-	s.SetLogger(&logger{cfg.Log}, false, false)
+	s.SetLogger(newLogger(&cfg), false, false)
 	go s.Start()
 	running := &Server{server: s, cluster: cluster, options: options, trusted: cfg.TrustedKeys}
 	if !s.ReadyForConnections(startWithin) {
@@ -171,18 +172,4 @@ func (s *Server) Stop() {
 	s.running.Wait()
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
-}
-
-// logger passes on what an operator should see: warnings and errors.
-type logger struct{ log zerolog.Logger }
-
-func (l *logger) Warnf(format string, v ...any)  { l.log.Warn().Msg(text(format, v)) }
-func (l *logger) Errorf(format string, v ...any) { l.log.Error().Msg(text(format, v)) }
-func (l *logger) Fatalf(format string, v ...any) { l.log.Error().Msg(text(format, v)) }
-func (l *logger) Noticef(string, ...any)         {}
-func (l *logger) Debugf(string, ...any)          {}
-func (l *logger) Tracef(string, ...any)          {}
-
-func text(format string, v []any) string {
-	return "nats-server: " + strings.TrimSpace(fmt.Sprintf(format, v...))
 }

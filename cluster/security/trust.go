@@ -202,12 +202,13 @@ func (i *Identity) Watch(ctx context.Context, changed func() error) {
 	}
 }
 
-// OnChange registers a function that is called after CAs or revoked certificates have changed, or with an error when a changed
+// OnChange registers a function that is called after a certificate, CAs or revoked certificates have changed, or with an error when a changed
 // file was not taken. It must not block.
 func (i *Identity) OnChange(f func(error)) {
 	i.trust.mu.Lock()
 	defer i.trust.mu.Unlock()
 	i.trust.changed = append(i.trust.changed, f)
+	i.pair.OnChange(f)
 }
 
 // TrustedKeys returns the hashes of the public keys of the nodes that were connected before the last change and are still

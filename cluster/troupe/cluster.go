@@ -114,6 +114,7 @@ func (n *Node) onMembers(c members.Change) {
 		addresses[i] = m.GetAddress()
 	}
 	n.link.SetMembers(addresses)
+	n.auditMembers(c.Live, c.Left)
 	for _, m := range c.Left {
 		n.cfg.Log.Info().Str("member", m.GetName()).Msg("member left")
 	}

@@ -31,6 +31,7 @@ import (
 	"troupe/cluster/tree"
 	"troupe/engine"
 	"troupe/gateway"
+	"troupe/internal/audit"
 	"troupe/messages"
 )
 
@@ -65,10 +66,12 @@ type Node struct {
 	members   *members.Members
 	link      *link.Link
 	bulk      *bulk.Plane
+	audit     *audit.Log
 	web       *http.Server
 	address   string
 
 	mu       sync.Mutex
+	known    map[string]bool // members that were audited
 	draining map[string]bool // nodes to be emptied, by the operator's word
 	undo     []func()        // what Stop does, last first
 }
@@ -77,7 +80,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		catalogue: catalogue.New(), draining: make(map[string]bool),
+		catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
@@ -104,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
+		n.openAudit, n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
 		n.awaitControl, n.applyDeployments, n.applyAdapters,
 	} {
 		if err := step(ctx); err != nil {
@@ -117,6 +120,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
 		}
 	}()
+	n.did("node.started")
 	return n, nil
 }
 
@@ -153,7 +157,8 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
-	n.undo = append(n.undo, n.events.Stop)
+	n.audit.Publish(n.events.Publish)
+	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
 	return n.openMembers(ctx, js)
 }
 
@@ -194,7 +199,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	}
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

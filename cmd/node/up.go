@@ -98,7 +98,7 @@ func (u upCommand) Run(c console) error {
 func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Config, err error) {
 	cfg = troupe.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
-		AdapterHostBytes: bytesOf(s.AdapterDRAM), Log: log, Version: version(),
+		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err
