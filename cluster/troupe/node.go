@@ -114,7 +114,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, err
 		}
 	}
-	n.web = &http.Server{Handler: n.gateway, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	n.web = &http.Server{Handler: n.gateway, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: newWebLog(n.cfg.Log)}
 	go func() {
 		if err := n.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
