@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"troupe/gateway/apikey"
 	"troupe/gateway/openai"
@@ -22,6 +23,7 @@ type caller struct {
 	id, remote string
 	key        *apikey.Key // nil: none was asked for
 	account    string      // the NATS account, where a trusted server names it
+	began      time.Time
 }
 
 // tenant returns the name that separates cached prefixes: the key's tenant, or the NATS account. It is empty where
@@ -111,18 +113,32 @@ type asked struct {
 	caller
 	endpoint, model string
 	adapter         string // logged, not counted: there may be thousands
+	object          string // for the audit
 }
 
 func askedBy(r *http.Request, endpoint string) asked {
 	return asked{caller: callerOf(r.Context()), endpoint: endpoint}
 }
 
+// Answers to unknown callers are logged at most so often; the metrics count all of them.
+const (
+	refusalsLogged = 2 // a second
+	refusalsAtOnce = 10
+)
+
 // answered counts and logs an answer. Whoever gave keys out wants to know who asked.
 func (g *Gateway) answered(a asked, status int) {
 	g.metrics.answered(a, status)
+	g.audit(a, status)
 	line := g.cfg.Log.Debug()
-	if a.key != nil || status == http.StatusUnauthorized {
+	if a.key != nil {
 		line = g.cfg.Log.Info()
+	} else if status == http.StatusUnauthorized {
+		ok, leftOut := g.refusals.Allow()
+		if !ok {
+			return
+		}
+		line = g.cfg.Log.Info().Uint64("left_out", leftOut)
 	}
 	if a.key != nil {
 		line.Str("key", a.key.Name)

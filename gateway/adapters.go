@@ -150,6 +150,7 @@ func (g *Gateway) changeAdapters(w http.ResponseWriter, r *http.Request, endpoin
 		if err := json.Unmarshal(body, &req); err != nil {
 			return "", openai.Invalid("", "the request is not as it should be: "+err.Error())
 		}
+		a.object = "adapter=" + req.Name + " path=" + req.Path
 		return change(req)
 	}()
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 
 	"troupe/engine"
 	"troupe/gateway/apikey"
+	"troupe/internal/audit"
+	"troupe/internal/bounded"
 )
 
 // Config describes a gateway.
@@ -36,7 +38,9 @@ type Config struct {
 	BodyBytes int64
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
-	Log         zerolog.Logger
+	// Audit takes changes of state, and requests that were not allowed; nil: nobody wants to know.
+	Audit *audit.Log
+	Log   zerolog.Logger
 }
 
 // Gateway serves the OpenAI API over HTTP and NATS.
@@ -49,6 +53,8 @@ type Gateway struct {
 	origin   *http.CrossOriginProtection
 	entry    http.Handler // the routes, behind what pages of other origins need
 	inFlight atomic.Int64
+	keyUses  keyUses
+	refusals *bounded.Limiter // of lines in the log
 }
 
 // New returns a gateway. Origins that are not well-formed are a mistake of the caller.
@@ -60,7 +66,9 @@ func New(cfg Config) *Gateway {
 	g := &Gateway{
 		cfg: cfg, models: models{inspect: cfg.Inspect, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
+		refusals: bounded.New(refusalsLogged, refusalsAtOnce),
 	}
+	g.keyUses.keys = cfg.Keys
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "troupe_gateway_body_bytes", Help: "Memory that the bodies of requests hold.",
 	}, func() float64 { return float64(g.budget.held.Load()) }))

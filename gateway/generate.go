@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/actors/supervise"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -126,7 +126,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 		select {
 		case <-gen.wake:
 		case <-ctx.Done():
-			return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
+			return ended(ctx)
 		case <-late.C:
 			return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up; raise timeout, or lower max_tokens")
 		}
@@ -213,8 +213,8 @@ func (gen *generation) usage() openai.Usage {
 // caught makes an error of a panic, so that a request that the gateway can not digest costs no other.
 func (g *Gateway) caught(err *error) {
 	if p := recover(); p != nil {
-		g.cfg.Log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
-		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, fmt.Sprintf("the gateway failed on this request: %v", p))
+		g.cfg.Log.Error().Str("panic", supervise.Panic(p)).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
+		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed on this request; see its log")
 	}
 }
 

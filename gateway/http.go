@@ -63,9 +63,9 @@ func requestID(w http.ResponseWriter, r *http.Request) string {
 
 // route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The body is not read before.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
-	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr}
+	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr, began: time.Now()}
 	if g.origin.Check(r) != nil {
-		g.fail(w, asked{caller: c, endpoint: "refused"}, crossOrigin(r))
+		g.fail(w, asked{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}, crossOrigin(r))
 		return
 	}
 	_, pattern := g.mux.Handler(r)
@@ -76,14 +76,17 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	if g.cfg.Keys != nil {
 		if key, ok := g.cfg.Keys.Find(secretOf(r)); ok {
 			c.key = &key
+			ctx, release := g.keyUses.add(r.Context(), key, w)
+			defer release()
+			r = r.WithContext(ctx)
 		} else if !open[pattern] {
 			w.Header().Set("Connection", "close")
-			g.fail(w, asked{caller: c, endpoint: "unauthorized"}, unauthorized(w, r))
+			g.fail(w, asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}, unauthorized(w, r))
 			return
 		}
 	}
 	if !c.admin(g.cfg.Keys != nil) && (admins[pattern] || g.cfg.Routes[strings.TrimPrefix(pattern, "GET ")] != nil) {
-		g.fail(w, asked{caller: c, endpoint: "forbidden"}, notAdmin())
+		g.fail(w, asked{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}, notAdmin())
 		return
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,8 +31,8 @@ type Config struct {
 	Listen    string // host:port; port 0 takes a free one. Default 127.0.0.1:0
 	Advertise string // host:port where others reach it; port 0 is the one listened on. Default: where it listens
 
-	ServerTLS *tls.Config // for connections from others; nil: plain TCP
-	ClientTLS *tls.Config // for connections to others; nil: plain TCP
+	ServerTLS *tls.Config                // for connections from others; nil: plain TCP
+	ClientTLS func(net.Conn) *tls.Config // for a connection to another; nil: plain TCP
 
 	Window      int           // bytes that a peer may have in flight to this node. Default 32 MiB
 	ExpireAfter time.Duration // a transfer of which no chunk has come for so long is ended. Default 60 s

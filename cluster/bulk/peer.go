@@ -85,7 +85,8 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 
 // greet agrees on TLS, where it is configured, and on the protocol. It returns the connection to use, and to close.
 func (p *peer) greet(ctx context.Context, conn net.Conn) (_ net.Conn, window int, takes uint16, err error) {
-	if cfg := p.plane.cfg.ClientTLS; cfg != nil {
+	if p.plane.cfg.ClientTLS != nil {
+		cfg := p.plane.cfg.ClientTLS(conn)
 		if cfg.ServerName == "" {
 			cfg = cfg.Clone()
 			cfg.ServerName, _, _ = net.SplitHostPort(p.address)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -30,7 +31,10 @@ func TestTLS(t *testing.T) {
 		"plain TCP":      {nil, "hello"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := listen(t, bulk.Config{ClientTLS: c.client})
+			a := listen(t, bulk.Config{})
+			if c.client != nil {
+				a = listen(t, bulk.Config{ClientTLS: func(net.Conn) *tls.Config { return c.client }})
+			}
 			want, got := content(1, 50, 100_000), newArena()
 			ticket := expect(t, b, 100_000, 50, got.put)
 			defer b.Drop(ticket)

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/internal/audit"
 )
 
 // Endpoint is one more subject of the service.
@@ -32,6 +33,7 @@ type Config struct {
 	Informed <-chan struct{}
 	// Serving is called each time the service has begun to take all requests. Nil: nobody waits for that.
 	Serving func()
+	Audit   *audit.Log // of requests that change something; nil: none
 	Log     zerolog.Logger
 }
 

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -31,14 +33,16 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 	c *control, life context.Context, name, subject, description string, handle func(context.Context, PReq) (PRes, error),
 ) Endpoint {
 	return Endpoint{Name: name, Subject: "troupe.v1." + subject, Description: description, Handler: guarded(func(r micro.Request) {
+		req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
 		defer func() {
 			if p := recover(); p != nil {
-				c.Log.Error().Interface("panic", p).Str("endpoint", name).Msg("control request crashed")
-				Fail(r, messages.Reason_REASON_INTERNAL, fmt.Sprint(p))
+				c.Log.Error().Str("panic", supervise.Panic(p)).Str("endpoint", name).Msg("control request crashed")
+				Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
 			}
+			c.audited(r, name, req, outcome, began)
 		}()
-		req := PReq(new(Req))
 		if err := read(r, req); err != nil {
+			outcome = messages.Reason_REASON_INVALID_ARGUMENT
 			Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 			return
 		}
@@ -46,9 +50,11 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 		defer cancel()
 		res, err := handle(ctx, req)
 		if err != nil {
-			Fail(r, reasonOf(err), err.Error())
+			outcome = reasonOf(err)
+			Fail(r, outcome, err.Error())
 			return
 		}
+		outcome = messages.Reason_REASON_UNSPECIFIED
 		body, err := Encode(res)
 		if err == nil {
 			err = r.Respond(body)

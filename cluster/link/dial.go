@@ -2,9 +2,12 @@ package link
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"time"
+
+	"google.golang.org/grpc/credentials"
 )
 
 // knockEvery is when a connection is asked for once more. The kernel sends a lost request again only after a second, by which time it is
@@ -41,4 +44,24 @@ func knock(ctx context.Context, dial func(context.Context) (net.Conn, error)) (n
 			return nil, fmt.Errorf("no answer: %w", ctx.Err())
 		}
 	}
+}
+
+// dialled are the credentials of connections that each have a configuration of their own.
+type dialled struct {
+	credentials.TransportCredentials
+	config func(net.Conn) *tls.Config
+}
+
+func newDialled(config func(net.Conn) *tls.Config) credentials.TransportCredentials {
+	return dialled{credentials.NewTLS(config(nil)), config}
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (d dialled) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(d.config(conn)).ClientHandshake(ctx, authority, conn)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (d dialled) Clone() credentials.TransportCredentials {
+	return dialled{d.TransportCredentials.Clone(), d.config}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -22,8 +23,8 @@ type Config struct {
 	Advertise string             // host:port told to others, port 0 for the one listened on; default: what it listens on
 	Provider  cluster.ClusterProvider
 	Lookup    cluster.IdentityLookup
-	ServerTLS *tls.Config // with ClientTLS: TLS between nodes; its ClientAuth decides who may connect. Both nil: plain
-	ClientTLS *tls.Config
+	ServerTLS *tls.Config                // with ClientTLS: TLS between nodes; its ClientAuth decides who may connect. Both nil: plain
+	ClientTLS func(net.Conn) *tls.Config // of a connection that was dialled
 	Log       zerolog.Logger
 }
 

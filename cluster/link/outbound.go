@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -82,7 +81,7 @@ func (s *outbound) open() (err error) {
 	}
 	creds := insecure.NewCredentials()
 	if s.link.cfg.ClientTLS != nil {
-		creds = credentials.NewTLS(s.link.cfg.ClientTLS)
+		creds = newDialled(s.link.cfg.ClientTLS)
 	}
 	s.conn, err = grpc.NewClient(s.address, grpc.WithTransportCredentials(creds), grpc.WithContextDialer(s.dial),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes)),

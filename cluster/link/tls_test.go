@@ -73,7 +73,9 @@ func issue(t testing.TB, by *authority) identity {
 func TestMutualTLS(t *testing.T) {
 	ca := newAuthority(t)
 	secured := func(id identity) func(*link.Config) {
-		return func(c *link.Config) { c.ServerTLS, c.ClientTLS = id.server, id.client }
+		return func(c *link.Config) {
+			c.ServerTLS, c.ClientTLS = id.server, func(net.Conn) *tls.Config { return id.client }
+		}
 	}
 	a, b := start(t, secured(issue(t, ca))), start(t, secured(issue(t, ca)))
 	stranger := issue(t, nil)

@@ -8,12 +8,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ClientOptions are those of a node's connection to NATS: it never gives up, comes back within a fraction of a second, and
+// ClientOptions are those of a node's connection to NATS: it never gives up, not even where the
+// server does not know its user for a while, comes back within a fraction of a second, and
 // notices a server that does not answer within 3 s.
 func ClientOptions(name string, log zerolog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
-		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
+		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
 		nats.Timeout(time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // else it was closed

@@ -25,25 +25,25 @@ type formation struct {
 	within  time.Duration
 }
 
-// cluster fills the options that make the server one of a cluster.
-func (cfg *Config) cluster(opts *server.Options) (formation, error) {
-	alone := formation{servers: 1}
+// cluster returns a function that fills the options of a server in a cluster.
+func (cfg *Config) cluster() (formation, func(*server.Options), error) {
+	alone, none := formation{servers: 1}, func(*server.Options) {}
 	if cfg.ClusterListen == "" {
 		if len(cfg.Routes) > 0 {
-			return alone, fmt.Errorf("NATS routes without an address for them; give one with --nats-cluster-listen")
+			return alone, none, fmt.Errorf("NATS routes without an address for them; give one with --nats-cluster-listen")
 		}
-		return alone, nil
+		return alone, none, nil
 	}
 	host, port, err := address(cfg.ClusterListen, "--nats-cluster-listen")
 	if err != nil {
-		return alone, err
+		return alone, none, err
 	}
 	routes, err := cfg.routes()
 	if err != nil {
-		return alone, err
+		return alone, none, err
 	}
 	if len(routes) < 2 {
-		return alone, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; give them with --nats-routes", cfg.ClusterListen)
+		return alone, none, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; give them with --nats-routes", cfg.ClusterListen)
 	}
 	if len(routes) == 2 {
 		cfg.Log.Warn().Msg("a NATS cluster of two servers stands still when either is lost; three survive the loss of one")
@@ -53,9 +53,14 @@ func (cfg *Config) cluster(opts *server.Options) (formation, error) {
 		turn = here(cfg).turn(routes)
 	}
 	quickElections(turn, len(routes))
-	opts.Routes = routes
-	opts.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port, TLSConfig: cfg.ClusterTLS}
-	return formation{servers: len(routes), within: cmp.Or(cfg.FormWithin, formWithin)}, nil
+	fill := func(opts *server.Options) {
+		opts.Routes = slices.Clone(routes)
+		opts.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port}
+		if cfg.ClusterTLS != nil {
+			opts.Cluster.TLSConfig = cfg.ClusterTLS()
+		}
+	}
+	return formation{servers: len(routes), within: cmp.Or(cfg.FormWithin, formWithin)}, fill, nil
 }
 
 // routes returns the route of every server once, this one's among them: the server takes their number for the size of the

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -25,22 +25,37 @@ type Config struct {
 	TLS      *tls.Config // of clients; nil: none
 	// UsersFile says who may connect, as a configuration of nats-server does: its authorization or accounts. Empty: everybody may.
 	UsersFile string
-	Log       zerolog.Logger
+	// Self is the public nkey of the node, without which a changed users file is not taken. Empty: not checked.
+	Self string
+	// UsersChanged is called after a changed users file was taken, or with the reason why not; nil: nobody wants to know. It must
+	// not block.
+	UsersChanged func(error)
+	// Refused is called with the address of a client, and what it was refused; nil: nobody wants to know. It must not block.
+	Refused func(address, what string)
+	Log     zerolog.Logger
 
 	// ClusterListen is where other servers connect, "10.0.0.1:6222". Empty: the server stands alone.
 	ClusterListen string
 	// Routes name every server of the cluster, "nats://10.0.0.2:6222". The server's own route may be left out where
 	// ClusterListen says it.
-	Routes     []string
-	ClusterTLS *tls.Config   // of routes; nil: none
-	Shared     bool          // other servers of the cluster may run in this process, as those of tests do
-	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
+	Routes []string
+	// ClusterTLS returns the configuration of routes, with the CAs of now; nil: none.
+	ClusterTLS func() *tls.Config
+	// TrustedKeys returns the hashes of the public keys of other servers that are still trusted, for ReloadTLS.
+	TrustedKeys func() map[string]struct{}
+	Shared      bool          // other servers of the cluster may run in this process, as those of tests do
+	FormWithin  time.Duration // how long Start waits for a majority of the servers; default 2 minutes
 }
 
 // Server is a running nats-server.
 type Server struct {
 	server  *server.Server
 	cluster formation
+	options func() (*server.Options, error) // reads the users file again
+	trusted func() map[string]struct{}
+	reload  sync.Mutex
+	end     context.CancelFunc
+	running sync.WaitGroup
 }
 
 const (
@@ -60,16 +75,24 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := writable(cfg.StoreDir); err != nil {
 		return nil, err
 	}
-	opts, err := Users(cfg.UsersFile)
+	cluster, others, err := cfg.cluster()
 	if err != nil {
 		return nil, err
 	}
-	opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
-	opts.JetStream, opts.StoreDir = true, cfg.StoreDir
-	opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
-	opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
-	opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
-	cluster, err := cfg.cluster(opts)
+	options := func() (*server.Options, error) {
+		opts, err := Users(cfg.UsersFile)
+		if err != nil {
+			return nil, err
+		}
+		opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
+		opts.JetStream, opts.StoreDir = true, cfg.StoreDir
+		opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
+		opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
+		opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
+		others(opts)
+		return opts, nil
+	}
+	opts, err := options()
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +100,18 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nats-server: %w", err)
 	}
-	s.SetLogger(&logger{cfg.Log}, false, false)
+	s.SetLogger(newLogger(&cfg), false, false)
 	go s.Start()
-	running := &Server{s, cluster}
+	running := &Server{server: s, cluster: cluster, options: options, trusted: cfg.TrustedKeys}
 	if !s.ReadyForConnections(startWithin) {
 		running.Stop()
 		return nil, fmt.Errorf("nats-server was not ready within %s; look for an earlier log line", startWithin)
 	}
 	if err := running.formed(ctx, cfg.Log); err != nil {
+		running.Stop()
+		return nil, err
+	}
+	if err := running.followUsers(&cfg); err != nil {
 		running.Stop()
 		return nil, err
 	}
@@ -139,20 +166,10 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 
 // Stop ends the server and waits until its store is on disk.
 func (s *Server) Stop() {
+	if s.end != nil {
+		s.end()
+	}
+	s.running.Wait()
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
-}
-
-// logger passes on what an operator should see: warnings and errors.
-type logger struct{ log zerolog.Logger }
-
-func (l *logger) Warnf(format string, v ...any)  { l.log.Warn().Msg(text(format, v)) }
-func (l *logger) Errorf(format string, v ...any) { l.log.Error().Msg(text(format, v)) }
-func (l *logger) Fatalf(format string, v ...any) { l.log.Error().Msg(text(format, v)) }
-func (l *logger) Noticef(string, ...any)         {}
-func (l *logger) Debugf(string, ...any)          {}
-func (l *logger) Tracef(string, ...any)          {}
-
-func text(format string, v []any) string {
-	return "nats-server: " + strings.TrimSpace(fmt.Sprintf(format, v...))
 }

@@ -20,7 +20,7 @@ func Users(file string) (*server.Options, error) {
 	}
 	parts, err := conf.ParseFileWithChecks(file)
 	if err != nil {
-		return nil, fmt.Errorf("NATS users: %w", err)
+		return nil, fmt.Errorf("NATS users: %w", redacted(file, err))
 	}
 	for part, value := range parts {
 		variable, ok := value.(interface{ IsUsedVariable() bool })
@@ -30,7 +30,7 @@ func Users(file string) (*server.Options, error) {
 	}
 	opts, err := server.ProcessConfigFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("NATS users: %w", err)
+		return nil, fmt.Errorf("NATS users: %w", redacted(file, err))
 	}
 	if len(opts.Users)+len(opts.Nkeys)+len(opts.TrustedOperators) == 0 && opts.Username == "" && opts.Authorization == "" {
 		return nil, fmt.Errorf("NATS users: %s has none, so that everybody could connect; list them under authorization", file)

@@ -117,3 +117,26 @@ func TestUsersWrong(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 }
+
+// TestUsersErrorsHaveNoSecrets: an error about a users file quotes no password, token or seed.
+func TestUsersErrorsHaveNoSecrets(t *testing.T) {
+	const secret, seed = "hunter2-SECRET", "SUAFHBBPQMXXOS4LJEAKEVSNK5ADCVPHV5BJG4TDJCRMEIMSPTU5AZHBLQ"
+	for _, text := range []string{
+		`authorization { password: {` + secret + `: 1} }`,
+		`authorization { user: a, password: "` + secret + `", users: [ {user: b, password: ` + secret + `} ] }`,
+		`authorization { token: "` + secret + `", user: x }`,
+		`authorization { users: [ {user: a, password: ` + secret + ` ` + secret + `} ] }`,
+		`authorization { users: [ {user: a, password: ` + secret + ` ]`,
+		`authorization { users: [ {nkey: ` + seed + `} ] }`,
+		`authorization { users: [ ` + seed + ` ] }`,
+		`authorization { users: [ {user: a, password: "` + secret + `", permissions: {publish: {password: ` + secret + `}}} ] }`,
+		`accounts { A: { users: [ {user: a, password: ` + secret + `}, {user: a, password: ` + secret + `} ], exports: [ {password: ` + secret + `} ] } }`,
+	} {
+		_, err := natsd.Users(write(t, t.TempDir(), "users.conf", text))
+		if err == nil {
+			t.Errorf("taken: %s", text)
+		} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), seed) {
+			t.Errorf("%s\n%v", text, err)
+		}
+	}
+}

@@ -155,13 +155,18 @@ func (a *Authority) sign(name string, t *x509.Certificate) error {
 	return replace(a.file(name, ".crt"), 0o644, &pem.Block{Type: pemCert, Bytes: cert})
 }
 
-// replace writes a file whole: who reads it meanwhile reads the one before.
+// replace writes a PEM file atomically.
 func replace(path string, mode os.FileMode, block *pem.Block) error {
+	return replaceWith(path, mode, func(f *os.File) error { return pem.Encode(f, block) })
+}
+
+// replaceWith writes a file atomically: readers see the old one or the new one.
+func replaceWith(path string, mode os.FileMode, write func(*os.File) error) error {
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the owner alone
 	if err != nil {
 		return err
 	}
-	err = errors.Join(pem.Encode(next, block), next.Chmod(mode), next.Close())
+	err = errors.Join(write(next), next.Chmod(mode), next.Close())
 	if err == nil {
 		err = os.Rename(next.Name(), path)
 	}

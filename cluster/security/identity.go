@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -15,16 +16,19 @@ import (
 	"troupe/internal/reload"
 )
 
-// Files name what makes an identity, in PEM. A certificate may be followed by those between it and the CA.
-type Files struct{ Cert, Key, CA string }
-
-// Identity is the certificate of a node, and whom it trusts.
-type Identity struct {
-	pair *reload.Value[*tls.Certificate]
-	cas  *x509.CertPool
+// Files name what makes an identity, in PEM. Intermediate certificates may follow a certificate.
+type Files struct {
+	Cert, Key, CA string
+	Revoked       string // fingerprints of revoked certificates; empty: none
 }
 
-// soon is how long before its end a certificate is complained about.
+// Identity is the certificate of a node, and the certificates that it trusts.
+type Identity struct {
+	pair  *reload.Value[*tls.Certificate]
+	trust *trust
+}
+
+// soon is how long before it expires a certificate is logged as a warning.
 const soon = 14 * 24 * time.Hour
 
 // Load reads and checks an identity: others with the same CA must accept it. Its errors name the file and what is wrong with it.
@@ -32,21 +36,22 @@ func Load(f Files, log zerolog.Logger) (*Identity, error) {
 	return load(f, log, true)
 }
 
-// LoadClient is Load for who only talks to NATS: what IssueClient makes will do.
+// LoadClient is Load for a client of NATS, to which a certificate of IssueClient is enough.
 func LoadClient(f Files, log zerolog.Logger) (*Identity, error) {
 	return load(f, log, false)
 }
 
 func load(f Files, log zerolog.Logger, node bool) (*Identity, error) {
-	cas, err := readCAs(f.CA)
+	trust, err := newTrust(f, log)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := watch(f, log, func(chain []*x509.Certificate) error { return f.trusted(chain, cas, node) })
+	check := func(chain []*x509.Certificate) error { return f.trusted(chain, trust.cas.Get(), node) }
+	pair, err := watch(f, log, check) // also when the CAs change: the certificate may be one of a CA that was added
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{pair, cas}, nil
+	return &Identity{pair, trust}, nil
 }
 
 // HTTPS returns the configuration of a server that asks its clients for no certificate.
@@ -59,40 +64,48 @@ func HTTPS(certFile, keyFile string, log zerolog.Logger) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: serve(pair), NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
-// Server is for NATS clients: only those with a certificate of the CA are served.
-func (i *Identity) Server() *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, GetCertificate: serve(i.pair), ClientCAs: i.cas, ClientAuth: tls.RequireAndVerifyClientCert,
-	}
-}
+// Server is for NATS clients: only clients with a certificate of the CA are served.
+func (i *Identity) Server() *tls.Config { return i.server(false) }
 
-// Node is for other nodes: of those with a certificate of the CA, who may be a server too. A client's certificate opens nothing here.
-func (i *Identity) Node() *tls.Config {
-	cfg := i.Server()
-	cfg.VerifyConnection = func(c tls.ConnectionState) error {
-		if leaf := c.PeerCertificates[0]; !forServer(leaf) {
-			return fmt.Errorf("the certificate of %s is a client's, and only nodes are served here", leaf.Subject.CommonName)
+// Node is for other nodes: the peer's certificate must be one of the CA, and for use as a server too. A client's certificate
+// opens nothing here.
+func (i *Identity) Node() *tls.Config { return i.server(true) }
+
+// server verifies each connection against the CAs of that moment, and tracks it.
+func (i *Identity) server(node bool) *tls.Config {
+	accept := func(conn net.Conn) *tls.Config {
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13, GetCertificate: serve(i.pair), ClientCAs: i.trust.cas.Get(), ClientAuth: tls.RequireAndVerifyClientCert,
+			SessionTicketsDisabled: true, // a resumed session would not be verified against the CAs
+			VerifyConnection:       func(c tls.ConnectionState) error { return i.trust.admit(conn, c.PeerCertificates, node) },
 		}
-		return nil
 	}
+	cfg := accept(nil)
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return accept(hello.Conn), nil }
 	return cfg
 }
 
-// forServer reports whether a certificate is for use as a server: it says so, or leaves it open.
-func forServer(c *x509.Certificate) bool {
-	return len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) == 0 ||
-		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
+// Client is for dialling: the server must show a certificate of the CA for the host that was dialled. The configuration trusts
+// the CAs of the moment at which it is made.
+func (i *Identity) Client() *tls.Config { return i.ClientOf(nil) }
+
+// ClientOf is Client for one connection, which is closed when the server's certificate is no longer trusted.
+func (i *Identity) ClientOf(conn net.Conn) *tls.Config {
+	return i.client(func() net.Conn { return conn })
 }
 
-// Client is for dialling: the server must show a certificate of the CA for the host that was dialled.
-func (i *Identity) Client() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, GetClientCertificate: present(i.pair), RootCAs: i.cas}
+func (i *Identity) client(conn func() net.Conn) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, GetClientCertificate: present(i.pair), RootCAs: i.trust.cas.Get(),
+		VerifyConnection: func(c tls.ConnectionState) error { return i.trust.admit(conn(), c.PeerCertificates, false) },
+	}
 }
 
-// Peer is Node and Client in one, for those who take one configuration for both, as the routes of a nats-server do.
+// Peer is Node and Client in one, for the routes of a nats-server, which take one configuration for both. Like that of Client, it
+// must be made anew when the CAs change.
 func (i *Identity) Peer() *tls.Config {
 	cfg := i.Node()
-	cfg.GetClientCertificate, cfg.RootCAs = present(i.pair), i.cas
+	cfg.GetClientCertificate, cfg.RootCAs = present(i.pair), i.trust.cas.Get()
 	return cfg
 }
 
@@ -103,6 +116,12 @@ func (i *Identity) Covers(host string) error {
 		return fmt.Errorf("the certificate of %s is not for host %s (%s); make one that is, with --hosts", leaf.Subject.CommonName, host, hostList(leaf))
 	}
 	return nil
+}
+
+// forServer reports whether a certificate is for use as a server: it says so, or leaves it open.
+func forServer(c *x509.Certificate) bool {
+	return len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) == 0 ||
+		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
 func serve(pair *reload.Value[*tls.Certificate]) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -135,7 +154,11 @@ func watch(f Files, log zerolog.Logger, check func(chain []*x509.Certificate) er
 		return &pair, nil
 	}
 	failed := func(err error) { log.Error().Err(err).Msg("changed certificate not taken") }
-	return reload.New(read, failed, f.Cert, f.Key)
+	files := []string{f.Cert, f.Key}
+	if f.CA != "" {
+		files = append(files, f.CA)
+	}
+	return reload.New(read, failed, files...)
 }
 
 func parse(chain [][]byte) (certs []*x509.Certificate, err error) {

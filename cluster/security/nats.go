@@ -1,9 +1,12 @@
 package security
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -20,7 +23,7 @@ type Login struct {
 func (l Login) Options() ([]nats.Option, error) {
 	var opts []nats.Option
 	if l.TLS != nil {
-		opts = append(opts, nats.Secure(l.TLS.Client()))
+		opts = append(opts, l.TLS.secure)
 	}
 	if l.Creds != "" {
 		opts = append(opts, nats.UserCredentials(l.Creds))
@@ -33,6 +36,57 @@ func (l Login) Options() ([]nats.Option, error) {
 		opts = append(opts, nkey)
 	}
 	return opts, nil
+}
+
+// secure makes a connection use the identity. Each connection is tracked, and reads the CAs again when it is dialled.
+func (i *Identity) secure(o *nats.Options) error {
+	d := &dialer{options: o}
+	o.Secure, o.TLSConfig = true, i.client(d.last)
+	o.RootCAsCB = func() (*x509.CertPool, error) { return i.trust.cas.Get(), nil }
+	o.CustomDialer = d
+	return nil
+}
+
+// dialer remembers the socket of a connection to NATS: it has one at a time.
+type dialer struct {
+	options *nats.Options
+	mu      sync.Mutex
+	conn    net.Conn
+}
+
+// Dial implements nats.CustomDialer.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, d.options.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = conn
+	return conn, nil
+}
+
+func (d *dialer) last() net.Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conn
+}
+
+// Public returns the public nkey of the login; empty where it has none.
+func (l Login) Public() (string, error) {
+	if l.Nkey == "" {
+		return "", nil
+	}
+	seed, err := os.ReadFile(l.Nkey)
+	if err != nil {
+		return "", err
+	}
+	pair, err := nkeys.ParseDecoratedNKey(seed)
+	if err != nil {
+		return "", fmt.Errorf("nkey seed %s: %w", l.Nkey, err)
+	}
+	defer pair.Wipe()
+	return pair.PublicKey()
 }
 
 // Remedy says what to do about a connection to NATS that failed; otherwise is for where that has nothing to do with who one is.

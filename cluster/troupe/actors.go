@@ -150,7 +150,7 @@ func (n *Node) gatewayProps() *actor.Props {
 
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
-		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
+		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Audit: n.audit, Log: n.cfg.Log, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,

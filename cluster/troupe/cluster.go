@@ -64,7 +64,7 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 		Provider: quiet{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
 	}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.ClientOf
 	}
 	if n.link, err = link.Start(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; give another address with --cluster-listen", err)
@@ -114,6 +114,7 @@ func (n *Node) onMembers(c members.Change) {
 		addresses[i] = m.GetAddress()
 	}
 	n.link.SetMembers(addresses)
+	n.auditMembers(c.Live, c.Left)
 	for _, m := range c.Left {
 		n.cfg.Log.Info().Str("member", m.GetName()).Msg("member left")
 	}

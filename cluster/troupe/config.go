@@ -51,6 +51,9 @@ type Config struct {
 	// Login says to NATS who this node is; with TLS where there is some.
 	Login security.Login
 
+	// AuditLog is a file with a line for each change of state, and each request that was not allowed. Empty: those are lines of Log.
+	AuditLog string
+
 	// Deployments are applied at the start, beside those that are stored.
 	Deployments []*messages.DeploymentSpec
 	// Adapters likewise, after them.

@@ -14,6 +14,7 @@ import (
 func (n *Node) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DrainTimeout)
 	defer cancel()
+	n.did("node.stopped")
 	if err := n.sayLeaving(ctx); err != nil {
 		n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
 	}

@@ -32,17 +32,40 @@ func (n *Node) openNATS(ctx context.Context) error {
 	}
 	if err == nil {
 		n.undo = append(n.undo, n.conn.Close)
+		n.watchTLS()
 	}
 	return err
+}
+
+// watchTLS follows changes of the CAs and of revoked certificates.
+func (n *Node) watchTLS() {
+	if n.cfg.TLS == nil {
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	n.undo = append(n.undo, func() { end(); <-ended })
+	go func() {
+		defer close(ended)
+		n.cfg.TLS.Watch(ctx, func() error {
+			if n.nats == nil {
+				return nil
+			}
+			return n.nats.ReloadTLS()
+		})
+	}()
 }
 
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	cfg := natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers,
+		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.reloaded("NATS users"), Refused: n.refusedByNATS,
 	}
 	if n.cfg.TLS != nil {
-		cfg.TLS, cfg.ClusterTLS = n.cfg.TLS.Server(), n.cfg.TLS.Peer()
+		cfg.TLS, cfg.ClusterTLS, cfg.TrustedKeys = n.cfg.TLS.Server(), n.cfg.TLS.Peer, n.cfg.TLS.TrustedKeys
+	}
+	if cfg.Self, err = n.cfg.Login.Public(); err != nil {
+		return err
 	}
 	if n.nats, err = natsd.Start(ctx, cfg); err != nil {
 		return err

@@ -29,6 +29,7 @@ import (
 	"troupe/cluster/tree"
 	"troupe/engine"
 	"troupe/gateway"
+	"troupe/internal/audit"
 	"troupe/messages"
 )
 
@@ -63,6 +64,7 @@ type Node struct {
 	members   *members.Members
 	link      *link.Link
 	bulk      *bulk.Plane
+	audit     *audit.Log
 	web       *http.Server
 	listener  net.Listener // of web
 	scrapers  net.Listener // nil: none
@@ -71,6 +73,7 @@ type Node struct {
 	metricsAddress string // of scrapers
 
 	mu       sync.Mutex
+	known    map[string]bool // members that were audited
 	draining map[string]bool // nodes to be emptied, by the operator's word
 	undo     []func()        // what Stop does, last first
 }
@@ -79,7 +82,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		catalogue: catalogue.New(), draining: make(map[string]bool),
+		catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
@@ -98,20 +101,21 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
+		n.openAudit, n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
 		n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
+	n.did("node.started")
 	return n, nil
 }
 
 func (n *Node) openBulk(context.Context) (err error) {
 	cfg := bulk.Config{Listen: n.cfg.DataListen, Advertise: n.advertised(n.cfg.DataListen), Log: n.cfg.Log}
 	if n.cfg.TLS != nil {
-		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.Client()
+		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.ClientOf
 	}
 	if n.bulk, err = bulk.Listen(cfg); err != nil {
 		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
@@ -129,7 +133,8 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
-	n.undo = append(n.undo, n.events.Stop)
+	n.audit.Publish(n.events.Publish)
+	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
 	return n.openMembers(ctx, js)
 }
 
@@ -170,7 +175,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	}
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	userKey  = "sk-user-0123456789"
-	adminKey = "sk-admin-0123456789"
+	webUserKey  = "sk-user-0123456789"
+	webAdminKey = "sk-admin-0123456789"
 )
 
 // keyed gives a node two keys.
 func keyed(t *testing.T) func(*troupe.Config) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", userKey, adminKey)
+	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey, webAdminKey)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -107,12 +107,12 @@ func TestNodeWithKeys(t *testing.T) {
 		url, key string
 		want     int
 	}{
-		{main + "/metrics", "", 401}, {main + "/metrics", userKey, 403}, {main + "/metrics", adminKey, 200},
-		{main + "/tree", "", 401}, {main + "/tree", userKey, 403}, {main + "/tree", adminKey, 200},
+		{main + "/metrics", "", 401}, {main + "/metrics", webUserKey, 403}, {main + "/metrics", webAdminKey, 200},
+		{main + "/tree", "", 401}, {main + "/tree", webUserKey, 403}, {main + "/tree", webAdminKey, 200},
 		{main + "/ready", "", 200}, {main + "/health", "", 200},
 		{scrape + "/metrics", "", 200}, {scrape + "/ready", "", 200}, {scrape + "/health", "", 200},
-		{scrape + "/tree", "", 404}, {scrape + "/tree", adminKey, 404}, {scrape + "/v1/models", adminKey, 404},
-		{beyond + "/metrics", "", 401}, {beyond + "/metrics", userKey, 403}, {beyond + "/metrics", adminKey, 200}, {beyond + "/v1/models", adminKey, 404},
+		{scrape + "/tree", "", 404}, {scrape + "/tree", webAdminKey, 404}, {scrape + "/v1/models", webAdminKey, 404},
+		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403}, {beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
 	} {
 		if got, body := askWith(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
 			t.Errorf("%s %s: %d, want %d: %.300s", tc.url, tc.key, got, tc.want, body)
@@ -144,7 +144,7 @@ func TestFloodOfANode(t *testing.T) {
 		if held = append(held, c); i%2 == 0 {
 			continue // nothing comes of it at all
 		}
-		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", userKey)
+		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", webUserKey)
 	}
 	gauge := func(name string) string {
 		_, all := askWith(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
@@ -187,7 +187,7 @@ func TestFloodOfANode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+userKey)
+	r.Header.Set("Authorization", "Bearer "+webUserKey)
 	res, err := client.Do(r)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("after the flood: %v, %v", res, err)

@@ -31,6 +31,7 @@ func (s settings) clash() error {
 		{o.Join != "" && o.NATSUsers != "",
 			"--nats-users is for a NATS server of this node's own, and with --join it has none; leave it out, or --join"},
 		{some(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "node certs" makes all three`},
+		{o.TLSRevoked != "" && o.TLSCert == "", "--tls-revoked is about certificates between nodes; give --tls-cert, --tls-key and --tls-ca too"},
 		{some(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
 		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0, "--kv-nvme-path is for the space that --kv-nvme gives; say how much: --kv-nvme 20GiB"},
 		{o.NATSCreds != "" && o.NATSNkey != "", "--nats-creds and --nats-nkey both say who this node is; give one"},
@@ -154,28 +155,6 @@ func addresses() string {
 		}
 	}
 	return strings.Join(hosts, ", ")
-}
-
-// exposed refuses to listen to other machines without knowing who they are.
-func (s settings) exposed() error {
-	if s.insecure() {
-		return nil
-	}
-	if beyond(s.HTTP) && s.APIKeys == "" {
-		return fmt.Errorf("--http %s is reached from other machines, and everybody there could use the models; "+
-			`give keys out with --api-keys ("node keys new" makes one), listen on %s, or say --insecure`, s.HTTP, defaultHTTP)
-	}
-	if s.MetricsListen != "" && beyond(s.MetricsListen) && s.APIKeys == "" {
-		return fmt.Errorf("--metrics-listen %s is reached from other machines, and everybody there could read which models there are; "+
-			`give keys out with --api-keys ("node keys new --admin" makes one), listen on %s, or say --insecure`, s.MetricsListen, thisMachine)
-	}
-	for _, l := range s.nodeListeners() {
-		if beyond(l.addr) && s.TLSCert == "" {
-			return fmt.Errorf("%s %s is reached from other machines, and everybody there could pass for a node; "+
-				`give certificates with --tls-cert, --tls-key and --tls-ca ("node certs" makes them), listen on %s, or say --insecure`, l.flag, l.addr, thisMachine)
-		}
-	}
-	return nil
 }
 
 // beyond reports whether an address is reached from other machines.

@@ -16,6 +16,7 @@ import (
 type certsCommand struct {
 	Out    string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Make certificates in this folder, and a CA where it has none."`
 	Show   string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Show the certificates in this folder."`
+	Revoke string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Add the certificates of the given names to the file \"revoked\" in this folder, for --tls-revoked."`
 	Hosts  []string `placeholder:"HOST,..." help:"Under which others reach the nodes, beside their names: names and addresses."`
 	Client bool     `help:"For clients of NATS, who get no further than NATS lets them."`
 	Names  []string `arg:"" optional:"" name:"NAME" help:"Nodes, or clients (default: this machine)."`
@@ -31,13 +32,17 @@ Examples:
   node certs --out certs --hosts 10.0.0.7 n1     n1 is reached at 10.0.0.7; the first call makes the CA too
   node certs --out certs --hosts 10.0.0.8 n2
   node certs --out certs --client anna           for the nats command line
-  node certs --show certs                        who, for which hosts, until when`
+  node certs --show certs                        who, for which hosts, until when
+  node certs --revoke certs n2                   no node accepts the certificate of n2 any more`
 }
 
 // Run makes certificates, or shows them.
 func (c certsCommand) Run(to console) error {
 	if c.Show != "" {
 		return c.show(to)
+	}
+	if c.Revoke != "" {
+		return c.revoke(to)
 	}
 	if len(c.Names) == 0 {
 		c.Names = []string{machineName()}
@@ -101,6 +106,29 @@ func (c certsCommand) hosts(name string) []string {
 		return nil
 	}
 	return append(append([]string{name}, c.Hosts...), "localhost", "127.0.0.1", "::1")
+}
+
+// revoke lists the certificates of names as revoked.
+func (c certsCommand) revoke(to console) error {
+	if len(c.Names) == 0 || len(c.Hosts) > 0 || c.Client {
+		return &usageError{fmt.Errorf("--revoke takes a folder and the names whose certificates are revoked, and nothing else")}
+	}
+	if err := c.check(); err != nil {
+		return &usageError{err}
+	}
+	for _, name := range c.Names {
+		file, known, err := security.Revoke(c.Revoke, name)
+		if err != nil {
+			return err
+		}
+		if known {
+			fmt.Fprintf(to.out, "%s was revoked before: %s\n", name, file)
+			continue
+		}
+		fmt.Fprintf(to.out, "%s is revoked: %s\n", name, file)
+	}
+	fmt.Fprintf(to.out, "\nCopy the file to every node, where --tls-revoked names it: running nodes close the connections of these certificates within seconds.\n")
+	return nil
 }
 
 func (c certsCommand) show(to console) error {

@@ -15,7 +15,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `It looks at what "node up" would use with the same options: driver and management library, the rights to the devices, links and
+	return `It looks at what "node up" would use with the same options: who is let in and may change keys, driver and management library, the rights to the devices, links and
 errors of every GPU, measured copy bandwidth, limits, ports, NATS, the data folder, and the room for KV tiers. The exit status is 1 where something has to be mended.
 
 A running node need not be stopped for it, though bandwidth is then measured beside its work.
@@ -49,7 +49,7 @@ const examineWithin = time.Minute
 
 // Run prints what was found.
 func (d doctorCommand) Run(c console) error {
-	s, err := settle(d.Options, d.Config)
+	s, err := completed(d.Options, d.Config)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -72,7 +72,7 @@ func (d doctorCommand) Run(c console) error {
 // examine runs all checks, one after the other.
 func examine(ctx context.Context, s settings) (all []finding) {
 	for _, check := range []func(context.Context, settings) []finding{
-		checkVersions, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkTiers,
+		checkVersions, checkSetup, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkTiers,
 	} {
 		all = append(all, check(ctx, s)...)
 	}

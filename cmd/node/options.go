@@ -63,6 +63,9 @@ type Options struct {
 	MetricsListen    string `group:"Security" yaml:"metrics_listen" env:"TROUPE_METRICS_LISTEN" placeholder:"ADDR" help:"Serve /metrics, /health and /ready here too: on loopback without a key, else with an admin's (default: nowhere)." validate:"omitempty,listen"`
 	AllowedHosts     string `group:"Security" yaml:"allowed_hosts" env:"TROUPE_ALLOWED_HOSTS" placeholder:"NAME,..." help:"Further names under which HTTP clients reach this node. Without --api-keys a node on loopback answers to localhost, addresses and its own names alone." validate:"omitempty,hosts"`
 	AllowedOrigins   string `group:"Security" yaml:"allowed_origins" env:"TROUPE_ALLOWED_ORIGINS" placeholder:"ORIGIN,..." help:"Pages that browsers may use the API from, like https://chat.example (default: none but the node's own)." validate:"omitempty,origins"`
+	TLSRevoked       string `group:"Security" yaml:"tls_revoked" env:"TROUPE_TLS_REVOKED" placeholder:"FILE" type:"path" help:"Fingerprints of certificates that are revoked; \"node certs --revoke\" writes them. Read again when it changes." validate:"omitempty,file"`
+	HTTPBehindTLS    *bool  `group:"Security" name:"http-behind-tls" yaml:"http_behind_tls" env:"TROUPE_HTTP_BEHIND_TLS" negatable:"" help:"A proxy in front of --http has TLS, so API keys may come over plain HTTP."`
+	AuditLog         string `group:"Security" yaml:"audit_log" env:"TROUPE_AUDIT_LOG" placeholder:"FILE" type:"path" help:"Append a line of JSON for each change of state, and each request that was not allowed (default: lines in the log)."`
 	Insecure         *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
 }
 
@@ -109,6 +112,7 @@ type settings struct {
 	given       Options // by flag, environment or file: what is not may be chosen otherwise
 	Deployments []*messages.DeploymentSpec
 	Adapters    []*messages.RegisterAdapterRequest
+	config      string       // the file, if there is one
 	notes       []string     // what was chosen otherwise, for the reader
 	web         net.Listener // at HTTP, where its port was chosen
 }
@@ -119,11 +123,20 @@ func gather(flags Options, path string) (settings, error) {
 		return settings{}, err
 	}
 	file, err := readFile(path)
-	return settings{given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}, err
+	return settings{config: path, given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}, err
 }
 
-// settle checks what was given, and completes it.
+// settle checks what was given, completes it, and refuses a set-up that lets others in.
 func settle(flags Options, path string) (settings, error) {
+	s, err := completed(flags, path)
+	if err != nil {
+		return s, err
+	}
+	return s, s.refuse()
+}
+
+// completed checks what was given, and completes it.
+func completed(flags Options, path string) (settings, error) {
 	s, err := gather(flags, path)
 	if err != nil {
 		return s, err
@@ -140,7 +153,7 @@ func settle(flags Options, path string) (settings, error) {
 			return s, err
 		}
 	}
-	return s, s.exposed()
+	return s, nil
 }
 
 // network fills in where to listen. Others that are to reach this node decide it, where nobody says it.

@@ -64,6 +64,7 @@ func TestPrecedence(t *testing.T) {
 		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
+		"tls-revoked": file, "audit-log": file, "http-behind-tls": {"true", "false", "true"},
 	}
 	kinds := reflect.TypeFor[Options]()
 	if len(values) != kinds.NumField() {
@@ -76,8 +77,8 @@ func TestPrecedence(t *testing.T) {
 		t.Run(flag, func(t *testing.T) {
 			v := values[flag]
 			line := key + ": '" + v[2] + "'\n"
-			if flag == "insecure" {
-				line = "insecure: true\n"
+			if field.Type.Kind() == reflect.Pointer { // to a bool
+				line = key + ": true\n"
 			}
 			config := write(t, folder, flag+".yaml", line)
 			got := func(args ...string) string {

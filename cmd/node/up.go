@@ -40,7 +40,7 @@ Examples:
                                                join the nodes of other machines
   node up --kv-dram 32GiB --kv-nvme 200GiB --kv-nvme-path /mnt/nvme/kv
                                                room for KV blocks beside GPU memory: prompts seen before are computed again less often
-  TROUPE_HTTP=:8080 node up --api-keys keys.yaml
+  TROUPE_HTTP=:8080 node up --api-keys keys.yaml --http-tls-cert h.crt --http-tls-key h.key
                                                reachable from other machines, port 8080
 
 A file:
@@ -73,6 +73,7 @@ func (u upCommand) Run(c console) error {
 	defer lock.Close()
 	ctx := untilSignal()
 	log := newLog(c, s)
+	s.warn(log)
 	cfg, err := s.node(ctx, log)
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (u upCommand) Run(c console) error {
 func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Config, err error) {
 	cfg = troupe.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
-		AdapterHostBytes: bytesOf(s.AdapterDRAM), Log: log, Version: version(),
+		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err
@@ -123,7 +124,7 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 // secure reads certificates, keys and credentials.
 func (s *settings) secure(cfg *troupe.Config) (err error) {
 	if s.TLSCert != "" {
-		if cfg.TLS, err = security.Load(security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA}, cfg.Log); err != nil {
+		if cfg.TLS, err = security.Load(security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA, Revoked: s.TLSRevoked}, cfg.Log); err != nil {
 			return err
 		}
 		for _, host := range s.hosts() {

@@ -79,6 +79,14 @@ func (k *Keys) Find(secret string) (found Key, ok bool) {
 	return found, ok
 }
 
+// Holds reports whether a key that was found before is still in the file.
+func (k *Keys) Holds(key Key) bool {
+	return slices.ContainsFunc(k.file.Get(), func(known Key) bool { return known.sum == key.sum })
+}
+
+// OnChange registers a function that is called after a changed file was taken, or with the reason why not. It must not block.
+func (k *Keys) OnChange(f func(error)) { k.file.OnChange(f) }
+
 // Allows reports whether a key may use a model.
 func (k Key) Allows(model string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {

@@ -18,6 +18,7 @@ type Value[T any] struct {
 	mu    sync.Mutex
 	value T
 	seen  []os.FileInfo
+	told  []func(error)
 }
 
 // New reads the files for the first time. Later, an error of read goes to failed.
@@ -42,11 +43,28 @@ func (v *Value[T]) Get() T {
 	v.seen = now // before it is read: what changes meanwhile is read again
 	value, err := v.read()
 	if err != nil {
-		v.failed(fmt.Errorf("%w; what was read before stays in use", err))
+		err = fmt.Errorf("%w; what was read before stays in use", err)
+		v.failed(err)
+		v.tell(err)
 		return v.value
 	}
 	v.value = value
+	v.tell(nil)
 	return value
+}
+
+// OnChange registers a function that is called after a changed file was read, or with the reason why it was not. It must not block,
+// and must not call Get.
+func (v *Value[T]) OnChange(f func(error)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.told = append(v.told, f)
+}
+
+func (v *Value[T]) tell(err error) {
+	for _, f := range v.told {
+		f(err)
+	}
 }
 
 func (v *Value[T]) look() ([]os.FileInfo, error) {

@@ -113,7 +113,11 @@ type planes struct {
 }
 
 func newPlanes(cfg Config, source, arena []byte) (*planes, error) {
-	from, err := bulk.Listen(bulk.Config{ClientTLS: cfg.Client})
+	var client func(net.Conn) *tls.Config
+	if cfg.Client != nil {
+		client = func(net.Conn) *tls.Config { return cfg.Client }
+	}
+	from, err := bulk.Listen(bulk.Config{ClientTLS: client})
 	if err != nil {
 		return nil, err
 	}

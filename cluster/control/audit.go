@@ -1,0 +1,67 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"troupe/internal/audit"
+	"troupe/messages"
+)
+
+// reads are the endpoints that change nothing. Their requests are not audited.
+var reads = map[string]bool{
+	"models-list": true, "models-get": true, "adapters-list": true, "adapters-get": true, "adapters-stats": true, "replicas-list": true,
+	"explain": true, "nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "kv-stats": true,
+}
+
+// who returns the identity of the sender of a request, if a trusted server tells it.
+func who(micro.Request) string { return audit.Unknown }
+
+// audited records a request to an endpoint.
+func (c *control) audited(r micro.Request, endpoint string, req proto.Message, outcome messages.Reason, began time.Time) {
+	if kv, ok := req.(*messages.KvNodeRequest); reads[endpoint] || ok && kv.GetStats() != nil {
+		return
+	}
+	e := audit.Entry{
+		Via: "nats", Who: who(r), Action: strings.ReplaceAll(endpoint, "-", "."), Subject: r.Subject(), Object: objectOf(req),
+		Result: audit.Done, Millis: time.Since(began).Milliseconds(),
+	}
+	switch outcome {
+	case messages.Reason_REASON_UNSPECIFIED:
+	case messages.Reason_REASON_FORBIDDEN:
+		e.Result, e.Reason = audit.Refused, outcome.String()
+	default:
+		e.Result, e.Reason = audit.Failed, outcome.String()
+	}
+	c.Audit.Record(e)
+}
+
+// identifying are the fields of requests that say what a request is about. Prompts and texts are not among them.
+var identifying = []protoreflect.Name{"name", "model", "adapter", "path", "node", "replica", "from", "to", "tier", "replicas", "pinned", "untested"}
+
+// objectOf returns what a request is about: "name=kjv replicas=3".
+func objectOf(m proto.Message) string {
+	var parts []string
+	var add func(prefix string, m protoreflect.Message)
+	add = func(prefix string, m protoreflect.Message) {
+		for _, name := range identifying {
+			f := m.Descriptor().Fields().ByName(name)
+			if f != nil && !f.IsList() && !f.IsMap() && f.Kind() != protoreflect.MessageKind && m.Has(f) {
+				parts = append(parts, fmt.Sprintf("%s%s=%v", prefix, name, m.Get(f).Interface()))
+			}
+		}
+		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			if f.Kind() == protoreflect.MessageKind && !f.IsList() && !f.IsMap() {
+				add(prefix+string(f.Name())+".", v.Message())
+			}
+			return true
+		})
+	}
+	add("", m.ProtoReflect())
+	return strings.Join(parts, " ")
+}

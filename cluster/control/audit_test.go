@@ -1,0 +1,49 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+)
+
+// TestAuditedEndpoints: each endpoint reads, or is audited. One that is new must be said to be one of them.
+func TestAuditedEndpoints(t *testing.T) {
+	changes := []string{
+		"models-deploy", "models-scale", "models-delete", "adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",
+		"replicas-restart", "replicas-migrate", "nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
+		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv",
+	}
+	c := &control{Config: Config{Node: "n1", Backend: backend{}}}
+	for _, e := range c.endpoints(t.Context()) {
+		if reads[e.Name] == slices.Contains(changes, e.Name) {
+			t.Errorf("%s: it reads: %t; say which in reads, or here", e.Name, reads[e.Name])
+		}
+	}
+}
+
+// backend is never asked.
+type backend struct{ Backend }
+
+// TestObjectOf: an entry names what a request is about, and nothing of a prompt.
+func TestObjectOf(t *testing.T) {
+	const prompt = "PROMPT"
+	for _, tc := range []struct {
+		request proto.Message
+		want    string
+	}{
+		{&messages.ScaleModelRequest{Name: "kjv", Replicas: 3}, "name=kjv replicas=3"},
+		{&messages.DeployModelRequest{Deployment: &messages.DeploymentSpec{Name: "kjv", Path: "/m"}}, "deployment.name=kjv deployment.path=/m"},
+		{&messages.KvPinRequest{Model: "kjv", Prompt: prompt, Tokens: []uint32{1}}, "model=kjv"},
+		{&messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{Model: "kjv", Prompt: prompt}}}, "restore.model=kjv"},
+		{&messages.QuarantineGpuRequest{Node: "n1", Name: "gpu-0", Detail: prompt}, "name=gpu-0 node=n1"},
+	} {
+		got := objectOf(tc.request)
+		if got != tc.want || strings.Contains(got, prompt) {
+			t.Errorf("%T: %q, want %q", tc.request, got, tc.want)
+		}
+	}
+}

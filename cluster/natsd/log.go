@@ -1,0 +1,62 @@
+package natsd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"troupe/internal/bounded"
+)
+
+// Clients can make the server log an error with each message, so the lines in a second are bounded.
+const (
+	linesLogged = 5 // a second
+	linesAtOnce = 50
+)
+
+// logger passes on the warnings and errors of the server.
+type logger struct {
+	log     zerolog.Logger
+	refused func(address, what string)
+	lines   *bounded.Limiter
+}
+
+func newLogger(cfg *Config) *logger {
+	return &logger{cfg.Log, cfg.Refused, bounded.New(linesLogged, linesAtOnce)}
+}
+
+// Warnf implements server.Logger, like the methods below.
+func (l *logger) Warnf(format string, v ...any)  { l.say(zerolog.WarnLevel, format, v) }
+func (l *logger) Errorf(format string, v ...any) { l.say(zerolog.ErrorLevel, format, v) }
+func (l *logger) Fatalf(format string, v ...any) { l.say(zerolog.ErrorLevel, format, v) }
+func (l *logger) Noticef(string, ...any)         {}
+func (l *logger) Debugf(string, ...any)          {}
+func (l *logger) Tracef(string, ...any)          {}
+
+func (l *logger) say(level zerolog.Level, format string, v []any) {
+	text := strings.TrimSpace(fmt.Sprintf(format, v...))
+	if l.refused != nil && refusal(text) {
+		address, _, _ := strings.Cut(text, " - ")
+		l.refused(address, text)
+	}
+	ok, leftOut := l.lines.Allow()
+	if !ok {
+		return
+	}
+	line := l.log.WithLevel(level)
+	if leftOut > 0 {
+		line = line.Uint64("left_out", leftOut)
+	}
+	line.Msg("nats-server: " + text)
+}
+
+// refusal reports whether a line is about a client that was not allowed something.
+func refusal(text string) bool {
+	for _, is := range []string{"authentication error", "Publish Violation", "Subscription Violation", "TLS handshake error"} {
+		if strings.Contains(text, is) {
+			return true
+		}
+	}
+	return false
+}

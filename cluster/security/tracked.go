@@ -1,0 +1,81 @@
+package security
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// tracked are open connections with the chain that the peer of each has shown.
+type tracked struct {
+	mu   sync.Mutex
+	open map[net.Conn][]*x509.Certificate
+	// pruneAt is the number of connections at which closed ones are removed. Only Watch does so otherwise.
+	pruneAt int
+}
+
+const fewConnections = 64
+
+func (t *tracked) add(conn net.Conn, chain []*x509.Certificate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open, t.pruneAt = map[net.Conn][]*x509.Certificate{}, fewConnections
+	}
+	t.open[conn] = chain
+	if len(t.open) > t.pruneAt {
+		t.pruneLocked()
+		t.pruneAt = max(fewConnections, 2*len(t.open))
+	}
+}
+
+func (t *tracked) remove(conn net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, conn)
+}
+
+// prune forgets connections that were closed by others.
+func (t *tracked) prune() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pruneLocked()
+}
+
+func (t *tracked) pruneLocked() {
+	for conn := range t.open {
+		if closed(conn) {
+			delete(t.open, conn)
+		}
+	}
+}
+
+// closeIf closes the connections whose chain meets a condition, and returns how many these were.
+func (t *tracked) closeIf(condition func([]*x509.Certificate) bool) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pruneLocked()
+	for conn, chain := range t.open {
+		if condition(chain) {
+			_ = conn.Close() // another goroutine may have closed it
+			delete(t.open, conn)
+			n++
+		}
+	}
+	return n
+}
+
+// closed reports whether this side has closed a connection. One that is not a socket counts as open.
+func closed(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(uintptr) {})
+	}
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL)
+}

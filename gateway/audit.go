@@ -1,0 +1,33 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"troupe/internal/audit"
+)
+
+// changing are the endpoints that change state.
+var changing = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
+
+// audit records changes of state, and requests that were not allowed.
+func (g *Gateway) audit(a asked, status int) {
+	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
+	if !refused && !changing[a.endpoint] {
+		return
+	}
+	e := audit.Entry{Via: "http", Who: audit.Unknown, Address: a.remote, Action: "http." + a.endpoint, Object: a.object, Request: a.id, Result: audit.Done}
+	if a.key != nil {
+		e.Who = "key:" + a.key.Name
+	}
+	if !a.began.IsZero() {
+		e.Millis = time.Since(a.began).Milliseconds()
+	}
+	switch {
+	case refused:
+		e.Result, e.Reason = audit.Refused, http.StatusText(status)
+	case status >= http.StatusBadRequest:
+		e.Result, e.Reason = audit.Failed, http.StatusText(status)
+	}
+	g.cfg.Audit.Record(e)
+}
