@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/gateway/apikey"
 )
@@ -26,6 +27,9 @@ type Config struct {
 	Routes map[string]http.Handler
 	// Keys are asked for over HTTP; nil: everybody is served. Over NATS, the server's own permissions say who may ask what.
 	Keys *apikey.Keys
+	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret; nil: the secret is not known, and
+	// requests that need a salt are refused.
+	Salt func(tenant, cacheSalt string) ([]byte, error)
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
 	Log         zerolog.Logger
@@ -44,6 +48,9 @@ type Gateway struct {
 func New(cfg Config) *Gateway {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 4096
+	}
+	if cfg.Salt == nil {
+		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
 	}
 	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
 	g.routes()

@@ -71,7 +71,7 @@ func (l *lender) hears(replica string, prompt []uint32) {
 	until(l.t, "the blocks of "+replica+" to be announced", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !slices.ContainsFunc(kv.Shorts(kv.Hashes(kv.Root("kjv", ""), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
+		return !slices.ContainsFunc(kv.Shorts(kv.Hashes(kv.Root("kjv", "", nil), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
 	})
 }
 
@@ -239,7 +239,7 @@ func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messa
 	l.t.Helper()
 	to := l.replica()
 	m := &messages.LeaseBlocks{RequestId: id, Space: space, BlockBytes: ticket.GetBytes()/12 - tier.SealBytes, Ticket: ticket, Lease: durationpb.New(d)}
-	for _, h := range kv.Hashes(kv.Root("kjv", ""), prompt, 16) {
+	for _, h := range kv.Hashes(kv.Root("kjv", "", nil), prompt, 16) {
 		m.Hashes = append(m.Hashes, h[:])
 	}
 	l.sessions.Send(actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), m)

@@ -57,6 +57,7 @@ type Node struct {
 	weights   weights
 	copies    *copies
 	pins      pinned
+	secret    secret
 	nats      *natsd.Server // nil where the node uses those of others
 	conn      *nats.Conn
 	events    *control.Events
@@ -104,7 +105,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	for _, step := range []func(context.Context) error{
-		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
+		n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openSecret, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
 		n.awaitControl, n.applyDeployments, n.applyAdapters,
 	} {
 		if err := step(ctx); err != nil {
@@ -194,7 +195,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	}
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Salt: n.salt, Log: n.cfg.Log,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

@@ -66,6 +66,13 @@ func greedy(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	return s
 }
 
+// salted is greedy for a tenant.
+func salted(salt, prompt, tokens uint32) *messages.SequenceSpec {
+	s := greedy(salt, prompt, tokens)
+	s.CacheSalt = []byte("a tenant's salt")
+	return s
+}
+
 func sampled(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	s := greedy(salt, prompt, tokens)
 	s.Sampling = &messages.SamplingParams{
