@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	"troupe/cluster/troupe"
 	"troupe/gateway/apikey"
+	"troupe/messages"
 )
 
 // tenantKeys are API keys: dave is of carol's tenant, and erin and frank share with everybody who wants to share.
@@ -140,5 +142,158 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 		if _, cached := cachedFor(t, n, secret, prompt); (cached > 0) != found {
 			t.Errorf("after the rotation %s: %d tokens cached, want some: %t", secret, cached, found)
 		}
+	}
+}
+
+// TestTenantsAfterRestart checks that blocks on disk are found again by their own tenant alone, after a restart and
+// also after the store with the cluster secret was lost.
+func TestTenantsAfterRestart(t *testing.T) {
+	keys, _ := keyed(t)
+	data, path, prompt := t.TempDir(), filepath.Join(t.TempDir(), "kv"), strings.Repeat(system, 3)
+	life := func(secrets ...string) (cached []int) {
+		t.Run("life", func(t *testing.T) {
+			n := start(t, tiered(path, keys, func(c *troupe.Config) {
+				c.DataDir = data
+				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
+			}))
+			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			for _, secret := range secrets {
+				_, c := cachedFor(t, n, secret, prompt)
+				cached = append(cached, c)
+			}
+			if moved := answer[messages.KvOffloadResponse](t, connect(t, n), "troupe.v1.kv.offload", "").GetMoved(); moved[0].GetDetail() != "" {
+				t.Errorf("not all blocks are on the disk: %v", moved)
+			}
+		})
+		return cached
+	}
+	if got := life("alice-secret-0001"); got[0] != 0 {
+		t.Fatalf("%d tokens of a new prompt are cached", got[0])
+	}
+	if got := life("bob-secret-000001", "alice-secret-0001"); got[0] != 0 || got[1] < 64 {
+		t.Errorf("after a restart bob finds %d tokens, and alice %d", got[0], got[1])
+	}
+	if err := os.RemoveAll(filepath.Join(data, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	if got := life("carol-secret-0001", "alice-secret-0001", "bob-secret-000001"); got[0] != 0 || got[1] < 64 || got[2] < 64 {
+		t.Errorf("after the store was lost carol finds %d tokens, alice %d and bob %d", got[0], got[1], got[2])
+	}
+}
+
+// TestTenantsAcrossNodes checks that a replica fetches another node's blocks for a sequence of the same salt alone.
+func TestTenantsAcrossNodes(t *testing.T) {
+	a, b := lenders(t, nil, nil)
+	prompt, alice, bob := text(1, 200), []byte("salt of alice"), []byte("salt of bob")
+	want, cached := a.generateSalted(prompt, alice)
+	if cached != 0 {
+		t.Fatalf("%d tokens of a new prompt are cached", cached)
+	}
+	b.hearsSalted(a.replica().GetName(), prompt, alice)
+	for _, tc := range []struct {
+		salt   []byte
+		cached uint32
+	}{{nil, 0}, {bob, 0}, {alice, 192}} {
+		got, cached := b.generateSalted(prompt, tc.salt)
+		if !slices.Equal(got, want) || cached != tc.cached {
+			t.Errorf("salt %q: got %v with %d tokens cached, want %v with %d", tc.salt, got, cached, want, tc.cached)
+		}
+	}
+	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
+}
+
+// TestTenantsAreRoutedApart checks that through the gateway of either node a request goes to the replica that has
+// its tenant's blocks, and that explain counts no blocks of others as cached.
+func TestTenantsAreRoutedApart(t *testing.T) {
+	keys, _ := keyed(t)
+	nodes := together(t, 2, func(_ int, c *troupe.Config) { keys(c) })
+	deploy(t, nodes[0], kjv(2))
+	conn, prompt := connect(t, nodes[0]), strings.Repeat(system, 3)
+	cachedFor(t, nodes[0], "alice-secret-0001", prompt)
+	until(t, "alice's request to find her blocks from the other node", func() bool {
+		_, cached := cachedFor(t, nodes[1], "alice-secret-0001", prompt)
+		return cached >= 64
+	})
+	for i, n := range nodes {
+		secret := []string{"bob-secret-000001", "carol-secret-0001"}[i]
+		id, cached := cachedAs(t, n, secret, prompt)
+		if cached != 0 {
+			t.Errorf("%s finds %d tokens through node %d", secret, cached, i)
+		}
+		for _, d := range answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions() {
+			for _, c := range d.GetCandidates() {
+				if c.GetCachedTokens() != 0 {
+					t.Errorf("%s through node %d: %v", secret, i, c)
+				}
+			}
+		}
+	}
+}
+
+// cachedAs returns the id of the request's sequence too.
+func cachedAs(t *testing.T, n *troupe.Node, secret, prompt string) (id string, cached int) {
+	t.Helper()
+	body, _ := json.Marshal(map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 4})
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+secret)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var c struct {
+		ID string
+		completion
+	}
+	if err := json.NewDecoder(res.Body).Decode(&c); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %v", secret, res.StatusCode, err)
+	}
+	return c.ID, c.Usage.Details.Cached
+}
+
+// TestPinsAreOfTenants checks that a pin keeps the blocks of the tenant that it names, and of no other, and that
+// kv.restore brings up those of the tenant that it names.
+func TestPinsAreOfTenants(t *testing.T) {
+	keys, _ := keyed(t)
+	n := start(t, func(c *troupe.Config) { roomy(t)(c); keys(c) })
+	conn := connect(t, n)
+	pin := func(tenant string) *messages.PinnedPrefix {
+		return answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, system, tenant)).GetPin()
+	}
+	acme, common := pin("acme"), pin("shared")
+	if acme.GetTenant() != "acme" || common.GetTenant() != "" || acme.GetName() == common.GetName() || len(acme.GetCacheSalt()) > 0 {
+		t.Fatalf("%v\n%v", acme, common)
+	}
+	if unnamed := pin(""); unnamed.GetName() != common.GetName() {
+		t.Errorf("%s is the shared space's pin, and %s was made without a tenant", common.GetName(), unnamed.GetName())
+	}
+	answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", fmt.Sprintf(`{"name":%q}`, common.GetName()))
+	pinned := func() uint32 { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() }
+	prompt := system + " And the people said unto him,"
+	cachedFor(t, n, "alice-secret-0001", prompt)
+	cachedFor(t, n, "erin-secret-00001", prompt)
+	cachedFor(t, n, "carol-secret-0001", prompt)
+	until(t, "acme's blocks to be pinned", func() bool { return pinned() == acme.GetBlocks() })
+	for range 3 {
+		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
+	}
+	for _, tc := range []struct {
+		secret string
+		cached int
+	}{{"alice-secret-0001", 0}, {"erin-secret-00001", 0}, {"dave-secret-00001", int(acme.GetBlocks()) * 16}} {
+		if _, cached := cachedFor(t, n, tc.secret, prompt); cached != tc.cached {
+			t.Errorf("%s finds %d tokens after a flush, want %d", tc.secret, cached, tc.cached)
+		}
+	}
+	answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", "")
+	answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`)
+	for tenant, want := range map[string]bool{"alice": true, "bob": false, "shared": true, "": true} {
+		moved := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, prompt, tenant)).GetMoved()[0]
+		if got := moved.GetBlocks()+moved.GetThere() > 0; got != want {
+			t.Errorf("tenant %q: %v", tenant, moved)
+		}
+	}
+	if m := request(t, conn, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"a","tenant":"\u001b[2J"}`); m.Header.Get("Nats-Service-Error-Code") != "400" {
+		t.Errorf("a tenant that cannot be printed: %v", m.Header)
 	}
 }
