@@ -38,6 +38,22 @@ func TestSaltNeedsTheSecret(t *testing.T) {
 	}
 }
 
+// TestClientChoosesNoTenant checks that what a client sends as its cache salt cannot make up for a part of
+// another tenant's name.
+func TestClientChoosesNoTenant(t *testing.T) {
+	seen := make(map[string][2]string)
+	for _, of := range [][2]string{
+		{"ab", ""}, {"a", "b"}, {"", "ab"}, {"a", ""}, {"a\x00b", ""}, {"a", "\x00b"}, {"a", "\x00"}, {"a\x00", ""}, {"", "a\x00b"},
+		{"", "\x01ab"}, {"", "\x02ab"}, {"a", "\x01b"}, {"nats:a", ""}, {"nats:", "a"},
+	} {
+		salt, err := Salt(testSecret(1), of[0], of[1])
+		if other, ok := seen[string(salt)]; ok || err != nil {
+			t.Errorf("%q and %q have the same salt; %v", of, other, err)
+		}
+		seen[string(salt)] = of
+	}
+}
+
 // TestSaltsDiffer checks that salts and roots are equal only where tenant, cache salt and secret are, whatever a
 // client chooses as its cache salt.
 func TestSaltsDiffer(t *testing.T) {
