@@ -43,7 +43,8 @@ func TestSaltNeedsTheSecret(t *testing.T) {
 func TestClientChoosesNoTenant(t *testing.T) {
 	seen := make(map[string][2]string)
 	for _, of := range [][2]string{
-		{"ab", ""}, {"a", "b"}, {"", "ab"}, {"a", ""}, {"a\x00b", ""}, {"a", "\x00b"}, {"a", "\x00"}, {"a\x00", ""}, {"", "a\x00b"},
+		{"ab", ""}, {"a", "b"}, {"", "ab"}, {"a", ""},
+		{"a\x00b", ""}, {"a", "\x00b"}, {"a", "\x00"}, {"a\x00", ""}, {"", "a\x00b"},
 		{"", "\x01ab"}, {"", "\x02ab"}, {"a", "\x01b"}, {"nats:a", ""}, {"nats:", "a"},
 	} {
 		salt, err := Salt(testSecret(1), of[0], of[1])
@@ -64,7 +65,9 @@ func TestSaltsDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 'a'}), 0, 4, -1)
 		draw := func(name string) of {
-			o := of{rapid.ByteRange(1, 2).Draw(t, name+" secret"), text.Draw(t, name+" tenant"), text.Draw(t, name+" cache salt")}
+			o := of{
+				rapid.ByteRange(1, 2).Draw(t, name+" secret"), text.Draw(t, name+" tenant"), text.Draw(t, name+" cache salt"),
+			}
 			if o.tenant == "" && o.cacheSalt == "" {
 				o.secret = 0 // it has no part in the shared space
 			}
