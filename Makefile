@@ -19,6 +19,7 @@ help: ## show this
 build: ## build the node binary to .bin/node
 	@mkdir -p $(BIN)
 	go build -trimpath -buildmode=$(BUILDMODE) -o $(BIN)/node ./cmd/node
+	@[ $(BUILDMODE) = default ] || go version -m $(BIN)/node | grep -q buildmode=$(BUILDMODE) || { echo "$(BIN)/node is not position-independent"; exit 1; }
 
 run: build ## run one node with the shipped model and show a first completion
 	$(BIN)/node up --config examples/quickstart.yaml --try "In the beginning"

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Looks for known vulnerabilities in what the packages given call. Where the database cannot be reached it says
 # NOT CHECKED and succeeds; a finding, or a govulncheck that fails, is an error.
+#
+# Name all packages, not only the commands: commands are called by reflection, which govulncheck does not follow,
+# but what a package exports it takes for called.
 set -euo pipefail
 db=${VULNDB:-https://vuln.go.dev}
 case $db in
