@@ -66,7 +66,9 @@ func TestSaltOfSequences(t *testing.T) {
 // salt, and that requests of the shared space need none.
 func TestNoSecretNoTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Salt, cfg.Keys = nil, keysOf(t, saltedKeys) })
+		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) {
+			cfg.Salt, cfg.Keys = nil, keysOf(t, saltedKeys)
+		})
 		for _, tc := range []struct {
 			key, fields string
 			want        int
@@ -75,8 +77,10 @@ func TestNoSecretNoTenants(t *testing.T) {
 			{"sk-sue-0123456789", "", http.StatusOK},
 			{"sk-sue-0123456789", `,"cache_salt":"x"`, http.StatusServiceUnavailable},
 		} {
-			rec := w.ask("/v1/completions", `{"model":"kjv","prompt":"a","seed":0`+tc.fields+"}", "Authorization", "Bearer "+tc.key)
-			if rec.Code != tc.want || rec.Code != http.StatusOK && (rec.Header().Get("Retry-After") != "1" || !strings.Contains(rec.Body.String(), "cluster secret")) {
+			body := `{"model":"kjv","prompt":"a","seed":0` + tc.fields + "}"
+			rec := w.ask("/v1/completions", body, "Authorization", "Bearer "+tc.key)
+			why := rec.Header().Get("Retry-After") == "1" && strings.Contains(rec.Body.String(), "cluster secret")
+			if rec.Code != tc.want || rec.Code != http.StatusOK && !why {
 				t.Errorf("%+v: %d %v %s", tc, rec.Code, rec.Header(), rec.Body)
 			}
 		}

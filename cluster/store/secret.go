@@ -81,7 +81,7 @@ func (s *Store) WatchSecret(ctx context.Context, apply func(SecretChange)) error
 func decodeSecret(e jetstream.KeyValueEntry) ([]byte, error) {
 	secret, err := hex.DecodeString(string(e.Value()))
 	if err != nil || len(secret) != kv.SecretBytes {
-		return nil, fmt.Errorf("key %s, revision %d: it is not %d bytes in hexadecimal; delete the key, and a node makes a new one",
+		return nil, fmt.Errorf("key %s, revision %d: not %d hexadecimal bytes; delete the key, and a node makes a new secret",
 			e.Key(), e.Revision(), kv.SecretBytes)
 	}
 	return secret, nil

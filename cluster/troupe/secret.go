@@ -105,7 +105,8 @@ func (n *Node) adoptSecret(value []byte) {
 		n.cfg.Log.Warn().Msg("cluster secret changed; prefixes cached for tenants are computed again")
 	}
 	if err := writeSecret(n.cfg.DataDir, value); err != nil {
-		n.cfg.Log.Warn().Err(err).Msg("cluster secret not kept in the data folder; should the store be lost, KV blocks of tenants on disk are too")
+		n.cfg.Log.Warn().Err(err).
+			Msg("cluster secret not kept in the data folder; if the store is lost, so are the KV blocks of tenants on disk")
 	}
 }
 
@@ -156,7 +157,8 @@ func readSecret(dir string) ([]byte, error) {
 	case !info.Mode().IsRegular() || info.Size() > 4*kv.SecretBytes:
 		return nil, fmt.Errorf("%s is not a file with a cluster secret; remove it", path)
 	case info.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("%s can be written by others (mode %#o), who may have chosen what it holds; remove it", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s is writable by other users (mode %#o), who may have chosen the secret; remove it",
+			path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -44,8 +44,9 @@ func TestSecretIsOne(t *testing.T) {
 	data := [2]string{t.TempDir(), t.TempDir()}
 	nodes := together(t, 2, func(i int, c *troupe.Config) { c.DataDir = data[i] })
 	secret := nodes[0].Secret()
-	if len(secret) != kv.SecretBytes || !bytes.Equal(secret, nodes[1].Secret()) || bytes.Equal(secret, make([]byte, kv.SecretBytes)) {
-		t.Fatalf("the nodes have secrets of %d and %d bytes; the same: %t", len(secret), len(nodes[1].Secret()), bytes.Equal(secret, nodes[1].Secret()))
+	same := bytes.Equal(secret, nodes[1].Secret())
+	if len(secret) != kv.SecretBytes || !same || bytes.Equal(secret, make([]byte, kv.SecretBytes)) {
+		t.Fatalf("the nodes have secrets of %d and %d bytes; the same: %t", len(secret), len(nodes[1].Secret()), same)
 	}
 	for _, dir := range data {
 		info, err := os.Stat(filepath.Join(dir, "cluster-secret"))
@@ -156,7 +157,8 @@ func TestNoNodeWithoutSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	joined, err := troupe.Start(t.Context(), troupe.Config{
-		Name: "second", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", Join: []string{n.NATSURL()}, Version: "0.0.0", Log: zerolog.Nop(),
+		Name: "second", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", Join: []string{n.NATSURL()}, Version: "0.0.0",
+		Log: zerolog.Nop(),
 	})
 	if err == nil {
 		_ = joined.Stop(t.Context())
@@ -188,8 +190,9 @@ func TestSecretIsNowhere(t *testing.T) {
 	for _, ask := range [][2]string{
 		{"kv.pin", fmt.Sprintf(`{"name":"p","model":"kjv","tenant":"alice","prompt":%q}`, prompt)},
 		{"kv.stats", ""}, {"kv.restore", fmt.Sprintf(`{"model":"kjv","tenant":"alice","prompt":%q}`, prompt)},
-		{"kv.offload", ""}, {"tree", `{"format":"json"}`}, {"nodes.list", ""}, {"models.list", ""}, {"replicas.list", ""}, {"gpus.list", ""},
-		{"node.test.status", ""}, {"node.test.kv", `{"stats":{}}`}, {"replicas.restart", `{"name":"kjv-0"}`}, {"kv.unpin", `{"name":"p"}`},
+		{"kv.offload", ""}, {"tree", `{"format":"json"}`}, {"nodes.list", ""}, {"models.list", ""}, {"replicas.list", ""},
+		{"gpus.list", ""}, {"node.test.status", ""}, {"node.test.kv", `{"stats":{}}`},
+		{"replicas.restart", `{"name":"kjv-0"}`}, {"kv.unpin", `{"name":"p"}`},
 	} {
 		m := request(t, conn, "troupe.v1."+ask[0], ask[1])
 		if e := m.Header.Get("Nats-Service-Error"); e != "" {
@@ -225,8 +228,9 @@ func TestSecretIsNowhere(t *testing.T) {
 	}
 	for what, value := range map[string][]byte{"secret": n.Secret(), "salt of alice": salt} {
 		for _, text := range [][]byte{
-			value, hex.AppendEncode(nil, value), bytes.ToUpper(hex.AppendEncode(nil, value)), base64.StdEncoding.AppendEncode(nil, value)[:40],
-			base64.URLEncoding.AppendEncode(nil, value)[:40], bytes.Trim([]byte(fmt.Sprint(value)), "[]"), []byte(strings.ReplaceAll(fmt.Sprint(value), " ", ",")),
+			value, hex.AppendEncode(nil, value), bytes.ToUpper(hex.AppendEncode(nil, value)),
+			base64.StdEncoding.AppendEncode(nil, value)[:40], base64.URLEncoding.AppendEncode(nil, value)[:40],
+			bytes.Trim([]byte(fmt.Sprint(value)), "[]"), []byte(strings.ReplaceAll(fmt.Sprint(value), " ", ",")),
 		} {
 			if bytes.Contains(seen.Bytes(), text) {
 				t.Errorf("the %s is shown: %s", what, text)

@@ -51,8 +51,11 @@ func keyed(t *testing.T) (change func(*troupe.Config), write func(keys string)) 
 	}, write
 }
 
-// cachedFor asks for a few words with an API key. It returns the text, and how many tokens of the prompt were found in the cache.
-func cachedFor(t *testing.T, n *troupe.Node, secret, prompt string, fields ...string) (text string, cached int) {
+// cachedFor asks for a few words with an API key. It returns the text, and the number of tokens of the prompt that
+// were found in the cache.
+func cachedFor(
+	t *testing.T, n *troupe.Node, secret, prompt string, fields ...string,
+) (text string, cached int) {
 	t.Helper()
 	ask := map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true}
 	for i := 0; i < len(fields); i += 2 {
@@ -62,7 +65,8 @@ func cachedFor(t *testing.T, n *troupe.Node, secret, prompt string, fields ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader(body))
+	url := "http://" + n.HTTPAddr() + "/v1/completions"
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,15 +86,18 @@ func cachedFor(t *testing.T, n *troupe.Node, secret, prompt string, fields ...st
 // cachedOverNATS does the same over NATS, where no account is known.
 func cachedOverNATS(t *testing.T, n *troupe.Node, prompt string, more string) int {
 	t.Helper()
-	body := fmt.Sprintf(`{"prompt":%q,"max_tokens":8,"temperature":0,"ignore_eos":true,"stream":false%s}`, prompt, more)
+	const ask = `{"prompt":%q,"max_tokens":8,"temperature":0,"ignore_eos":true,"stream":false%s}`
+	body := fmt.Sprintf(ask, prompt, more)
 	var c completion
-	if m := request(t, connect(t, n), "troupe.v1.infer.kjv", body); json.Unmarshal(m.Data, &c) != nil || len(c.Choices) != 1 {
+	m := request(t, connect(t, n), "troupe.v1.infer.kjv", body)
+	if json.Unmarshal(m.Data, &c) != nil || len(c.Choices) != 1 {
 		t.Fatalf("%v %s", m.Header, m.Data)
 	}
 	return c.Usage.Details.Cached
 }
 
-// TestTenantsShareNoPrefix: one key's prompt is never found in the cache by another one, unless both name the same tenant.
+// TestTenantsShareNoPrefix checks that a key's prompt is never found in the cache by another key, unless both name
+// the same tenant.
 func TestTenantsShareNoPrefix(t *testing.T) {
 	keys, write := keyed(t)
 	n := start(t, keys)
@@ -119,7 +126,8 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 			first = text
 		}
 		if (cached > 0) != step.found || step.found && cached < 64 || text != first {
-			t.Errorf("%s with cache_salt %q: %d tokens cached, want some: %t; text %q, want %q", step.secret, step.salt, cached, step.found, text, first)
+			t.Errorf("%s with cache_salt %q: %d tokens cached, want some: %t; text %q, want %q",
+				step.secret, step.salt, cached, step.found, text, first)
 		}
 	}
 	// Over NATS without accounts, senders are not told apart: they are of the shared space.
@@ -138,7 +146,9 @@ func TestTenantsShareNoPrefix(t *testing.T) {
   - {name: carol-2026, key: carol-secret-0002, tenant: acme}
   - {name: alice-2, key: alice-secret-0003}
 `)
-	for secret, found := range map[string]bool{"alice-secret-0002": true, "carol-secret-0002": true, "alice-secret-0003": false} {
+	for secret, found := range map[string]bool{
+		"alice-secret-0002": true, "carol-secret-0002": true, "alice-secret-0003": false,
+	} {
 		if _, cached := cachedFor(t, n, secret, prompt); (cached > 0) != found {
 			t.Errorf("after the rotation %s: %d tokens cached, want some: %t", secret, cached, found)
 		}
@@ -149,7 +159,8 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 // also after the store with the cluster secret was lost.
 func TestTenantsAfterRestart(t *testing.T) {
 	keys, _ := keyed(t)
-	data, path, prompt := t.TempDir(), filepath.Join(t.TempDir(), "kv"), strings.Repeat(system, 3)
+	data, path := t.TempDir(), filepath.Join(t.TempDir(), "kv")
+	prompt := strings.Repeat(system, 3)
 	life := func(secrets ...string) (cached []int) {
 		t.Run("life", func(t *testing.T) {
 			n := start(t, tiered(path, keys, func(c *troupe.Config) {
@@ -161,7 +172,8 @@ func TestTenantsAfterRestart(t *testing.T) {
 				_, c := cachedFor(t, n, secret, prompt)
 				cached = append(cached, c)
 			}
-			if moved := answer[messages.KvOffloadResponse](t, connect(t, n), "troupe.v1.kv.offload", "").GetMoved(); moved[0].GetDetail() != "" {
+			moved := answer[messages.KvOffloadResponse](t, connect(t, n), "troupe.v1.kv.offload", "").GetMoved()
+			if moved[0].GetDetail() != "" {
 				t.Errorf("not all blocks are on the disk: %v", moved)
 			}
 		})
@@ -176,7 +188,8 @@ func TestTenantsAfterRestart(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(data, "jetstream")); err != nil {
 		t.Fatal(err)
 	}
-	if got := life("carol-secret-0001", "alice-secret-0001", "bob-secret-000001"); got[0] != 0 || got[1] < 64 || got[2] < 64 {
+	got := life("carol-secret-0001", "alice-secret-0001", "bob-secret-000001")
+	if got[0] != 0 || got[1] < 64 || got[2] < 64 {
 		t.Errorf("after the store was lost carol finds %d tokens, alice %d and bob %d", got[0], got[1], got[2])
 	}
 }
@@ -238,7 +251,8 @@ func TestTenantsAreRoutedApart(t *testing.T) {
 func cachedAs(t *testing.T, n *troupe.Node, secret, prompt string) (id string, cached int) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 4})
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader(body))
+	url := "http://" + n.HTTPAddr() + "/v1/completions"
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+secret)
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -262,10 +276,12 @@ func TestPinsAreOfTenants(t *testing.T) {
 	n := start(t, func(c *troupe.Config) { roomy(t)(c); keys(c) })
 	conn := connect(t, n)
 	pin := func(tenant string) *messages.PinnedPrefix {
-		return answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, system, tenant)).GetPin()
+		body := fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, system, tenant)
+		return answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin", body).GetPin()
 	}
 	acme, common := pin("acme"), pin("shared")
-	if acme.GetTenant() != "acme" || common.GetTenant() != "" || acme.GetName() == common.GetName() || len(acme.GetCacheSalt()) > 0 {
+	if acme.GetTenant() != "acme" || common.GetTenant() != "" || acme.GetName() == common.GetName() ||
+		len(acme.GetCacheSalt()) > 0 {
 		t.Fatalf("%v\n%v", acme, common)
 	}
 	if unnamed := pin(""); unnamed.GetName() != common.GetName() {
@@ -292,12 +308,14 @@ func TestPinsAreOfTenants(t *testing.T) {
 	answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", "")
 	answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`)
 	for tenant, want := range map[string]bool{"alice": true, "bob": false, "shared": true, "": true} {
-		moved := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, prompt, tenant)).GetMoved()[0]
+		body := fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, prompt, tenant)
+		moved := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", body).GetMoved()[0]
 		if got := moved.GetBlocks()+moved.GetThere() > 0; got != want {
 			t.Errorf("tenant %q: %v", tenant, moved)
 		}
 	}
-	if m := request(t, conn, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"a","tenant":"\u001b[2J"}`); m.Header.Get("Nats-Service-Error-Code") != "400" {
+	m := request(t, conn, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"a","tenant":"\u001b[2J"}`)
+	if m.Header.Get("Nats-Service-Error-Code") != "400" {
 		t.Errorf("a tenant that cannot be printed: %v", m.Header)
 	}
 }
