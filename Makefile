@@ -5,17 +5,21 @@ ifeq ($(shell go env GOARCH),amd64)
 export GOEXPERIMENT := simd
 endif
 BIN := .bin
+# Position-independent where Go can: the binary is loaded at another address each time.
+PIE := linux/amd64 linux/arm64 linux/ppc64le linux/riscv64 linux/s390x freebsd/amd64 darwin/amd64 darwin/arm64
+BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),pie,default)
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos soak sim nats
+.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos soak sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 build: ## build the node binary to .bin/node
 	@mkdir -p $(BIN)
-	go build -trimpath -o $(BIN)/node ./cmd/node
+	go build -trimpath -buildmode=$(BUILDMODE) -o $(BIN)/node ./cmd/node
+	@[ $(BUILDMODE) = default ] || go version -m $(BIN)/node | grep -q buildmode=$(BUILDMODE) || { echo "$(BIN)/node is not position-independent"; exit 1; }
 
 run: build ## run one node with the shipped model and show a first completion
 	$(BIN)/node up --config examples/quickstart.yaml --try "In the beginning"
@@ -23,7 +27,7 @@ run: build ## run one node with the shipped model and show a first completion
 test: ## run all tests, under the race detector
 	go test -race -timeout 10m ./...
 
-check: fmt-check vet lint gen-check kernels-check ## format, vet, staticcheck, generated code, dependency rules
+check: fmt-check vet lint gen-check kernels-check vulncheck ## format, vet, staticcheck, generated code, known vulnerabilities, dependency rules
 	go test -run TestLayers .
 
 fmt-check:
@@ -35,6 +39,9 @@ vet:
 
 lint:
 	$(STATICCHECK) ./...
+
+vulncheck: ## fail where what is called has a known vulnerability; says so where the database cannot be reached
+	@tools/vulncheck/run.sh ./...
 
 proto: ## regenerate messages/*.pb.go
 	go run ./tools/protogen . messages/*.proto

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/gateway/apikey"
 	"troupe/internal/audit"
@@ -36,6 +37,9 @@ type Config struct {
 	Causes func() []Cause
 	// BodyBytes bounds the memory of the bodies of all requests together; default 256 MiB.
 	BodyBytes int64
+	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret; nil: the secret is not known, and
+	// requests that need a salt are refused.
+	Salt func(tenant, cacheSalt string) ([]byte, error)
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
 	// Audit takes changes of state, and requests that were not allowed; nil: nobody wants to know.
@@ -61,6 +65,9 @@ type Gateway struct {
 func New(cfg Config) *Gateway {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 4096
+	}
+	if cfg.Salt == nil {
+		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
 	}
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
 	g := &Gateway{

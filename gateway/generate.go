@@ -27,6 +27,7 @@ type generation struct {
 	model    *model
 	base     string                // the deployment
 	adapter  *messages.AdapterSpec // nil: none
+	salt     []byte                // of the KV blocks
 	meter    meter
 	choices  []*choice
 	wake     chan struct{} // a call has something
@@ -49,6 +50,9 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	gen.base, gen.adapter = d.GetSpec().GetName(), adapter
 	a.model, a.adapter = gen.base, adapter.GetName()
 	if gen.model, err = g.models.of(d); err != nil {
+		return nil, err
+	}
+	if gen.salt, err = g.salt(a.caller, r.CacheSalt); err != nil {
 		return nil, err
 	}
 	gen.meter = g.metrics.of(gen.base)
@@ -97,7 +101,7 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 	c.prompt = tokens
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
 		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
-		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline),
+		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
 	}}
 	if r.Echo {
 		c.echo(r.Prompts[prompt], gen.model.tokenizer)

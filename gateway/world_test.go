@@ -16,6 +16,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/cluster/catalogue"
+	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/llama"
@@ -57,6 +58,9 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	}), crashes)
 	cfg := gateway.Config{
 		Directory: w.directory, Adapters: w.adapters, Inspect: inspect, Calls: w.calls, Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
+		Salt: func(tenant, cacheSalt string) ([]byte, error) {
+			return kv.Salt(make([]byte, kv.SecretBytes), tenant, cacheSalt)
+		},
 	}
 	for _, f := range change {
 		f(&cfg)

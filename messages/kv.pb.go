@@ -472,6 +472,7 @@ type KvRestoreRequest struct {
 	Prompt        string                 `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"` // one of prompt, messages and tokens
 	Messages      []*KvMessage           `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,6,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // whose prefix; empty or "shared": that of the shared space
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -546,6 +547,13 @@ func (x *KvRestoreRequest) GetTokens() []uint32 {
 		return x.Tokens
 	}
 	return nil
+}
+
+func (x *KvRestoreRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 type KvRestoreResponse struct {
@@ -807,6 +815,7 @@ type KvPinRequest struct {
 	Prompt        string                 `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"` // one of prompt, messages and tokens
 	Messages      []*KvMessage           `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,6,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // whose prefix; empty or "shared": that of the shared space
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,6 +890,13 @@ func (x *KvPinRequest) GetTokens() []uint32 {
 		return x.Tokens
 	}
 	return nil
+}
+
+func (x *KvPinRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 type KvPinResponse struct {
@@ -1077,6 +1093,8 @@ type PinnedPrefix struct {
 	Adapter       string                 `protobuf:"bytes,3,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,4,rep,packed,name=tokens,proto3" json:"tokens,omitempty"` // whole blocks
 	Blocks        uint32                 `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Tenant        string                 `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`                        // whose prefix; empty: that of the shared space
+	CacheSalt     []byte                 `protobuf:"bytes,7,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"` // of the tenant, as a node gives it to its replicas; never stored or shown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1144,6 +1162,20 @@ func (x *PinnedPrefix) GetBlocks() uint32 {
 		return x.Blocks
 	}
 	return 0
+}
+
+func (x *PinnedPrefix) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PinnedPrefix) GetCacheSalt() []byte {
+	if x != nil {
+		return x.CacheSalt
+	}
+	return nil
 }
 
 // troupe.v1.node.<name>.kv, asked by the node that answers troupe.v1.kv.*
@@ -1364,6 +1396,7 @@ type RestoreBlocks struct {
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Adapter       string                 `protobuf:"bytes,2,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	CacheSalt     []byte                 `protobuf:"bytes,4,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"` // as of SequenceSpec
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1415,6 +1448,13 @@ func (x *RestoreBlocks) GetAdapter() string {
 func (x *RestoreBlocks) GetTokens() []uint32 {
 	if x != nil {
 		return x.Tokens
+	}
+	return nil
+}
+
+func (x *RestoreBlocks) GetCacheSalt() []byte {
+	if x != nil {
+		return x.CacheSalt
 	}
 	return nil
 }
@@ -1643,14 +1683,15 @@ const file_messages_kv_proto_rawDesc = "" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\"=\n" +
 	"\x11KvOffloadResponse\x12(\n" +
-	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"\xbe\x01\n" +
+	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"\xd6\x01\n" +
 	"\x10KvRestoreRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x18\n" +
 	"\aadapter\x18\x03 \x01(\tR\aadapter\x12\x16\n" +
 	"\x06prompt\x18\x04 \x01(\tR\x06prompt\x120\n" +
 	"\bmessages\x18\x05 \x03(\v2\x14.troupe.v1.KvMessageR\bmessages\x12\x16\n" +
-	"\x06tokens\x18\x06 \x03(\rR\x06tokens\"=\n" +
+	"\x06tokens\x18\x06 \x03(\rR\x06tokens\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\"=\n" +
 	"\x11KvRestoreResponse\x12(\n" +
 	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"8\n" +
 	"\x0eKvFlushRequest\x12\x12\n" +
@@ -1667,14 +1708,15 @@ const file_messages_kv_proto_rawDesc = "" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x18\n" +
 	"\aseconds\x18\a \x01(\x01R\aseconds\x12\x16\n" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12 \n" +
-	"\vunreachable\x18\t \x01(\tR\vunreachable\"\xb4\x01\n" +
+	"\vunreachable\x18\t \x01(\tR\vunreachable\"\xcc\x01\n" +
 	"\fKvPinRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x03 \x01(\tR\aadapter\x12\x16\n" +
 	"\x06prompt\x18\x04 \x01(\tR\x06prompt\x120\n" +
 	"\bmessages\x18\x05 \x03(\v2\x14.troupe.v1.KvMessageR\bmessages\x12\x16\n" +
-	"\x06tokens\x18\x06 \x03(\rR\x06tokens\":\n" +
+	"\x06tokens\x18\x06 \x03(\rR\x06tokens\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\":\n" +
 	"\rKvPinResponse\x12)\n" +
 	"\x03pin\x18\x01 \x01(\v2\x17.troupe.v1.PinnedPrefixR\x03pin\"$\n" +
 	"\x0eKvUnpinRequest\x12\x12\n" +
@@ -1683,13 +1725,16 @@ const file_messages_kv_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"9\n" +
 	"\tKvMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"\x82\x01\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\"\xb9\x01\n" +
 	"\fPinnedPrefix\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x03 \x01(\tR\aadapter\x12\x16\n" +
 	"\x06tokens\x18\x04 \x03(\rR\x06tokens\x12\x16\n" +
-	"\x06blocks\x18\x05 \x01(\rR\x06blocks\"\xef\x01\n" +
+	"\x06blocks\x18\x05 \x01(\rR\x06blocks\x12\x16\n" +
+	"\x06tenant\x18\x06 \x01(\tR\x06tenant\x12\x1d\n" +
+	"\n" +
+	"cache_salt\x18\a \x01(\fR\tcacheSalt\"\xef\x01\n" +
 	"\rKvNodeRequest\x121\n" +
 	"\x05stats\x18\x01 \x01(\v2\x19.troupe.v1.KvStatsRequestH\x00R\x05stats\x127\n" +
 	"\aoffload\x18\x02 \x01(\v2\x1b.troupe.v1.KvOffloadRequestH\x00R\aoffload\x127\n" +
@@ -1701,12 +1746,14 @@ const file_messages_kv_proto_rawDesc = "" +
 	"\x05moved\x18\x02 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\".\n" +
 	"\rOffloadBlocks\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"`\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x7f\n" +
 	"\rRestoreBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x16\n" +
-	"\x06tokens\x18\x03 \x03(\rR\x06tokens\",\n" +
+	"\x06tokens\x18\x03 \x03(\rR\x06tokens\x12\x1d\n" +
+	"\n" +
+	"cache_salt\x18\x04 \x01(\fR\tcacheSalt\",\n" +
 	"\vFlushBlocks\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"\x93\x01\n" +

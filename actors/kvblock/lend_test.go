@@ -57,7 +57,7 @@ func (w *wire) SendInPlace(ctx context.Context, to *messages.BulkTicket, indices
 func (w *wire) stalls(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = yes }
 
 // space is of the weights: replicas know blocks without it, tiers within it.
-var space = kv.Root("space", "")
+var space = kv.Root("space", "", nil)
 
 func within(n int) kv.Hash { return hash(n).Within(space) }
 

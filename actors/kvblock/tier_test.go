@@ -76,7 +76,7 @@ func (s *stage) status() *messages.SlotsStatus {
 	return s.ask(&messages.GetSlots{}).(*messages.SlotsStatus)
 }
 
-func hash(n int) kv.Hash { return kv.Root("test", fmt.Sprint(n)) }
+func hash(n int) kv.Hash { return kv.Root("test", fmt.Sprint(n), nil) }
 
 func hashes(numbers ...int) (all [][]byte) {
 	for _, n := range numbers {

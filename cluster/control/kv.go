@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
+	"troupe/core/kv"
 	"troupe/messages"
 )
 
@@ -18,6 +21,8 @@ const (
 	kvNodeEndpoint    = "node-kv"
 	// kvWithin is how long blocks may take to be copied that an operator wants elsewhere.
 	kvWithin = time.Minute
+	// maxTenant is the length of the longest name of a tenant, in bytes.
+	maxTenant = 256
 )
 
 func (c *control) kvEndpoints(life context.Context) []Endpoint {
@@ -25,10 +30,10 @@ func (c *control) kvEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "kv-stats", "kv.stats", "the KV tiers of all nodes, and what has moved between them", c.kvStats),
 		serve(c, life, kvOffloadEndpoint, "kv.offload", `copy KV blocks down from HBM now: {"model": "kjv"}, also "node", "replica"`, c.kvOffload),
 		serve(c, life, kvRestoreEndpoint, "kv.restore",
-			`copy the blocks of a prefix up to HBM: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "replica"`, c.kvRestore),
+			`copy the blocks of a prefix up to HBM: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "replica", "tenant"`, c.kvRestore),
 		serve(c, life, "kv-flush", "kv.flush", `drop KV blocks that nobody reads: {"tier": "dram"}, also "node"`, c.kvFlush),
 		serve(c, life, "kv-pin", "kv.pin",
-			`keep the blocks of a prefix: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "name", "adapter"`, c.kvPin),
+			`keep the blocks of a prefix: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "name", "adapter", "tenant"`, c.kvPin),
 		serve(c, life, "kv-unpin", "kv.unpin", `keep them no more: {"name": "…"}; kv.stats names them`, c.kvUnpin),
 		serve(c, life, kvNodeEndpoint, "node."+c.Node+".kv", "any of these on this node alone", c.Backend.KV),
 	}
@@ -64,13 +69,13 @@ func (c *control) kvOffload(ctx context.Context, req *messages.KvOffloadRequest)
 
 func (c *control) kvRestore(ctx context.Context, req *messages.KvRestoreRequest) (*messages.KvRestoreResponse, error) {
 	tokens, _, err := c.prefix(ctx, &messages.KvPinRequest{
-		Model: req.GetModel(), Adapter: req.GetAdapter(), Prompt: req.GetPrompt(), Messages: req.GetMessages(), Tokens: req.GetTokens(),
+		Model: req.GetModel(), Adapter: req.GetAdapter(), Prompt: req.GetPrompt(), Messages: req.GetMessages(), Tokens: req.GetTokens(), Tenant: req.GetTenant(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	moved, err := c.view.move(ctx, "", &messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{
-		Model: req.GetModel(), Replica: req.GetReplica(), Adapter: req.GetAdapter(), Tokens: tokens,
+		Model: req.GetModel(), Replica: req.GetReplica(), Adapter: req.GetAdapter(), Tokens: tokens, Tenant: req.GetTenant(),
 	}}})
 	if err == nil && len(moved) == 0 {
 		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica is there; replicas.list names them")
@@ -93,6 +98,10 @@ func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messa
 	}
 	pin := &messages.PinnedPrefix{
 		Name: req.GetName(), Model: req.GetModel(), Adapter: req.GetAdapter(), Tokens: tokens[:len(tokens)/block*block], Blocks: uint32(len(tokens) / block),
+		Tenant: req.GetTenant(),
+	}
+	if pin.GetTenant() == kv.SharedTenant {
+		pin.Tenant = ""
 	}
 	if pin.GetName() == "" {
 		pin.Name = pinName(pin)
@@ -112,6 +121,9 @@ func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messa
 func pinName(p *messages.PinnedPrefix) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%s\x00", p.GetModel(), p.GetAdapter())
+	if p.GetTenant() != "" {
+		fmt.Fprintf(sum, "%s\x00", p.GetTenant())
+	}
 	for _, t := range p.GetTokens() {
 		_ = binary.Write(sum, binary.LittleEndian, t) // a hash takes everything
 	}
@@ -125,7 +137,7 @@ func (c *control) kvUnpin(ctx context.Context, req *messages.KvUnpinRequest) (*m
 	return &messages.KvUnpinResponse{Name: req.GetName()}, c.Backend.Unpin(ctx, req.GetName())
 }
 
-// prefix checks that one was given, in one of its three forms.
+// prefix checks that one was given, in one of its three forms, and the name of its tenant.
 func (c *control) prefix(ctx context.Context, req *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
 	forms := 0
 	for _, given := range []bool{req.GetPrompt() != "", len(req.GetMessages()) > 0, len(req.GetTokens()) > 0} {
@@ -136,6 +148,10 @@ func (c *control) prefix(ctx context.Context, req *messages.KvPinRequest) (token
 	if req.GetModel() == "" || forms != 1 {
 		return nil, 0, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 			`send a model and one of prompt, messages and tokens: {"model": "…", "messages": [{"role": "system", "content": "…"}]}`)
+	}
+	if len(req.GetTenant()) > maxTenant || strings.ContainsFunc(req.GetTenant(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return nil, 0, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			fmt.Sprintf("tenant is up to %d bytes that can be printed, as in the file of --api-keys; or leave it out", maxTenant))
 	}
 	return c.Backend.Prefix(ctx, req)
 }

@@ -1,5 +1,6 @@
 // Package store keeps the desired state in JetStream KV: the bucket `troupe`, deployments as JSON under `deployments.<name>`,
-// what is asked of nodes under `nodes.<name>`, adapters under `adapters.<model>/<name>`, pinned prefixes under `pins.<name>`.
+// what is asked of nodes under `nodes.<name>`, adapters under `adapters.<model>/<name>`, pinned prefixes under `pins.<name>`,
+// and the cluster secret under `secrets.prefixes`.
 //
 // Invariant: a watch tells the last value of every key, also after the connection or the server was lost meanwhile; it may
 // tell one twice.

@@ -1,9 +1,11 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"troupe/core/kv"
 	"troupe/core/spec"
 	"troupe/messages"
 )
@@ -169,9 +171,9 @@ func misfit(r *messages.ReplicaStatus, tiers []*messages.KvTier) (string, mood) 
 }
 
 func pinSection(s KVSample) section {
-	t := section{columns: []column{{name: "PIN"}, {name: "MODEL"}, {name: "ADAPTER"}, {name: "BLOCKS", numeric: true}}}
+	t := section{columns: []column{{name: "PIN"}, {name: "MODEL"}, {name: "ADAPTER"}, {name: "TENANT"}, {name: "BLOCKS", numeric: true}}}
 	for _, p := range s.GetPins() {
-		t.rows = append(t.rows, row{[]cell{word(p.GetName()), word(p.GetModel()), word(p.GetAdapter()), number(float64(p.GetBlocks()))}, well})
+		t.rows = append(t.rows, row{[]cell{word(p.GetName()), word(p.GetModel()), word(p.GetAdapter()), word(cmp.Or(p.GetTenant(), kv.SharedTenant)), number(float64(p.GetBlocks()))}, well})
 	}
 	return t
 }

@@ -87,7 +87,7 @@ func (q quiet) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
 func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	n.undo = append(n.undo, end, n.members.Subscribe(n.onMembers))
-	if err := n.follow(ctx, life, n.watchNodes, n.watchPins); err != nil {
+	if err := n.follow(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
 		return err
 	}
 	return n.members.Join(ctx, n.system.Address())
@@ -101,7 +101,7 @@ func (n *Node) follow(ctx, life context.Context, watches ...func(life context.Co
 		select {
 		case <-synced:
 		case <-ctx.Done():
-			return fmt.Errorf("what is stored of nodes and pins: %w", ctx.Err())
+			return fmt.Errorf("what is stored of nodes, pins and the cluster secret: %w", ctx.Err())
 		}
 	}
 	return nil

@@ -19,3 +19,9 @@ func (n *Node) Holds(gpu, lease, key string) bool {
 	_, err := n.adapter(gpu, lease, key)
 	return err == nil
 }
+
+// Secret returns the cluster secret as this node knows it.
+func (n *Node) Secret() []byte {
+	value, _ := n.secret.get()
+	return value
+}

@@ -45,8 +45,12 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		if err != nil {
 			return nil, err
 		}
+		salt, err := n.salt(w.Restore.GetTenant(), "")
+		if err != nil {
+			return nil, control.Refuse(messages.Reason_REASON_NOT_READY, err.Error())
+		}
 		return n.move(ctx, only(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
-			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(),
+			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(), CacheSalt: salt,
 		}), nil
 	case *messages.KvNodeRequest_Flush:
 		return n.flush(ctx, here, w.Flush.GetTier())

@@ -68,10 +68,16 @@ func (l *lender) believe(holder string, snapshot bool, evicted, committed []uint
 // hears waits until the node knows that a replica elsewhere has a prompt's blocks.
 func (l *lender) hears(replica string, prompt []uint32) {
 	l.t.Helper()
+	l.hearsSalted(replica, prompt, nil)
+}
+
+// hearsSalted is hears for a tenant's blocks.
+func (l *lender) hearsSalted(replica string, prompt []uint32, salt []byte) {
+	l.t.Helper()
 	until(l.t, "the blocks of "+replica+" to be announced", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !slices.ContainsFunc(kv.Shorts(kv.Hashes(kv.Root("kjv", ""), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
+		return !slices.ContainsFunc(kv.Shorts(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
 	})
 }
 
@@ -164,10 +170,17 @@ func (l *lender) replica() (found *messages.ReplicaStatus) {
 // generate has the node's own replica continue a prompt, wherever a router would send it.
 func (l *lender) generate(prompt []uint32) (tokens []uint32, cached uint32) {
 	l.t.Helper()
+	return l.generateSalted(prompt, nil)
+}
+
+// generateSalted is generate for a tenant.
+func (l *lender) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, cached uint32) {
+	l.t.Helper()
 	l.asked++
 	id, to := fmt.Sprint(l.Member().GetName(), "-", l.asked), l.replica().GetActor()
 	l.sessions.Send(actor.NewPID(to.GetAddress(), to.GetId()), &messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
 		Model: "kjv", Prompt: prompt, Sampling: &messages.SamplingParams{MaxTokens: 12, IgnoreEos: true}, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+		CacheSalt: salt,
 	}})
 	until(l.t, "12 tokens", func() bool {
 		tokens, cached = nil, 0
@@ -239,7 +252,7 @@ func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messa
 	l.t.Helper()
 	to := l.replica()
 	m := &messages.LeaseBlocks{RequestId: id, Space: space, BlockBytes: ticket.GetBytes()/12 - tier.SealBytes, Ticket: ticket, Lease: durationpb.New(d)}
-	for _, h := range kv.Hashes(kv.Root("kjv", ""), prompt, 16) {
+	for _, h := range kv.Hashes(kv.Root("kjv", "", nil), prompt, 16) {
 		m.Hashes = append(m.Hashes, h[:])
 	}
 	l.sessions.Send(actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), m)

@@ -56,6 +56,7 @@ type Node struct {
 	weights   weights
 	copies    *copies
 	pins      pinned
+	secret    secret
 	nats      *natsd.Server // nil where the node uses those of others
 	conn      *nats.Conn
 	events    *control.Events
@@ -101,8 +102,8 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		n.openAudit, n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openCatalogue, n.openTiers, n.startActors, n.join, n.awaitRoutes,
-		n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
+		n.openAudit, n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openSecret, n.openCatalogue, n.openTiers, n.startActors, n.join,
+		n.awaitRoutes, n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -176,7 +177,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
-		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes,
+		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

@@ -9,25 +9,32 @@ import (
 	"troupe/messages"
 )
 
-// Operators name adapters, and KV blocks depend on their revision.
+// Operators name adapters and tenants, and KV blocks depend on the revision of the one and the salt of the other.
 
-// pinsOf are the pinned prefixes of a model as its replicas know them, by the present revisions of adapters, and a number that changes with
-// them. Those of an adapter that is not registered are left out.
+// pinsOf returns the pinned prefixes of a model as its replicas know them, with the present revisions of adapters and
+// the salts of tenants, and a number that changes with them. It leaves out those of an adapter that is not
+// registered.
 func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefix) {
 	version, stored := n.pins.of(model)
 	if version == 0 {
 		return 0, nil
 	}
+	_, secret := n.secret.get()
 	for _, p := range stored {
+		p = proto.CloneOf(p)
 		if p.GetAdapter() != "" {
-			p = proto.Clone(p).(*messages.PinnedPrefix)
 			if p.Adapter = n.catalogue.Key(model, p.GetAdapter()); p.Adapter == "" {
 				continue
 			}
 		}
+		var err error
+		if p.CacheSalt, err = n.salt(p.GetTenant(), ""); err != nil {
+			n.cfg.Log.Warn().Err(err).Str("pin", p.GetName()).Msg("pin passed over")
+			continue
+		}
 		all = append(all, p)
 	}
-	return version + n.catalogue.Heard(), all
+	return version + n.catalogue.Heard() + secret, all
 }
 
 // revisionOf is the present revision of an adapter; "" of none.

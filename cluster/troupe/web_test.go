@@ -26,7 +26,7 @@ const (
 )
 
 // keyed gives a node two keys.
-func keyed(t *testing.T) func(*troupe.Config) {
+func webKeyed(t *testing.T) func(*troupe.Config) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey, webAdminKey)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -98,8 +98,8 @@ func TestNodeOnLoopback(t *testing.T) {
 // TestNodeWithKeys: what concerns all models is for admins; a listener for scrapers asks for no key on loopback, and else
 // for an admin's.
 func TestNodeWithKeys(t *testing.T) {
-	n := start(t, func(c *troupe.Config) { keyed(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
-	open := start(t, func(c *troupe.Config) { keyed(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
+	n := start(t, func(c *troupe.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
+	open := start(t, func(c *troupe.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
 	main, scrape := "http://"+n.HTTPAddr(), "http://"+n.MetricsAddr()
 	_, port, _ := net.SplitHostPort(open.MetricsAddr())
 	beyond := "http://127.0.0.1:" + port
@@ -130,7 +130,7 @@ func TestNodeWithKeys(t *testing.T) {
 // and NATS are served; what they held is free again.
 func TestFloodOfANode(t *testing.T) {
 	n := start(t, func(c *troupe.Config) {
-		keyed(t)(c)
+		webKeyed(t)(c)
 		c.WebConfig.Metrics = "127.0.0.1:0"
 		c.WebConfig.Limits = web.Limits{Connections: 40, PerAddress: 40, Spare: 8, Stall: 200 * time.Millisecond, SpareTime: time.Hour}
 	})

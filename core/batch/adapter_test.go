@@ -65,7 +65,7 @@ func (s *shelf) end(err error) {
 }
 
 func adapted(id, adapter string, prompt int) Request {
-	return Request{ID: id, Class: Standard, Adapter: adapter, Root: kv.Root("m", adapter), Prompt: make([]uint32, prompt), MaxOutput: 3}
+	return Request{ID: id, Class: Standard, Adapter: adapter, Root: kv.Root("m", adapter, nil), Prompt: make([]uint32, prompt), MaxOutput: 3}
 }
 
 func withAdapters(limits Limits, blocks int, policy lora.Policy, s *shelf) *harness {
@@ -262,7 +262,7 @@ func TestRoomHoldsItsAdapter(t *testing.T) {
 	if why != nil {
 		t.Fatalf("%+v", why)
 	}
-	if _, why := h.Reserve(adapted("2", "b", 6), kv.Hashes(kv.Root("m", "b"), r.Prompt[:5], blockTokens), 5); why == nil || why.Reason != NoRoom {
+	if _, why := h.Reserve(adapted("2", "b", 6), kv.Hashes(kv.Root("m", "b", nil), r.Prompt[:5], blockTokens), 5); why == nil || why.Reason != NoRoom {
 		t.Errorf("a second adapter, of one at most: %+v", why)
 	}
 	h.submit(adapted("3", "b", 3))

@@ -31,7 +31,7 @@ type Request struct {
 	ID        string
 	Class     Class
 	Arrived   time.Time
-	Root      kv.Hash  // of model and adapter
+	Root      kv.Hash  // of model, adapter and salt
 	Adapter   string   // "": none
 	Prompt    []uint32 // at least one token
 	Output    []uint32 // generated already, in an earlier life

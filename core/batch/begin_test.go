@@ -175,7 +175,7 @@ func TestBeginAgainstAlone(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				prompt := rapid.IntRange(1, min(blocks*blockTokens-1, 30)).Draw(t, "prompt")
-				q := Request{ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", ""), Prompt: make([]uint32, prompt), MaxOutput: rapid.IntRange(1, 12).Draw(t, "max")}
+				q := Request{ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil), Prompt: make([]uint32, prompt), MaxOutput: rapid.IntRange(1, 12).Draw(t, "max")}
 				q.Prompt[0] = uint32(rapid.IntRange(0, 2).Draw(t, "family"))
 				next++
 				_ = r.submit(q)

@@ -52,7 +52,7 @@ func pick[V any](t *rapid.T, m map[string]V) (string, bool) {
 
 func (p *pair) submit(t *rapid.T) {
 	r := Request{
-		ID: fmt.Sprint("r", p.next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", ""),
+		ID: fmt.Sprint("r", p.next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil),
 		Prompt:    rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, p.at[0].limits.ContextTokens-1).Draw(t, "prompt"),
 		MaxOutput: rapid.IntRange(1, 20).Draw(t, "max"),
 	}

@@ -170,7 +170,7 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				r := Request{
-					ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", ""),
+					ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil),
 					Prompt:    rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, blocks*blockTokens+2).Draw(t, "prompt"),
 					MaxOutput: rapid.IntRange(1, 12).Draw(t, "max"), MinOutput: rapid.IntRange(0, 2).Draw(t, "min"),
 					Stops: rapid.SliceOfN(rapid.Uint32Range(0, 49), 0, 4).Draw(t, "stops"),
@@ -239,7 +239,7 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 }
 
 func request(id string, class Class, prompt, output int) Request {
-	r := Request{ID: id, Class: class, MaxOutput: output, Root: kv.Root("m", id)}
+	r := Request{ID: id, Class: class, MaxOutput: output, Root: kv.Root("m", id, nil)}
 	for i := range prompt {
 		r.Prompt = append(r.Prompt, uint32(i))
 	}

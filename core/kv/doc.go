@@ -1,7 +1,8 @@
 // Package kv knows which KV block of a replica holds what, and who reads it.
 //
 // A block is known by the hash of everything that its content depends on: model, adapter, and all tokens from the
-// sequence's start to the block's end. Sequences with a common prefix thus share blocks, by reference count. Blocks
+// sequence's start to the block's end, and of the salt of its tenant. Sequences of one tenant with a common prefix
+// thus share blocks, by reference count. Blocks
 // that nobody reads stay cached until one is needed; then the least recently used goes first.
 //
 // Invariants, checked by the property test:

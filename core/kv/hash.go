@@ -9,10 +9,15 @@ import (
 // 16 bytes.
 type Hash [16]byte
 
-// Root is the parent of a sequence's first block. The adapter is named with its revision, "name@7": one that was registered again shares no
-// blocks with what it was. Empty: the base model alone.
-func Root(model, adapter string) Hash {
-	return cut(sha256.Sum256([]byte(model + "\x00" + adapter)))
+// Root is the parent of a sequence's first block. The adapter is named with its revision, "name@7": one that was
+// registered again shares no blocks with its earlier self. An empty adapter is the base model alone. The salt, as
+// Salt returns it, separates the blocks of tenants; without one the root is that of the space that all share.
+func Root(model, adapter string, salt []byte) Hash {
+	of := []byte(model + "\x00" + adapter)
+	if len(salt) > 0 {
+		of = append(append(of, 0), salt...)
+	}
+	return cut(sha256.Sum256(of))
 }
 
 // Next is the hash of the block that holds tokens and follows the block h.

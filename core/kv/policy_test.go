@@ -115,21 +115,21 @@ func TestCountsAreForgotten(t *testing.T) {
 	s := newSketch(10)
 	for n := range 30 {
 		for range n % 3 {
-			s.add(Root("test", fmt.Sprint(n)))
+			s.add(Root("test", fmt.Sprint(n), nil))
 		}
 	}
 	for n := range 30 {
-		if got := int(s.of(Root("test", fmt.Sprint(n)))); got < n%3 {
+		if got := int(s.of(Root("test", fmt.Sprint(n), nil))); got < n%3 {
 			t.Errorf("block %d was told of %d times, not %d", n, n%3, got)
 		}
 	}
-	hot := Root("test", "hot")
+	hot := Root("test", "hot", nil)
 	for range 14 {
 		s.add(hot)
 	}
 	before := s.of(hot)
 	for n := range 100 {
-		s.add(Root("other", fmt.Sprint(n)))
+		s.add(Root("other", fmt.Sprint(n), nil))
 	}
 	if after := s.of(hot); before != 14 || after > 7+3 {
 		t.Errorf("%d, and %d a while later", before, after)
@@ -141,7 +141,7 @@ func hits(name string, slots int, blocks []int) float64 {
 	tier, _ := NewTier(TierLimits{Slabs: row(slots)}, name)
 	n := 0
 	for _, b := range blocks {
-		if h := Root("replay", fmt.Sprint(b)); tier.Want([]Hash{h}) == 1 {
+		if h := Root("replay", fmt.Sprint(b), nil); tier.Want([]Hash{h}) == 1 {
 			n++
 		} else if slot, _, ok := tier.Reserve(h, SlotUnit); ok {
 			tier.Commit(slot)

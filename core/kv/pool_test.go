@@ -369,15 +369,15 @@ func TestRestore(t *testing.T) {
 
 func TestHashesDependOnAllThatTheContentDoes(t *testing.T) {
 	tokens := make([]uint32, 40)
-	base := Hashes(Root("m", ""), tokens, 16)
+	base := Hashes(Root("m", "", nil), tokens, 16)
 	if len(base) != 2 {
 		t.Fatalf("%d hashes of 40 tokens", len(base))
 	}
 	for name, other := range map[string][]Hash{
-		"model":   Hashes(Root("n", ""), tokens, 16),
-		"adapter": Hashes(Root("m", "a"), tokens, 16),
-		"split":   Hashes(Root("", "m"), tokens, 16),
-		"tokens":  Hashes(Root("m", ""), append([]uint32{1}, tokens[1:]...), 16),
+		"model":   Hashes(Root("n", "", nil), tokens, 16),
+		"adapter": Hashes(Root("m", "a", nil), tokens, 16),
+		"split":   Hashes(Root("", "m", nil), tokens, 16),
+		"tokens":  Hashes(Root("m", "", nil), append([]uint32{1}, tokens[1:]...), 16),
 	} {
 		if other[0] == base[0] || other[1] == base[1] {
 			t.Errorf("%s does not change the hash", name)

@@ -14,7 +14,7 @@ import (
 
 const testBytes = 5000 // of a block: not a multiple of a sector
 
-func testHash(n int) kv.Hash { return kv.Root("test", string(rune(n))) }
+func testHash(n int) kv.Hash { return kv.Root("test", string(rune(n)), nil) }
 
 // content is what block n holds.
 func content(n, size int) []byte {

@@ -100,6 +100,7 @@ func TestChange(t *testing.T) {
 
 func TestWrong(t *testing.T) {
 	for content, want := range map[string]string{
+		"keys: [{name: shared, key: " + alice + "}]": "a key named shared without a tenant would share cached prefixes",
 		"":             "it has no keys",
 		"keys: []":     "it has no keys",
 		"keys: [alice": "it goes wrong at line 1, column 7",

@@ -5,7 +5,7 @@
 //	    sha256: 1c0f…                                  of the key, in hexadecimal; or key: the key itself
 //	    models: ["kjv-*", "kjv-*:*"]                   patterns as of path.Match; without the line, all models and adapters
 //	    admin: true                                    may also load and unload adapters, and see /tree and /metrics
-//	    tenant: acme                                   keys of one tenant share cached prefixes; default: the name
+//	    tenant: acme                                   keys of one tenant share cached prefixes; default: the name; shared: with all clients
 //	    max_priority: standard                         batch, standard or interactive; default: any
 //	    weight: 2                                      share of a model among keys that wait for it; default 1
 //	    limits:                                        of the whole cluster; a limit that is missing does not hold

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"troupe/core/kv"
 	"troupe/messages"
 )
 
@@ -76,6 +77,9 @@ func (e entry) key() (Key, error) {
 	switch {
 	case e.Name == "":
 		return k, errors.New("it has no name; give it one, for the logs")
+	case e.Name == kv.SharedTenant && e.Tenant == "":
+		return k, fmt.Errorf("a key named %s without a tenant would share cached prefixes with every client; give it a tenant, "+
+			"or another name", e.Name)
 	case (e.Key == "") == (e.SHA256 == ""):
 		return k, errors.New("it needs either key or sha256")
 	case e.Key != "" && len(e.Key) < shortest:

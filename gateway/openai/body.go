@@ -42,6 +42,8 @@ type body struct {
 	Priority string   `json:"priority"`
 	Timeout  *float64 `json:"timeout"`
 
+	CacheSalt *string `json:"cache_salt"`
+
 	// Known, and refused where they ask for something.
 	Tools          json.RawMessage `json:"tools"`
 	Functions      json.RawMessage `json:"functions"`

@@ -64,6 +64,7 @@ func TestDecodeNames(t *testing.T) {
 		"stream_options":     {`"stream_options":{}`},
 		"priority":           {`"priority":"high"`, `"priority":"unspecified"`},
 		"timeout":            {`"timeout":0`, `"timeout":-1`, `"timeout":1e9`},
+		"cache_salt":         {`"cache_salt":""`, `"cache_salt":7`, `"cache_salt":["a"]`},
 		"best_of":            {`"best_of":3`},
 		"echo":               {`"echo":true,"logprobs":1`},
 		"prompt":             {`"prompt":{}`, `"prompt":[]`, `"prompt":[[]]`, `"prompt":[-1]`, `"prompt":null`},

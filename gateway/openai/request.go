@@ -27,6 +27,7 @@ type Request struct {
 	MaxTokens    uint32                   // 0: none were given
 	Priority     messages.PriorityClass   // unspecified: the deployment's
 	Timeout      time.Duration
+	CacheSalt    string // cached prefixes are shared only with requests of the same tenant that send the same; empty: none was given
 }
 
 // Limits of a request.
@@ -112,7 +113,7 @@ func (r *Request) readShape(b *body) error {
 	return nil
 }
 
-// readMost reads how long the request may go on, and its class.
+// readMost reads how long the request may go on, its class and its cache salt.
 func (r *Request) readMost(b *body) error {
 	name, limit := "max_tokens", b.MaxTokens
 	if b.MaxCompletionTokens != nil {
@@ -126,6 +127,11 @@ func (r *Request) readMost(b *body) error {
 	if b.Timeout != nil {
 		if err := r.setTimeout(*b.Timeout); err != nil {
 			return err
+		}
+	}
+	if b.CacheSalt != nil {
+		if r.CacheSalt = *b.CacheSalt; r.CacheSalt == "" {
+			return Invalid("cache_salt", "cache_salt is empty; send a text that is not, or leave it out")
 		}
 	}
 	return r.SetPriority(b.Priority)

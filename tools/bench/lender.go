@@ -26,7 +26,7 @@ type lender struct {
 }
 
 // lenderSpace is that of the blocks: the store knows each by its hash within it.
-var lenderSpace = kv.Root("bench", "")
+var lenderSpace = kv.Root("bench", "", nil)
 
 func newLender(store tier.Store) (_ *lender, err error) {
 	l := &lender{system: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))}

@@ -78,7 +78,7 @@ func newRemote() (_ *remote, err error) {
 		for at := range block {
 			block[at] = byte(i + at*at>>7)
 		}
-		h := kv.Root("bench", fmt.Sprint(i))
+		h := kv.Root("bench", fmt.Sprint(i), nil)
 		b.hashes = append(b.hashes, h)
 		if err := b.store.Write(context.Background(), int32(i), h.Within(lenderSpace), block); err != nil {
 			return nil, err

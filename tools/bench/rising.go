@@ -135,7 +135,7 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 	ways, hashes := moves(0, many), make([]kv.Hash, many)
 	cut := store.Slabs()
 	for i := range ways {
-		hashes[i] = kv.Root(name, fmt.Sprint(i))
+		hashes[i] = kv.Root(name, fmt.Sprint(i), nil)
 		ways[i].Hash = hashes[i].Within(lenderSpace)
 		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
 	}

@@ -101,7 +101,7 @@ func noise(b []byte) {
 func moves(first, many int) []tier.Move {
 	all := make([]tier.Move, many)
 	for i := range all {
-		all[i] = tier.Move{Block: int32(first + i), Slot: int32(i), Hash: kv.Root("bench", fmt.Sprint(first+i))}
+		all[i] = tier.Move{Block: int32(first + i), Slot: int32(i), Hash: kv.Root("bench", fmt.Sprint(first+i), nil)}
 	}
 	return all
 }

@@ -18,7 +18,7 @@ func tree(t *rapid.T) (prompts [][]kv.Hash) {
 		path := "p"
 		for range rapid.IntRange(1, 3).Draw(t, "blocks") {
 			path += strconv.Itoa(rapid.IntRange(0, 1).Draw(t, "branch"))
-			blocks = append(blocks, kv.Root("tree", path))
+			blocks = append(blocks, kv.Root("tree", path, nil))
 		}
 		prompts = append(prompts, blocks)
 	}
@@ -105,9 +105,9 @@ func TestSharing(t *testing.T) {
 	var prompts [][]kv.Hash
 	for round := range 3 {
 		for conversation := range 40 {
-			blocks := []kv.Hash{kv.Root("all", "")}
+			blocks := []kv.Hash{kv.Root("all", "", nil)}
 			for n := range 3 + round {
-				blocks = append(blocks, kv.Root("conversation", strconv.Itoa(conversation*10+n)))
+				blocks = append(blocks, kv.Root("conversation", strconv.Itoa(conversation*10+n), nil))
 			}
 			prompts = append(prompts, blocks)
 		}

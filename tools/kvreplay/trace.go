@@ -38,7 +38,7 @@ func readTrace(path string) (prompts [][]kv.Hash, err error) {
 		}
 		hashes := make([]kv.Hash, len(line.Blocks))
 		for i, b := range line.Blocks {
-			hashes[i] = kv.Root("trace", strconv.FormatUint(b, 10))
+			hashes[i] = kv.Root("trace", strconv.FormatUint(b, 10), nil)
 		}
 		prompts = append(prompts, hashes)
 	}

@@ -22,12 +22,14 @@ type caller struct {
 	output   []uint32
 	logprobs []*messages.TokenLogprobs
 	ended    string
+	cached   uint32 // of the prompt
 }
 
 func (c *caller) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
+func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
 	c.mu.Lock()
 	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
+	c.cached = max(c.cached, cached)
 	c.mu.Unlock()
 	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
 		c.end(finish.String())
@@ -63,6 +65,13 @@ func greedy(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	for i := range prompt {
 		s.Prompt = append(s.Prompt, 3+(salt*37+i*13)%1000)
 	}
+	return s
+}
+
+// salted is greedy for a tenant.
+func salted(salt, prompt, tokens uint32) *messages.SequenceSpec {
+	s := greedy(salt, prompt, tokens)
+	s.CacheSalt = []byte("a tenant's salt")
 	return s
 }
 

@@ -257,9 +257,9 @@ func TestLeaseRefused(t *testing.T) {
 // leaseOf is how another replica would ask the first one for the blocks of a prompt.
 func (c *cluster) leaseOf(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
 	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes), Lease: durationpb.New(lease)}
-	space := kv.Root(c.a.layout, "")
+	space := kv.Root(c.a.layout, "", nil)
 	m.Space = space[:]
-	for _, h := range kv.Hashes(kv.Root("m", ""), seq.GetPrompt(), 8)[:fetchable] {
+	for _, h := range kv.Hashes(kv.Root("m", "", nil), seq.GetPrompt(), 8)[:fetchable] {
 		m.Hashes = append(m.Hashes, h[:])
 	}
 	return m

@@ -18,7 +18,7 @@ var roomy = size{blocks: 40, sequences: 6}
 
 // TestMovedAtEveryStep: after whatever token a sequence moves, its client sees what it would have seen.
 func TestMovedAtEveryStep(t *testing.T) {
-	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy, "sampled": sampled} {
+	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy, "sampled": sampled, "salted": salted} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, roomy, roomy)

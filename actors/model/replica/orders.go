@@ -56,7 +56,7 @@ func (r *replica) receiveOrders(ctx actor.Context) bool {
 		}
 	case *messages.RestoreBlocks:
 		if r.orderable(ctx, msg.GetRequestId(), true) {
-			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), msg.GetAdapter()), msg.GetTokens(), r.pool.BlockTokens())
+			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), msg.GetAdapter(), msg.GetCacheSalt()), msg.GetTokens(), r.pool.BlockTokens())
 			r.fetch(ctx, hashes, asker{msg.GetRequestId(), ctx.Sender()})
 		}
 	case *messages.FlushBlocks:
@@ -182,7 +182,7 @@ func (r *replica) keepPins(ctx actor.Context) {
 		r.pins = pins{version: version}
 		set := make(map[kv.Hash]bool)
 		for _, p := range all {
-			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), p.GetAdapter()), p.GetTokens(), r.pool.BlockTokens())
+			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), p.GetAdapter(), p.GetCacheSalt()), p.GetTokens(), r.pool.BlockTokens())
 			for _, h := range hashes {
 				set[h] = true
 			}

@@ -78,7 +78,7 @@ func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool 
 func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
-		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key()),
+		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
 		Prompt: seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
 	}

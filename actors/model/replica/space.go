@@ -36,6 +36,6 @@ func (r *replica) onSpaced(ctx actor.Context, msg *spaced) {
 // settleSpace lets blocks travel once it is known both what they are of and how they are laid out.
 func (r *replica) settleSpace() {
 	if l := r.lower; l != nil && r.space != nil {
-		l.space, l.ready = kv.Root(l.down.Layout(), *r.space), true
+		l.space, l.ready = kv.Root(l.down.Layout(), *r.space, nil), true
 	}
 }

@@ -32,7 +32,7 @@ func (s *source) offer(id string, attempt uint64) *messages.OfferSequence {
 		RequestId: id, Attempt: attempt, Sequence: seq, Tokens: 19, BlockTokens: 8, BlockBytes: uint64(s.b.blockBytes), Layout: s.b.layout,
 		Session: &messages.ActorRef{Address: s.session.PID.GetAddress(), Id: s.session.PID.GetId()},
 	}
-	for _, h := range kv.Hashes(kv.Root("m", ""), seq.GetPrompt(), 8) {
+	for _, h := range kv.Hashes(kv.Root("m", "", nil), seq.GetPrompt(), 8) {
 		o.Hashes = append(o.Hashes, h[:])
 	}
 	return o

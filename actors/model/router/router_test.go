@@ -185,7 +185,7 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 		w.live(a, b)
 		w.announce(a, "m-0", nil)
 		w.announce(b, "m-1", nil)
-		short := kv.Shorts(kv.Hashes(kv.Root("m", ""), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
+		short := kv.Shorts(kv.Hashes(kv.Root("m", "", nil), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
 		for _, to := range []struct {
 			node *node
 			name string
@@ -197,6 +197,33 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 				w.announce(b, "m-1", nil)
 			}
 			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Evicted = short })
+		}
+	})
+}
+
+// TestSaltedPrefixGoesWhereItIs checks that a request is drawn by blocks of its own salt alone.
+func TestSaltedPrefixGoesWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		prompt := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}
+		holders := map[string]string{"": "m-0", "alice": "m-1", "bob": "m-2"}
+		for salt, name := range holders {
+			w.announce(a, name, func(m *messages.ReplicaAnnounced) {
+				m.Committed = kv.Shorts(kv.Hashes(kv.Root("m", "", []byte(salt)), prompt, 4))
+			})
+		}
+		for _, n := range []*node{a, b} {
+			for salt, want := range holders {
+				r := w.route(n, "r"+n.name+salt, func(q *messages.RouteSequence) { q.Prompt, q.CacheSalt = prompt, []byte(salt) })
+				if got := r.GetRouted().GetReplica(); got != want {
+					t.Errorf("%s routes a request with salt %q to %s, want %s", n.name, salt, got, want)
+				}
+				for _, name := range holders {
+					w.announce(a, name, nil) // a report: what was routed is forgotten
+				}
+			}
 		}
 	})
 }

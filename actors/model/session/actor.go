@@ -116,6 +116,7 @@ func (s *session) route(ctx actor.Context) {
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
 		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(), Cause: s.cause,
+		CacheSalt: s.Sequence.GetCacheSalt(),
 	})
 	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
 }

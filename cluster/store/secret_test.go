@@ -1,0 +1,103 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"troupe/core/kv"
+)
+
+// TestSecretFirstWins checks that of several nodes that make a secret at the same time, one wins and all get its
+// secret, also those that come later.
+func TestSecretFirstWins(t *testing.T) {
+	s, _ := open(t)
+	if _, err := s.Secret(t.Context()); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("before there is one: %v", err)
+	}
+	got := make([][]byte, 16)
+	var nodes sync.WaitGroup
+	for i := range got {
+		nodes.Go(func() {
+			var err error
+			if got[i], err = s.CreateSecret(t.Context(), bytes.Repeat([]byte{byte(i)}, kv.SecretBytes)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nodes.Wait()
+	stored, err := s.Secret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, secret := range got {
+		if !bytes.Equal(secret, stored) {
+			t.Errorf("node %d has %x, and %x is stored", i, secret, stored)
+		}
+	}
+	later, err := s.CreateSecret(t.Context(), bytes.Repeat([]byte{99}, kv.SecretBytes))
+	if err != nil || !bytes.Equal(later, stored) {
+		t.Errorf("a later node has %x, %v", later, err)
+	}
+}
+
+// TestSecretIsNotShown checks that what is no secret is refused, without its value in the error.
+func TestSecretIsNotShown(t *testing.T) {
+	s, _ := open(t)
+	if _, err := s.CreateSecret(t.Context(), []byte("short")); err == nil {
+		t.Error("a short secret was stored")
+	}
+	for _, value := range []string{"", "not-hexadecimal-value", hex.EncodeToString(make([]byte, kv.SecretBytes-1))} {
+		if _, err := s.kv.PutString(t.Context(), secretKey, value); err != nil {
+			t.Fatal(err)
+		}
+		for _, ask := range []func(context.Context) ([]byte, error){s.Secret, func(ctx context.Context) ([]byte, error) {
+			return s.CreateSecret(ctx, make([]byte, kv.SecretBytes))
+		}} {
+			got, err := ask(t.Context())
+			if got != nil || err == nil || !strings.Contains(err.Error(), "delete the key") {
+				t.Errorf("%q stored: %x, %v", value, got, err)
+			} else if value != "" && strings.Contains(err.Error(), value) {
+				t.Errorf("%q stored: %x, %v", value, got, err)
+			}
+		}
+	}
+}
+
+// TestSecretIsWatched checks that a watch tells the secret, its deletion and its change, and passes over other
+// keys and what is no secret.
+func TestSecretIsWatched(t *testing.T) {
+	s, restart := open(t)
+	f := &followed[string]{last: map[string]string{}}
+	watching(t, func(ctx context.Context) error {
+		return s.WatchSecret(ctx, func(c SecretChange) { f.tell("secret", hex.EncodeToString(c.Secret), c.Synced) })
+	})
+	f.until(t, "the end of nothing", func() bool { return f.synced == 1 && len(f.last) == 0 })
+	first, second := bytes.Repeat([]byte{1}, kv.SecretBytes), bytes.Repeat([]byte{2}, kv.SecretBytes)
+	if _, err := s.CreateSecret(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "the secret", func() bool { return f.last["secret"] == hex.EncodeToString(first) })
+	if err := s.kv.Delete(t.Context(), secretKey); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "its deletion", func() bool { return f.last["secret"] == "" })
+	for key, value := range map[string]string{secretKey: "no secret", secrets + "other": hex.EncodeToString(first)} {
+		if _, err := s.kv.PutString(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart()
+	f.until(t, "the end of what is stored, again", func() bool { return f.synced == 2 && f.last["secret"] == "" })
+	if err := s.kv.Purge(t.Context(), secretKey); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateSecret(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "another secret", func() bool { return f.last["secret"] == hex.EncodeToString(second) })
+}
