@@ -27,8 +27,9 @@ func copied(t *testing.T, to string, from ...string) {
 	put(t, to, text)
 }
 
-// TestCAChangeOfNodes: two nodes get certificates of another CA without a restart, and the old CA is taken out. They stay together all
-// the while, by NATS and by the links of actors. Then one of them is revoked, and is alone.
+// TestCAChangeOfNodes: two nodes get certificates of another CA without a restart, and the old CA
+// is taken out. They stay together all the while, by NATS and by the links of actors. Then one of
+// them is revoked, and is alone.
 func TestCAChangeOfNodes(t *testing.T) {
 	cas := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range cas {
@@ -68,7 +69,10 @@ func TestCAChangeOfNodes(t *testing.T) {
 	nodes := together(t, 2, func(i int, c *troupe.Config) {
 		f := func(name string) string { return filepath.Join(dirs[i], name) }
 		c.Log = zerolog.New(logs[i])
-		id, err := security.Load(security.Files{Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked")}, c.Log)
+		id, err := security.Load(
+			security.Files{Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked")},
+			c.Log,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +109,16 @@ func TestCAChangeOfNodes(t *testing.T) {
 			if node == "a" {
 				from = nodes[1]
 			}
-			until(t, when+": an order over the link to "+node, func() bool { return from.RestartReplica(t.Context(), replica) == nil })
+			until(
+				t,
+				when+": an order over the link to "+node,
+				func() bool { return from.RestartReplica(t.Context(), replica) == nil },
+			)
 		}
 		until(t, when+": both serve", func() bool {
 			d, err := nodes[1].Deployment(t.Context(), "kjv")
-			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 2
+			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+				len(d.GetReplicas()) == 2
 		})
 	}
 	together("at first")
