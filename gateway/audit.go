@@ -16,7 +16,15 @@ func (g *Gateway) audit(a asked, status int) {
 	if !refused && !changing[a.endpoint] {
 		return
 	}
-	e := audit.Entry{Via: "http", Who: audit.Unknown, Address: a.remote, Action: "http." + a.endpoint, Object: a.object, Request: a.id, Result: audit.Done}
+	e := audit.Entry{
+		Via:     "http",
+		Who:     audit.Unknown,
+		Address: a.remote,
+		Action:  "http." + a.endpoint,
+		Object:  a.object,
+		Request: a.id,
+		Result:  audit.Done,
+	}
 	if a.key != nil {
 		e.Who = "key:" + a.key.Name
 	}

@@ -26,12 +26,15 @@ func TestRefusedLog(t *testing.T) {
 	if n := strings.Count(log.String(), `"status":401`); n < 5 || n > 100 {
 		t.Errorf("%d lines for %d requests", n, flood)
 	}
-	if got := w.metric(`troupe_gateway_requests_total{endpoint="unauthorized",model="",status="401"}`); got != fmt.Sprint(flood) {
+	if got := w.metric(`troupe_gateway_requests_total{endpoint="unauthorized",model="",status="401"}`); got != fmt.Sprint(
+		flood,
+	) {
 		t.Errorf("%s are counted, not %d", got, flood)
 	}
 }
 
-// TestPanicLog: what a request makes the gateway panic with is not in the log, nor in the answer. It may hold the prompt.
+// TestPanicLog: what a request makes the gateway panic with is not in the log, nor in the answer.
+// It may hold the prompt.
 func TestPanicLog(t *testing.T) {
 	const prompt = "PROMPT-OF-A-CLIENT"
 	for _, value := range []any{prompt, errors.New(prompt), fmt.Errorf("tokens of %q", prompt), []string{prompt}} {

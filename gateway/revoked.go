@@ -22,7 +22,8 @@ const (
 // errRevoked is why a request was cancelled whose key is no longer known.
 var errRevoked = errors.New("the API key was revoked")
 
-// keyUses are the requests that run with an API key. They are cancelled when their key is no longer in the file of keys.
+// keyUses are the requests that run with an API key. They are cancelled when their key is no longer
+// in the file of keys.
 type keyUses struct {
 	keys *apikey.Keys
 	mu   sync.Mutex
@@ -36,7 +37,8 @@ type keyUse struct {
 	control *http.ResponseController
 }
 
-// add returns a context that is cancelled with errRevoked when the key is revoked. release must be called when the request ends.
+// add returns a context that is cancelled with errRevoked when the key is revoked. release must be
+// called when the request ends.
 func (u *keyUses) add(ctx context.Context, key apikey.Key, w http.ResponseWriter) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	use := &keyUse{key, cancel, http.NewResponseController(w)}

@@ -19,8 +19,8 @@ import (
 	"troupe/messages"
 )
 
-// TestRevokedStream: a running stream of a key that is taken out of the file ends with an error within seconds. Streams of other keys
-// go on.
+// TestRevokedStream: a running stream of a key that is taken out of the file ends with an error
+// within seconds. Streams of other keys go on.
 func TestRevokedStream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	put := func(entries string) {
@@ -51,7 +51,12 @@ func TestRevokedStream(t *testing.T) {
 	defer server.Close()
 	stream := func(key string) *bufio.Scanner {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/completions", strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`))
+		r, err := http.NewRequestWithContext(
+			t.Context(),
+			http.MethodPost,
+			server.URL+"/v1/completions",
+			strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

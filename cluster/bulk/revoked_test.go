@@ -13,7 +13,8 @@ import (
 	"troupe/cluster/security"
 )
 
-// TestRevoked: the open connection of a node whose certificate is revoked is closed, and it gets no other.
+// TestRevoked: the open connection of a node whose certificate is revoked is closed, and it gets no
+// other.
 func TestRevoked(t *testing.T) {
 	dir, revoked := t.TempDir(), filepath.Join(t.TempDir(), "revoked")
 	if err := os.WriteFile(revoked, nil, 0o600); err != nil {
@@ -29,7 +30,10 @@ func TestRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(
+				dir,
+				name+".crt",
+			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)

@@ -15,15 +15,23 @@ import (
 
 // reads are the endpoints that change nothing. Their requests are not audited.
 var reads = map[string]bool{
-	"models-list": true, "models-get": true, "adapters-list": true, "adapters-get": true, "adapters-stats": true, "replicas-list": true,
-	"explain": true, "nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "kv-stats": true,
+	"models-list": true, "models-get": true,
+	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
+	"replicas-list": true, "explain": true, "kv-stats": true,
+	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true,
 }
 
 // who returns the identity of the sender of a request, if a trusted server tells it.
 func who(micro.Request) string { return audit.Unknown }
 
 // audited records a request to an endpoint.
-func (c *control) audited(r micro.Request, endpoint string, req proto.Message, outcome messages.Reason, began time.Time) {
+func (c *control) audited(
+	r micro.Request,
+	endpoint string,
+	req proto.Message,
+	outcome messages.Reason,
+	began time.Time,
+) {
 	if kv, ok := req.(*messages.KvNodeRequest); reads[endpoint] || ok && kv.GetStats() != nil {
 		return
 	}
@@ -41,8 +49,22 @@ func (c *control) audited(r micro.Request, endpoint string, req proto.Message, o
 	c.Audit.Record(e)
 }
 
-// identifying are the fields of requests that say what a request is about. Prompts and texts are not among them.
-var identifying = []protoreflect.Name{"name", "model", "adapter", "path", "node", "replica", "from", "to", "tier", "replicas", "pinned", "untested"}
+// identifying are the fields of requests that say what a request is about. Prompts and texts are
+// not among them.
+var identifying = []protoreflect.Name{
+	"name",
+	"model",
+	"adapter",
+	"path",
+	"node",
+	"replica",
+	"from",
+	"to",
+	"tier",
+	"replicas",
+	"pinned",
+	"untested",
+}
 
 // objectOf returns what a request is about: "name=kjv replicas=3".
 func objectOf(m proto.Message) string {

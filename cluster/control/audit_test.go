@@ -10,7 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// TestAuditedEndpoints: each endpoint reads, or is audited. One that is new must be said to be one of them.
+// TestAuditedEndpoints: each endpoint reads, or is audited. One that is new must be said to be one
+// of them.
 func TestAuditedEndpoints(t *testing.T) {
 	changes := []string{
 		"models-deploy", "models-scale", "models-delete", "adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",

@@ -13,8 +13,8 @@ import (
 	"troupe/cluster/security"
 )
 
-// TestRevoked: nodes lose the link to one whose certificate is revoked, in both directions, and keep the link to each other. The
-// revoked node itself takes no heed.
+// TestRevoked: nodes lose the link to one whose certificate is revoked, in both directions, and
+// keep the link to each other. The revoked node itself takes no heed.
 func TestRevoked(t *testing.T) {
 	dir, revoked := t.TempDir(), filepath.Join(t.TempDir(), "revoked")
 	if err := os.WriteFile(revoked, nil, 0o600); err != nil {
@@ -30,7 +30,10 @@ func TestRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(
+				dir,
+				name+".crt",
+			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +61,11 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the link from the revoked node to break", func() bool { return unreachable(bad.ask(atA, "to a")) })
-	until(t, "the link to the revoked node to break", func() bool { return unreachable(a.ask(atBad, "to the revoked one")) })
+	until(
+		t,
+		"the link to the revoked node to break",
+		func() bool { return unreachable(a.ask(atBad, "to the revoked one")) },
+	)
 	a.reaches(t, atB)
 	b.reaches(t, atA)
 }

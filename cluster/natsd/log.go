@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -51,12 +52,12 @@ func (l *logger) say(level zerolog.Level, format string, v []any) {
 	line.Msg("nats-server: " + text)
 }
 
+// refusals are what lines about clients that were not allowed something contain.
+var refusals = []string{
+	"authentication error", "Publish Violation", "Subscription Violation", "TLS handshake error",
+}
+
 // refusal reports whether a line is about a client that was not allowed something.
 func refusal(text string) bool {
-	for _, is := range []string{"authentication error", "Publish Violation", "Subscription Violation", "TLS handshake error"} {
-		if strings.Contains(text, is) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) })
 }

@@ -9,12 +9,15 @@ import (
 
 var (
 	// secretField is a field of a users file that is secret, with its value.
-	secretField = regexp.MustCompile(`(?i)(?:password|pass|token|seed)["']?\s*[:=]?\s*(?:"([^"]*)|'([^']*)|([^\s"',}\])]+))`)
+	secretField = regexp.MustCompile(
+		`(?i)(?:password|pass|token|seed)["']?\s*[:=]?\s*(?:"([^"]*)|'([^']*)|([^\s"',}\])]+))`,
+	)
 	// secretForm is a seed of an nkey, or a JWT.
 	secretForm = regexp.MustCompile(`\bS[ACNOUXP][A-Z2-7]{20,}|\beyJ[A-Za-z0-9_.-]{20,}`)
 )
 
-// redacted is an error about a users file without the passwords, tokens and seeds in it, which nats-server may quote.
+// redacted is an error about a users file without the passwords, tokens and seeds in it, which
+// nats-server may quote.
 func redacted(file string, err error) error {
 	text := err.Error()
 	content, _ := os.ReadFile(file) // where it can not be read, no error quotes it

@@ -14,7 +14,8 @@ import (
 // checkEvery is how often the server looks whether the users file has changed.
 const checkEvery = time.Second
 
-// followUsers makes the server take a changed users file, until Stop. Connections of users that were removed are closed.
+// followUsers makes the server take a changed users file, until Stop. Connections of users that
+// were removed are closed.
 func (s *Server) followUsers(cfg *Config) error {
 	if cfg.UsersFile == "" {
 		return nil
@@ -73,7 +74,10 @@ func (s *Server) reloadUsers(self string) error {
 	}
 	known := func(u *server.NkeyUser) bool { return u.Nkey == self }
 	if self != "" && len(opts.TrustedOperators) == 0 && !slices.ContainsFunc(opts.Nkeys, known) {
-		return fmt.Errorf("NATS users: the nkey of this node, %s, is not among them; keep it in the file as long as the node runs", self)
+		return fmt.Errorf(
+			"NATS users: the nkey of this node, %s, is not among them; keep it in the file as long as the node runs",
+			self,
+		)
 	}
 	again := len(opts.Accounts) > 0
 	if err := s.server.ReloadOptions(opts); err != nil {
@@ -82,23 +86,25 @@ func (s *Server) reloadUsers(self string) error {
 	if !again {
 		return nil
 	}
-	// nats-server subscribes to the service imports of an account only at its start, or at a reload that finds the account there.
-	// Without a second reload the users of an account that was added get no answers.
+	// nats-server subscribes to the service imports of an account only at its start, or at a reload
+	// that finds the account there. Without a second reload the users of an account that was added
+	// get no answers.
 	if opts, err = s.options(); err != nil {
 		return err
 	}
 	return s.server.ReloadOptions(opts)
 }
 
-// ReloadTLS makes routes use the CAs of now, and closes those to servers that are no longer trusted.
+// ReloadTLS makes routes use the CAs of now, and closes those to servers that are no longer
+// trusted.
 func (s *Server) ReloadTLS() error {
 	if s.trusted == nil || s.cluster.servers == 1 {
 		return nil
 	}
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	// A change of the pinned certificates closes the routes that have others. They are pinned for that moment only: a certificate
-	// of a node that is yet to come is trusted too.
+	// A change of the pinned certificates closes the routes that have others. They are pinned for
+	// that moment only: a certificate of a node that is yet to come is trusted too.
 	for _, pins := range []server.PinnedCertSet{s.trusted(), nil} {
 		opts, err := s.options()
 		if err != nil {

@@ -47,8 +47,9 @@ func (l *log) has(text string) bool {
 	return strings.Contains(l.Buffer.String(), text)
 }
 
-// TestUsersChange: a changed users file counts without a restart, whether it has users or accounts. The connections of a user
-// that was removed are closed, those of others are not, and a file that is wrong changes nothing.
+// TestUsersChange: a changed users file counts without a restart, whether it has users or accounts.
+// The connections of a user that was removed are closed, those of others are not, and a file that
+// is wrong changes nothing.
 func TestUsersChange(t *testing.T) {
 	for name, file := range map[string]func(node string, users ...string) string{
 		"users": func(node string, users ...string) string {
@@ -96,7 +97,17 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	}
 	put(file(node, anna))
 	said := &log{}
-	s, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "one", UsersFile: users, Self: node, Log: zerolog.New(said)})
+	s, err := natsd.Start(
+		t.Context(),
+		natsd.Config{
+			Listen:    "127.0.0.1:0",
+			StoreDir:  t.TempDir(),
+			Name:      "one",
+			UsersFile: users,
+			Self:      node,
+			Log:       zerolog.New(said),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +160,11 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	put(file(node, anna, otto))
 	var will *nats.Conn
 	until(t, "otto to be let in", func() bool { will, err = enter(ottoSeed); return err == nil })
-	until(t, "otto to be answered", func() bool { _, err := will.Request("troupe.v1.x", nil, time.Second); return err == nil })
+	until(
+		t,
+		"otto to be answered",
+		func() bool { _, err := will.Request("troupe.v1.x", nil, time.Second); return err == nil },
+	)
 	if _, err := was.Request("troupe.v1.x", nil, 10*time.Second); err != nil || was.Reconnects != 0 {
 		t.Errorf("anna, who stays: %v, %d reconnects", err, was.Reconnects)
 	}
@@ -171,7 +186,11 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	if _, err := enter(annaSeed); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("anna, who was removed: %v", err)
 	}
-	until(t, "otto to be answered", func() bool { _, err := will.Request("troupe.v1.x", nil, time.Second); return err == nil })
+	until(
+		t,
+		"otto to be answered",
+		func() bool { _, err := will.Request("troupe.v1.x", nil, time.Second); return err == nil },
+	)
 	if v, err := kv.Get(t.Context(), "k"); err != nil || string(v.Value()) != "v" {
 		t.Errorf("what was stored before: %v", err)
 	}
@@ -182,7 +201,8 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	until(t, "anna, who is back, to be connected again by herself", func() bool { return was.IsConnected() })
 }
 
-// TestRevokedRoute: servers of a cluster leave one whose certificate is revoked, whichever of them dialled, and go on together.
+// TestRevokedRoute: servers of a cluster leave one whose certificate is revoked, whichever of them
+// dialled, and go on together.
 func TestRevokedRoute(t *testing.T) {
 	dir := t.TempDir()
 	ca, _, err := security.OpenAuthority(dir)
@@ -211,7 +231,10 @@ func TestRevokedRoute(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(
+				dir,
+				name+".crt",
+			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +247,8 @@ func TestRevokedRoute(t *testing.T) {
 			cfg.Routes = append(cfg.Routes, "nats://"+a)
 		}
 		starting.Go(func() {
-			if servers[i], errs[i] = natsd.Start(t.Context(), cfg); errs[i] == nil && i < 2 { // the third one takes no heed
+			if servers[i], errs[i] = natsd.Start(t.Context(), cfg); errs[i] == nil &&
+				i < 2 { // the third one takes no heed
 				go id.Watch(t.Context(), servers[i].ReloadTLS)
 			}
 		})
@@ -236,7 +260,11 @@ func TestRevokedRoute(t *testing.T) {
 	for _, s := range servers {
 		t.Cleanup(s.Stop)
 	}
-	until(t, "all to be connected", func() bool { return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2 })
+	until(
+		t,
+		"all to be connected",
+		func() bool { return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2 },
+	)
 	file, _, err := security.Revoke(dir, "n2")
 	if err != nil {
 		t.Fatal(err)

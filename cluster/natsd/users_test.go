@@ -130,6 +130,7 @@ func TestUsersErrorsHaveNoSecrets(t *testing.T) {
 		`authorization { users: [ {nkey: ` + seed + `} ] }`,
 		`authorization { users: [ ` + seed + ` ] }`,
 		`authorization { users: [ {user: a, password: "` + secret + `", permissions: {publish: {password: ` + secret + `}}} ] }`,
+		`authorization { users: {user: a, password: ` + secret + `} }`,
 		`accounts { A: { users: [ {user: a, password: ` + secret + `}, {user: a, password: ` + secret + `} ], exports: [ {password: ` + secret + `} ] } }`,
 	} {
 		_, err := natsd.Users(write(t, t.TempDir(), "users.conf", text))

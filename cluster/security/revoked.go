@@ -13,7 +13,8 @@ import (
 // Revoked are certificates that are refused although a CA has signed them. A nil Revoked is empty.
 type Revoked struct{ sums map[[sha256.Size]byte]bool }
 
-const revokedHead = "# Revoked certificates: SHA-256 fingerprints, one a line. Copy this file to every node, for --tls-revoked.\n"
+const revokedHead = "# Revoked certificates: SHA-256 fingerprints, one a line.\n" +
+	"# Copy this file to every node, for --tls-revoked.\n"
 
 // Has reports whether a certificate is revoked.
 func (r *Revoked) Has(c *x509.Certificate) bool { return r != nil && r.sums[sha256.Sum256(c.Raw)] }
@@ -21,7 +22,8 @@ func (r *Revoked) Has(c *x509.Certificate) bool { return r != nil && r.sums[sha2
 // HasAny reports whether one of the certificates is revoked.
 func (r *Revoked) HasAny(chain []*x509.Certificate) bool { return slices.ContainsFunc(chain, r.Has) }
 
-// ReadRevoked reads a file with a SHA-256 fingerprint on each line, with or without colons. What follows # is a comment.
+// ReadRevoked reads a file with a SHA-256 fingerprint on each line, with or without colons. What
+// follows # is a comment.
 func ReadRevoked(file string) (*Revoked, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -44,8 +46,8 @@ func ReadRevoked(file string) (*Revoked, error) {
 	return r, nil
 }
 
-// Revoke adds the certificate of a name to the file of revoked certificates in the authority's folder. It returns the file, and
-// whether the certificate was already there.
+// Revoke adds the certificate of a name to the file of revoked certificates in the authority's
+// folder. It returns the file, and whether the certificate was already there.
 func Revoke(dir, name string) (file string, known bool, err error) {
 	a := &Authority{dir: dir}
 	c, err := readCert(a.file(name, ".crt"))

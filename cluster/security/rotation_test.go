@@ -124,7 +124,8 @@ func within(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// node is the files of one node, with copies of CA and revoked certificates that only this node reads.
+// node is the files of one node, with copies of CA and revoked certificates that only this node
+// reads.
 func node(t *testing.T, dir, name string) security.Files {
 	t.Helper()
 	f := files(dir, name)
@@ -135,8 +136,9 @@ func node(t *testing.T, dir, name string) security.Files {
 	return f
 }
 
-// TestCAChange changes the CA without a restart: nodes with the old one and the new one work side by side, and what the old one has
-// signed is refused, and closed, on both sides once it is taken out.
+// TestCAChange changes the CA without a restart: nodes with the old one and the new one work side
+// by side, and what the old one has signed is refused, and closed, on both sides once it is taken
+// out.
 func TestCAChange(t *testing.T) {
 	was, will := authority(t, "a", "b"), authority(t, "a", "b")
 	oldCA, newCA := filepath.Join(was, "ca.crt"), filepath.Join(will, "ca.crt")
@@ -199,13 +201,25 @@ func TestCAChange(t *testing.T) {
 	}
 }
 
-// TestRevoked: a certificate on the list is refused by both sides, and what it has open is closed; others stay. A broken list changes
-// nothing and is reported.
+// TestRevoked: a certificate on the list is refused by both sides, and what it has open is closed;
+// others stay. A broken list changes nothing and is reported.
 func TestRevoked(t *testing.T) {
 	dir := authority(t, "a", "b", "c")
 	af := node(t, dir, "a")
 	log := &buffer{}
-	a, b, c := watched(t, af, zerolog.New(log)), watched(t, node(t, dir, "b"), zerolog.Nop()), watched(t, node(t, dir, "c"), zerolog.Nop())
+	a, b, c := watched(
+		t,
+		af,
+		zerolog.New(log),
+	), watched(
+		t,
+		node(t, dir, "b"),
+		zerolog.Nop(),
+	), watched(
+		t,
+		node(t, dir, "c"),
+		zerolog.Nop(),
+	)
 	var changes sync.Map
 	a.OnChange(func(err error) { changes.Store(err == nil, true) })
 	must := func(server, client *security.Identity) held {
@@ -239,7 +253,11 @@ func TestRevoked(t *testing.T) {
 	if err := os.WriteFile(af.Revoked, []byte("b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the broken list to be reported", func() bool { return strings.Contains(log.String(), "line 1: not a SHA-256 fingerprint") })
+	within(
+		t,
+		"the broken list to be reported",
+		func() bool { return strings.Contains(log.String(), "line 1: not a SHA-256 fingerprint") },
+	)
 	if _, err := hold(t, a, b); err == nil {
 		t.Error("a broken list lets a revoked certificate in")
 	}
@@ -268,7 +286,8 @@ func TestRevokedCA(t *testing.T) {
 	}
 }
 
-// TestRevokedAtNATS: the server closes the connections of a revoked client and no others; a client leaves a revoked server.
+// TestRevokedAtNATS: the server closes the connections of a revoked client and no others; a client
+// leaves a revoked server.
 func TestRevokedAtNATS(t *testing.T) {
 	dir := authority(t, "a", "b", "c")
 	af := node(t, dir, "a")
@@ -280,7 +299,9 @@ func TestRevokedAtNATS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := nats.Connect(s.ClientURL(), append(opts, nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))...)
+		conn, err := nats.Connect(
+			s.ClientURL(),
+			append(opts, nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 type tracked struct {
 	mu   sync.Mutex
 	open map[net.Conn][]*x509.Certificate
-	// pruneAt is the number of connections at which closed ones are removed. Only Watch does so otherwise.
+	// pruneAt is the number of connections at which closed ones are removed. Only Watch does so
+	// otherwise.
 	pruneAt int
 }
 
@@ -67,7 +68,8 @@ func (t *tracked) closeIf(condition func([]*x509.Certificate) bool) (n int) {
 	return n
 }
 
-// closed reports whether this side has closed a connection. One that is not a socket counts as open.
+// closed reports whether this side has closed a connection. One that is not a socket counts as
+// open.
 func closed(conn net.Conn) bool {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -51,7 +51,8 @@ func newTrust(f Files, log zerolog.Logger) (*trust, error) {
 		if _, err := read(); err != nil {
 			return nil, err
 		}
-		if t.revoked, err = reload.New(read, t.failed("changed list of revoked certificates not taken"), f.Revoked); err != nil {
+		failed := t.failed("changed list of revoked certificates not taken")
+		if t.revoked, err = reload.New(read, failed, f.Revoked); err != nil {
 			return nil, err
 		}
 	}
@@ -86,7 +87,13 @@ func (t *trust) verify(chain []*x509.Certificate) error {
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	paths, err := chain[0].Verify(x509.VerifyOptions{Roots: t.cas.Get(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	paths, err := chain[0].Verify(
+		x509.VerifyOptions{
+			Roots:         t.cas.Get(),
+			Intermediates: between,
+			KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("the certificate of %s is not trusted: %w", chain[0].Subject.CommonName, err)
 	}
@@ -98,11 +105,14 @@ func (t *trust) verify(chain []*x509.Certificate) error {
 	return fmt.Errorf("the certificate of %s is of a CA that is revoked", chain[0].Subject.CommonName)
 }
 
-// admit verifies the peer of a connection and tracks the connection, which may be nil. It is tracked first, so that a change
-// in between is not missed.
+// admit verifies the peer of a connection and tracks the connection, which may be nil. It is
+// tracked first, so that a change in between is not missed.
 func (t *trust) admit(conn net.Conn, chain []*x509.Certificate, node bool) error {
 	if len(chain) > 0 && node && !forServer(chain[0]) {
-		return fmt.Errorf("the certificate of %s is a client's, and only nodes are served here", chain[0].Subject.CommonName)
+		return fmt.Errorf(
+			"the certificate of %s is a client's, and only nodes are served here",
+			chain[0].Subject.CommonName,
+		)
 	}
 	if conn != nil {
 		t.open.add(conn, chain)
@@ -124,8 +134,8 @@ func keyHash(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// recheck verifies all open connections if CAs or revoked certificates have changed since the last call. It closes those whose
-// peer is no longer trusted, and reports whether something has changed.
+// recheck verifies all open connections if CAs or revoked certificates have changed since the last
+// call. It closes those whose peer is no longer trusted, and reports whether something has changed.
 func (t *trust) recheck() bool {
 	cas, list := t.cas.Get(), t.list()
 	t.mu.Lock()
@@ -137,7 +147,9 @@ func (t *trust) recheck() bool {
 		return false
 	}
 	closed := t.open.closeIf(func(chain []*x509.Certificate) bool { return t.verify(chain) != nil })
-	t.log.Info().Int("closed", closed).Msg("CAs or revoked certificates changed; connections that are no longer trusted were closed")
+	t.log.Info().
+		Int("closed", closed).
+		Msg("CAs or revoked certificates changed; connections that are no longer trusted were closed")
 	t.recheckPeers()
 	t.notify(nil)
 	return true
@@ -173,8 +185,9 @@ func (t *trust) notify(err error) {
 	}
 }
 
-// Watch reads the files again each second until ctx ends, and closes connections whose peer is no longer trusted. After such a
-// change it calls changed, if it is not nil, and again each second while that fails.
+// Watch reads the files again each second until ctx ends, and closes connections whose peer is no
+// longer trusted. After such a change it calls changed, if it is not nil, and again each second
+// while that fails.
 func (i *Identity) Watch(ctx context.Context, changed func() error) {
 	var pending bool
 	var last string
@@ -202,8 +215,8 @@ func (i *Identity) Watch(ctx context.Context, changed func() error) {
 	}
 }
 
-// OnChange registers a function that is called after a certificate, CAs or revoked certificates have changed, or with an error when a changed
-// file was not taken. It must not block.
+// OnChange registers a function that is called after a certificate, CAs or revoked certificates
+// have changed, or with an error when a changed file was not taken. It must not block.
 func (i *Identity) OnChange(f func(error)) {
 	i.trust.mu.Lock()
 	defer i.trust.mu.Unlock()
@@ -211,8 +224,8 @@ func (i *Identity) OnChange(f func(error)) {
 	i.pair.OnChange(f)
 }
 
-// TrustedKeys returns the hashes of the public keys of the nodes that were connected before the last change and are still
-// trusted, as nats-server takes them for pinned certificates.
+// TrustedKeys returns the hashes of the public keys of the nodes that were connected before the
+// last change and are still trusted, as nats-server takes them for pinned certificates.
 func (i *Identity) TrustedKeys() map[string]struct{} {
 	i.trust.mu.Lock()
 	defer i.trust.mu.Unlock()

@@ -22,7 +22,8 @@ func (n *Node) openAudit(context.Context) (err error) {
 		}, func() float64 { return float64(n.audit.Entries(r)) }))
 	}
 	n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "troupe_audit_left_out_total", Help: "Audited actions that were left out of the log: too many at once, or it could not be written.",
+		Name: "troupe_audit_left_out_total",
+		Help: "Audited actions that were left out of the log: too many at once, or it could not be written.",
 	}, func() float64 { return float64(n.audit.Dropped()) }))
 	if n.cfg.Keys != nil {
 		n.cfg.Keys.OnChange(n.reloaded("API keys"))
@@ -46,18 +47,38 @@ func (n *Node) reloaded(what string) func(error) {
 
 // refusedByNATS records what the NATS server did not allow.
 func (n *Node) refusedByNATS(address, what string) {
-	n.audit.Record(audit.Entry{Via: "nats", Who: audit.Unknown, Address: address, Action: "nats.refused", Result: audit.Refused, Reason: what})
+	n.audit.Record(
+		audit.Entry{
+			Via:     "nats",
+			Who:     audit.Unknown,
+			Address: address,
+			Action:  "nats.refused",
+			Result:  audit.Refused,
+			Reason:  what,
+		},
+	)
 }
 
 // did records what the node itself did.
 func (n *Node) did(action string) {
-	n.audit.Record(audit.Entry{Via: "node", Who: "node:" + n.cfg.Name, Action: action, Object: n.cfg.Name, Result: audit.Done})
+	n.audit.Record(
+		audit.Entry{Via: "node", Who: "node:" + n.cfg.Name, Action: action, Object: n.cfg.Name, Result: audit.Done},
+	)
 }
 
 // auditMembers records nodes that came and went.
 func (n *Node) auditMembers(live, left []*messages.Member) {
 	record := func(action string, m *messages.Member) {
-		n.audit.Record(audit.Entry{Via: "node", Who: "node:" + m.GetName(), Address: m.GetAddress(), Action: action, Object: m.GetName(), Result: audit.Done})
+		n.audit.Record(
+			audit.Entry{
+				Via:     "node",
+				Who:     "node:" + m.GetName(),
+				Address: m.GetAddress(),
+				Action:  action,
+				Object:  m.GetName(),
+				Result:  audit.Done,
+			},
+		)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -47,7 +47,8 @@ const (
 	plainKey = "sk-PLAIN-SECRET-0123456789"
 )
 
-// audited is a node with keys, NATS users, an audit log of its own, and all that it logs and publishes.
+// audited is a node with keys, NATS users, an audit log of its own, and all that it logs and
+// publishes.
 type audited struct {
 	*troupe.Node
 	keys, users, file string
@@ -60,10 +61,17 @@ func startAudited(t *testing.T) *audited {
 	t.Helper()
 	dir := t.TempDir()
 	a := &audited{
-		keys: filepath.Join(dir, "keys.yaml"), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
+		keys: filepath.Join(
+			dir,
+			"keys.yaml",
+		), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
 		log: &logged{}, events: &logged{},
 	}
-	put(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey))
+	put(
+		t,
+		a.keys,
+		fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey),
+	)
 	keys, err := apikey.Open(a.keys, zerolog.New(a.log))
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +164,8 @@ func (a *audited) entries(t *testing.T) (all []audit.Entry) {
 	return all
 }
 
-// TestAudit: changes over HTTP and NATS and what was not allowed are entries and events, with who, what and the result. Reads and
-// inference are not.
+// TestAudit: changes over HTTP and NATS and what was not allowed are entries and events, with who,
+// what and the result. Reads and inference are not.
 func TestAudit(t *testing.T) {
 	a := startAudited(t)
 	request(t, a.nats, "troupe.v1.models.list", "")
@@ -191,13 +199,56 @@ func TestAudit(t *testing.T) {
 	want := []audit.Entry{
 		{Via: "node", Who: "node:test", Action: "node.started", Object: "test", Result: audit.Done},
 		{Via: "node", Who: "node:test", Action: "member.joined", Object: "test", Result: audit.Done},
-		{Via: "nats", Who: "unknown", Action: "models.scale", Subject: "troupe.v1.models.scale", Object: "name=kjv replicas=2", Result: audit.Done},
-		{Via: "nats", Who: "unknown", Action: "models.delete", Subject: "troupe.v1.models.delete", Object: "name=none", Result: audit.Failed, Reason: "REASON_NOT_FOUND"},
-		{Via: "nats", Who: "unknown", Action: "models.deploy", Subject: "troupe.v1.models.deploy", Result: audit.Failed, Reason: "REASON_INVALID_ARGUMENT"},
-		{Via: "http", Who: "unknown", Action: "http.unauthorized", Object: "POST /v1/completions", Result: audit.Refused, Reason: "Unauthorized"},
-		{Via: "http", Who: "unknown", Action: "http.unauthorized", Object: "GET /v1/models", Result: audit.Refused, Reason: "Unauthorized"},
+		{
+			Via:     "nats",
+			Who:     "unknown",
+			Action:  "models.scale",
+			Subject: "troupe.v1.models.scale",
+			Object:  "name=kjv replicas=2",
+			Result:  audit.Done,
+		},
+		{
+			Via:     "nats",
+			Who:     "unknown",
+			Action:  "models.delete",
+			Subject: "troupe.v1.models.delete",
+			Object:  "name=none",
+			Result:  audit.Failed,
+			Reason:  "REASON_NOT_FOUND",
+		},
+		{
+			Via:     "nats",
+			Who:     "unknown",
+			Action:  "models.deploy",
+			Subject: "troupe.v1.models.deploy",
+			Result:  audit.Failed,
+			Reason:  "REASON_INVALID_ARGUMENT",
+		},
+		{
+			Via:    "http",
+			Who:    "unknown",
+			Action: "http.unauthorized",
+			Object: "POST /v1/completions",
+			Result: audit.Refused,
+			Reason: "Unauthorized",
+		},
+		{
+			Via:    "http",
+			Who:    "unknown",
+			Action: "http.unauthorized",
+			Object: "GET /v1/models",
+			Result: audit.Refused,
+			Reason: "Unauthorized",
+		},
 		{Via: "http", Who: "key:kim", Action: "http.unload_lora_adapter", Result: audit.Refused, Reason: "Forbidden"},
-		{Via: "http", Who: "key:ann", Action: "http.unload_lora_adapter", Object: "adapter=none path=", Result: audit.Failed, Reason: "Not Found"},
+		{
+			Via:    "http",
+			Who:    "key:ann",
+			Action: "http.unload_lora_adapter",
+			Object: "adapter=none path=",
+			Result: audit.Failed,
+			Reason: "Not Found",
+		},
 		{Via: "file", Who: "unknown", Action: "reload", Object: "API keys", Result: audit.Done},
 	}
 	until(t, "all entries", func() bool {
@@ -205,31 +256,38 @@ func TestAudit(t *testing.T) {
 		for _, w := range want {
 			if !slices.ContainsFunc(got, func(e audit.Entry) bool {
 				return e.Node == "test" && time.Since(e.Time) < time.Hour && e.Via == w.Via && e.Who == w.Who && e.Action == w.Action && e.Subject == w.Subject &&
-					e.Object == w.Object && e.Result == w.Result && e.Reason == w.Reason && (e.Via != "http" || e.Address != "" && e.Request != "")
+					e.Object == w.Object && e.Result == w.Result &&
+					e.Reason == w.Reason &&
+					(e.Via != "http" || e.Address != "" && e.Request != "")
 			}) {
 				return false
 			}
 		}
 		refused := func(what string) bool {
 			return slices.ContainsFunc(got, func(e audit.Entry) bool {
-				return e.Action == "nats.refused" && e.Result == audit.Refused && strings.HasPrefix(e.Address, "127.0.0.1:") && strings.Contains(e.Reason, what)
+				return e.Action == "nats.refused" && e.Result == audit.Refused &&
+					strings.HasPrefix(e.Address, "127.0.0.1:") &&
+					strings.Contains(e.Reason, what)
 			})
 		}
 		return refused("authentication error") && refused(`Publish Violation`)
 	})
 	until(t, "their events", func() bool {
 		text := a.events.String()
-		return strings.Contains(text, "troupe.v1.events.audit.models.scale ") && strings.Contains(text, "troupe.v1.events.audit.http.unauthorized ") &&
+		return strings.Contains(text, "troupe.v1.events.audit.models.scale ") &&
+			strings.Contains(text, "troupe.v1.events.audit.http.unauthorized ") &&
 			strings.Contains(text, "troupe.v1.events.audit.nats.refused ")
 	})
 	for _, e := range a.entries(t) {
-		if strings.Contains(e.Action, "list") || strings.Contains(e.Action, "completions") || strings.Contains(e.Action, "infer") {
+		if strings.Contains(e.Action, "list") || strings.Contains(e.Action, "completions") ||
+			strings.Contains(e.Action, "infer") {
 			t.Errorf("nobody asked for %+v", e)
 		}
 	}
 }
 
-// TestNoSecrets: no prompt and no key is in what is logged at the level debug, audited or published, whatever goes wrong with a request.
+// TestNoSecrets: no prompt and no key is in what is logged at the level debug, audited or
+// published, whatever goes wrong with a request.
 func TestNoSecrets(t *testing.T) {
 	a := startAudited(t)
 	const prompt = "PROMPT-OF-A-CLIENT"
@@ -285,8 +343,16 @@ func TestNoSecrets(t *testing.T) {
 	put(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
 	a.http(t, "GET", "/v1/models", "Bearer "+adminKey, "")
 	put(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
-	until(t, "word of the broken users", func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") })
-	until(t, "word of the broken keys", func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") })
+	until(
+		t,
+		"word of the broken users",
+		func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") },
+	)
+	until(
+		t,
+		"word of the broken keys",
+		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") },
+	)
 	until(t, "events of it", func() bool { return strings.Contains(a.events.String(), "audit.nats.refused") })
 	written, err := os.ReadFile(a.file)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"troupe/internal/bounded"
 )
 
-// Clients can make the HTTP server log an error with each connection, so the lines in a second are bounded.
+// Clients can make the HTTP server log an error with each connection, so the lines in a second are
+// bounded.
 const (
 	webLinesLogged = 2 // a second
 	webLinesAtOnce = 20
@@ -25,7 +26,8 @@ func newWebLog(to zerolog.Logger) *log.Logger {
 	return log.New(&webLog{to, bounded.New(webLinesLogged, webLinesAtOnce)}, "", 0)
 }
 
-// Write implements io.Writer. What a handler panicked with is left out: it may hold what a client sent.
+// Write implements io.Writer. What a handler panicked with is left out: it may hold what a client
+// sent.
 func (w *webLog) Write(line []byte) (int, error) {
 	ok, leftOut := w.lines.Allow()
 	if !ok {

@@ -14,11 +14,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestWebLog: what the HTTP server says of its clients is bounded, and does not show what a handler panicked with.
+// TestWebLog: what the HTTP server says of its clients is bounded, and does not show what a handler
+// panicked with.
 func TestWebLog(t *testing.T) {
 	var mu sync.Mutex
 	log := &bytes.Buffer{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the\nPROMPT of a client\n: PROMPT") }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the\nPROMPT of a client\n: PROMPT") }),
+	)
 	server.Config.ErrorLog = newWebLog(zerolog.New(writer(func(p []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -66,7 +66,7 @@ type Options struct {
 	TLSRevoked       string `group:"Security" yaml:"tls_revoked" env:"TROUPE_TLS_REVOKED" placeholder:"FILE" type:"path" help:"Fingerprints of certificates that are revoked; \"node certs --revoke\" writes them. Read again when it changes." validate:"omitempty,file"`
 	HTTPBehindTLS    *bool  `group:"Security" name:"http-behind-tls" yaml:"http_behind_tls" env:"TROUPE_HTTP_BEHIND_TLS" negatable:"" help:"A proxy in front of --http has TLS, so API keys may come over plain HTTP."`
 	AuditLog         string `group:"Security" yaml:"audit_log" env:"TROUPE_AUDIT_LOG" placeholder:"FILE" type:"path" help:"Append a line of JSON for each change of state, and each request that was not allowed (default: lines in the log)."`
-	Insecure         *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
+	Insecure         *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys; use files that others can change."`
 }
 
 const (

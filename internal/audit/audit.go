@@ -1,7 +1,8 @@
 // Package audit keeps a record of who changed what, and of who was refused.
 //
-// Invariants: Record never blocks; what is recorded in a second is bounded, and the number of entries that were left out is
-// recorded; a field has no control characters and a bounded length; no entry holds a prompt, a key or a seed.
+// Invariants: Record never blocks; what is recorded in a second is bounded, and the number of
+// entries that were left out is recorded; a field has no control characters and a bounded length;
+// no entry holds a prompt, a key or a seed.
 package audit
 
 import (
@@ -54,7 +55,8 @@ type Config struct {
 
 const (
 	queued = 1024
-	// reportEvery is how often entries that were left out are counted, where no other entry does so.
+	// reportEvery is how often entries that were left out are counted, where no other entry does
+	// so.
 	reportEvery = 10 * time.Second
 )
 
@@ -78,7 +80,11 @@ func Open(cfg Config) (*Log, error) {
 	l := &Log{
 		cfg: cfg, queue: make(chan Entry, queued), flush: make(chan chan struct{}), end: make(chan struct{}),
 		// Each result has a share of its own: refusals cannot crowd out changes.
-		limits:  map[Result]*bounded.Limiter{Done: bounded.New(100, 500), Failed: bounded.New(20, 100), Refused: bounded.New(5, 20)},
+		limits: map[Result]*bounded.Limiter{
+			Done:    bounded.New(100, 500),
+			Failed:  bounded.New(20, 100),
+			Refused: bounded.New(5, 20),
+		},
 		leftOut: map[Result]*atomic.Uint64{Done: {}, Failed: {}, Refused: {}},
 		entries: map[Result]*atomic.Uint64{Done: {}, Failed: {}, Refused: {}},
 	}
@@ -187,7 +193,16 @@ func (l *Log) drain() {
 func (l *Log) report() {
 	for _, r := range []Result{Done, Failed, Refused} {
 		if l.leftOut[r].Load() > 0 {
-			l.put(Entry{Time: time.Now().UTC(), Node: l.cfg.Node, Via: "node", Who: Unknown, Action: "audit.left_out", Result: r})
+			l.put(
+				Entry{
+					Time:   time.Now().UTC(),
+					Node:   l.cfg.Node,
+					Via:    "node",
+					Who:    Unknown,
+					Action: "audit.left_out",
+					Result: r,
+				},
+			)
 		}
 	}
 }

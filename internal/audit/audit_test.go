@@ -52,7 +52,8 @@ func TestFile(t *testing.T) {
 	l.Record(audit.Entry{Via: "http", Who: "key:ann", Action: "models.scale", Object: "name=kjv", Result: audit.Done})
 	l.Flush()
 	all := entries(t, file)
-	if len(all) != 1 || all[0].Who != "key:ann" || all[0].Node != "n1" || all[0].Time.IsZero() || all[0].Result != audit.Done {
+	if len(all) != 1 || all[0].Who != "key:ann" || all[0].Node != "n1" || all[0].Time.IsZero() ||
+		all[0].Result != audit.Done {
 		t.Errorf("%+v", all)
 	}
 	if len(events) != 1 || !strings.HasPrefix(events[0], `audit.models.scale name=kjv {"time":`) {
@@ -77,7 +78,8 @@ func TestRotated(t *testing.T) {
 	}
 	put(2)
 	put(3)
-	if before, after := entries(t, file+".1"), entries(t, file); len(before) != 1 || len(after) != 2 || after[1].Object != "3" {
+	if before, after := entries(t, file+".1"), entries(t, file); len(before) != 1 || len(after) != 2 ||
+		after[1].Object != "3" {
 		t.Errorf("%+v, %+v", before, after)
 	}
 	if err := os.Remove(file); err != nil {
@@ -89,7 +91,8 @@ func TestRotated(t *testing.T) {
 	}
 }
 
-// TestFlood: refusals by the thousand are bounded and counted, and do not keep changes from being recorded.
+// TestFlood: refusals by the thousand are bounded and counted, and do not keep changes from being
+// recorded.
 func TestFlood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit")
 	l, err := audit.Open(audit.Config{File: file, Log: zerolog.Nop()})
@@ -114,12 +117,21 @@ func TestFlood(t *testing.T) {
 			}
 		}
 	}
-	if written > 200 || change != 1 || uint64(written)+leftOut != flood || l.Dropped() != leftOut || l.Entries(audit.Refused) != flood {
-		t.Errorf("%d of %d refusals written, %d left out (%d counted), %d changes", written, flood, leftOut, l.Dropped(), change)
+	if written > 200 || change != 1 || uint64(written)+leftOut != flood || l.Dropped() != leftOut ||
+		l.Entries(audit.Refused) != flood {
+		t.Errorf(
+			"%d of %d refusals written, %d left out (%d counted), %d changes",
+			written,
+			flood,
+			leftOut,
+			l.Dropped(),
+			change,
+		)
 	}
 }
 
-// FuzzFields: whatever a field holds, an entry is one line of bounded length without control characters.
+// FuzzFields: whatever a field holds, an entry is one line of bounded length without control
+// characters.
 func FuzzFields(f *testing.F) {
 	f.Add("a\n{\"who\":\"root\"}")
 	f.Add("\x1b[2J\x00\xff\u2028\u202e")
@@ -130,10 +142,23 @@ func FuzzFields(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Record(audit.Entry{Via: text, Who: text, Address: text, Action: text, Subject: text, Object: text, Reason: text, Request: text, Result: audit.Done})
+		l.Record(
+			audit.Entry{
+				Via:     text,
+				Who:     text,
+				Address: text,
+				Action:  text,
+				Subject: text,
+				Object:  text,
+				Reason:  text,
+				Request: text,
+				Result:  audit.Done,
+			},
+		)
 		l.Close()
 		line := strings.TrimSuffix(log.String(), "\n")
-		if len(line) > 8*8*300 || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) || !json.Valid([]byte(line)) {
+		if len(line) > 8*8*300 || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) ||
+			!json.Valid([]byte(line)) {
 			t.Errorf("%d bytes: %q", len(line), line)
 		}
 	})
@@ -159,7 +184,8 @@ func TestRefusedFiles(t *testing.T) {
 		loose: "can be changed by others", link: "too many levels of symbolic links", pipe: "no such device", dir: "is a directory",
 		filepath.Join(dir, "none", "x"): "no such file",
 	} {
-		if _, err := audit.Open(audit.Config{File: file, Log: zerolog.Nop()}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := audit.Open(audit.Config{File: file, Log: zerolog.Nop()}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}

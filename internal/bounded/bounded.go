@@ -18,7 +18,8 @@ func New(perSecond float64, burst int) *Limiter {
 	return &Limiter{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// Allow reports whether one more is within the limit, and how many were not since the last one that was.
+// Allow reports whether one more is within the limit, and how many were not since the last one that
+// was.
 func (l *Limiter) Allow() (ok bool, leftOut uint64) {
 	if !l.limiter.Allow() {
 		l.leftOut.Add(1)
