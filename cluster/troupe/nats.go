@@ -3,12 +3,14 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"troupe/cluster/natsd"
+	"troupe/cluster/reply"
 	"troupe/cluster/security"
 )
 
@@ -19,6 +21,9 @@ const (
 
 // openNATS connects to the NATS servers of others, or starts one in this process.
 func (n *Node) openNATS(ctx context.Context) error {
+	if err := n.openGuard(); err != nil {
+		return err
+	}
 	opts := natsd.ClientOptions("troupe node "+n.cfg.Name, n.cfg.Log)
 	login, err := n.cfg.Login.Options()
 	if err != nil {
@@ -34,6 +39,20 @@ func (n *Node) openNATS(ctx context.Context) error {
 		n.undo = append(n.undo, n.conn.Close)
 	}
 	return err
+}
+
+// openGuard makes the guard of all requests over NATS.
+func (n *Node) openGuard() error {
+	users, err := natsd.Users(n.cfg.NATSUsers)
+	if err != nil {
+		return err
+	}
+	rule, err := reply.NewRule(slices.Concat(n.cfg.NATSInboxPrefixes, reply.Prefixes(users)))
+	if err != nil {
+		return err
+	}
+	n.guard = reply.NewGuard(rule, n.metrics, n.cfg.Log)
+	return nil
 }
 
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {

@@ -27,6 +27,7 @@ import (
 	"troupe/cluster/link"
 	"troupe/cluster/members"
 	"troupe/cluster/natsd"
+	"troupe/cluster/reply"
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
 	"troupe/engine"
@@ -59,6 +60,7 @@ type Node struct {
 	pins      pinned
 	nats      *natsd.Server // nil where the node uses those of others
 	conn      *nats.Conn
+	guard     *reply.Guard
 	events    *control.Events
 	store     *store.Store
 	catalogue *catalogue.Catalogue
