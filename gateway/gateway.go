@@ -26,6 +26,8 @@ type Config struct {
 	Routes map[string]http.Handler
 	// Keys are asked for over HTTP; nil: everybody is served. Over NATS, the server's own permissions say who may ask what.
 	Keys *apikey.Keys
+	// NotReady returns why the node is not ready whatever is deployed, or "". Nil: it always is.
+	NotReady func() string
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
 	MaxInFlight int
 	Log         zerolog.Logger

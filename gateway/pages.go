@@ -92,8 +92,15 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	status := http.StatusOK
+	page := map[string]any{"waiting": waiting}
+	if g.cfg.NotReady != nil {
+		if reason := g.cfg.NotReady(); reason != "" {
+			status, page["reason"] = http.StatusServiceUnavailable, reason
+		}
+	}
 	if len(waiting) > 0 {
 		status = http.StatusServiceUnavailable
 	}
-	g.answer(w, a, status, map[string]any{"ready": len(waiting) == 0, "waiting": waiting})
+	page["ready"] = status == http.StatusOK
+	g.answer(w, a, status, page)
 }

@@ -156,6 +156,9 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.undo = append(n.undo, n.events.Stop)
+	life, end := context.WithCancel(context.Background())
+	n.undo = append(n.undo, end)
+	go n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) })
 	return n.openMembers(ctx, js)
 }
 
@@ -197,6 +200,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
+		NotReady: n.notReady,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {
@@ -219,6 +223,14 @@ func (n *Node) onFailure(f supervise.Failure) {
 	n.registry.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
 	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("on", fmt.Sprintf("%T", f.Message)).
 		Bool("stopped", f.Stopped).Msg("actor crashed")
+}
+
+// notReady returns why this node is not ready, whatever is deployed: "store" while what is stored is lost.
+func (n *Node) notReady() string {
+	if n.store.Lost() || n.members.Lost() {
+		return "store"
+	}
+	return ""
 }
 
 // HTTPAddr is where the gateway listens.
