@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// natsCalls are the calls by which code receives messages of NATS, or answers them, and where the product makes them: file and
-// function -> why the reply subject of a message cannot steer what is published.
+// natsCalls are the calls by which code receives messages of NATS, or answers them, and where the
+// product makes them: file and function -> why the reply subject of a message cannot steer what is
+// published.
 var natsCalls = map[string]map[string]string{
 	"Subscribe": {
 		"cluster/service/service.go describe": "its handler is called by dispatch, behind the guard",
@@ -45,8 +46,8 @@ var natsCalls = map[string]map[string]string{
 	"ChanQueueSubscribe":         {},
 }
 
-// TestNATSDoors lists each place of the product that subscribes to NATS or answers a message. A new one must pass the guard of
-// cluster/reply, or answer nothing, and be added here.
+// TestNATSDoors lists each place of the product that subscribes to NATS or answers a message. A new
+// one must pass the guard of cluster/reply, or answer nothing, and be added here.
 func TestNATSDoors(t *testing.T) {
 	found := map[string]map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -104,7 +105,8 @@ func usesNATS(file *ast.File) bool {
 	})
 }
 
-// inMemory reports whether a call is one of members.Members, control.Events or protoactor, which have methods of the same names.
+// inMemory reports whether a call is one of members.Members, control.Events or protoactor, which
+// have methods of the same names.
 func inMemory(s *ast.SelectorExpr) bool {
 	x, ok := s.X.(*ast.SelectorExpr)
 	return ok && slices.Contains([]string{"members", "events", "EventStream"}, x.Sel.Name)

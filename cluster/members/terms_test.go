@@ -11,7 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// TestTermsGoOn: terms of a bucket that is made again are above all that were seen, whatever the clock says.
+// TestTermsGoOn: terms of a bucket that is made again are above all that were seen, whatever the
+// clock says.
 func TestTermsGoOn(t *testing.T) {
 	s := startSite(t)
 	conn, err := s.server.Connect()

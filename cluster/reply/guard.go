@@ -16,7 +16,8 @@ const (
 	mostLogged = 128
 )
 
-// Guard applies a Rule to requests, and counts and logs those that it refuses. It is safe for concurrent use.
+// Guard applies a Rule to requests, and counts and logs those that it refuses. It is safe for
+// concurrent use.
 type Guard struct {
 	rule    atomic.Pointer[Rule]
 	refused prometheus.Counter
@@ -42,7 +43,8 @@ func NewGuard(rule Rule, registry prometheus.Registerer, log zerolog.Logger) *Gu
 // Replace makes the guard apply another rule from now on.
 func (g *Guard) Replace(rule Rule) { g.rule.Store(&rule) }
 
-// Admit reports whether a request may be handled. A request without a reply subject may: nothing is published for it.
+// Admit reports whether a request may be handled. A request without a reply subject may: nothing is
+// published for it.
 func (g *Guard) Admit(subject, reply string) bool {
 	if reply == "" || g.rule.Load().Allows(reply) {
 		return true

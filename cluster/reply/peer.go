@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// AskPeer sends a request to another node and returns its answer. It expects the answer below PeerInbox: nodes do not answer
-// below NodeInbox, where the connection would expect it.
+// AskPeer sends a request to another node and returns its answer. It expects the answer below
+// PeerInbox: nodes do not answer below NodeInbox, where the connection would expect it.
 func AskPeer(ctx context.Context, conn *nats.Conn, subject string, body []byte) (*nats.Msg, error) {
 	inbox := PeerInbox + "." + rand.Text()
 	sub, err := conn.SubscribeSync(inbox)

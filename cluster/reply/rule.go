@@ -7,14 +7,16 @@ import (
 )
 
 const (
-	// NodeInbox is the inbox prefix of the connections of nodes: JetStream answers there. No user may subscribe below it.
+	// NodeInbox is the inbox prefix of the connections of nodes: JetStream answers there. No user
+	// may subscribe below it.
 	NodeInbox = "_INBOX_troupe_nodes"
-	// PeerInbox is the inbox prefix of requests from one node to another. No user may subscribe below it.
+	// PeerInbox is the inbox prefix of requests from one node to another. No user may subscribe
+	// below it.
 	PeerInbox = "_INBOX_troupe_peers"
 	// CommonInbox is the inbox prefix of clients that do not choose one.
 	CommonInbox = "_INBOX"
-	// acrossAccounts is where a server expects the replies to requests of other accounts. Clients cannot use it: a server
-	// refuses their requests with such a reply subject.
+	// acrossAccounts is where a server expects the replies to requests of other accounts. Clients
+	// cannot use it: a server refuses their requests with such a reply subject.
 	acrossAccounts = "_R_"
 	// inboxes begins the first token of each inbox prefix that is taken from a file of users.
 	inboxes = "_INBOX"
@@ -22,10 +24,12 @@ const (
 	longest = 1024
 )
 
-// Rule is the set of reply subjects that are answered. The zero Rule has the prefixes that need no configuration.
+// Rule is the set of reply subjects that are answered. The zero Rule has the prefixes that need no
+// configuration.
 type Rule struct{ prefixes []string }
 
-// NewRule returns a rule that also answers below the inbox prefixes of users, "_INBOX_anna" or "inbox.anna".
+// NewRule returns a rule that also answers below the inbox prefixes of users, "_INBOX_anna" or
+// "inbox.anna".
 func NewRule(prefixes []string) (Rule, error) {
 	for _, p := range prefixes {
 		if err := CheckPrefix(p); err != nil {
@@ -74,7 +78,8 @@ func below(subject, prefix string) bool {
 	return found && len(rest) > 1 && rest[0] == '.'
 }
 
-// literal reports whether a text is a subject that names one thing: no wildcards, no empty tokens, no white space.
+// literal reports whether a text is a subject that names one thing: no wildcards, no empty tokens,
+// no white space.
 func literal(subject string) bool {
 	if subject == "" || len(subject) > longest {
 		return false

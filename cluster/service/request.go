@@ -16,8 +16,8 @@ type Request struct {
 	failed   atomic.Bool
 }
 
-// Handler answers a request. It must not block: the handlers of one endpoint are called one after the other. It may keep
-// the request and answer later.
+// Handler answers a request. It must not block: the handlers of one endpoint are called one after
+// the other. It may keep the request and answer later.
 type Handler func(*Request)
 
 // Data returns the body.
@@ -38,7 +38,8 @@ func (r *Request) Sender() Sender { return r.sender }
 // Account returns the account of the client, or "" where it is not known.
 func (r *Request) Account() string { return r.sender.Account }
 
-// Respond sends an answer. A request may have several. An answer with micro.ErrorHeader counts as an error of the endpoint.
+// Respond sends an answer. A request may have several. An answer with micro.ErrorHeader counts as
+// an error of the endpoint.
 func (r *Request) Respond(data []byte, opts ...micro.RespondOpt) error {
 	answer := &nats.Msg{Data: data}
 	for _, opt := range opts {

@@ -22,7 +22,8 @@ type Sender struct {
 	User    string // name or nkey; only where the import has share: true
 }
 
-// Name returns how logs name the sender: the user where it is known, else the account, else Unknown.
+// Name returns how logs name the sender: the user where it is known, else the account, else
+// Unknown.
 func (s Sender) Name() string {
 	switch {
 	case s.Account != "" && s.User != "":
@@ -33,9 +34,10 @@ func (s Sender) Name() string {
 	return Unknown
 }
 
-// senderOf reads the sender of a message. The header is only trusted in a request that came through a service import: there
-// nats-server replaces what the client wrote, and no client can use a reply subject below _R_ itself. A server of a leaf
-// node could, and so could a server without that check, so trust is for the operator to give. Two headers are a forgery.
+// senderOf reads the sender of a message. The header is only trusted in a request that came through
+// a service import: there nats-server replaces what the client wrote, and no client can use a reply
+// subject below _R_ itself. A server of a leaf node could, and so could a server without that
+// check, so trust is for the operator to give. Two headers are a forgery.
 func senderOf(msg *nats.Msg, trusted bool) Sender {
 	s := Sender{Subject: msg.Subject}
 	values := msg.Header.Values(requestInfo)
@@ -59,7 +61,8 @@ func WithSender(ctx context.Context, s Sender) context.Context {
 	return context.WithValue(ctx, senderKey{}, s)
 }
 
-// SenderOf returns the sender of the request that a context is of. It is empty for requests that did not come over NATS.
+// SenderOf returns the sender of the request that a context is of. It is empty for requests that
+// did not come over NATS.
 func SenderOf(ctx context.Context) Sender {
 	s, _ := ctx.Value(senderKey{}).(Sender)
 	return s

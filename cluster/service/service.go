@@ -86,7 +86,8 @@ func (s *Service) describe(verb micro.Verb, answer func() any) error {
 // Add serves an endpoint, together with the other services of this name.
 func (s *Service) Add(name, subject, description string, handler Handler) error {
 	e := &endpoint{info: micro.EndpointInfo{
-		Name: name, Subject: subject, QueueGroup: micro.DefaultQueueGroup, Metadata: map[string]string{"description": description},
+		Name: name, Subject: subject, QueueGroup: micro.DefaultQueueGroup,
+		Metadata: map[string]string{"description": description},
 	}}
 	sub, err := s.conn.QueueSubscribe(subject, micro.DefaultQueueGroup, s.dispatch(e, handler))
 	if err != nil {

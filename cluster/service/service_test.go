@@ -49,7 +49,8 @@ func start(t *testing.T, conn *nats.Conn) *service.Service {
 	return s
 }
 
-// described returns what a service answers to a verb, without what differs from one service to the next.
+// described returns what a service answers to a verb, without what differs from one service to the
+// next.
 func described(t *testing.T, conn *nats.Conn, verb, name string) map[string]any {
 	t.Helper()
 	m, err := conn.Request("$SRV."+verb+"."+name, nil, time.Minute)
@@ -84,7 +85,8 @@ func described(t *testing.T, conn *nats.Conn, verb, name string) map[string]any 
 	return got
 }
 
-// TestSpeaksAsMicro: what it says of itself is what the micro package of nats.go says of a service like it.
+// TestSpeaksAsMicro: what it says of itself is what the micro package of nats.go says of a service
+// like it.
 func TestSpeaksAsMicro(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
@@ -163,8 +165,8 @@ func TestQueueGroup(t *testing.T) {
 	}
 }
 
-// TestCrashAnswered: a handler that panics answers with an error, and the service goes on. So it does once it is stopped: then
-// nobody answers.
+// TestCrashAnswered: a handler that panics answers with an error, and the service goes on. So it
+// does once it is stopped: then nobody answers.
 func TestCrashAnswered(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
@@ -189,7 +191,8 @@ func TestCrashAnswered(t *testing.T) {
 	}
 }
 
-// TestGuarded: a request whose reply subject is not an inbox reaches no handler, of an endpoint or of $SRV.
+// TestGuarded: a request whose reply subject is not an inbox reaches no handler, of an endpoint or
+// of $SRV.
 func TestGuarded(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)

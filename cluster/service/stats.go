@@ -48,18 +48,25 @@ func (s *Service) identity() micro.ServiceIdentity {
 func (s *Service) Info() micro.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := micro.Info{ServiceIdentity: s.identity(), Type: micro.InfoResponseType, Description: s.Description, Endpoints: []micro.EndpointInfo{}}
+	info := micro.Info{
+		ServiceIdentity: s.identity(), Type: micro.InfoResponseType, Description: s.Description,
+		Endpoints: []micro.EndpointInfo{},
+	}
 	for _, e := range s.endpoints {
 		info.Endpoints = append(info.Endpoints, e.info)
 	}
 	return info
 }
 
-// Stats returns the number of requests and errors of each endpoint, and the time that its handlers took.
+// Stats returns the number of requests and errors of each endpoint, and the time that its handlers
+// took.
 func (s *Service) Stats() micro.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stats := micro.Stats{ServiceIdentity: s.identity(), Type: micro.StatsResponseType, Started: s.started, Endpoints: []*micro.EndpointStats{}}
+	stats := micro.Stats{
+		ServiceIdentity: s.identity(), Type: micro.StatsResponseType, Started: s.started,
+		Endpoints: []*micro.EndpointStats{},
+	}
 	for _, e := range s.endpoints {
 		stats.Endpoints = append(stats.Endpoints, e.snapshot())
 	}

@@ -15,15 +15,17 @@ type held struct {
 	deleted  bool
 }
 
-// mirror holds what the store holds, as far as this node was told: the store is restored from it. It is safe for concurrent use.
+// mirror holds what the store holds, as far as this node was told: the store is restored from it.
+// It is safe for concurrent use.
 type mirror struct {
 	mu   sync.Mutex
 	keys map[string]held
 	seen uint64 // the highest revision of the bucket that is known
 }
 
-// gap is how far the revisions of a bucket that is made again are above those known before, at least. An entry that is as
-// far above what is known as that comes from a bucket that was made again.
+// gap is how far the revisions of a bucket that is made again are above those known before, at
+// least. An entry that is as far above what is known as that comes from a bucket that was made
+// again.
 const gap = 1024
 
 // put takes in a revision of a key. An older one than the known one changes nothing.
@@ -54,8 +56,9 @@ func (m *mirror) reached(revision uint64) {
 	m.seen = max(m.seen, revision)
 }
 
-// take takes in an entry of a watch. It reports false, and takes nothing in, where the entry comes from a bucket that was made
-// again: what this node knows must be restored before, or the entry would hide a later deletion.
+// take takes in an entry of a watch. It reports false, and takes nothing in, where the entry comes
+// from a bucket that was made again: what this node knows must be restored before, or the entry
+// would hide a later deletion.
 func (m *mirror) take(e jetstream.KeyValueEntry) bool {
 	if e.Revision() > m.last()+gap {
 		return false
@@ -76,7 +79,8 @@ func (m *mirror) all() map[string]held {
 	return maps.Clone(m.keys)
 }
 
-// retain is told all keys with a prefix that the bucket has. Others were deleted so long ago that it has forgotten them.
+// retain is told all keys with a prefix that the bucket has. Others were deleted so long ago that
+// it has forgotten them.
 func (m *mirror) retain(prefix string, listed map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

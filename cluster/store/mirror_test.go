@@ -28,7 +28,8 @@ type watcher struct {
 
 func (w watcher) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
 
-// TestEntryOfANewBucket: what another node restored, who had not heard of a deletion, does not hide that this one has.
+// TestEntryOfANewBucket: what another node restored, who had not heard of a deletion, does not hide
+// that this one has.
 func TestEntryOfANewBucket(t *testing.T) {
 	s, _ := open(t)
 	known := s.seen.last() + 10

@@ -18,14 +18,16 @@ import (
 const (
 	checkEvery  = time.Second
 	checkWithin = 5 * time.Second
-	// restoredFrom is a header with the revision that a restored key had before. Of several, the highest counts; a key without
-	// it was written after the bucket was made again, and is newer than all.
+	// restoredFrom is a header with the revision that a restored key had before. Of several, the
+	// highest counts; a key without it was written after the bucket was made again, and is newer
+	// than all.
 	restoredFrom  = "Troupe-Restored-From"
 	mostConflicts = 10 // of nodes that restore the same key at once
 )
 
-// Keep checks the bucket until ctx ends. Where it was deleted, it is made again, and every key is restored that this node
-// knows. tell is told of the loss and of the end of the restoration: "store.lost" and "store.restored".
+// Keep checks the bucket until ctx ends. Where it was deleted, it is made again, and every key is
+// restored that this node knows. tell is told of the loss and of the end of the restoration:
+// "store.lost" and "store.restored".
 func (s *Store) Keep(ctx context.Context, tell func(kind, detail string)) {
 	ticks := time.NewTicker(checkEvery)
 	defer ticks.Stop()
@@ -45,8 +47,9 @@ func (s *Store) Keep(ctx context.Context, tell func(kind, detail string)) {
 // Lost reports whether the bucket is gone, or not restored yet.
 func (s *Store) Lost() bool { return s.lost.Load() }
 
-// whole returns once the bucket has all that this node knows: no watch may begin before, since it would tell that what is
-// missing was deleted. Several nodes may restore at once: each key is written by compare-and-set.
+// whole returns once the bucket has all that this node knows: no watch may begin before, since it
+// would tell that what is missing was deleted. Several nodes may restore at once: each key is
+// written by compare-and-set.
 func (s *Store) whole(ctx context.Context) error {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
@@ -108,7 +111,8 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 			s.log.Error().Err(err).Msg("stored value not restored")
 			return false, nil
 		}
-		ack, err := s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
+		ack, err := s.js.PublishMsg(ctx, msg,
+			jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
 		if err == nil {
 			s.seen.replace(key, held{value: msg.Data, revision: ack.Sequence, deleted: h.deleted})
 			return true, nil
@@ -120,8 +124,8 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 	return false, errors.New("other nodes write it all the time")
 }
 
-// restorable returns the value of a key in a bucket with other revisions. An adapter keeps the revision that it was
-// registered with, since KV blocks are known by it.
+// restorable returns the value of a key in a bucket with other revisions. An adapter keeps the
+// revision that it was registered with, since KV blocks are known by it.
 func restorable(key string, h held) ([]byte, error) {
 	if !strings.HasPrefix(key, adapters) {
 		return h.value, nil

@@ -23,8 +23,9 @@ func second(t *testing.T, s *Store) *Store {
 	return other
 }
 
-// TestRestoreMerges: of nodes that know different revisions, the highest counts, in whatever order they restore; a deletion
-// is one of them, and what was written after the bucket was made again is newer than all.
+// TestRestoreMerges: of nodes that know different revisions, the highest counts, in whatever order
+// they restore; a deletion is one of them, and what was written after the bucket was made again is
+// newer than all.
 func TestRestoreMerges(t *testing.T) {
 	for name, order := range map[string]func(a, b *Store, restore func(...*Store)){
 		"a then b": func(a, b *Store, restore func(...*Store)) { restore(a); restore(b) },
@@ -88,7 +89,8 @@ func TestRestoreMerges(t *testing.T) {
 	}
 }
 
-// TestRevisionsGoOn: those of a bucket that a node makes again are above all that it has seen, whatever the clock says.
+// TestRevisionsGoOn: those of a bucket that a node makes again are above all that it has seen,
+// whatever the clock says.
 func TestRevisionsGoOn(t *testing.T) {
 	s, _ := open(t)
 	s.seen.reached(1 << 40) // as if the clock had been set back since
@@ -103,7 +105,8 @@ func TestRevisionsGoOn(t *testing.T) {
 	}
 }
 
-// TestWatchOfALostBucket: a watch tells no deletion because the bucket was deleted, and goes on with the one that is made again.
+// TestWatchOfALostBucket: a watch tells no deletion because the bucket was deleted, and goes on
+// with the one that is made again.
 func TestWatchOfALostBucket(t *testing.T) {
 	s, _ := open(t)
 	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}

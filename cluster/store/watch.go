@@ -11,8 +11,8 @@ import (
 	"troupe/cluster/bucket"
 )
 
-// watch gives the last value of every key with a prefix, then nil, then each change, until ctx ends or the store is lost.
-// After a reconnect it begins again: the server has forgotten who watches.
+// watch gives the last value of every key with a prefix, then nil, then each change, until ctx ends
+// or the store is lost. After a reconnect it begins again: the server has forgotten who watches.
 func (s *Store) watch(ctx context.Context, prefix string, entry func(jetstream.KeyValueEntry)) error {
 	connected := s.conn.StatusChanged(nats.CONNECTED)
 	defer s.conn.RemoveStatusListener(connected)

@@ -151,7 +151,8 @@ func (n *Node) gatewayProps() *actor.Props {
 
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
-		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log, Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
+		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Log: n.cfg.Log,
+		Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: func(r *service.Request) { n.gateway.Infer(r) },
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,

@@ -15,8 +15,9 @@ import (
 	"troupe/messages"
 )
 
-// TestSubscriptionsOfANode asks a server for each subscription of a node: an endpoint of the guarded service, or an inbox of the
-// node, or the changes of members, to which nothing is answered.
+// TestSubscriptionsOfANode asks a server for each subscription of a node: an endpoint of the
+// guarded service, or an inbox of the node, or the changes of members, to which nothing is
+// answered.
 func TestSubscriptionsOfANode(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
 	if err != nil {

@@ -33,7 +33,8 @@ func readiness(t *testing.T, n *troupe.Node) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// occupy deletes a stream under the nodes and takes its subjects, so that it cannot be made again until release is called.
+// occupy deletes a stream under the nodes and takes its subjects, so that it cannot be made again
+// until release is called.
 func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (release func()) {
 	t.Helper()
 	until(t, "the subjects of "+stream+" to be taken", func() bool {
@@ -167,7 +168,8 @@ func heard(t *testing.T, events *nats.Subscription, kinds ...string) {
 	}
 }
 
-// TestMembersDeleted: when the bucket of members is deleted, leaders go on with higher terms, so that none is fenced.
+// TestMembersDeleted: when the bucket of members is deleted, leaders go on with higher terms, so
+// that none is fenced.
 func TestMembersDeleted(t *testing.T) {
 	nodes := together(t, 2, nil)
 	deploy(t, nodes[0], kjv(1))

@@ -34,7 +34,8 @@ func people(t *testing.T, names ...string) (public, seeds map[string]string) {
 	return public, seeds
 }
 
-// withUsers starts a node whose embedded server has the users of a configuration; the node is the user of a seed.
+// withUsers starts a node whose embedded server has the users of a configuration; the node is the
+// user of a seed.
 func withUsers(t *testing.T, config, seed string, change func(*troupe.Config)) *troupe.Node {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "users.conf")
@@ -89,7 +90,8 @@ func refusedReplies(t *testing.T, n *troupe.Node) int {
 	return int(count)
 }
 
-// TestReplySubjects: a user of one subject steers the node's answers to subjects that it may not publish to.
+// TestReplySubjects: a user of one subject steers the node's answers to subjects that it may not
+// publish to.
 func TestReplySubjects(t *testing.T) {
 	public, seeds := people(t, "node", "guest", "lister", "operator")
 	n := withUsers(t, fmt.Sprintf(`authorization { users = [

@@ -35,7 +35,8 @@ type example struct {
 	log   *journal
 }
 
-// startExample starts a node with the users of a file that docs/operations.md shows, under other keys.
+// startExample starts a node with the users of a file that docs/operations.md shows, under other
+// keys.
 func startExample(t *testing.T, file string, change func(*troupe.Config)) *example {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testkit.Root(), "examples", file))
@@ -101,8 +102,8 @@ func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	}
 }
 
-// TestDocumentedUsers: with the users that are documented, each can do what it is for, and a guest that tries to do more
-// cannot.
+// TestDocumentedUsers: with the users that are documented, each can do what it is for, and a guest
+// that tries to do more cannot.
 func TestDocumentedUsers(t *testing.T) {
 	for file, accounts := range map[string]bool{"nats-users.conf": false, "nats-accounts.conf": true} {
 		t.Run(file, func(t *testing.T) {
@@ -226,8 +227,8 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 	}
 }
 
-// TestAccountsOfClients: the account and the user of a guest are known where the server says them, and where a client does, they
-// are not taken.
+// TestAccountsOfClients: the account and the user of a guest are known where the server says them,
+// and where a client does, they are not taken.
 func TestAccountsOfClients(t *testing.T) {
 	forged := nats.Header{"Nats-Request-Info": {`{"acc":"FORGED","user":"forged"}`}}
 	twice := nats.Header{"Nats-Request-Info": {`{"acc":"FORGED"}`, `{"acc":"FORGED"}`}}
@@ -298,7 +299,8 @@ func TestStockCommandLineOfUsers(t *testing.T) {
 	}
 }
 
-// TestNodeJoinsRestricted: nodes of documented users see each other: they ask one another at inboxes that no user may read.
+// TestNodeJoinsRestricted: nodes of documented users see each other: they ask one another at
+// inboxes that no user may read.
 func TestNodeJoinsRestricted(t *testing.T) {
 	e := startExample(t, "nats-users.conf", nil)
 	second := start(t, func(c *troupe.Config) {

@@ -13,11 +13,12 @@ import (
 
 // login is how a command says to NATS who it is. Options and environment are called as those of "node up".
 type login struct {
-	TLSCert         string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate, where NATS asks for one; \"node certs\" makes it."`
-	TLSKey          string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key."`
-	TLSCA           string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA of the nodes."`
-	NATSCreds       string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials for NATS, as nsc makes them."`
-	NATSNkey        string `env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or an nkey seed."`
+	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate, where NATS asks for one; \"node certs\" makes it."`
+	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key."`
+	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA of the nodes."`
+	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials for NATS, as nsc makes them."`
+	NATSNkey  string `env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or an nkey seed."`
+
 	NATSInboxPrefix string `env:"TROUPE_NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"Inbox prefix of the user, where its permissions ask for one: _INBOX_anna."`
 }
 
