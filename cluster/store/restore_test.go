@@ -151,3 +151,20 @@ func TestWatchOfALostBucket(t *testing.T) {
 		t.Error("a deletion was told that nobody made")
 	}
 }
+
+// TestRestartIsNoLoss: a server that restarts has the same bucket.
+func TestRestartIsNoLoss(t *testing.T) {
+	s, restart := open(t)
+	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	tell := func(kind, detail string) { told = append(told, kind+": "+detail) }
+	s.tell.Store(&tell)
+	restart()
+	f := &followed[struct{}]{last: map[string]struct{}{}}
+	f.until(t, "an answer of the server", func() bool { return s.whole(t.Context()) == nil })
+	if len(told) != 0 || s.Lost() {
+		t.Errorf("%q, lost: %v", told, s.Lost())
+	}
+}

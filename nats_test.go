@@ -46,9 +46,9 @@ var natsCalls = map[string]map[string]string{
 	"ChanQueueSubscribe":         {},
 }
 
-// TestNATSDoors lists each place of the product that subscribes to NATS or answers a message. A new
+// TestNATSCallsAreGuarded lists each place of the product that subscribes to NATS or answers a message. A new
 // one must pass the guard of cluster/reply, or answer nothing, and be added here.
-func TestNATSDoors(t *testing.T) {
+func TestNATSCallsAreGuarded(t *testing.T) {
 	found := map[string]map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
