@@ -131,7 +131,8 @@ func TestReplySubjects(t *testing.T) {
 		count, _, err := overheard.Pending()
 		return fmt.Sprint(count, err)
 	}
-	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":0,"stream":false,"format":"text"}`
+	// greedy, the model goes on with a comma, at which the answer stops
+	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":8,"stop":[","],"temperature":0,"stream":false,"format":"text"}`
 	for name, a := range map[string]struct {
 		from                 *nats.Conn
 		subject, body, reply string

@@ -194,7 +194,7 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 	}
 	before := refusedReplies(t, e.node)
 	for _, reply := range []string{"_INBOX_troupe_nodes.stolen", "_INBOX_anna.stolen", "$JS.API.STREAM.DELETE.KV_troupe"} {
-		if err := guest.PublishRequest("troupe.v1.infer.kjv-2m", reply, []byte(`{"prompt":"stolen","echo":true,"max_tokens":0,"stream":false}`)); err != nil {
+		if err := guest.PublishRequest("troupe.v1.infer.kjv-2m", reply, []byte(`{"prompt":"stolen","echo":true,"max_tokens":1,"stream":false}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
