@@ -40,7 +40,7 @@ func (c caller) tenant() string {
 
 type callerKey struct{}
 
-// callerOf returns who asks. Requests over NATS have no caller: what may be asked there is for NATS' permissions to say.
+// callerOf returns the client of a request. Over NATS it is an account at most: its permissions decide what may be asked.
 func callerOf(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
@@ -142,6 +142,9 @@ func (g *Gateway) answered(a asked, status int) {
 	}
 	if a.key != nil {
 		line.Str("key", a.key.Name)
+	}
+	if a.account != "" {
+		line.Str("account", a.account)
 	}
 	if a.adapter != "" {
 		line.Str("adapter", a.adapter)

@@ -23,27 +23,39 @@ const inferPrefix = "troupe.v1.infer."
 // plainTokens is max_tokens of a request that is plain text.
 const plainTokens = 64
 
+// Request is a request over NATS, whose reply subject has been checked.
+type Request interface {
+	Subject() string
+	Reply() string
+	Headers() micro.Headers
+	Data() []byte
+	// Account returns the NATS account of the client, or "" where it is not known.
+	Account() string
+	// Respond sends an answer. A request may have several. An answer with micro.ErrorHeader is counted as an error.
+	Respond(data []byte, opts ...micro.RespondOpt) error
+}
+
 // Infer handles a request over NATS: the JSON of a completion or, with messages, of a chat completion; or plain text, which is the
 // prompt and is answered with text. Unless the request says "stream": false, the answer comes in a message per chunk; with
 // "format": "text" a chunk is its text alone. An empty message ends the answer.
 //
 // What is wrong with a request is answered here; the generation goes on in a goroutine of its own, since the
 // service takes one request at a time.
-func (g *Gateway) Infer(r micro.Request) {
-	a := asked{endpoint: "infer"}
+func (g *Gateway) Infer(r Request) {
+	a := asked{endpoint: "infer", caller: caller{account: r.Account()}}
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
 	enter, ok := g.enter()
 	if !ok {
-		g.refuse(r, a, busy())
+		g.failInfer(r, a, busy())
 		return
 	}
 	h := g.hold()
 	leave := func() { enter(); h.shrink(0) }
 	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
 		leave()
-		g.refuse(r, a, noRoom())
+		g.failInfer(r, a, noRoom())
 		return
 	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
@@ -52,7 +64,7 @@ func (g *Gateway) Infer(r micro.Request) {
 	}
 	if err != nil {
 		leave()
-		g.refuse(r, a, asError(err))
+		g.failInfer(r, a, asError(err))
 		return
 	}
 	go func() {
@@ -99,8 +111,8 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 }
 
-func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *asked) error {
-	ctx := context.Background() // a client over NATS does not say when it leaves
+func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked) error {
+	ctx := context.WithValue(context.Background(), callerKey{}, a.caller) // a client over NATS does not say when it leaves
 	gen, err := g.prepare(ctx, req, a)
 	if err != nil {
 		return err
@@ -133,24 +145,15 @@ func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *aske
 }
 
 // respondText sends text. There may be none, and an empty message would end the answer.
-func respondText(r micro.Request, text string) error {
+func respondText(r Request, text string) error {
 	if text == "" {
 		return nil
 	}
 	return r.Respond([]byte(text))
 }
 
-// refuse answers with an error that the service's statistics count.
-func (g *Gateway) refuse(r micro.Request, a asked, e *openai.Error) {
-	g.answered(a, e.Status)
-	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{ // not Error, which is for handlers that have not returned
-		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
-	})) // the asker may be gone
-	_ = r.Respond(nil)
-}
-
-// failInfer answers with an error when the service is done with the request: r.Error would write to what its statistics read.
-func (g *Gateway) failInfer(r micro.Request, a asked, e *openai.Error) {
+// failInfer answers with an error, which the statistics of the service count.
+func (g *Gateway) failInfer(r Request, a asked, e *openai.Error) {
 	g.answered(a, e.Status)
 	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{
 		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},

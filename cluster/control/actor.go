@@ -7,10 +7,11 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/cluster/reply"
+	"troupe/cluster/service"
 	"troupe/internal/audit"
 )
 
@@ -27,7 +28,11 @@ type Config struct {
 	Version string // semantic, as NATS asks for
 	Node    string
 	Extra   []Endpoint
-	Timeout time.Duration // of a request; default 5 s
+	// Guard decides which reply subjects are answered. Nil: those that need no configuration.
+	Guard *reply.Guard
+	// TrustAccounts is as of service.Config.
+	TrustAccounts bool
+	Timeout       time.Duration // of a request; default 5 s
 	// Informed is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
 	// node alone, and leaves the rest to them. Nil: it knows.
 	Informed <-chan struct{}
@@ -41,6 +46,9 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
+	}
+	if cfg.Guard == nil {
+		cfg.Guard = reply.NewGuard(reply.Rule{}, nil, cfg.Log)
 	}
 	if cfg.Serving == nil {
 		cfg.Serving = func() {}
@@ -61,7 +69,7 @@ type control struct {
 	Config
 	incarnation uint64
 	view        *View
-	service     micro.Service
+	service     *service.Service
 	rest        []Endpoint // those that are not served yet
 	end         context.CancelFunc
 }
@@ -83,14 +91,15 @@ func (c *control) Receive(ctx actor.Context) {
 func (c *control) onStarted(ctx actor.Context) {
 	var life context.Context
 	life, c.end = context.WithCancel(context.Background())
-	service, err := micro.AddService(c.Conn, micro.Config{
+	started, err := service.Start(c.Conn, service.Config{
 		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
 		Metadata: map[string]string{"node": c.Node},
+		Guard:    c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log,
 	})
 	if err != nil {
 		panic(err)
 	}
-	c.service = service
+	c.service = started
 	for _, e := range c.endpoints(life) {
 		if strings.HasPrefix(e.Subject, nodeSubject) {
 			c.add(e)
@@ -102,8 +111,7 @@ func (c *control) onStarted(ctx actor.Context) {
 }
 
 func (c *control) add(e Endpoint) {
-	if err := c.service.AddEndpoint(e.Name, micro.HandlerFunc(e.Handler), micro.WithEndpointSubject(e.Subject),
-		micro.WithEndpointMetadata(map[string]string{"description": e.Description})); err != nil {
+	if err := c.service.Add(e.Name, e.Subject, e.Description, e.Handler); err != nil {
 		panic(err)
 	}
 }
@@ -140,10 +148,10 @@ func (c *control) onEnding() {
 	}
 }
 
-// Handler answers a request. It must not block: NATS calls handlers one after the other.
-type Handler func(micro.Request)
+// Handler answers a request; see service.Handler.
+type Handler = service.Handler
 
 // guarded runs a handler in a goroutine of its own.
 func guarded(handler Handler) Handler {
-	return func(r micro.Request) { go handler(r) }
+	return func(r *service.Request) { go handler(r) }
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"troupe/cluster/service"
 	"troupe/internal/audit"
 	"troupe/messages"
 )
@@ -21,12 +21,9 @@ var reads = map[string]bool{
 	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true,
 }
 
-// who returns the identity of the sender of a request, if a trusted server tells it.
-func who(micro.Request) string { return audit.Unknown }
-
 // audited records a request to an endpoint.
 func (c *control) audited(
-	r micro.Request,
+	r *service.Request,
 	endpoint string,
 	req proto.Message,
 	outcome messages.Reason,
@@ -36,7 +33,7 @@ func (c *control) audited(
 		return
 	}
 	e := audit.Entry{
-		Via: "nats", Who: who(r), Action: strings.ReplaceAll(endpoint, "-", "."), Subject: r.Subject(), Object: objectOf(req),
+		Via: "nats", Who: r.Sender().Name(), Action: strings.ReplaceAll(endpoint, "-", "."), Subject: r.Subject(), Object: objectOf(req),
 		Result: audit.Done, Millis: time.Since(began).Milliseconds(),
 	}
 	switch outcome {

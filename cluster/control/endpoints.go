@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
+	"troupe/cluster/service"
 	"troupe/messages"
 )
 
@@ -32,7 +33,7 @@ type message[T any] interface {
 func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 	c *control, life context.Context, name, subject, description string, handle func(context.Context, PReq) (PRes, error),
 ) Endpoint {
-	return Endpoint{Name: name, Subject: "troupe.v1." + subject, Description: description, Handler: guarded(func(r micro.Request) {
+	return Endpoint{Name: name, Subject: "troupe.v1." + subject, Description: description, Handler: guarded(func(r *service.Request) {
 		req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
 		defer func() {
 			if p := recover(); p != nil {
@@ -46,7 +47,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 			Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 			return
 		}
-		ctx, cancel := context.WithTimeout(life, c.within(name))
+		ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.within(name))
 		defer cancel()
 		res, err := handle(ctx, req)
 		if err != nil {
@@ -66,7 +67,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 }
 
 // read decodes a request. One that is about a request may say so in its subject alone.
-func read(r micro.Request, into proto.Message) error {
+func read(r *service.Request, into proto.Message) error {
 	if err := Decode(r.Data(), into); err != nil {
 		return err
 	}
@@ -115,9 +116,8 @@ func Encode(m proto.Message) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Fail answers a request with an error: in the headers of the micro protocol, and as JSON. It is not Request.Error, which is for handlers
-// that have not returned: the service looks at what that leaves behind.
-func Fail(r micro.Request, reason messages.Reason, detail string) {
+// Fail answers a request with an error: in the headers of the micro protocol, and as JSON.
+func Fail(r *service.Request, reason messages.Reason, detail string) {
 	body, err := Encode(&messages.ErrorResponse{Reason: reason, Error: detail})
 	if err != nil {
 		body = nil

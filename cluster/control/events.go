@@ -1,6 +1,7 @@
 package control
 
 import (
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,9 +59,12 @@ func (e *Events) publish() {
 	}
 }
 
+// kindForm is that of an event's kind, which is part of the subject that it is published to.
+var kindForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
+
 func (e *Events) send(event *messages.Event) {
 	body, err := Encode(event)
-	if err != nil || e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
+	if err != nil || !kindForm.MatchString(event.GetKind()) || e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
 		e.dropped.Add(1)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/cluster/reply"
 	"troupe/cluster/tree"
 	"troupe/messages"
 )
@@ -150,14 +151,14 @@ func (v *View) ask(ctx context.Context, subject string, request, answer proto.Me
 	if err != nil {
 		return err
 	}
-	reply, err := v.Conn.RequestWithContext(ctx, nodeSubject+subject, body)
+	answered, err := reply.AskPeer(ctx, v.Conn, nodeSubject+subject, body)
 	if err != nil {
 		return err
 	}
-	if refused := reply.Header.Get(micro.ErrorHeader); refused != "" {
+	if refused := answered.Header.Get(micro.ErrorHeader); refused != "" {
 		return errors.New(refused)
 	}
-	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(reply.Data, answer)
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(answered.Data, answer)
 }
 
 // why says for people what kept a node from answering.

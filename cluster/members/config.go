@@ -20,7 +20,9 @@ type Config struct {
 	SilentFor  time.Duration // without a renewal, until a member counts as dead; default 1.2 s
 	Grace      time.Duration // after a lost connection or a stall, in which nobody is suspected; default 2.4 s
 	Replicas   int           // of the bucket, as of bucket.Config
-	Log        zerolog.Logger
+	// Tell is told that the bucket was deleted, "members.lost", and that the node is a member again, "members.restored".
+	Tell func(kind, detail string)
+	Log  zerolog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -29,6 +31,9 @@ func (c Config) withDefaults() Config {
 	c.Grace = cmp.Or(c.Grace, 2*c.SilentFor)
 	if c.Describe == nil {
 		c.Describe = func(*messages.Member) {}
+	}
+	if c.Tell == nil {
+		c.Tell = func(string, string) {}
 	}
 	return c
 }

@@ -44,6 +44,8 @@ type Members struct {
 	behind   bool             // a change was missed: the bucket must be read again
 	dropped  int              // changes that the connection could not keep
 	rejoined bool             // to be told
+	highest  uint64           // revision of the bucket that is known
+	lost     bool             // the bucket is gone, and this node is not in a new one yet
 }
 
 type subscriber struct{ tell func(Change) }
@@ -52,7 +54,7 @@ type subscriber struct{ tell func(Change) }
 // natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	w, err := openWire(ctx, js, cfg.Replicas, cfg.Log)
+	w, err := openWire(ctx, js, cfg.Replicas, 0, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +113,13 @@ func (m *Members) Live() []*messages.Member {
 	return m.view.live()
 }
 
+// Lost reports whether the bucket was deleted, and this node is not in a new one yet.
+func (m *Members) Lost() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost
+}
+
 // Address returns the live member that is reached at an address.
 func (m *Members) Address(address string) (*messages.Member, bool) {
 	all := m.Live()
@@ -160,6 +169,7 @@ func (m *Members) learn(entries ...entry) {
 	m.mu.Lock()
 	for _, e := range entries {
 		news = m.view.apply(e) || news
+		m.highest = max(m.highest, e.revision)
 	}
 	m.mu.Unlock()
 	if news {
@@ -201,6 +211,7 @@ func (m *Members) readAll(ctx context.Context) error {
 		m.mu.Unlock()
 		return err
 	}
+	m.highest = max(m.highest, upTo)
 	keys := map[string]bool{}
 	for _, e := range all {
 		keys[e.key] = e.revision > 0

@@ -108,7 +108,22 @@ func (m *Members) renew() {
 	}
 	m.mu.Lock()
 	m.contact.succeeded(begun, time.Now())
+	restored := m.lost
+	m.lost = false
 	m.mu.Unlock()
+	if restored {
+		m.cfg.Log.Info().Msg("this node is a member again")
+		m.cfg.Tell("members.restored", "this node is a member again")
+	}
+}
+
+// lose notes that the bucket is gone, and reports whether that is new.
+func (m *Members) lose() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	news := !m.lost
+	m.lost = true
+	return news
 }
 
 // write writes the node's record over the revision it wrote last. The caller holds writing.
@@ -201,9 +216,17 @@ func (m *Members) repair(failure error) {
 	if !lost || !errors.Is(failure, jetstream.ErrNoStreamResponse) && !errors.Is(failure, jetstream.ErrStreamNotFound) {
 		return
 	}
+	if m.lose() {
+		detail := "the bucket " + Bucket + " was deleted; it is made again"
+		m.cfg.Log.Error().Msg(detail)
+		m.cfg.Tell("members.lost", detail)
+	}
+	m.mu.Lock()
+	highest := m.highest
+	m.mu.Unlock()
 	ctx, cancel := m.within()
 	defer cancel()
-	if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, m.cfg.Log); err == nil {
+	if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, highest, m.cfg.Log); err == nil {
 		m.mu.Lock()
 		m.behind = true
 		m.mu.Unlock()

@@ -24,6 +24,8 @@ const (
 	changes   = "troupe.members" // prefix of the subjects under which JetStream tells every change of the bucket
 	operation = "KV-Operation"
 	deleted   = "DEL"
+	// gap is how many changes of a bucket that was deleted may have been missed, at most.
+	gap = 1 << 20
 )
 
 // errRefused says that the key is not at the revision that was expected.
@@ -36,10 +38,11 @@ type wire struct {
 	log    zerolog.Logger
 }
 
-func openWire(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*wire, error) {
+func openWire(ctx context.Context, js jetstream.JetStream, replicas int, seen uint64, log zerolog.Logger) (*wire, error) {
 	stream, err := bucket.Open(ctx, js, bucket.Config{
 		Name: Bucket, Description: "Members of a Troupe cluster, and their leases", Replicas: replicas, Republish: changes,
-		FirstRevision: uint64(time.Now().UnixMicro()), Log: log,
+		// Terms are revisions: those of a bucket that is made again must be above all that nodes have seen.
+		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+gap), Log: log,
 	})
 	return &wire{js, stream, log}, err
 }

@@ -6,14 +6,17 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	"troupe/cluster/reply"
 )
 
-// ClientOptions are those of a node's connection to NATS: it never gives up, not even where the
-// server does not know its user for a while, comes back within a fraction of a second, and
-// notices a server that does not answer within 3 s.
+// ClientOptions returns the options of a node's connection to NATS. It never gives up, not even
+// where the server does not know its user for a while, reconnects within a fraction of a second,
+// and notices a server that does not answer within 3 s. Answers arrive below the inbox prefix of
+// nodes.
 func ClientOptions(name string, log zerolog.Logger) []nats.Option {
 	return []nats.Option{
-		nats.Name(name),
+		nats.Name(name), nats.CustomInboxPrefix(reply.NodeInbox),
 		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
 		nats.Timeout(time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {

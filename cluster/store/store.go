@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,6 +31,9 @@ const (
 	deployments = "deployments."
 	nodes       = "nodes."
 	pins        = "pins."
+
+	operation = "KV-Operation" // header of a key that is deleted
+	deletion  = "DEL"
 )
 
 // Errors that callers branch on.
@@ -39,22 +44,47 @@ var (
 
 // Store is the desired state. It is safe for concurrent use.
 type Store struct {
-	kv   jetstream.KeyValue
-	conn *nats.Conn
-	log  zerolog.Logger
+	js       jetstream.JetStream
+	kv       jetstream.KeyValue
+	conn     *nats.Conn
+	replicas int
+	log      zerolog.Logger
+
+	seen mirror
+	lost atomic.Bool
+	tell atomic.Pointer[func(kind, detail string)]
+
+	restoring sync.Mutex // held while the bucket is checked, and restored
+	created   time.Time  // guarded by restoring; when the bucket was made that has all of seen
+	complaint string     // guarded by restoring; what was logged last
+
+	mu    sync.Mutex
+	again chan struct{} // closed when all watches must begin again
 }
 
 // Open opens the bucket, and makes it where it is not there yet. Replicas is as of bucket.Config.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*Store, error) {
-	kv, err := bucket.OpenKV(ctx, js, bucket.Config{
-		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: replicas, Log: log,
-		// KV blocks on disk outlive the bucket, and are told apart by revisions of adapters: one that is made anew begins above.
-		FirstRevision: uint64(time.Now().Unix()),
-	})
+	s := &Store{js: js, conn: js.Conn(), replicas: replicas, log: log, again: make(chan struct{})}
+	stream, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{kv: kv, conn: js.Conn(), log: log}, nil
+	s.created = stream.CachedInfo().Created
+	s.seen.reached(stream.CachedInfo().State.LastSeq)
+	s.kv, err = bucket.OpenKV(ctx, js, s.config())
+	return s, err
+}
+
+func (s *Store) open(ctx context.Context) (jetstream.Stream, error) {
+	return bucket.Open(ctx, s.js, s.config())
+}
+
+func (s *Store) config() bucket.Config {
+	return bucket.Config{
+		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: s.replicas, Log: s.log,
+		// KV blocks on disk outlive the bucket and are known by revisions of adapters, so one that is made again begins above.
+		FirstRevision: max(uint64(time.Now().Unix()), s.seen.last()+2*gap),
+	}
 }
 
 // Put stores a deployment and returns its revision. Where ifRevision is not 0, the stored revision must be that one, else

@@ -28,10 +28,14 @@ func (s *Store) put(ctx context.Context, key string, m proto.Message) error {
 
 // read reads a value that somebody may have edited.
 func read(e jetstream.KeyValueEntry, into proto.Message) error {
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(e.Value(), into); err != nil {
+	if err := unmarshal(e.Value(), into); err != nil {
 		return fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
 	}
 	return nil
+}
+
+func unmarshal(value []byte, into proto.Message) error {
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(value, into)
 }
 
 // missing reports whether there is nothing under a key, or can be nothing.

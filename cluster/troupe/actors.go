@@ -14,6 +14,7 @@ import (
 	"troupe/actors/planner"
 	"troupe/actors/supervise"
 	"troupe/cluster/control"
+	"troupe/cluster/service"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/messages"
@@ -150,9 +151,10 @@ func (n *Node) gatewayProps() *actor.Props {
 
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
-		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Audit: n.audit, Log: n.cfg.Log, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
+		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Audit: n.audit, Log: n.cfg.Log,
+		Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
 		Extra: []control.Endpoint{{
-			Name: "infer", Subject: gateway.InferSubject, Handler: control.Handler(n.gateway.Infer),
+			Name: "infer", Subject: gateway.InferSubject, Handler: func(r *service.Request) { n.gateway.Infer(r) },
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,
 		}},
 	})

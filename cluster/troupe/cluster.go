@@ -27,7 +27,8 @@ const (
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
-	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log})
+	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
+		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
 	if err == nil {
 		n.undo = append(n.undo, n.members.Close)
 	}

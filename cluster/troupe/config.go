@@ -39,7 +39,12 @@ type Config struct {
 
 	NATSListen string // of the embedded server, like HTTP; empty with Join
 	// NATSUsers is a file in the form of nats-server's own, with who may use the embedded server. Empty: everybody.
-	NATSUsers         string
+	NATSUsers string
+	// NATSInboxPrefixes are inbox prefixes of users beside those that NATSUsers names; requests that expect their answer elsewhere
+	// are dropped.
+	NATSInboxPrefixes []string
+	// TrustAccounts takes the account of NATS clients from what the server says; see service.Config.
+	TrustAccounts     bool
 	NATSRoutes        []string // "nats://10.0.0.2:6222": the embedded servers that this one makes a NATS cluster with
 	NATSClusterListen string   // where those connect; empty without NATSRoutes
 	Join              []string // NATS servers to use instead of an embedded one

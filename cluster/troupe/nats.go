@@ -3,12 +3,14 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"troupe/cluster/natsd"
+	"troupe/cluster/reply"
 	"troupe/cluster/security"
 )
 
@@ -19,6 +21,9 @@ const (
 
 // openNATS connects to the NATS servers of others, or starts one in this process.
 func (n *Node) openNATS(ctx context.Context) error {
+	if err := n.openGuard(); err != nil {
+		return err
+	}
 	opts := natsd.ClientOptions("troupe node "+n.cfg.Name, n.cfg.Log)
 	login, err := n.cfg.Login.Options()
 	if err != nil {
@@ -56,10 +61,44 @@ func (n *Node) watchTLS() {
 	}()
 }
 
+// openGuard makes the guard of all requests over NATS.
+func (n *Node) openGuard() error {
+	rule, err := n.replyRule()
+	if err != nil {
+		return err
+	}
+	n.guard = reply.NewGuard(rule, n.metrics, n.cfg.Log)
+	return nil
+}
+
+// replyRule returns the rule of where answers go, with the inbox prefixes of the users there are.
+func (n *Node) replyRule() (rule reply.Rule, err error) {
+	users, err := natsd.Users(n.cfg.NATSUsers)
+	if err != nil {
+		return rule, err
+	}
+	return reply.NewRule(slices.Concat(n.cfg.NATSInboxPrefixes, reply.Prefixes(users)))
+}
+
+// usersChanged follows a change of the users file: answers go to the inboxes of the users that are
+// in it now.
+func (n *Node) usersChanged() func(error) {
+	reloaded := n.reloaded("NATS users")
+	return func(err error) {
+		if err == nil {
+			var rule reply.Rule
+			if rule, err = n.replyRule(); err == nil {
+				n.guard.Replace(rule)
+			}
+		}
+		reloaded(err)
+	}
+}
+
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	cfg := natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.reloaded("NATS users"), Refused: n.refusedByNATS,
+		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.usersChanged(), Refused: n.refusedByNATS,
 	}
 	if n.cfg.TLS != nil {
 		cfg.TLS, cfg.ClusterTLS, cfg.TrustedKeys = n.cfg.TLS.Server(), n.cfg.TLS.Peer, n.cfg.TLS.TrustedKeys

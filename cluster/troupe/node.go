@@ -25,6 +25,7 @@ import (
 	"troupe/cluster/link"
 	"troupe/cluster/members"
 	"troupe/cluster/natsd"
+	"troupe/cluster/reply"
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
 	"troupe/engine"
@@ -59,6 +60,7 @@ type Node struct {
 	secret    secret
 	nats      *natsd.Server // nil where the node uses those of others
 	conn      *nats.Conn
+	guard     *reply.Guard
 	events    *control.Events
 	store     *store.Store
 	catalogue *catalogue.Catalogue
@@ -136,6 +138,9 @@ func (n *Node) openStore(ctx context.Context) error {
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.audit.Publish(n.events.Publish)
 	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
+	life, end := context.WithCancel(context.Background())
+	n.undo = append(n.undo, end)
+	go n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) })
 	return n.openMembers(ctx, js)
 }
 
@@ -177,7 +182,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
-		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt,
+		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {
@@ -200,6 +205,15 @@ func (n *Node) onFailure(f supervise.Failure) {
 	n.registry.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
 	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("on", fmt.Sprintf("%T", f.Message)).
 		Bool("stopped", f.Stopped).Msg("actor crashed")
+}
+
+// causes returns why this node is not ready, beside the deployments: the store, while what is
+// stored is lost.
+func (n *Node) causes() []gateway.Cause {
+	if n.store.Lost() || n.members.Lost() {
+		return []gateway.Cause{gateway.CauseStore}
+	}
+	return nil
 }
 
 // HTTPAddr is where the gateway listens.

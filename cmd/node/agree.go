@@ -175,6 +175,16 @@ func (s settings) hosts() []string {
 	return []string{actors, data}
 }
 
+// words returns the elements of a list that was checked.
+func words(list string) (all []string) {
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
 // list are the URLs of a list that was checked, as they are.
 func list(of string) (all []string) {
 	for _, u := range urls(of) {

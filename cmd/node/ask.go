@@ -30,12 +30,15 @@ func (r remote) connect(who string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin))...)
+	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin), nats.ErrorHandler(nothing))...)
 	if err != nil {
 		return nil, fmt.Errorf("NATS at %s: %w; %s", r.NATS, err, security.Remedy(err, "start a node with \"node up\", or say where one is with --nats"))
 	}
 	return conn, nil
 }
+
+// nothing keeps the client from printing errors: ask returns them.
+func nothing(*nats.Conn, *nats.Subscription, error) {}
 
 // ask sends a request to an endpoint of the control service and reads the answer.
 func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, request, answer proto.Message) error {
@@ -47,6 +50,9 @@ func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, reque
 	}
 	reply, err := answered(ctx, conn, "troupe.v1."+endpoint, body)
 	switch {
+	case err != nil && forbidden(conn):
+		return fmt.Errorf("NATS at %s: %w; the user needs that permission, or its inbox prefix with --nats-inbox-prefix",
+			r.NATS, conn.LastError())
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", r.NATS)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -70,8 +76,11 @@ func answered(ctx context.Context, conn *nats.Conn, subject string, body []byte)
 		once, end := context.WithTimeout(ctx, askAgain)
 		reply, err := conn.RequestWithContext(once, subject, body)
 		end()
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		if ctx.Err() != nil || forbidden(conn) || !errors.Is(err, context.DeadlineExceeded) {
 			return reply, err
 		}
 	}
 }
+
+// forbidden reports whether the server has refused something that the user of a connection did.
+func forbidden(conn *nats.Conn) bool { return errors.Is(conn.LastError(), nats.ErrPermissionViolation) }

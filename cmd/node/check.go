@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-playground/validator/v10"
 	"github.com/rs/zerolog"
+
+	"troupe/cluster/reply"
 )
 
 // rule checks one value. Its error says what is wrong and how to write it.
@@ -41,6 +43,7 @@ func newChecker(base string) *checker {
 			"adapter":  func(path string) error { return checkAdapter(absolute(base, path)) },
 			"file":     func(path string) error { return checkFile(absolute(base, path)) },
 			"urls":     checkURLs,
+			"prefixes": checkPrefixes,
 			"host":     checkHost,
 			"hosts":    each(checkHost),
 			"origins":  each(checkOrigin),
@@ -140,6 +143,15 @@ func checkListen(s string) error {
 func checkURLs(list string) error {
 	for one := range strings.SplitSeq(list, ",") {
 		if _, err := parseURL(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPrefixes(list string) error {
+	for one := range strings.SplitSeq(list, ",") {
+		if err := reply.CheckPrefix(strings.TrimSpace(one)); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"troupe/cluster/reply"
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
 )
@@ -86,7 +87,8 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	if err != nil {
 		return []finding{{"NATS", bad, err.Error(), "see --nats-creds and --nats-nkey"}}
 	}
-	conn, err := nats.Connect(s.Join, append(login, nats.Name("node doctor"), nats.Timeout(askWithin))...)
+	conn, err := nats.Connect(s.Join, append(login,
+		nats.Name("node doctor"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(askWithin))...)
 	if err != nil {
 		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "start the node or NATS server there, or correct --join"}}
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"troupe/cluster/reply"
 	"troupe/cluster/security"
 )
 
@@ -16,6 +18,8 @@ type login struct {
 	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA of the nodes."`
 	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials for NATS, as nsc makes them."`
 	NATSNkey  string `env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or an nkey seed."`
+
+	NATSInboxPrefix string `env:"TROUPE_NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"Inbox prefix of the user, where its permissions ask for one: _INBOX_anna."`
 }
 
 // options are those of a connection.
@@ -30,5 +34,12 @@ func (l login) options() ([]nats.Option, error) {
 			return nil, err
 		}
 	}
-	return who.Options()
+	opts, err := who.Options()
+	if err != nil || l.NATSInboxPrefix == "" {
+		return opts, err
+	}
+	if err := reply.CheckPrefix(l.NATSInboxPrefix); err != nil {
+		return nil, &usageError{fmt.Errorf("--nats-inbox-prefix: %w", err)}
+	}
+	return append(opts, nats.CustomInboxPrefix(l.NATSInboxPrefix)), nil
 }

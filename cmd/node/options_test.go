@@ -59,6 +59,7 @@ func TestPrecedence(t *testing.T) {
 		"drain-timeout": {"1s", "2s", "3s"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
 		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
 		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
+		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": {"true", "false", "true"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
 		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
 		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},

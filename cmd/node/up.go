@@ -115,6 +115,8 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	}
 	cfg.HTTP, cfg.Web, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.web, s.ClusterListen, s.DataListen
 	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
+	cfg.NATSInboxPrefixes = words(s.NATSInboxPrefixes)
+	cfg.TrustAccounts = s.NATSTrustAccounts != nil && *s.NATSTrustAccounts
 	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
 	cfg.WebConfig = s.webConfig()
 	s.tiers(&cfg)

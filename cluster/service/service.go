@@ -1,0 +1,144 @@
+package service
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/reply"
+)
+
+// Config describes a service.
+type Config struct {
+	Name, Description string
+	Version           string // semantic, as the protocol asks for
+	Metadata          map[string]string
+	Guard             *reply.Guard
+	// TrustAccounts takes the client of a request from the header Nats-Request-Info; see Sender.
+	TrustAccounts bool
+	Log           zerolog.Logger
+}
+
+// Service is a running service. It is safe for concurrent use.
+type Service struct {
+	Config
+	conn    *nats.Conn
+	id      string
+	started time.Time
+
+	mu        sync.Mutex
+	endpoints []*endpoint
+	subs      []*nats.Subscription
+}
+
+// Start subscribes to the subjects of $SRV at which a service is found.
+func Start(conn *nats.Conn, cfg Config) (*Service, error) {
+	s := &Service{Config: cfg, conn: conn, id: rand.Text(), started: time.Now().UTC()}
+	s.Metadata = maps.Clone(cfg.Metadata)
+	if s.Metadata == nil {
+		s.Metadata = map[string]string{}
+	}
+	for verb, answer := range map[micro.Verb]func() any{
+		micro.PingVerb:  func() any { return micro.Ping{ServiceIdentity: s.identity(), Type: micro.PingResponseType} },
+		micro.InfoVerb:  func() any { return s.Info() },
+		micro.StatsVerb: func() any { return s.Stats() },
+	} {
+		if err := s.describe(verb, answer); err != nil {
+			return nil, errors.Join(err, s.Stop())
+		}
+	}
+	return s, nil
+}
+
+// describe answers a verb of $SRV: for all services, for those of this name, and for this one.
+func (s *Service) describe(verb micro.Verb, answer func() any) error {
+	handler := func(r *Request) {
+		body, err := json.Marshal(answer())
+		if err == nil {
+			err = r.Respond(body)
+		}
+		if err != nil && !errors.Is(err, nats.ErrMsgNoReply) {
+			s.Log.Debug().Err(err).Str("subject", r.Subject()).Msg("service not described")
+		}
+	}
+	for _, id := range [][2]string{{}, {s.Name}, {s.Name, s.id}} {
+		subject, err := micro.ControlSubject(verb, id[0], id[1])
+		if err != nil {
+			return err
+		}
+		sub, err := s.conn.Subscribe(subject, s.dispatch(nil, handler))
+		if err != nil {
+			return fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+		s.keep(sub)
+	}
+	return nil
+}
+
+// Add serves an endpoint, together with the other services of this name.
+func (s *Service) Add(name, subject, description string, handler Handler) error {
+	e := &endpoint{info: micro.EndpointInfo{
+		Name: name, Subject: subject, QueueGroup: micro.DefaultQueueGroup,
+		Metadata: map[string]string{"description": description},
+	}}
+	sub, err := s.conn.QueueSubscribe(subject, micro.DefaultQueueGroup, s.dispatch(e, handler))
+	if err != nil {
+		return fmt.Errorf("endpoint %s: subscribe to %s: %w", name, subject, err)
+	}
+	s.keep(sub)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endpoints = append(s.endpoints, e)
+	return nil
+}
+
+func (s *Service) keep(sub *nats.Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs = append(s.subs, sub)
+}
+
+// dispatch is the one way from a message to a handler. A handler that panics answers with an error.
+func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
+	return func(msg *nats.Msg) {
+		if !s.Guard.Admit(msg.Subject, msg.Reply) {
+			return
+		}
+		r := &Request{msg: msg, endpoint: e, sender: senderOf(msg, s.TrustAccounts)}
+		began := time.Now()
+		defer func() {
+			if p := recover(); p != nil {
+				s.Log.Error().Interface("panic", p).Str("subject", msg.Subject).Msg("request handler crashed")
+				_ = r.Respond(nil, micro.WithHeaders(micro.Headers{ // the client may be gone
+					micro.ErrorHeader: {"internal error"}, micro.ErrorCodeHeader: {"500"},
+				}))
+			}
+			if e != nil {
+				e.handled(time.Since(began))
+			}
+		}()
+		handler(r)
+	}
+}
+
+// Stop lets requests that have arrived be handled, and takes no more.
+func (s *Service) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed []error
+	for _, sub := range s.subs {
+		if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			failed = append(failed, fmt.Errorf("drain subscription to %s: %w", sub.Subject, err))
+		}
+	}
+	s.subs, s.endpoints = nil, nil
+	return errors.Join(failed...)
+}

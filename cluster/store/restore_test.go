@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/bucket"
+	"troupe/messages"
+)
+
+// second opens the same bucket as another node would.
+func second(t *testing.T, s *Store) *Store {
+	t.Helper()
+	other, err := Open(t.Context(), s.js, 0, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+// TestRestoreMerges: of nodes that know different revisions, the highest counts, in whatever order
+// they restore; a deletion is one of them, and what was written after the bucket was made again is
+// newer than all.
+func TestRestoreMerges(t *testing.T) {
+	for name, order := range map[string]func(a, b *Store, restore func(...*Store)){
+		"a then b": func(a, b *Store, restore func(...*Store)) { restore(a); restore(b) },
+		"b then a": func(a, b *Store, restore func(...*Store)) { restore(b); restore(a) },
+		"at once":  func(a, b *Store, restore func(...*Store)) { restore(a, b) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := open(t)
+			b := second(t, a)
+			first := a.seen.last()
+			know := func(s *Store, key, value string, revision uint64) {
+				s.seen.put(key, held{value: []byte(value), revision: first + revision, deleted: value == ""})
+			}
+			know(a, "deployments.x", `{"name":"x","replicas":2}`, 100)
+			know(b, "deployments.x", `{"name":"x","replicas":1}`, 90)
+			know(a, "deployments.y", "", 120)
+			know(b, "deployments.y", `{"name":"y"}`, 100)
+			know(b, "deployments.z", `{"name":"z"}`, 130)
+			know(a, "deployments.w", `{"name":"w","replicas":1}`, 140)
+			know(a, "adapters.m/l", `{"name":"l","model":"m"}`, 50)
+			know(b, "adapters.m/l", `{"name":"l","model":"m"}`, 50)
+			if err := a.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+				t.Fatal(err)
+			}
+			late := second(t, a) // a node that has nothing in memory makes the bucket again
+			if _, err := late.Put(t.Context(), &messages.DeploymentSpec{Name: "w", Replicas: 7}, 0); err != nil {
+				t.Fatal(err)
+			}
+			var told sync.Map
+			order(a, b, func(stores ...*Store) {
+				var restoring sync.WaitGroup
+				for _, s := range stores {
+					tell := func(kind, _ string) { told.Store(kind, true) }
+					s.tell.Store(&tell)
+					restoring.Go(func() {
+						if err := s.whole(t.Context()); err != nil || s.Lost() {
+							t.Errorf("%v, lost: %v", err, s.Lost())
+						}
+					})
+				}
+				restoring.Wait()
+			})
+			for name, replicas := range map[string]uint32{"x": 2, "w": 7, "z": 0} {
+				if got, _, err := late.Get(t.Context(), name); err != nil || got.GetReplicas() != replicas {
+					t.Errorf("%s: %v, %v", name, got, err)
+				}
+			}
+			if _, _, err := late.Get(t.Context(), "y"); !errors.Is(err, ErrNotFound) {
+				t.Errorf("y was deleted, and is back: %v", err)
+			}
+			adapter, at, err := late.Adapter(t.Context(), "m", "l")
+			if err != nil || adapter.GetRevision() != first+50 || at == adapter.GetRevision() {
+				t.Errorf("%v at %d, %v", adapter, at, err)
+			}
+			for _, kind := range []string{"store.lost", "store.restored"} {
+				if _, yes := told.Load(kind); !yes {
+					t.Errorf("no %s was told", kind)
+				}
+			}
+		})
+	}
+}
+
+// TestRevisionsGoOn: those of a bucket that a node makes again are above all that it has seen,
+// whatever the clock says.
+func TestRevisionsGoOn(t *testing.T) {
+	s, _ := open(t)
+	s.seen.reached(1 << 40) // as if the clock had been set back since
+	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.whole(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, 0); err != nil || revision <= 1<<40 {
+		t.Errorf("revision %d, %v", revision, err)
+	}
+}
+
+// TestWatchOfALostBucket: a watch tells no deletion because the bucket was deleted, and goes on
+// with the one that is made again.
+func TestWatchOfALostBucket(t *testing.T) {
+	s, _ := open(t)
+	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
+	deleted := false
+	watching(t, func(ctx context.Context) error {
+		for {
+			err := s.WatchNodes(ctx, func(c NodeChange) {
+				f.tell(c.Name, c.Spec, c.Synced)
+				f.mu.Lock()
+				deleted = deleted || !c.Synced && c.Spec == nil
+				f.mu.Unlock()
+			})
+			if ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+	if err := s.PutNode(t.Context(), &messages.NodeSpec{Name: "a", Draining: true}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "the node", func() bool { return f.last["a"].GetDraining() && f.synced == 1 })
+	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // another node made it again
+		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1, AllowRollup: true, DenyDelete: true,
+		Discard: jetstream.DiscardNew, FirstSeq: s.seen.last() + 2*gap,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.whole(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "all of it again", func() bool { return f.synced == 2 && f.last["a"].GetDraining() })
+	if err := s.PutNode(t.Context(), &messages.NodeSpec{Name: "b", Draining: true}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "a change", func() bool { return f.last["b"].GetDraining() })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if deleted {
+		t.Error("a deletion was told that nobody made")
+	}
+}
+
+// TestRestartIsNoLoss: a server that restarts has the same bucket.
+func TestRestartIsNoLoss(t *testing.T) {
+	s, restart := open(t)
+	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	tell := func(kind, detail string) { told = append(told, kind+": "+detail) }
+	s.tell.Store(&tell)
+	restart()
+	f := &followed[struct{}]{last: map[string]struct{}{}}
+	f.until(t, "an answer of the server", func() bool { return s.whole(t.Context()) == nil })
+	if len(told) != 0 || s.Lost() {
+		t.Errorf("%q, lost: %v", told, s.Lost())
+	}
+}
