@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/engine"
+	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 )
 
@@ -17,7 +18,9 @@ type Config struct {
 	Directory Directory
 	Adapters  Adapters
 	// Inspect describes a model's folder.
-	Inspect  func(path string) (engine.Facts, error)
+	Inspect func(path string) (engine.Facts, error)
+	// Roots are the folders that models may be read from.
+	Roots    modelfile.Roots
 	Calls    *Calls
 	Root     *actor.RootContext
 	Actor    *actor.PID // the gateway actor
@@ -45,7 +48,7 @@ func New(cfg Config) *Gateway {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 4096
 	}
-	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
 	g.routes()
 	return g
 }

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/nikolalohinski/gonja/v2/nodes"
+
+	"troupe/engine/modelfile"
 )
 
-const maxTemplate = 128 << 10 // bytes
+const maxTemplate = int(modelfile.Template) // bytes
 
 // Message is one turn of a conversation.
 type Message struct {
@@ -22,6 +24,7 @@ type Message struct {
 type Template struct {
 	nodes  []nodes.Node
 	tokens map[string]string // bos_token and the like → text
+	path   string            // of the file that it is from
 }
 
 // Render writes a conversation. With prompt set, what invites the assistant's answer comes last.

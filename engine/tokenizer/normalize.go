@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,7 +28,7 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 			}
 			t.normalize = append(t.normalize, replace)
 		default:
-			return fmt.Errorf("normalizer %q is not supported; NFC, NFKC, Prepend and Replace of a string are", p.Type)
+			return errors.New("a type of normalizer is not supported; NFC, NFKC, Prepend and Replace of a string are")
 		}
 	}
 	return nil
@@ -37,11 +38,11 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 func (p *part) replacer(growth *int) (func(string) string, error) {
 	from, to := *p.Pattern.String, p.Content
 	if from == "" {
-		return nil, fmt.Errorf("the pattern is empty")
+		return nil, errors.New("the pattern is empty")
 	}
 	*growth *= min(maxGrowth+1, (len(to)+len(from)-1)/len(from))
 	if *growth = max(1, *growth); *growth > maxGrowth {
-		return nil, fmt.Errorf("%q makes a text more than %d times longer", from, maxGrowth)
+		return nil, fmt.Errorf("it makes a text more than %d times longer", maxGrowth)
 	}
 	return func(s string) string { return strings.ReplaceAll(s, from, to) }, nil
 }
