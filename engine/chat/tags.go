@@ -77,7 +77,12 @@ func (t *tagSet) Get(name string) (parser.ControlStructureParser, bool) {
 			return nil, errTags
 		}
 		defer func() { t.depth-- }()
-		return parse(p, args)
+		line := max(args.Current().Line, p.Current().Line)
+		tag, err := parse(p, args)
+		if syntax := (*parser.SyntaxError)(nil); errors.As(err, &syntax) && syntax.Line == 0 { // at the end of the tag
+			syntax.Line = line
+		}
+		return tag, err
 	}, true
 }
 
