@@ -49,7 +49,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	for _, template := range bombs {
 		if len(template) < 4096 { // TestBombs has the longer ones
-			f.Add(template, "x")
+			f.Add(strings.ReplaceAll(template, "000", ""), "x") // with small numbers, which are quick to render
 		}
 	}
 	f.Fuzz(func(t *testing.T, template, content string) {

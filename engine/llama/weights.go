@@ -53,6 +53,9 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (Config, []pl
 	if err != nil {
 		return c, nil, engine.Facts{}, err
 	}
+	if c.Layers > len(found) { // before so many are laid out
+		return c, nil, engine.Facts{}, fmt.Errorf("%s: num_hidden_layers is %d, and the files have %d tensors; they are of different models", path, c.Layers, len(found))
+	}
 	device.Weights = kept(device.Weights, found)
 	tensors := layout(c, device.Weights)
 	size, err := match(path, tensors, found)

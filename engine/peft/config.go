@@ -15,6 +15,9 @@ import (
 	"troupe/engine/modelfile"
 )
 
+// maxTargets is how many modules, and how many layers, a config may name.
+const maxTargets = 4096
+
 // MaxRank is the highest rank that the kernels take.
 const MaxRank = 256
 
@@ -100,7 +103,13 @@ func (f file) config() (Config, error) {
 	if err := c.targets(f.Targets); err != nil {
 		return c, err
 	}
-	return c, c.selection(f.Layers, f.LayersPattern)
+	if err := c.selection(f.Layers, f.LayersPattern); err != nil {
+		return c, err
+	}
+	if len(c.names) > maxTargets || len(c.layers) > maxTargets {
+		return c, fmt.Errorf("target_modules or layers_to_transform names more than %d", maxTargets)
+	}
+	return c, nil
 }
 
 // unsupported names the first setting that would change the outcome.

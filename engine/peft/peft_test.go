@@ -200,6 +200,7 @@ func TestBadAdapters(t *testing.T) {
 		"layers pattern":  {map[string]any{"layers_to_transform": 1, "layers_pattern": "h"}, queries(1), "layers_pattern is not"},
 		"bias":            {map[string]any{"bias": "all"}, queries(0, 1, 2), "bias is not"},
 		"dora":            {map[string]any{"use_dora": true}, queries(0, 1, 2), "use_dora"},
+		"many modules":    {map[string]any{"target_modules": slices.Repeat([]string{"q_proj"}, 5000)}, queries(0, 1, 2), "more than 4096"},
 		"rank 0":          {map[string]any{"r": 0}, queries(0, 1, 2), "r is 0"},
 		"rank 257":        {map[string]any{"r": 257}, queries(0, 1, 2), "r is 257"},
 		"not LoRA":        {map[string]any{"peft_type": "IA3"}, queries(0, 1, 2), "peft_type is not"},
