@@ -276,7 +276,7 @@ func TestModelRoots(t *testing.T) {
 	for path, isAdapter := range map[string]bool{
 		filepath.Join(outside, "snapshots", "kjv-2m"): false, filepath.Join(root, "model"): false, filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
 		escaping(testkit.Model(), "tokenizer.json"): false, escaping(testkit.Model(), "model.safetensors"): false,
-		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true, escaping(anAdapter(), "adapter_config.json"): true,
+		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true, escaping(anAdapter(), "adapter_config.json"): true, escaping(anAdapter(), "golden_greedy.jsonl"): true,
 		"/etc": false, "/nowhere": true, "/root/x": false, root + "2": false,
 	} {
 		for command, answer := range commands(t, n, conn, path, isAdapter) {
@@ -292,7 +292,7 @@ func TestModelRoots(t *testing.T) {
 	until(t, "the model to serve", func() bool {
 		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data), `"state":"DEPLOYMENT_STATE_READY"`)
 	})
-	other := testkit.Model()
+	other := escaping(testkit.Model(), "MODEL_CARD.md") // which no node reads
 	if _, err := troupe.Start(t.Context(), troupe.Config{
 		Name: "other", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Roots: roots,
 		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: other}},

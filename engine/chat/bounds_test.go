@@ -33,10 +33,12 @@ func TestDeadline(t *testing.T) {
 // TestBounds shows which bound ends which work.
 func TestBounds(t *testing.T) {
 	for template, want := range map[string]string{
-		"{{ 'x' * 10000000000 }}":                                "a value is longer than",
-		"{{ '' | center(100000000000) }}":                        "a value is longer than",
-		"{{ [1] * 10000000000 }}":                                "a value is longer than",
-		bombs["many long strings appended"]:                      "its values have more than",
+		"{{ 'x' * 10000000000 }}":           "a value is longer than",
+		"{{ '' | center(100000000000) }}":   "a value is longer than",
+		"{{ [1] * 10000000000 }}":           "a value is longer than",
+		bombs["many long strings appended"]: "its values have more than",
+		bombs["a string to itself"]:         "a value is longer than",
+		"{% macro f(n) %}{{ f(n)" + strings.Repeat("+1", 100) + " }}{% endmacro %}{{ f(1) }}": "expressions are more than",
 		bombs["output"]:                                          "a value is longer than",
 		bombs["a macro in itself"]:                               "macros and loops are more than 128 deep",
 		bombs["a long list searched"]:                            "operations",
