@@ -11,7 +11,7 @@ BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),p
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos soak sim nats
+.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz fuzz-execs bench bench-kv chaos soak sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -68,6 +68,14 @@ FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)
 	@go list ./... | while read p; do \
 	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+FUZZEXECS ?= 1000000x
+FUZZMEMORY ?= 4194304
+fuzz-execs: ## run every fuzz target FUZZEXECS times (1000000x) in one process of FUZZMEMORY KiB (4 GiB) of addresses
+	@export GOMEMLIMIT=1GiB MALLOC_ARENA_MAX=1; go list ./... | while read p; do \
+	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do echo "$$p $$f"; \
+	  go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZEXECS) -timeout 0 -parallel 1 \
+	    -exec "bash -c 'ulimit -v $(FUZZMEMORY) && exec \"\$$0\" \"\$$@\"'" $$p || exit 1; done; done
 
 MINUTES ?= 5
 SEED ?= 0

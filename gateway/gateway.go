@@ -12,6 +12,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/engine"
+	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 	"troupe/internal/audit"
 	"troupe/internal/bounded"
@@ -22,7 +23,9 @@ type Config struct {
 	Directory Directory
 	Adapters  Adapters
 	// Inspect describes a model's folder.
-	Inspect  func(path string) (engine.Facts, error)
+	Inspect func(path string) (engine.Facts, error)
+	// Roots are the folders that models may be read from.
+	Roots    modelfile.Roots
 	Calls    *Calls
 	Root     *actor.RootContext
 	Actor    *actor.PID // the gateway actor
@@ -71,7 +74,7 @@ func New(cfg Config) *Gateway {
 	}
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
 	g := &Gateway{
-		cfg: cfg, models: models{inspect: cfg.Inspect, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
+		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
 		refusals: bounded.New(refusalsLogged, refusalsAtOnce),
 	}

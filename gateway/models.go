@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"troupe/engine"
 	"troupe/engine/chat"
+	"troupe/engine/modelfile"
 	"troupe/engine/tokenizer"
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -40,6 +40,7 @@ type models struct {
 	mu      sync.Mutex
 	inspect func(path string) (engine.Facts, error)
 	log     zerolog.Logger
+	roots   modelfile.Roots
 	known   map[string]*entry
 }
 
@@ -89,17 +90,17 @@ func (m *models) read(path string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := os.Stat(filepath.Join(path, "config.json"))
+	config, err := m.roots.Stat(filepath.Join(path, "config.json"))
 	if err != nil {
 		return nil, err
 	}
 	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime()}
-	if read.tokenizer, err = tokenizer.Load(path); err != nil {
+	if read.tokenizer, err = tokenizer.Load(m.roots, path); err != nil {
 		return nil, err
 	}
 	if err := read.tokenizer.Fits(facts.Vocab); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	read.template, read.noChat = chat.Load(path)
+	read.template, read.noChat = chat.Load(m.roots, path)
 	return read, nil
 }

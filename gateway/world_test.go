@@ -20,6 +20,7 @@ import (
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/modelfile"
 	"troupe/engine/tokenizer"
 	"troupe/gateway"
 	"troupe/messages"
@@ -164,7 +165,7 @@ func (w *world) metric(series string) string {
 
 // tokens is the shipped model's tokenizer.
 var tokens = sync.OnceValue(func() *tokenizer.Tokenizer {
-	t, err := tokenizer.Load(testkit.Model())
+	t, err := tokenizer.Load(modelfile.Roots{}, testkit.Model())
 	if err != nil {
 		panic(err)
 	}

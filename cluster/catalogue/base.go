@@ -26,7 +26,7 @@ func Base(named string, deployed []*messages.DeploymentSpec) (*messages.Deployme
 	}
 	detail := "no model is deployed that it could be an adapter of; deploy its base model first"
 	if len(all) > 0 {
-		detail = fmt.Sprintf("its files name the base model %q, and that may be any of %s; say which one as model", named, strings.Join(all, ", "))
+		detail = fmt.Sprintf("the base model that its files name may be any of %s; say which one as model", strings.Join(all, ", "))
 	}
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, detail)
 }
@@ -38,8 +38,8 @@ func CheckBase(named string, d *messages.DeploymentSpec) error {
 		return nil
 	}
 	return control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(
-		`the adapter's base_model_name_or_path is %q, and model %s is in %s; register it for its own base model, or add "any_base": true if it is this one by another name`,
-		named, d.GetName(), d.GetPath()))
+		`the adapter's base_model_name_or_path names another model than %s in %s; register it for its own base model, or add "any_base": true if it is this one by another name`,
+		d.GetName(), d.GetPath()))
 }
 
 func names(base string, d *messages.DeploymentSpec) bool {

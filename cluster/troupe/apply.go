@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/cluster/control"
+	"troupe/engine/chat"
 	"troupe/messages"
 )
 
@@ -44,6 +45,12 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	}
 	if err == nil {
 		n.cfg.Log.Info().Str("model", spec.GetName()).Msg("the configuration says other than what was applied last; applied")
+	}
+	if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
+		return err
+	}
+	if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
+		return err
 	}
 	_, err = n.put(ctx, spec, 0)
 	return err

@@ -14,6 +14,7 @@ import (
 	"troupe/cluster/control"
 	"troupe/cluster/store"
 	"troupe/engine"
+	"troupe/engine/chat"
 	"troupe/messages"
 )
 
@@ -144,10 +145,15 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend.
+// Inspect implements control.Backend. It renders a conversation with the chat template, too.
 func (n *Node) Inspect(path string) error {
-	_, err := n.inspect(path)
-	return err
+	if err := n.cfg.Roots.Check(path); err != nil {
+		return err
+	}
+	if _, err := n.inspect(path); err != nil {
+		return err
+	}
+	return chat.Try(n.cfg.Roots, path)
 }
 
 func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }

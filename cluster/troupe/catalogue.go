@@ -95,6 +95,9 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
 		return nil, err
 	}
+	if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
+		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+	}
 	base, err := n.baseOf(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ func (n *Node) baseOf(ctx context.Context, spec *messages.AdapterSpec) (*message
 		}
 		return base, err
 	}
-	config, err := peft.ReadConfig(spec.GetPath())
+	config, err := peft.ReadConfig(n.cfg.Roots, spec.GetPath())
 	if err != nil {
 		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}

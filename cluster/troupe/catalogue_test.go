@@ -122,7 +122,7 @@ func TestAdapterRefusals(t *testing.T) {
 	write(`"r": `, `"r": 1`)
 	refused("register", registering("a", foreign), "400", "tensor base_model.model.model.layers.0", "rank")
 	write(`kjv-2m`, `somebody/kjv-9b`)
-	refused("register", registering("a", foreign), "400", "somebody/kjv-9b", "any_base")
+	refused("register", registering("a", foreign), "400", "names another model than kjv", "any_base")
 	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register", strings.Replace(registering("a", foreign), `"any_base":false`, `"any_base":true`, 1))
 	for _, subject := range []string{"get", "pin", "unpin", "delete"} {
 		refused(subject, `{}`, "400", "name is missing")

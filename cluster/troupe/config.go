@@ -15,6 +15,7 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/cuda/telemetry"
+	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 	"troupe/messages"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	GPUs    []GPU         // opened already; the node closes them, also if it does not start
 	Devices []host.Config // software GPUs beside them
 	Tiers   TiersConfig
+	// Roots are the folders that models and adapters may be read from.
+	Roots modelfile.Roots
 	// AdapterHostBytes of page-locked host memory keep adapters that were read from disk, for each replica; 0: none are kept.
 	AdapterHostBytes int64
 	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.

@@ -14,7 +14,7 @@ import (
 )
 
 // copied makes a file of others in one step.
-func copied(t *testing.T, to string, from ...string) {
+func joined(t *testing.T, to string, from ...string) {
 	t.Helper()
 	text := ""
 	for _, f := range from {
@@ -51,15 +51,15 @@ func TestCAChangeOfNodes(t *testing.T) {
 	}
 	certify := func(ca string) {
 		all(func(dir, name string) {
-			copied(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
-			copied(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
+			joined(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
+			joined(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
 		})
 	}
 	trust := func(cas ...string) {
 		for i := range cas {
 			cas[i] = filepath.Join(cas[i], "ca.crt")
 		}
-		all(func(dir, _ string) { copied(t, filepath.Join(dir, "ca.crt"), cas...) })
+		all(func(dir, _ string) { joined(t, filepath.Join(dir, "ca.crt"), cas...) })
 	}
 	dirs[0], dirs[1] = t.TempDir(), t.TempDir()
 	certify(cas[0])
@@ -80,7 +80,7 @@ func TestCAChangeOfNodes(t *testing.T) {
 	})
 	deploy(t, nodes[0], kjv(2))
 	both := filepath.Join(t.TempDir(), "ca.crt") // a guest trusts either, so that it is the node that refuses
-	copied(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
+	joined(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
 	guest := func(ca string) error {
 		id, err := security.Load(security.Files{
 			Cert: filepath.Join(ca, "guest.crt"), Key: filepath.Join(ca, "guest.key"), CA: both,
@@ -150,6 +150,6 @@ func TestCAChangeOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied(t, filepath.Join(dirs[0], "revoked"), file)
+	joined(t, filepath.Join(dirs[0], "revoked"), file)
 	until(t, "the revoked node to be gone", func() bool { return len(nodes[0].Members()) == 1 })
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"troupe/engine/modelfile"
 )
 
 // weights names models by the content of their files: KV blocks that were computed from others are of no use, and the same files are the same
@@ -18,11 +19,10 @@ type weights struct {
 }
 
 // files are the plain files of a folder, and how the file system shows them: other files look otherwise.
-func files(folder string) (plain []string, seen string) {
-	all, _ := filepath.Glob(filepath.Join(folder, "*")) // the pattern is a good one
+func files(roots modelfile.Roots, folder string) (plain []string, seen string) {
 	seen = folder
-	for _, f := range all {
-		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
+	for _, f := range roots.Files(folder) {
+		if info, err := roots.Stat(f); err == nil {
 			plain = append(plain, f)
 			seen += fmt.Sprintf("\x00%s %d %d", filepath.Base(f), info.Size(), info.ModTime().UnixNano())
 		}
@@ -32,22 +32,22 @@ func files(folder string) (plain []string, seen string) {
 
 // digest is the name of the model in a folder as it was when it looked like seen. It reads all of its files, at the speed of the disk, and
 // fails where they have changed since then: what was loaded is not known any more.
-func (w *weights) digest(ctx context.Context, folder, seen string) (string, error) {
+func (w *weights) digest(ctx context.Context, roots modelfile.Roots, folder, seen string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if sum, ok := w.known[seen]; ok {
 		return sum, nil
 	}
 	all := sha256.New()
-	plain, _ := files(folder)
+	plain, _ := files(roots, folder)
 	for _, f := range plain {
-		sum, err := digestFile(ctx, f)
+		sum, err := digestFile(ctx, roots, f)
 		if err != nil {
 			return "", fmt.Errorf("model %s: %w", folder, err)
 		}
 		fmt.Fprintf(all, "%s\x00%x", filepath.Base(f), sum)
 	}
-	if _, now := files(folder); now != seen {
+	if _, now := files(roots, folder); now != seen {
 		return "", fmt.Errorf("model %s: its files were changed while it was loaded; restart the replica", folder)
 	}
 	if w.known == nil {
@@ -57,8 +57,8 @@ func (w *weights) digest(ctx context.Context, folder, seen string) (string, erro
 	return w.known[seen], nil
 }
 
-func digestFile(ctx context.Context, path string) ([]byte, error) {
-	f, err := os.Open(path)
+func digestFile(ctx context.Context, roots modelfile.Roots, path string) ([]byte, error) {
+	f, err := roots.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"troupe/engine/modelfile"
 
 	"github.com/go-playground/validator/v10"
 	"github.com/rs/zerolog"
@@ -41,6 +42,7 @@ func newChecker(base string) *checker {
 			},
 			"model":    func(path string) error { return checkModel(absolute(base, path)) },
 			"adapter":  func(path string) error { return checkAdapter(absolute(base, path)) },
+			"roots":    func(dirs string) error { return checkRoots(absoluteList(base, dirs)) },
 			"file":     func(path string) error { return checkFile(absolute(base, path)) },
 			"urls":     checkURLs,
 			"prefixes": checkPrefixes,
@@ -231,9 +233,18 @@ func checkLevel(s string) error {
 	return fmt.Errorf("%q is not a log level; use debug, info, warn or error", s)
 }
 
+// checkRoots looks whether the folders are there.
+func checkRoots(dirs string) error {
+	if len(folders(dirs)) == 0 {
+		return errors.New("no folder is named; write it like /models,/adapters")
+	}
+	_, err := modelfile.NewRoots(folders(dirs)...)
+	return err
+}
+
 // checkModel looks no further than that the folder is a model's. What is in the files is checked when they are loaded.
 func checkModel(path string) error {
-	if _, err := os.Stat(filepath.Join(path, "config.json")); err != nil {
+	if _, err := (modelfile.Roots{}).Stat(filepath.Join(path, "config.json")); err != nil {
 		return fmt.Errorf("no model in %s: it has no config.json; name a Hugging Face model folder", path)
 	}
 	return nil
@@ -241,7 +252,7 @@ func checkModel(path string) error {
 
 // checkAdapter looks no further than that the folder is an adapter's.
 func checkAdapter(path string) error {
-	if _, err := os.Stat(filepath.Join(path, "adapter_config.json")); err != nil {
+	if _, err := (modelfile.Roots{}).Stat(filepath.Join(path, "adapter_config.json")); err != nil {
 		return fmt.Errorf("no adapter in %s: it has no adapter_config.json; name the folder of a PEFT adapter", path)
 	}
 	return nil

@@ -67,6 +67,7 @@ func readFile(path string) (file, error) {
 		return file{}, fmt.Errorf("%s: %w", path, err)
 	}
 	f.absolutePaths(base)
+	f.ModelRoots = absoluteList(base, f.ModelRoots)
 	for i := range f.Deployments {
 		f.Deployments[i].Path = absolute(base, f.Deployments[i].Path)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"troupe/cluster/security"
 	"troupe/cluster/troupe"
+	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 )
 
@@ -101,6 +102,9 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
+		return cfg, err
+	}
+	if cfg.Roots, err = modelfile.NewRoots(folders(s.ModelRoots)...); err != nil {
 		return cfg, err
 	}
 	if err := s.secure(&cfg); err != nil {

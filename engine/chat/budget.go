@@ -2,80 +2,115 @@ package chat
 
 import (
 	"fmt"
-
-	controls "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/nodes"
-	"github.com/nikolalohinski/gonja/v2/parser"
-	"github.com/nikolalohinski/gonja/v2/tokens"
+	"time"
 )
 
+// Bounds of one rendering. Go cannot recover from a full stack or from memory that has run out, so all work that a
+// template can cause is charged here before it is done.
 const (
-	maxSteps = 1 << 18 // rounds of loops and calls of macros, in one rendering
-	maxDepth = 128     // macros and loops within one another
+	maxRounds = 1 << 18   // rounds of loops and calls of macros
+	maxOps    = 1 << 24   // evaluated expressions, and items or 64 bytes that one of them walks
+	maxBytes  = 128 << 20 // bytes of all the strings, lists and scopes that are made
+	maxValue  = 16 << 20  // bytes of one string, and of the output
+	maxDepth  = 128       // macros and loops within one another, and levels of a value
+	maxStack  = 4096      // expressions and blocks within one another
+	maxTime   = time.Second
+
+	opsPerClock = 1024 // how often the clock is read
 )
 
-// budget is what one rendering may still do. A template that calls itself without end would otherwise end the process.
-type budget struct{ steps, depth int }
+// Sizes that are charged, in bytes.
+const (
+	itemBytes  = 16  // an item of a list
+	pairBytes  = 96  // a pair of an object, with its index
+	scopeBytes = 256 // the names of a block
+)
 
-// budgetName is no name that a template could write.
-const budgetName = "#budget"
-
-func budgetOf(e *exec.Environment) *budget {
-	b, _ := e.Context.Get(budgetName)
-	return b.(*budget)
+// budget counts what one rendering has used.
+type budget struct {
+	rounds, ops, bytes  int
+	depth, stack, clock int
+	now                 func() time.Time
+	deadline            time.Time
 }
 
-func (b *budget) step() error {
-	if b.steps++; b.steps > maxSteps {
-		return fmt.Errorf("more than %d rounds of its loops", maxSteps)
-	}
-	return nil
+// fault carries an error up to the start of a rendering, as a panic.
+type fault struct {
+	err    error
+	raised bool // by raise_exception
 }
 
-// scope is the body of a loop or a macro, which counts each time that it is rendered.
-type scope struct{ body *nodes.Wrapper }
+func fail(format string, args ...any) { panic(fault{err: fmt.Errorf(format, args...)}) }
 
-func (s *scope) Position() *tokens.Token { return s.body.Location }
-func (s *scope) String() string          { return "scope" }
-
-func (s *scope) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	b := budgetOf(r.Environment)
-	if err := b.step(); err != nil {
-		return err
+// work charges n operations.
+func (b *budget) work(n int) {
+	if n < 0 || n > maxOps-b.ops {
+		fail("more than %d operations", maxOps)
 	}
-	if b.depth++; b.depth > maxDepth {
-		return fmt.Errorf("its macros and loops are more than %d deep", maxDepth)
-	}
-	defer func() { b.depth-- }()
-	return nodes.Walk(r, s.body)
-}
-
-// bounded puts the body of what is parsed into a scope.
-func bounded(parse parser.ControlStructureParser) parser.ControlStructureParser {
-	return func(p, args *parser.Parser) (nodes.ControlStructure, error) {
-		parsed, err := parse(p, args)
-		switch c := parsed.(type) {
-		case *controls.ForControlStructure:
-			c.BodyWrapper = scoped(c.BodyWrapper)
-		case *controls.MacroControlStructure:
-			c.Wrapper = scoped(c.Wrapper)
+	if b.ops += n; b.ops >= b.clock {
+		b.clock = b.ops + opsPerClock
+		if b.now().After(b.deadline) {
+			fail("the rendering takes longer than %v", maxTime)
 		}
-		return parsed, err
 	}
 }
 
-func scoped(body *nodes.Wrapper) *nodes.Wrapper {
-	outer := *body
-	outer.Nodes = []nodes.Node{&nodes.ControlStructureBlock{Location: body.Location, Name: "scope", ControlStructure: &scope{body}}}
-	return &outer
+// grow charges n bytes that are about to be allocated for one value, and the work of filling them.
+func (b *budget) grow(n int) {
+	if n < 0 || n > maxValue {
+		fail("a value is longer than %d bytes", maxValue)
+	}
+	if n > maxBytes-b.bytes {
+		fail("its values have more than %d bytes", maxBytes)
+	}
+	b.bytes += n
+	b.scan(n)
 }
 
-// generationParser parses {% generation %}, which marks for training what the assistant said. It renders what is in it.
-func generationParser(p, args *parser.Parser) (nodes.ControlStructure, error) {
-	body, _, err := p.WrapUntil("endgeneration")
-	if err != nil {
-		return nil, err
+// scan charges the work of walking n bytes.
+func (b *budget) scan(n int) { b.work(n/64 + 1) }
+
+// repeat charges n times size bytes. The product must not overflow.
+func (b *budget) repeat(n, size int) {
+	if n > 0 && size > maxValue/n {
+		fail("a value is longer than %d bytes", maxValue)
 	}
-	return &scope{body}, nil
+	b.grow(max(n, 0) * size)
+}
+
+// list charges a list of n items.
+func (b *budget) list(n int) {
+	b.repeat(n, itemBytes)
+	b.work(n)
+}
+
+// round charges a round of a loop, or a call of a macro.
+func (b *budget) round() {
+	if b.rounds++; b.rounds > maxRounds {
+		fail("more than %d rounds of its loops", maxRounds)
+	}
+	b.grow(scopeBytes)
+}
+
+// nest counts a macro or a loop that begins. The caller must subtract from depth when it ends.
+func (b *budget) nest() {
+	if b.depth++; b.depth > maxDepth {
+		fail("its macros and loops are more than %d deep", maxDepth)
+	}
+}
+
+// enter counts an expression or block that begins. The caller must subtract from stack when it ends.
+func (b *budget) enter() {
+	if b.stack++; b.stack > maxStack {
+		fail("its expressions are more than %d deep", maxStack)
+	}
+	b.work(1)
+}
+
+// level checks the depth of a value that is walked. A value that contains itself exceeds it.
+func (b *budget) level(depth int) {
+	if depth > maxDepth {
+		fail("a value is more than %d levels deep, or contains itself", maxDepth)
+	}
+	b.work(1)
 }

@@ -3,17 +3,16 @@ package chat
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"time"
 
-	"github.com/nikolalohinski/gonja/v2/config"
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/loaders"
+	"github.com/nikolalohinski/gonja/v2/nodes"
+
+	"troupe/engine/modelfile"
 )
 
-const (
-	maxTemplate = 128 << 10 // bytes; it bounds how deep a template is nested
-	maxOutput   = 16 << 20  // bytes
-)
+const maxTemplate = int(modelfile.Template) // bytes
 
 // Message is one turn of a conversation.
 type Message struct {
@@ -23,31 +22,9 @@ type Message struct {
 
 // Template is a model's chat template. It is safe for concurrent use; a nil one renders nothing but ErrNoTemplate.
 type Template struct {
-	template *exec.Template
-	tokens   map[string]string // bos_token and the like → text
-}
-
-// Parse reads a template, with the white space rules that transformers uses.
-func Parse(text string) (_ *Template, err error) {
-	defer caught(&err)
-	if len(text) > maxTemplate {
-		return nil, fmt.Errorf("the chat template has %d bytes; at most %d are read", len(text), maxTemplate)
-	}
-	cfg := config.New()
-	cfg.TrimBlocks = true
-	if text, err = prepare(text, cfg); err != nil {
-		return nil, err
-	}
-	const name = "/chat_template"
-	loader, err := loaders.NewMemoryLoader(map[string]string{name: text})
-	if err != nil {
-		return nil, err
-	}
-	t, err := exec.NewTemplate(name, cfg, loader, environment)
-	if err != nil {
-		return nil, oneLine(err)
-	}
-	return &Template{template: t}, nil
+	nodes  []nodes.Node
+	tokens map[string]string // bos_token and the like → text
+	path   string            // of the file that it is from
 }
 
 // Render writes a conversation. With prompt set, what invites the assistant's answer comes last.
@@ -57,68 +34,78 @@ func (t *Template) Render(messages []Message, prompt bool) (string, error) {
 
 // RenderWith is Render for all that a template may be given. messages is a list of objects in whatever form encodes to
 // JSON: that of a request as it came will do. extra are further variables, such as tools; it cannot replace the usual ones.
-func (t *Template) RenderWith(messages any, prompt bool, extra map[string]any) (_ string, err error) {
+func (t *Template) RenderWith(messages any, prompt bool, extra map[string]any) (string, error) {
+	return t.render(messages, prompt, extra, time.Now)
+}
+
+func (t *Template) render(messages any, prompt bool, extra map[string]any, now func() time.Time) (_ string, err error) {
 	if t == nil {
 		return "", ErrNoTemplate
 	}
-	defer caught(&err)
-	variables := make(map[string]any, len(extra)+len(t.tokens)+4)
+	variables := &scope{names: make(map[string]any, len(extra)+len(t.tokens)+2), parent: globals}
 	for name, v := range extra {
-		if variables[name], err = ordered(v); err != nil {
+		if variables.names[name], err = ordered(v); err != nil {
 			return "", fmt.Errorf("chat template: %s: %w", name, err)
 		}
 	}
-	if variables["messages"], err = ordered(messages); err != nil {
+	if variables.names["messages"], err = ordered(messages); err != nil {
 		return "", fmt.Errorf("chat template: messages: %w", err)
 	}
 	for name, text := range t.tokens {
-		variables[name] = text
+		variables.names[name] = text
 	}
-	variables["add_generation_prompt"] = prompt
-	variables[budgetName] = &budget{}
-	out := &limited{}
-	if err := t.template.Execute(out, exec.NewContext(variables)); err != nil {
-		return "", oneLine(err)
-	}
-	return out.String(), nil
+	variables.names["add_generation_prompt"] = prompt
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	r := &rendering{budget: budget{now: now, deadline: now().Add(maxTime)}, out: &builder{}, filters: filterFunctions}
+	defer r.recovered(&err)
+	r.nodes(variables, t.nodes)
+	return r.out.String(), nil
 }
 
-// caught turns a panic of the template library into an error.
+// slots bound how many templates are rendered at once, and with it the memory of all: each has its own budget.
+var slots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
+
+// Error is a fault of a template, or what its raise_exception says.
+type Error struct {
+	Line   int
+	Raised bool // by raise_exception: the template refuses the conversation
+	err    error
+}
+
+func (e *Error) Error() string {
+	if e.Raised {
+		return "chat template: " + oneLine(e.err)
+	}
+	return fmt.Sprintf("chat template: line %d: %s", e.Line, oneLine(e.err))
+}
+
+func (e *Error) Unwrap() error { return e.err }
+
+// recovered turns a fault into an error.
+func (r *rendering) recovered(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case fault:
+		*err = &Error{Line: r.line, Raised: p.raised, err: p.err}
+	default:
+		*err = &Error{Line: r.line, err: errors.New("the template cannot be rendered")}
+	}
+}
+
+// caught turns a panic of the template parser into an error, which does not show the template.
 func caught(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("chat template: %v", p)
+	if recover() != nil {
+		*err = errors.New("chat template: it is no template")
 	}
 }
 
-// oneLine is what is behind an error of gonja, which tells the whole way to it, and the template too.
-func oneLine(err error) error {
-	for err != nil {
-		var inner error
-		switch e := err.(type) {
-		case *exec.Value:
-			inner, _ = e.Interface().(error)
-		case interface{ Cause() error }:
-			inner = e.Cause()
-		default:
-			inner = errors.Unwrap(err)
-		}
-		if inner == nil {
-			break
-		}
-		err = inner
+const maxError = 500 // bytes of a message of raise_exception
+
+func oneLine(err error) string {
+	text := err.Error()
+	if len(text) > maxError {
+		text = strings.ToValidUTF8(text[:maxError], "") + "…"
 	}
-	text := strings.TrimPrefix(err.Error(), "invalid call to function 'raise_exception': ")
-	return fmt.Errorf("chat template: %s", strings.Join(strings.Fields(text), " "))
-}
-
-// limited is an output that refuses to grow beyond maxOutput.
-type limited struct{ strings.Builder }
-
-func (l *limited) Write(b []byte) (int, error) { return l.WriteString(string(b)) }
-
-func (l *limited) WriteString(s string) (int, error) {
-	if l.Len()+len(s) > maxOutput {
-		return 0, fmt.Errorf("the output is longer than %d bytes", maxOutput)
-	}
-	return l.Builder.WriteString(s)
+	return strings.Join(strings.Fields(text), " ")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/engine/chat"
+	"troupe/engine/modelfile"
 	"troupe/testkit"
 )
 
@@ -70,7 +71,7 @@ func TestTemplates(t *testing.T) {
 }
 
 func TestShippedModel(t *testing.T) {
-	tmpl, err := chat.Load(testkit.Model())
+	tmpl, err := chat.Load(modelfile.Roots{}, testkit.Model())
 	if err != nil {
 		t.Fatal(err)
 	}

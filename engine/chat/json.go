@@ -2,127 +2,116 @@ package chat
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-
-	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
 // toJSON is the filter tojson as transformers has it: Python's json.dumps with its blanks, the keys in their order, and
 // nothing escaped that need not be.
-func toJSON(_ *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
-	if in.IsError() {
-		return in
+func toJSON(r *rendering, v any, p *parameters) any {
+	w := jsonWriter{r: r, indent: -1}
+	if len(p.args.all) > 0 {
+		fail("tojson: only named arguments are supported")
 	}
-	w := jsonWriter{indent: -1}
-	for name, value := range args.KwArgs {
+	for name, value := range p.args.named {
+		n, isInt := value.(int)
 		switch {
-		case name == "indent" && value.IsInteger() && value.Integer() <= 16:
-			w.indent = value.Integer()
-		case name == "indent" && value.IsNil(), name == "ensure_ascii" && !value.IsTrue(), name == "sort_keys" && !value.IsTrue():
+		case name == "indent" && isInt && n <= 16:
+			w.indent = n
+		case name == "indent" && value == nil, name == "ensure_ascii" && !truth(value), name == "sort_keys" && !truth(value):
 		default:
-			return exec.AsValue(fmt.Errorf("tojson: %s=%s is not supported", name, value))
+			fail("tojson: %s is not supported with this value", jsonOption(name))
 		}
 	}
-	if err := w.write(in, 0); err != nil {
-		return exec.AsValue(err)
+	w.write(v, 0)
+	return w.String()
+}
+
+// jsonOption names an option of json.dumps.
+func jsonOption(name string) string {
+	switch name {
+	case "indent", "ensure_ascii", "sort_keys", "separators":
+		return name
 	}
-	return exec.AsSafeValue(w.String())
+	return "an option"
 }
 
 type jsonWriter struct {
-	strings.Builder
+	builder
+	r      *rendering
 	indent int // -1: all on one line
 }
 
-func (w *jsonWriter) write(v *exec.Value, depth int) error {
-	if inner, ok := v.Interface().(*exec.Value); ok {
-		v = inner
-	}
-	switch {
-	case depth > maxDepth:
-		return fmt.Errorf("tojson: the value is more than %d deep", maxDepth)
-	case v.IsError():
-		return v
-	case v.IsNil():
-		w.WriteString("null")
-	case v.IsBool():
-		w.WriteString(strconv.FormatBool(v.Bool()))
-	case v.IsInteger():
-		w.WriteString(strconv.Itoa(v.Integer()))
-	case v.IsFloat():
-		w.WriteString(float(v.Float()))
-	case v.IsString():
-		w.quote(v.String())
-	case v.IsDict():
-		all := pairs(v)
-		return w.group('{', '}', len(all), depth, func(i int) error {
-			w.quote(all[i].Key.String())
-			w.WriteString(": ")
-			return w.write(all[i].Value, depth+1)
+func (w *jsonWriter) put(s string) { w.r.add(&w.builder, s) }
+
+func (w *jsonWriter) write(v any, depth int) {
+	w.r.level(depth)
+	switch v := v.(type) {
+	case nil:
+		w.put("null")
+	case bool:
+		w.put(strconv.FormatBool(v))
+	case int:
+		w.put(strconv.Itoa(v))
+	case float64:
+		w.put(float(v))
+	case string:
+		w.quote(v)
+	case *object:
+		w.group("{", "}", len(v.keys), depth, func(i int) {
+			w.quote(w.r.str(v.keys[i]))
+			w.put(": ")
+			w.write(v.values[v.keys[i]], depth+1)
 		})
-	case v.IsList():
-		return w.group('[', ']', v.Len(), depth, func(i int) error { return w.write(v.Index(i), depth+1) })
+	case *list:
+		w.group("[", "]", len(v.items), depth, func(i int) { w.write(v.items[i], depth+1) })
 	default:
-		return fmt.Errorf("tojson: %q is no JSON value", v.String())
+		fail("tojson: a %s is no JSON value", typeOf(v))
 	}
-	return nil
 }
 
 // group writes n items between brackets.
-func (w *jsonWriter) group(open, end byte, n, depth int, item func(i int) error) error {
-	w.WriteByte(open)
+func (w *jsonWriter) group(open, end string, n, depth int, item func(i int)) {
+	w.put(open)
 	for i := range n {
 		if i > 0 {
-			w.WriteByte(',')
+			w.put(",")
 		}
 		w.gap(i > 0, depth+1)
-		if err := item(i); err != nil {
-			return err
-		}
+		item(i)
 	}
 	if n > 0 {
 		w.gap(false, depth)
 	}
-	w.WriteByte(end)
-	return nil
+	w.put(end)
 }
 
 // gap goes to the next item: to a line of its own, or past a blank.
 func (w *jsonWriter) gap(blank bool, depth int) {
 	switch {
 	case w.indent >= 0:
-		w.WriteString("\n" + strings.Repeat(" ", w.indent*depth))
+		w.put("\n" + strings.Repeat(" ", w.indent*depth))
 	case blank:
-		w.WriteByte(' ')
+		w.put(" ")
 	}
 }
 
 var escapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
 
 func (w *jsonWriter) quote(s string) {
-	w.WriteByte('"')
-	for _, r := range s {
-		if escape, ok := escapes[r]; ok {
-			w.WriteString(escape)
-		} else if r < ' ' {
-			fmt.Fprintf(w, `\u%04x`, r)
-		} else {
-			w.WriteRune(r)
+	w.put(`"`)
+	plain := 0 // where the text begins that needs no escape
+	for i, c := range s {
+		escape, ok := escapes[c]
+		if !ok && c < ' ' {
+			escape, ok = fmt.Sprintf(`\u%04x`, c), true
+		}
+		if ok {
+			w.put(s[plain:i])
+			w.put(escape)
+			plain = i + 1
 		}
 	}
-	w.WriteByte('"')
-}
-
-// float writes a number as Python does.
-func float(f float64) string {
-	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {
-		return strconv.FormatFloat(f, 'e', -1, 64)
-	}
-	text := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
-		text += ".0"
-	}
-	return text
+	w.put(strings.ToValidUTF8(s[plain:], "\uFFFD"))
+	w.put(`"`)
 }

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"troupe/engine/modelfile"
 )
 
 const (
 	configName = "tokenizer_config.json"
 	jinjaName  = "chat_template.jinja"
-	maxConfig  = 16 << 20
 )
 
 // ErrNoTemplate says that the model is not made for conversations.
@@ -21,9 +21,9 @@ var ErrNoTemplate = errors.New("the model has no chat template; use /v1/completi
 
 // Load reads the template of a model folder: chat_template.jinja, else chat_template of tokenizer_config.json. Where there
 // is neither it returns ErrNoTemplate.
-func Load(dir string) (*Template, error) {
+func Load(roots modelfile.Roots, dir string) (*Template, error) {
 	path := filepath.Join(dir, configName)
-	b, err := read(path, maxConfig)
+	b, err := read(roots, path, modelfile.TokenizerConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func Load(dir string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	jinja, err := read(filepath.Join(dir, jinjaName), maxTemplate)
+	jinja, err := read(roots, filepath.Join(dir, jinjaName), modelfile.Template)
 	if err != nil {
 		return nil, err
 	}
@@ -45,30 +45,24 @@ func Load(dir string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	t.tokens = tokens
+	t.tokens, t.path = tokens, path
 	return t, nil
 }
 
 // read returns nothing for a file that is not there.
-func read(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
+func read(roots modelfile.Roots, path string, most modelfile.Most) ([]byte, error) {
+	b, err := roots.Read(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("%s: not a file of at most %d bytes", path, most)
-	}
-	return os.ReadFile(path)
+	return b, err
 }
 
 // readConfig returns the template, and the special tokens by the names that templates know them by.
 func readConfig(b []byte) (text string, tokens map[string]string, err error) {
 	var fields map[string]json.RawMessage
 	if len(b) > 0 {
-		if err := json.Unmarshal(b, &fields); err != nil {
+		if err := modelfile.Unmarshal(b, &fields); err != nil {
 			return "", nil, err
 		}
 	}
@@ -93,7 +87,7 @@ func source(raw json.RawMessage) (string, error) {
 	}
 	var named []struct{ Name, Template string }
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return "", fmt.Errorf("chat_template: %w", err)
+		return "", fmt.Errorf("chat_template: %w", modelfile.Blind(err))
 	}
 	for _, n := range named {
 		if n.Name == "default" {

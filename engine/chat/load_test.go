@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"troupe/engine/chat"
+	"troupe/engine/modelfile"
 )
 
 func folder(t *testing.T, files map[string]string) string {
@@ -28,7 +29,7 @@ func TestLoad(t *testing.T) {
 		"the default of several":  {"tokenizer_config.json": `{` + tokens + `,"chat_template":[{"name":"rag","template":"x"},{"name":"default","template":"{{ bos_token }}{{ eos_token }}"}]}`},
 		"a file of its own first": {"tokenizer_config.json": `{` + tokens + `,"chat_template":"x"}`, "chat_template.jinja": "{{ bos_token }}{{ eos_token }}"},
 	} {
-		tmpl, err := chat.Load(folder(t, files))
+		tmpl, err := chat.Load(modelfile.Roots{}, folder(t, files))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -54,7 +55,7 @@ func TestLoadErrors(t *testing.T) {
 		"a damaged template":  {map[string]string{"chat_template.jinja": "{% if %}"}, "chat_template.jinja", false},
 		"a template too long": {map[string]string{"chat_template.jinja": strings.Repeat("x", 1<<20)}, "chat_template.jinja", false},
 	} {
-		_, err := chat.Load(folder(t, tc.files))
+		_, err := chat.Load(modelfile.Roots{}, folder(t, tc.files))
 		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, chat.ErrNoTemplate) != tc.none || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q", name, err, tc.want)
 		}

@@ -3,16 +3,80 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strings"
-
-	"github.com/nikolalohinski/gonja/v2/builtins"
-	"github.com/nikolalohinski/gonja/v2/exec"
+	"errors"
 )
 
-// ordered turns whatever encodes to JSON into what templates work on. Objects keep the order of their keys.
+// Values of a template are nil, bool, int, float64, string, *list, *object, *callable, *macro and *loop. nil is both
+// None and undefined.
+
+type list struct{ items []any }
+
+// object is a dict or a namespace. It keeps the order of its keys.
+type object struct {
+	keys      []any
+	values    map[any]any
+	namespace bool // the template may assign to its attributes
+}
+
+// callable is a function of Go.
+type callable struct {
+	name string
+	call func(r *rendering, args arguments) any
+}
+
+func newObject() *object { return &object{values: make(map[any]any)} }
+
+func (o *object) set(r *rendering, key, value any) {
+	switch key.(type) {
+	case nil, bool, int, float64, string:
+	default:
+		fail("a %s cannot be a key", typeOf(key))
+	}
+	if _, known := o.values[key]; !known {
+		r.grow(pairBytes)
+		o.keys = append(o.keys, key)
+	}
+	o.values[key] = value
+}
+
+// pair is a key and its value as a list of two.
+func pair(r *rendering, key, value any) *list {
+	r.list(2)
+	return &list{[]any{key, value}}
+}
+
+func (o *object) pairs(r *rendering) *list {
+	r.list(len(o.keys))
+	all := make([]any, len(o.keys))
+	for i, key := range o.keys {
+		all[i] = pair(r, key, o.values[key])
+	}
+	return &list{all}
+}
+
+func typeOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return "bool"
+	case int:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "str"
+	case *list:
+		return "list"
+	case *object:
+		return "dict"
+	}
+	return "function"
+}
+
+// ordered turns a Go value that encodes to JSON into a value of a template. Objects keep the order of their keys.
 func ordered(v any) (any, error) {
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(v) // it refuses raw JSON of more than 10,000 levels
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +95,11 @@ func next(d *json.Decoder) (any, error) {
 		if n, err := t.Int64(); err == nil {
 			return int(n), nil
 		}
-		return t.Float64()
+		f, err := t.Float64()
+		if err != nil {
+			return nil, errors.New("a number is out of range")
+		}
+		return f, nil
 	case json.Delim:
 		if t == '[' {
 			return nextList(d)
@@ -42,20 +110,20 @@ func next(d *json.Decoder) (any, error) {
 }
 
 func nextList(d *json.Decoder) (any, error) {
-	items := []any{}
+	all := &list{}
 	for d.More() {
 		item, err := next(d)
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, item)
+		all.items = append(all.items, item)
 	}
 	_, err := d.Token()
-	return items, err
+	return all, err
 }
 
 func nextObject(d *json.Decoder) (any, error) {
-	object := exec.NewDict()
+	o := newObject()
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
@@ -65,70 +133,11 @@ func nextObject(d *json.Decoder) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		object.Pairs = append(object.Pairs, &exec.Pair{Key: exec.AsValue(key), Value: exec.AsValue(value)})
+		if _, known := o.values[key]; !known {
+			o.keys = append(o.keys, key)
+		}
+		o.values[key] = value
 	}
 	_, err := d.Token()
-	if len(object.Pairs) == 0 { // gonja takes an empty Dict for true
-		return map[string]any{}, err
-	}
-	return object, err
-}
-
-// pairs are the keys and values of an object, in its order.
-func pairs(object *exec.Value) []*exec.Pair {
-	var all []*exec.Pair
-	for _, key := range object.Keys() {
-		value, _ := object.GetItem(key.String())
-		all = append(all, &exec.Pair{Key: key, Value: value})
-	}
-	return all
-}
-
-func items(object *exec.Value) []any {
-	all := []any{}
-	for _, p := range pairs(object) {
-		all = append(all, []any{p.Key, p.Value})
-	}
-	return all
-}
-
-// itemsOf is the filter items.
-func itemsOf(_ *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
-	if in.IsError() {
-		return in
-	}
-	if !in.IsDict() {
-		return exec.AsValue(fmt.Errorf("items of %q, which is no object", in.String()))
-	}
-	return exec.AsValue(items(in))
-}
-
-// methods are those of Python's types. Objects' keep the order of the keys.
-func methods() exec.Methods {
-	m := builtins.Methods
-	object := func(of func(self *exec.Value) []any) exec.Method[map[string]any] {
-		return func(_ map[string]any, self *exec.Value, _ *exec.VarArgs) (any, error) { return of(self), nil }
-	}
-	dict := map[string]exec.Method[map[string]any]{
-		"items": object(items),
-		"keys": object(func(self *exec.Value) []any {
-			all := []any{}
-			for _, p := range pairs(self) {
-				all = append(all, p.Key)
-			}
-			return all
-		}),
-		"values": object(func(self *exec.Value) []any {
-			all := []any{}
-			for _, p := range pairs(self) {
-				all = append(all, p.Value)
-			}
-			return all
-		}),
-	}
-	for _, name := range strings.Fields("get pop setdefault update copy clear") {
-		dict[name], _ = builtins.Methods.Dict.Get(name)
-	}
-	m.Dict = exec.NewMethodSet(dict)
-	return m
+	return o, err
 }

@@ -27,8 +27,8 @@ func (c Config) projection(t lora.Target) shape {
 }
 
 // OpenAdapter implements engine.AdapterFormat: it reads a PEFT folder.
-func (Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
-	c, err := ReadConfig(model)
+func (f Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
+	c, err := ReadConfig(f.Roots, model)
 	if err != nil {
 		return engine.AdapterFile{}, err
 	}
@@ -36,7 +36,7 @@ func (Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.Adapt
 	for t := range lora.Targets {
 		base.Projections[t] = c.projection(t)
 	}
-	a, err := peft.Open(adapter, base)
+	a, err := peft.Open(f.Roots, adapter, base)
 	if err != nil {
 		return engine.AdapterFile{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"troupe/core/spec"
 	"troupe/cuda"
+	"troupe/engine/modelfile"
 )
 
 // Config is a model's shape, from config.json.
@@ -78,9 +79,9 @@ type ropeFile struct {
 }
 
 // ReadConfig reads the config.json of a model folder, and the end-of-sequence ids of its generation_config.json.
-func ReadConfig(dir string) (Config, error) {
+func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "config.json")
-	b, err := os.ReadFile(path)
+	b, err := roots.Read(path, modelfile.Config)
 	if errors.Is(err, os.ErrNotExist) {
 		return Config{}, fmt.Errorf("%s: no config.json; give the folder of a Hugging Face model", dir)
 	}
@@ -88,21 +89,26 @@ func ReadConfig(dir string) (Config, error) {
 		return Config{}, err
 	}
 	var f file
-	if err := json.Unmarshal(b, &f); err != nil {
+	if err := modelfile.Unmarshal(b, &f); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c, err := f.config()
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "generation_config.json")); err == nil {
-		var g struct {
-			EOS json.RawMessage `json:"eos_token_id"`
-		}
-		if json.Unmarshal(b, &g) == nil {
-			if ids, err := tokenIDs(g.EOS); err == nil && len(ids) > 0 {
-				c.EOS = ids
-			}
+	b, err = roots.Read(filepath.Join(dir, "generation_config.json"), modelfile.Config)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	var g struct {
+		EOS json.RawMessage `json:"eos_token_id"`
+	}
+	if json.Unmarshal(b, &g) == nil {
+		if ids, err := tokenIDs(g.EOS); err == nil && len(ids) > 0 {
+			c.EOS = ids
 		}
 	}
 	return c, nil
@@ -129,13 +135,13 @@ func (f file) config() (Config, error) {
 			return c, errors.New("use_sliding_window is not supported for Qwen2; set it to false")
 		}
 	default:
-		return c, fmt.Errorf("architecture %q is not supported; LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM are", c.Architecture)
+		return c, fmt.Errorf("architecture is not supported; LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM are")
 	}
 	if len(f.QuantizationConf) > 0 && string(f.QuantizationConf) != "null" {
 		return c, errors.New("quantized weights are not supported; use the F32, F16 or BF16 model")
 	}
 	if f.Activation != "" && f.Activation != "silu" {
-		return c, fmt.Errorf("activation %q is not supported; silu is", f.Activation)
+		return c, fmt.Errorf("hidden_act is not supported; silu is")
 	}
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
@@ -185,7 +191,7 @@ func (f file) rope() (Rope, error) {
 			return r, fmt.Errorf("rope_scaling: llama3 needs factor, low_freq_factor < high_freq_factor and original_max_position_embeddings")
 		}
 	default:
-		return r, fmt.Errorf("rope_scaling %q is not supported; linear and llama3 are", r.Scaling)
+		return r, fmt.Errorf("the type of rope_scaling is not supported; linear and llama3 are")
 	}
 	return r, nil
 }
@@ -237,7 +243,7 @@ func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 	}
 	var many []uint32
 	if err := json.Unmarshal(raw, &many); err != nil {
-		return nil, fmt.Errorf("eos_token_id: %s is no token id", raw)
+		return nil, fmt.Errorf("eos_token_id is neither a token id nor a list of them")
 	}
 	return many, nil
 }

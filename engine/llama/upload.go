@@ -11,14 +11,15 @@ import (
 
 	"troupe/cuda"
 	"troupe/cuda/kernels"
+	"troupe/engine/modelfile"
 	"troupe/engine/safetensors"
 )
 
 // chunk is how many elements are read, converted and copied at once.
 const chunk = 1 << 20
 
-func folder(path string) (map[string]safetensors.Tensor, error) {
-	found, err := safetensors.Folder(path)
+func folder(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, error) {
+	found, err := safetensors.Folder(roots, path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
 	}

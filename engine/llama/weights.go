@@ -6,12 +6,14 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/modelfile"
 	"troupe/engine/safetensors"
 )
 
 // Format loads models of the Llama family. It implements engine.Format.
 type Format struct {
-	Adapters Form // how steps compute them; Batched but in tests and benchmarks
+	Roots    modelfile.Roots // where models and adapters may be
+	Adapters Form            // how steps compute them; Batched but in tests and benchmarks
 }
 
 // Weights are a model in device memory, in one allocation.
@@ -36,20 +38,23 @@ type layer struct {
 type linear struct{ weight, bias cuda.Ptr }
 
 // Inspect implements engine.Format.
-func (Format) Inspect(path string, device cuda.Info) (engine.Facts, error) {
-	_, _, facts, err := inspect(path, device)
+func (f Format) Inspect(path string, device cuda.Info) (engine.Facts, error) {
+	_, _, facts, err := inspect(f.Roots, path, device)
 	return facts, err
 }
 
 // inspect reads config and headers.
-func inspect(path string, device cuda.Info) (Config, []placed, engine.Facts, error) {
-	c, err := ReadConfig(path)
+func inspect(roots modelfile.Roots, path string, device cuda.Info) (Config, []placed, engine.Facts, error) {
+	c, err := ReadConfig(roots, path)
 	if err != nil {
 		return c, nil, engine.Facts{}, err
 	}
-	found, err := folder(path)
+	found, err := folder(roots, path)
 	if err != nil {
 		return c, nil, engine.Facts{}, err
+	}
+	if c.Layers > len(found) { // before so many are laid out
+		return c, nil, engine.Facts{}, fmt.Errorf("%s: num_hidden_layers is %d, and the files have %d tensors; they are of different models", path, c.Layers, len(found))
 	}
 	device.Weights = kept(device.Weights, found)
 	tensors := layout(c, device.Weights)
@@ -80,7 +85,7 @@ func kept(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
 
 // Load implements engine.Format.
 func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
-	c, tensors, facts, err := inspect(path, device.Info())
+	c, tensors, facts, err := inspect(f.Roots, path, device.Info())
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"troupe/core/lora"
 	"troupe/cuda"
 	"troupe/cuda/kernels"
+	"troupe/engine/modelfile"
 	"troupe/engine/safetensors"
 )
 
@@ -45,8 +46,8 @@ type tensor struct {
 }
 
 // Open reads config and headers of a PEFT folder, and checks all that they tell.
-func Open(dir string, base Base) (*Adapter, error) {
-	c, err := ReadConfig(dir)
+func Open(roots modelfile.Roots, dir string, base Base) (*Adapter, error) {
+	c, err := ReadConfig(roots, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func Open(dir string, base Base) (*Adapter, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	path := filepath.Join(dir, "adapter_model.safetensors")
-	found, err := safetensors.File(path)
+	found, err := safetensors.File(roots, path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no adapter_model.safetensors; save the adapter with safe_serialization: %w", dir, err)
 	}
@@ -92,7 +93,7 @@ func (a *Adapter) match(base Base, found []safetensors.Tensor) error {
 	}
 	for _, t := range found {
 		if _, left := byName[t.Name]; left {
-			return fmt.Errorf("tensor %s is none that adapter_config.json asks for in this base model", t.Name)
+			return fmt.Errorf("it has a tensor that adapter_config.json does not ask for in this base model")
 		}
 	}
 	if len(a.tensors) == 0 {

@@ -12,7 +12,11 @@ import (
 	"strings"
 
 	"troupe/core/lora"
+	"troupe/engine/modelfile"
 )
+
+// maxTargets is how many modules, and how many layers, a config may name.
+const maxTargets = 4096
 
 // MaxRank is the highest rank that the kernels take.
 const MaxRank = 256
@@ -58,9 +62,9 @@ type file struct {
 }
 
 // ReadConfig reads the adapter_config.json of a folder.
-func ReadConfig(dir string) (Config, error) {
+func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "adapter_config.json")
-	b, err := os.ReadFile(path)
+	b, err := roots.Read(path, modelfile.Config)
 	if errors.Is(err, os.ErrNotExist) {
 		return Config{}, fmt.Errorf("%s: no adapter_config.json; give the folder of a PEFT adapter: %w", dir, err)
 	}
@@ -68,7 +72,7 @@ func ReadConfig(dir string) (Config, error) {
 		return Config{}, err
 	}
 	var f file
-	if err := json.Unmarshal(b, &f); err != nil {
+	if err := modelfile.Unmarshal(b, &f); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c, err := f.config()
@@ -81,13 +85,13 @@ func ReadConfig(dir string) (Config, error) {
 func (f file) config() (Config, error) {
 	c := Config{Base: f.Base, Rank: f.Rank}
 	if f.Type != "LORA" {
-		return c, fmt.Errorf("peft_type %q is not supported; LORA is", f.Type)
+		return c, fmt.Errorf("peft_type is not supported; LORA is")
 	}
 	if f.Rank < 1 || f.Rank > MaxRank {
 		return c, fmt.Errorf("r is %d; it must be between 1 and %d", f.Rank, MaxRank)
 	}
 	if f.Bias != "" && f.Bias != "none" {
-		return c, fmt.Errorf("bias %q is not supported; none is", f.Bias)
+		return c, fmt.Errorf("bias is not supported; none is")
 	}
 	if name := f.unsupported(); name != "" {
 		return c, fmt.Errorf("%s is not supported; train the adapter without it", name)
@@ -99,7 +103,13 @@ func (f file) config() (Config, error) {
 	if err := c.targets(f.Targets); err != nil {
 		return c, err
 	}
-	return c, c.selection(f.Layers, f.LayersPattern)
+	if err := c.selection(f.Layers, f.LayersPattern); err != nil {
+		return c, err
+	}
+	if len(c.names) > maxTargets || len(c.layers) > maxTargets {
+		return c, fmt.Errorf("target_modules or layers_to_transform names more than %d", maxTargets)
+	}
+	return c, nil
 }
 
 // unsupported names the first setting that would change the outcome.
@@ -122,7 +132,7 @@ func (f file) unsupported() string {
 	if json.Unmarshal(f.Init, &init) == nil { // these change the base model's weights too
 		for _, name := range []string{"pissa", "olora", "corda", "loftq"} {
 			if strings.HasPrefix(strings.ToLower(init), name) {
-				return fmt.Sprintf("init_lora_weights %q", init)
+				return "this kind of init_lora_weights (" + name + ")"
 			}
 		}
 	}
@@ -141,13 +151,13 @@ func (c *Config) targets(raw json.RawMessage) error {
 	case json.Unmarshal(raw, &c.names) == nil && len(c.names) > 0:
 		return nil
 	case json.Unmarshal(raw, &pattern) != nil || pattern == "":
-		return fmt.Errorf("target_modules is %s; it must be a list of names or a pattern", raw)
+		return fmt.Errorf("target_modules must be a list of names or a pattern")
 	case pattern == "all-linear":
 		pattern = ".*_proj"
 	}
 	var err error
 	if c.pattern, err = regexp.Compile("^(?:" + pattern + ")$"); err != nil {
-		return fmt.Errorf("target_modules: pattern %q is not supported (%w); list the modules by name", pattern, err)
+		return fmt.Errorf("the pattern of target_modules is not supported; list the modules by name")
 	}
 	return nil
 }
@@ -155,7 +165,7 @@ func (c *Config) targets(raw json.RawMessage) error {
 // selection reads which layers are changed.
 func (c *Config) selection(layers, pattern json.RawMessage) error {
 	if given(pattern) && string(pattern) != `"layers"` && string(pattern) != `["layers"]` {
-		return fmt.Errorf("layers_pattern %s is not supported; layers is", pattern)
+		return fmt.Errorf("layers_pattern is not supported; layers is")
 	}
 	var one int
 	switch {
@@ -163,7 +173,7 @@ func (c *Config) selection(layers, pattern json.RawMessage) error {
 	case json.Unmarshal(layers, &one) == nil:
 		c.layers = []int{one}
 	case json.Unmarshal(layers, &c.layers) != nil:
-		return fmt.Errorf("layers_to_transform is %s; it must be a number or a list of numbers", layers)
+		return fmt.Errorf("layers_to_transform must be a number or a list of numbers")
 	}
 	return nil
 }
@@ -206,7 +216,7 @@ func (c *Config) check(layers int) error {
 			}
 		}
 		if !known {
-			return fmt.Errorf("target module %q is not supported; the projections of attention and MLP are (%s, …)", name, lora.Q)
+			return fmt.Errorf("a module of target_modules is not supported; the projections of attention and MLP are (%s, …)", lora.Q)
 		}
 	}
 	return nil

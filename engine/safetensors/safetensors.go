@@ -14,13 +14,19 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"troupe/cuda"
+	"troupe/engine/modelfile"
 )
 
-// maxHeader is the longest header that is read, as in the reference implementation.
-const maxHeader = 100 << 20
+// Bounds of a header. They are many times what models have.
+const (
+	maxHeader  = 16 << 20 // bytes
+	maxTensors = 1 << 17
+	maxDims    = 8
+)
 
 var dtypes = map[string]cuda.DType{"F32": cuda.F32, "F16": cuda.F16, "BF16": cuda.BF16}
 
@@ -30,6 +36,7 @@ type Tensor struct {
 	DType cuda.DType
 	Shape []int
 
+	roots      modelfile.Roots
 	file       string
 	begin, end int64 // in the file
 }
@@ -45,7 +52,7 @@ func (t Tensor) Elements() int64 {
 
 // Open returns a reader of the tensor's bytes, little-endian and row-major.
 func (t Tensor) Open() (io.ReadCloser, error) {
-	f, err := os.Open(t.file)
+	f, err := t.roots.Open(t.file)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +64,9 @@ func (t Tensor) Open() (io.ReadCloser, error) {
 
 // Folder reads the headers of a model folder: model.safetensors, or the files that model.safetensors.index.json
 // names.
-func Folder(dir string) (map[string]Tensor, error) {
+func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
 	single := filepath.Join(dir, "model.safetensors")
-	files, err := shards(filepath.Join(dir, "model.safetensors.index.json"))
+	files, err := shards(roots, filepath.Join(dir, "model.safetensors.index.json"))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		files = []string{single}
@@ -68,13 +75,13 @@ func Folder(dir string) (map[string]Tensor, error) {
 	}
 	all := make(map[string]Tensor)
 	for _, file := range files {
-		tensors, err := File(file)
+		tensors, err := File(roots, file)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range tensors {
 			if other, twice := all[t.Name]; twice {
-				return nil, fmt.Errorf("%s: tensor %q is in %s too; download the model again", file, t.Name, other.file)
+				return nil, fmt.Errorf("%s: a tensor of it is in %s too; download the model again", file, other.file)
 			}
 			all[t.Name] = t
 		}
@@ -82,22 +89,25 @@ func Folder(dir string) (map[string]Tensor, error) {
 	return all, nil
 }
 
+// shardName are the names that an index may give. Errors show no others.
+var shardName = regexp.MustCompile(`^[\w-][\w.-]{0,200}\.safetensors$`)
+
 // shards returns the files that an index names.
-func shards(index string) ([]string, error) {
-	b, err := os.ReadFile(index)
+func shards(roots modelfile.Roots, index string) ([]string, error) {
+	b, err := roots.Read(index, modelfile.Index)
 	if err != nil {
 		return nil, err
 	}
 	var content struct {
 		WeightMap map[string]string `json:"weight_map"`
 	}
-	if err := json.Unmarshal(b, &content); err != nil {
+	if err := modelfile.Unmarshal(b, &content); err != nil {
 		return nil, fmt.Errorf("%s: %w; download the model again", index, err)
 	}
 	var files []string
-	for tensor, name := range content.WeightMap {
-		if name != filepath.Base(name) {
-			return nil, fmt.Errorf("%s: tensor %q is in %q, outside the folder; download the model again", index, tensor, name)
+	for _, name := range content.WeightMap {
+		if !shardName.MatchString(name) {
+			return nil, fmt.Errorf("%s: weight_map names what is no safetensors file of the folder, or outside the folder; download the model again", index)
 		}
 		files = append(files, filepath.Join(filepath.Dir(index), name))
 	}
@@ -109,8 +119,8 @@ func shards(index string) ([]string, error) {
 }
 
 // File reads one file's header.
-func File(path string) ([]Tensor, error) {
-	f, err := os.Open(path)
+func File(roots modelfile.Roots, path string) ([]Tensor, error) {
+	f, err := roots.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +134,7 @@ func File(path string) ([]Tensor, error) {
 		return nil, fmt.Errorf("%s: %w; the file is damaged or no safetensors file: download it again", path, err)
 	}
 	for i := range tensors {
-		tensors[i].file = path
+		tensors[i].roots, tensors[i].file = roots, path
 	}
 	return tensors, nil
 }
@@ -138,7 +148,7 @@ func header(r io.Reader, size int64) ([]Tensor, error) {
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length > maxHeader || int64(length) > size-8 {
-		return nil, fmt.Errorf("a header of %d bytes in a file of %d", length, size)
+		return nil, fmt.Errorf("its header is longer than %d bytes, or than the file", maxHeader)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -153,10 +163,10 @@ func header(r io.Reader, size int64) ([]Tensor, error) {
 	at := int64(0)
 	for i, t := range tensors {
 		if t.begin != at {
-			return nil, fmt.Errorf("tensor %q begins at %d where %d was expected: a hole or an overlap", t.Name, t.begin, at)
+			return nil, fmt.Errorf("tensor %d of %d in the order of their data begins elsewhere than the one before ends: a hole or an overlap", i+1, len(tensors))
 		}
 		if t.end > size-data {
-			return nil, fmt.Errorf("tensor %q ends at %d of %d bytes of data", t.Name, t.end, size-data)
+			return nil, fmt.Errorf("tensor %d of %d in the order of their data ends beyond the file", i+1, len(tensors))
 		}
 		at = t.end
 		tensors[i].begin, tensors[i].end = data+t.begin, data+t.end
@@ -178,27 +188,29 @@ func parse(text []byte) ([]Tensor, error) {
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return nil, err
+			return nil, modelfile.Blind(err)
 		}
 		name := key.(string)
 		if seen[name] {
-			return nil, fmt.Errorf("tensor %q is named twice", name)
+			return nil, fmt.Errorf("tensor %d is named twice", len(seen)+1)
 		}
-		seen[name] = true
+		if seen[name] = true; len(seen) > maxTensors {
+			return nil, fmt.Errorf("more than %d tensors", maxTensors)
+		}
 		if name == "__metadata__" {
 			if err := dec.Decode(&map[string]string{}); err != nil {
-				return nil, fmt.Errorf("__metadata__: %w", err)
+				return nil, fmt.Errorf("__metadata__: %w", modelfile.Blind(err))
 			}
 			continue
 		}
 		t, err := entry(dec, name)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", name, err)
+			return nil, fmt.Errorf("tensor %d: %w", len(seen), err)
 		}
 		tensors = append(tensors, t)
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, err
+		return nil, modelfile.Blind(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("more than one JSON object")
@@ -213,23 +225,26 @@ func entry(dec *json.Decoder, name string) (Tensor, error) {
 		Offsets [2]int64 `json:"data_offsets"`
 	}
 	if err := dec.Decode(&e); err != nil {
-		return Tensor{}, err
+		return Tensor{}, modelfile.Blind(err)
 	}
 	dtype, ok := dtypes[e.DType]
 	if !ok {
-		return Tensor{}, fmt.Errorf("type %q is not supported; F32, F16 and BF16 are", e.DType)
+		return Tensor{}, fmt.Errorf("its type is not supported; F32, F16 and BF16 are")
+	}
+	if len(e.Shape) > maxDims {
+		return Tensor{}, fmt.Errorf("its shape has more than %d dimensions", maxDims)
 	}
 	t := Tensor{Name: name, DType: dtype, begin: e.Offsets[0], end: e.Offsets[1]}
 	bytes := dtype.Bytes()
 	for _, d := range e.Shape {
 		if d < 0 || d > math.MaxInt32 || (d > 0 && bytes > math.MaxInt64/d) {
-			return Tensor{}, fmt.Errorf("shape %v is out of range", e.Shape)
+			return Tensor{}, fmt.Errorf("its shape is out of range")
 		}
 		bytes *= d
 		t.Shape = append(t.Shape, int(d))
 	}
 	if t.begin < 0 || t.end < t.begin || t.end-t.begin != bytes {
-		return Tensor{}, fmt.Errorf("%d bytes at %v do not hold %s %v", t.end-t.begin, e.Offsets, e.DType, e.Shape)
+		return Tensor{}, fmt.Errorf("data_offsets do not hold its type and shape")
 	}
 	return t, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"troupe/engine/modelfile"
 	"troupe/testkit"
 )
 
@@ -74,7 +75,7 @@ func TestMaxShrink(t *testing.T) {
 
 // TestEncodeContext: an encoding stops when nothing waits for it, within a word, between words and between added tokens.
 func TestEncodeContext(t *testing.T) {
-	tok, err := Load(testkit.Model())
+	tok, err := Load(modelfile.Roots{}, testkit.Model())
 	if err != nil {
 		t.Fatal(err)
 	}

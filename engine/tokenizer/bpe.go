@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -43,7 +44,7 @@ func (m *bpe) rank(merges []merge) error {
 		b, okB := m.ids[parts[1]]
 		id, ok := m.ids[parts[0]+parts[1]]
 		if !okA || !okB || !ok {
-			return fmt.Errorf("merge %q of tokens that are not in the vocabulary", parts)
+			return errors.New("model.merges has tokens that are not in the vocabulary")
 		}
 		m.merges[pair{a, b}] = ranked{uint32(rank), id}
 	}

@@ -44,7 +44,7 @@ func (t *Tokenizer) readDecoder(f *file) error {
 			}
 			d.strip, d.stripMost = p.Content, p.Start
 		default:
-			return fmt.Errorf("decoder %q is not supported; ByteLevel, ByteFallback, Fuse, Replace, Metaspace and Strip are", p.Type)
+			return errors.New("a type of decoder is not supported; ByteLevel, ByteFallback, Fuse, Replace, Metaspace and Strip are")
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/engine/modelfile"
 	"troupe/engine/tokenizer"
 )
 
@@ -90,17 +91,17 @@ func TestRefusesWhatItDoesNotKnow(t *testing.T) {
 	const model = `"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`
 	for name, tc := range map[string]struct{ text, want string }{
 		"not JSON":                 {`{`, "JSON"},
-		"unigram":                  {`{"model":{"type":"Unigram","vocab":{}}}`, "Unigram"},
+		"unigram":                  {`{"model":{"type":"Unigram","vocab":{}}}`, "model.type"},
 		"no vocabulary":            {`{"model":{"type":"BPE"}}`, "vocabulary is empty"},
-		"unknown normalizer":       {`{"normalizer":{"type":"Lowercase"},` + model, "Lowercase"},
+		"unknown normalizer":       {`{"normalizer":{"type":"Lowercase"},` + model, "normalizer"},
 		"replacement of nothing":   {`{"normalizer":{"type":"Replace","pattern":{"String":""},"content":"b"},` + model, "empty"},
-		"unknown pre-tokenizer":    {`{"pre_tokenizer":{"type":"BertPreTokenizer"},` + model, "BertPreTokenizer"},
-		"unknown pattern":          {`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"x"},"behavior":"Isolated"},` + model, `"x"`},
+		"unknown pre-tokenizer":    {`{"pre_tokenizer":{"type":"BertPreTokenizer"},` + model, "type of pre_tokenizer"},
+		"unknown pattern":          {`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"x"},"behavior":"Isolated"},` + model, "pattern of pre_tokenizer"},
 		"a split after bytes":      {`{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"ByteLevel"},{"type":"Digits"}]},` + model, "after ByteLevel"},
-		"unknown post-processor":   {`{"post_processor":{"type":"BertProcessing"},` + model, "BertProcessing"},
-		"special token without id": {`{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"B"}}]},` + model, `"B"`},
+		"unknown post-processor":   {`{"post_processor":{"type":"BertProcessing"},` + model, "post_processor"},
+		"special token without id": {`{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"B"}}]},` + model, "special token"},
 		"special token beyond":     {`{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"B"}}],"special_tokens":{"B":{"ids":[7]}}},` + model, "7"},
-		"unknown decoder":          {`{"decoder":{"type":"CTC"},` + model, "CTC"},
+		"unknown decoder":          {`{"decoder":{"type":"CTC"},` + model, "type of decoder"},
 		"strip of nothing":         {`{"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Strip","content":"","start":4611686018427387904}]},` + model, "Strip"},
 		"empty added token":        {`{"added_tokens":[{"id":1,"content":""}],` + model, "empty"},
 		"added token far away":     {`{"added_tokens":[{"id":4194304,"content":"x"}],` + model, "4194304"},
@@ -108,18 +109,18 @@ func TestRefusesWhatItDoesNotKnow(t *testing.T) {
 		"two tokens of one id":     {`{"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}}`, "same id"},
 		"negative id":              {`{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}`, "-1"},
 		"huge id":                  {`{"model":{"type":"BPE","vocab":{"a":2000000000},"merges":[]}}`, "2000000000"},
-		"unk that is not there":    {`{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"unk_token":"u"}}`, `"u"`},
+		"unk that is not there":    {`{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"unk_token":"u"}}`, "unk_token"},
 	} {
 		path := filepath.Join(t.TempDir(), "tokenizer.json")
 		if err := os.WriteFile(path, []byte(tc.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := tokenizer.Load(filepath.Dir(path))
+		_, err := tokenizer.Load(modelfile.Roots{}, filepath.Dir(path))
 		if err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line that begins with the file and names %s", name, err, tc.want)
 		}
 	}
-	if _, err := tokenizer.Load(t.TempDir()); err == nil {
+	if _, err := tokenizer.Load(modelfile.Roots{}, t.TempDir()); err == nil {
 		t.Error("a folder without tokenizer.json is accepted")
 	}
 }

@@ -1,10 +1,13 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
+
+	"troupe/engine/modelfile"
 )
 
 // maxGrowth is how many times longer a tokenizer's replacements together may make a text.
@@ -31,7 +34,7 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 			t.normalize = append(t.normalize, replace)
 			t.shrink = shrunk(t.shrink, *p.Pattern.String, p.Content)
 		default:
-			return fmt.Errorf("normalizer %q is not supported; NFC, NFKC, Prepend and Replace of a string are", p.Type)
+			return errors.New("a type of normalizer is not supported; NFC, NFKC, Prepend and Replace of a string are")
 		}
 	}
 	return nil
@@ -41,11 +44,11 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 func (p *part) replacer(growth *int) (func(string) string, error) {
 	from, to := *p.Pattern.String, p.Content
 	if from == "" {
-		return nil, fmt.Errorf("the pattern is empty")
+		return nil, errors.New("the pattern is empty")
 	}
 	*growth *= min(maxGrowth+1, (len(to)+len(from)-1)/len(from))
 	if *growth = max(1, *growth); *growth > maxGrowth {
-		return nil, fmt.Errorf("%q makes a text more than %d times longer", from, maxGrowth)
+		return nil, fmt.Errorf("it makes a text more than %d times longer", maxGrowth)
 	}
 	return func(s string) string { return strings.ReplaceAll(s, from, to) }, nil
 }
@@ -55,5 +58,5 @@ func shrunk(before int, from, to string) int {
 	if to == "" {
 		return 0
 	}
-	return min(maxFile, before*((len(from)+len(to)-1)/len(to)))
+	return min(int(modelfile.Tokenizer), before*((len(from)+len(to)-1)/len(to)))
 }

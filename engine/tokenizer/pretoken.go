@@ -16,7 +16,7 @@ type splitter func(text string, start bool, yield func(word string) bool) bool
 func (t *Tokenizer) readPreTokenizer(f *file) error {
 	for _, p := range f.PreTokenizer.list() {
 		if t.model.byteLevel {
-			return fmt.Errorf("pre-tokenizer %q after ByteLevel is not supported", p.Type)
+			return errors.New("a pre_tokenizer after ByteLevel is not supported")
 		}
 		split, err := t.splitter(p)
 		if err != nil {
@@ -72,7 +72,7 @@ func (t *Tokenizer) splitter(p *part) (splitter, error) {
 		}
 		return p.metaspaces(), nil
 	}
-	return nil, fmt.Errorf("pre-tokenizer %q is not supported; ByteLevel, Split, Digits and Metaspace are", p.Type)
+	return nil, errors.New("a type of pre_tokenizer is not supported; ByteLevel, Split, Digits and Metaspace are")
 }
 
 // scanning splits where next says that the first word of a text ends.
@@ -108,7 +108,7 @@ func (p *part) pattern() (func(string) int, error) {
 	case patternQwen2:
 		return func(s string) int { return nextLlama3(s, 1) }, nil
 	}
-	return nil, fmt.Errorf("pre-tokenizer pattern %q is not known; those of GPT-2, Llama 3 and Qwen2 are", *p.Pattern.Regex)
+	return nil, errors.New("a pattern of pre_tokenizer is not known; those of GPT-2, Llama 3 and Qwen2 are")
 }
 
 // nextDigits is the length of the first number, or of what is before it.

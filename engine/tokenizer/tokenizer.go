@@ -1,19 +1,17 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"troupe/engine/modelfile"
 )
 
-const (
-	maxFile  = 256 << 20
-	maxVocab = 1 << 22
-)
+const maxVocab = 1 << 22
 
 // Tokenizer is safe for concurrent use.
 type Tokenizer struct {
@@ -33,19 +31,14 @@ type Tokenizer struct {
 }
 
 // Load reads a tokenizer.json, or that of a model folder.
-func Load(path string) (*Tokenizer, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
+func Load(roots modelfile.Roots, path string) (*Tokenizer, error) {
+	if filepath.Ext(path) != ".json" {
 		path = filepath.Join(path, "tokenizer.json")
-		info, err = os.Stat(path)
 	}
-	if err != nil {
+	b, err := roots.Read(path, modelfile.Tokenizer)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no tokenizer.json; it belongs into the model's folder: %w", path, errors.Unwrap(err))
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: not a file of at most %d bytes, so no tokenizer", path, maxFile)
-	}
-	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +52,7 @@ func Load(path string) (*Tokenizer, error) {
 // Parse reads the content of a tokenizer.json.
 func Parse(b []byte) (*Tokenizer, error) {
 	var f file
-	if err := json.Unmarshal(b, &f); err != nil {
+	if err := modelfile.Unmarshal(b, &f); err != nil {
 		return nil, err
 	}
 	t := &Tokenizer{addedByID: make(map[uint32]*addedToken)}
@@ -78,7 +71,7 @@ func (t *Tokenizer) readModel(f *file) error {
 	m := f.Model
 	switch {
 	case m.Type != "BPE" && (m.Type != "" || len(m.Merges) == 0):
-		return fmt.Errorf("model type %q is not supported; BPE is", m.Type)
+		return fmt.Errorf("model.type is not supported; BPE is")
 	case m.Dropout != nil && *m.Dropout != 0:
 		return errors.New("model.dropout is for training; set it to null")
 	case m.Prefix != nil && *m.Prefix != "" || m.Suffix != nil && *m.Suffix != "":
@@ -89,7 +82,7 @@ func (t *Tokenizer) readModel(f *file) error {
 	t.model = bpe{ids: make(map[string]uint32, len(m.Vocab)), byteFallback: m.ByteFallback, fuseUnk: m.FuseUnk, ignoreMerges: m.IgnoreMerges}
 	for token, id := range m.Vocab {
 		if id >= 0 && id < len(t.tokens) && t.tokens[id] != "" {
-			return fmt.Errorf("tokens %q and %q have the same id %d", t.tokens[id], token, id)
+			return fmt.Errorf("two tokens have the same id %d", id)
 		}
 		if err := t.place(token, id); err != nil {
 			return err
@@ -99,7 +92,7 @@ func (t *Tokenizer) readModel(f *file) error {
 	if m.UnkToken != nil {
 		id, ok := t.model.ids[*m.UnkToken]
 		if !ok {
-			return fmt.Errorf("unk_token %q is not in the vocabulary", *m.UnkToken)
+			return fmt.Errorf("unk_token is not in the vocabulary")
 		}
 		t.model.unk, t.model.hasUnk = id, true
 	}
@@ -109,7 +102,7 @@ func (t *Tokenizer) readModel(f *file) error {
 // place writes a token into the table by id.
 func (t *Tokenizer) place(token string, id int) error {
 	if id < 0 || id >= maxVocab {
-		return fmt.Errorf("token %q has id %d; ids are from 0 to %d", token, id, maxVocab-1)
+		return fmt.Errorf("a token has id %d; ids are from 0 to %d", id, maxVocab-1)
 	}
 	if missing := id + 1 - len(t.tokens); missing > 0 {
 		t.tokens = append(t.tokens, make([]string, missing)...)
@@ -127,7 +120,7 @@ func (t *Tokenizer) readPostProcessor(f *file) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("post-processor %q is not supported; ByteLevel and TemplateProcessing are", p.Type)
+			return fmt.Errorf("type of post_processor is not supported; ByteLevel and TemplateProcessing are")
 		}
 	}
 	return nil
@@ -143,11 +136,11 @@ func (t *Tokenizer) readTemplate(p *part) error {
 		name := piece.SpecialToken.ID
 		ids := p.SpecialTokens[name].IDs
 		if len(ids) == 0 {
-			return fmt.Errorf("post-processor: special token %q has no ids", name)
+			return fmt.Errorf("post_processor: a special token has no ids")
 		}
 		for _, id := range ids {
 			if int(id) >= t.Vocab() {
-				return fmt.Errorf("post-processor: special token %q has id %d; there are %d tokens", name, id, t.Vocab())
+				return fmt.Errorf("post_processor: a special token has id %d; there are %d tokens", id, t.Vocab())
 			}
 		}
 		*around = append(*around, ids...)

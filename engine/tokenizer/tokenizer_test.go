@@ -10,13 +10,14 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"pgregory.net/rapid"
 
+	"troupe/engine/modelfile"
 	"troupe/engine/tokenizer"
 	"troupe/testkit"
 )
 
 func load(t testing.TB, path string) *tokenizer.Tokenizer {
 	t.Helper()
-	tok, err := tokenizer.Load(path)
+	tok, err := tokenizer.Load(modelfile.Roots{}, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/kernels"
 	"troupe/engine/llama"
+	"troupe/engine/modelfile"
 	"troupe/engine/safetensors"
 )
 
@@ -21,11 +22,11 @@ type Model struct {
 // Load reads a model folder.
 func Load(t testing.TB, dir string) *Model {
 	t.Helper()
-	c, err := llama.ReadConfig(dir)
+	c, err := llama.ReadConfig(modelfile.Roots{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := safetensors.Folder(dir)
+	found, err := safetensors.Folder(modelfile.Roots{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

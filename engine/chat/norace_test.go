@@ -1,0 +1,8 @@
+//go:build !race
+
+package chat_test
+
+import "strconv"
+
+// addressSpace is a limit for ulimit -v.
+func addressSpace(bytes int) string { return strconv.Itoa(bytes >> 10) }

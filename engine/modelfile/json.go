@@ -1,0 +1,28 @@
+package modelfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Unmarshal decodes JSON. Its errors show nothing of the text, which may be another file's: only where it is wrong, and the
+// name of our field.
+func Unmarshal(b []byte, into any) error { return Blind(json.Unmarshal(b, into)) }
+
+// Blind replaces an error of encoding/json by one that shows nothing of the text.
+func Blind(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntax):
+		return fmt.Errorf("invalid JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Errorf("field %s has a value of the wrong type, at byte %d", kind.Field, kind.Offset)
+	case errors.As(err, &kind):
+		return fmt.Errorf("a value of the wrong type at byte %d", kind.Offset)
+	}
+	return errors.New("invalid JSON")
+}

@@ -1,0 +1,106 @@
+package troupe
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// openers are the functions that open, map or describe a file by its name.
+var openers = map[string][]string{
+	"os":                    {"Open", "OpenFile", "OpenInRoot", "OpenRoot", "ReadFile", "ReadDir", "DirFS", "Stat", "Lstat"},
+	"io/ioutil":             {"ReadFile", "ReadDir"},
+	"path/filepath":         {"Glob", "Walk", "WalkDir"},
+	"syscall":               {"Open", "Openat", "Stat", "Lstat"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Stat", "Lstat"},
+}
+
+// fileOpeners are the files of the packages that know models which may use them, and what for. All below a model's or adapter's folder is
+// opened by engine/modelfile.
+var fileOpeners = map[string]string{
+	"engine/modelfile/open.go":  "the files of models and adapters",
+	"engine/modelfile/roots.go": "the folders of --model-roots",
+	"engine/tier/open.go":       "KV blocks on disk",
+	"gateway/apikey/keys.go":    "the file of API keys",
+}
+
+// TestModelFilesAreOpenedInOnePlace: a file of a model that is opened without modelfile's checks may block for ever, take
+// all memory, or be outside --model-roots.
+func TestModelFilesAreOpenedInOnePlace(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, top := range []string{"actors", "cluster/catalogue", "cluster/control", "cluster/troupe", "core", "engine", "gateway", "messages"} {
+		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, call := range opened(parsed) {
+				if seen[path] = true; fileOpeners[path] == "" {
+					t.Errorf("%s uses %s; open files of models with engine/modelfile, or say in this test what else it opens", path, call)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path := range fileOpeners {
+		if !seen[path] {
+			t.Errorf("%s opens no file any more; remove it from this test", path)
+		}
+	}
+}
+
+// opened lists the uses of openers in a file, by whatever name a package is imported.
+func opened(file *ast.File) (found []string) {
+	names := make(map[string]string) // as imported -> path
+	for _, spec := range file.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		name := filepath.Base(path)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = path
+		if _, opens := openers[path]; opens && name == "." {
+			found = append(found, path+" imported as .")
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if pkg, ok := s.X.(*ast.Ident); ok && slices.Contains(openers[names[pkg.Name]], s.Sel.Name) {
+				found = append(found, fmt.Sprintf("%s.%s", names[pkg.Name], s.Sel.Name))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestOpenersAreSeen: the check itself must be able to fail.
+func TestOpenersAreSeen(t *testing.T) {
+	for text, want := range map[string]int{
+		`package p; import "os"; var x, _ = os.ReadFile("x")`:                        1,
+		`package p; import f "os"; var open = f.Open`:                                1,
+		`package p; import . "os"; var x, _ = ReadFile("x")`:                         1,
+		`package p; import "golang.org/x/sys/unix"; var x, _ = unix.Open("x", 0, 0)`: 1,
+		`package p; import "os"; var x = os.Args`:                                    0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := opened(file); len(got) != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
