@@ -17,6 +17,7 @@ var open = map[string]bool{"GET /health": true, "GET /ready": true, "GET /metric
 // caller identifies the client of a request.
 type caller struct {
 	id, remote string
+	address    string      // that the client is known by where no key is asked for
 	key        *apikey.Key // nil: none was asked for
 	account    string      // the NATS account, where a trusted server names it
 }

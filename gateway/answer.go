@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"troupe/gateway/openai"
-	"troupe/messages"
 )
 
 // answerOf returns the writer of a generation's answer.
@@ -62,11 +61,4 @@ func (g *gather) write(p piece) error {
 	c.Finish = part.Finish
 	c.Logprobs = append(c.Logprobs, part.Logprobs...)
 	return nil
-}
-
-// busy is the answer to one request more than are served at once.
-func busy() *openai.Error {
-	e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL, "too many requests are being served; try again in a moment")
-	e.RetryAfter = time.Second
-	return e
 }

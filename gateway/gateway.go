@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"net/http"
-	"sync/atomic"
+	"net/netip"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,26 +26,33 @@ type Config struct {
 	Routes map[string]http.Handler
 	// Keys are asked for over HTTP; nil: everybody is served. Over NATS, the server's own permissions say who may ask what.
 	Keys *apikey.Keys
-	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
+	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429, and so is a
+	// client that holds half of what others leave.
 	MaxInFlight int
-	Log         zerolog.Logger
+	// Shares counts what clients use; nil: the gateway has its own, with MaxInFlight.
+	Shares *Shares
+	// TrustedProxies may say for whom they ask, in X-Forwarded-For or Forwarded.
+	TrustedProxies []netip.Prefix
+	Log            zerolog.Logger
 }
 
 // Gateway serves the OpenAI API over HTTP and NATS.
 type Gateway struct {
-	cfg      Config
-	models   models
-	metrics  *metrics
-	mux      *http.ServeMux
-	inFlight atomic.Int64
+	cfg     Config
+	models  models
+	metrics *metrics
+	mux     *http.ServeMux
 }
 
 // New returns a gateway.
 func New(cfg Config) *Gateway {
-	if cfg.MaxInFlight == 0 {
-		cfg.MaxInFlight = 4096
+	if cfg.Shares == nil {
+		cfg.Shares = NewShares(cfg.MaxInFlight)
 	}
 	g := &Gateway{cfg: cfg, models: models{inspect: cfg.Inspect}, metrics: newMetrics(cfg.Registry), mux: http.NewServeMux()}
+	if cfg.Keys != nil {
+		cfg.Registry.MustRegister(keyCollector{cfg.Keys, cfg.Shares})
+	}
 	g.routes()
 	return g
 }

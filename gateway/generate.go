@@ -26,6 +26,8 @@ type generation struct {
 	model    *model
 	base     string                // the deployment
 	adapter  *messages.AdapterSpec // nil: none
+	client   string                // who asked
+	weight   float64               // of the client
 	meter    meter
 	choices  []*choice
 	wake     chan struct{} // a call has something
@@ -51,9 +53,11 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 		return nil, err
 	}
 	gen.meter = g.metrics.of(gen.base)
-	if r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
-		r.Priority = d.GetSpec().GetPriority()
+	if err := g.prioritize(r, a.caller, d.GetSpec().GetPriority()); err != nil {
+		return nil, err
 	}
+	who, weight := a.client()
+	gen.client, gen.weight = who.Name, weight
 	prompts, err := gen.model.encode(r)
 	if err != nil {
 		return nil, err
@@ -97,6 +101,7 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
 		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
 		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline),
+		Client: gen.client, Weight: gen.weight,
 	}}
 	if r.Echo {
 		c.echo(r.Prompts[prompt], gen.model.tokenizer)

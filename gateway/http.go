@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -52,7 +50,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id = newID()
 	}
 	w.Header().Set("X-Request-Id", id)
-	c := caller{id: id, remote: r.RemoteAddr}
+	c := caller{id: id, remote: r.RemoteAddr, address: addressOf(r, g.cfg.TrustedProxies)}
 	_, pattern := g.mux.Handler(r)
 	if pattern == "" {
 		g.fail(w, asked{caller: c, endpoint: "none"}, g.noRoute(w, r))
@@ -65,6 +63,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		c.key = &key
+		g.limitHeaders(w.Header(), c)
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
@@ -94,8 +93,8 @@ func (g *Gateway) noRoute(w http.ResponseWriter, r *http.Request) *openai.Error 
 
 // fail answers with an error.
 func (g *Gateway) fail(w http.ResponseWriter, a asked, e *openai.Error) {
-	if e.RetryAfter > 0 || e.Status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(e.RetryAfter, time.Second).Seconds()))))
+	if after := retryAfter(e); after != "" {
+		w.Header().Set("Retry-After", after)
 	}
 	g.write(w, a, e.Status, e.JSON())
 }
@@ -105,18 +104,23 @@ func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) 
 	if isChat {
 		a.endpoint = "chat_completions"
 	}
-	leave, ok := g.enter()
-	if !ok {
-		g.fail(w, a, busy())
-		return
-	}
-	defer leave()
 	req, err := readRequest(w, r, isChat)
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
 	}
+	turn, refused := g.enter(a.caller)
+	g.limitHeaders(w.Header(), a.caller)
+	if refused != nil {
+		g.fail(w, a, refused)
+		return
+	}
+	defer turn.leave()
 	gen, err := g.prepare(r.Context(), req, &a)
+	if err == nil {
+		err = turn.reserve(gen)
+	}
+	g.limitHeaders(w.Header(), a.caller)
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
@@ -128,17 +132,6 @@ func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) 
 	} else {
 		g.whole(w, r, gen, a)
 	}
-}
-
-// enter counts a request in, unless there are too many; leave counts it out.
-func (g *Gateway) enter() (leave func(), ok bool) {
-	leave = func() { g.inFlight.Add(-1); g.metrics.inFlight.Dec() }
-	g.metrics.inFlight.Inc()
-	if g.inFlight.Add(1) > int64(g.cfg.MaxInFlight) {
-		leave()
-		return nil, false
-	}
-	return leave, true
 }
 
 // readBody reads a request's body whole.

@@ -34,23 +34,22 @@ func (g *Gateway) Infer(r micro.Request) {
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
-	leave, ok := g.enter()
-	if !ok {
-		g.refuse(r, a, busy())
-		return
-	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
 	if err == nil {
 		err = req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
 	}
 	if err != nil {
-		leave()
 		g.refuse(r, a, asError(err))
 		return
 	}
+	turn, refused := g.enter(a.caller)
+	if refused != nil {
+		g.refuse(r, a, refused)
+		return
+	}
 	go func() {
-		defer leave()
-		if err := g.infer(r, req, text, &a); err != nil {
+		defer turn.leave()
+		if err := g.infer(r, req, text, &a, turn); err != nil {
 			g.failInfer(r, a, asError(err))
 			return
 		}
@@ -92,9 +91,12 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 }
 
-func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *asked) error {
+func (g *Gateway) infer(r micro.Request, req *openai.Request, text bool, a *asked, turn *turn) error {
 	ctx := context.Background() // a client over NATS does not say when it leaves
 	gen, err := g.prepare(ctx, req, a)
+	if err == nil {
+		err = turn.reserve(gen)
+	}
 	if err != nil {
 		return err
 	}
@@ -136,19 +138,24 @@ func respondText(r micro.Request, text string) error {
 // refuse answers with an error that the service's statistics count.
 func (g *Gateway) refuse(r micro.Request, a asked, e *openai.Error) {
 	g.answered(a, e.Status)
-	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{ // not Error, which is for handlers that have not returned
-		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
-	})) // the asker may be gone
+	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // not Error, which is for handlers that have not returned; the asker may be gone
 	_ = r.Respond(nil)
 }
 
 // failInfer answers with an error when the service is done with the request: r.Error would write to what its statistics read.
 func (g *Gateway) failInfer(r micro.Request, a asked, e *openai.Error) {
 	g.answered(a, e.Status)
-	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{
-		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
-	})) // the asker may be gone
+	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // the asker may be gone
 	_ = r.Respond(nil)
+}
+
+// errorHeaders are the headers of an answer with an error.
+func errorHeaders(e *openai.Error) micro.Headers {
+	h := micro.Headers{micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)}}
+	if after := retryAfter(e); after != "" {
+		h["Retry-After"] = []string{after}
+	}
+	return h
 }
 
 // inferError is a messages.ErrorResponse.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -24,13 +25,15 @@ type Config struct {
 	Name     string // of the node
 	Instance string // of the data folder: it stays when the node is restarted
 	DataDir  string
-	HTTP     string        // "127.0.0.1:8000"; port 0 takes a free one
-	Web      net.Listener  // at HTTP; nil: Start listens there
-	HTTPTLS  *tls.Config   // nil: plain HTTP
-	Keys     *apikey.Keys  // nil: everybody is served
-	GPUs     []GPU         // opened already; the node closes them, also if it does not start
-	Devices  []host.Config // software GPUs beside them
-	Tiers    TiersConfig
+	HTTP     string       // "127.0.0.1:8000"; port 0 takes a free one
+	Web      net.Listener // at HTTP; nil: Start listens there
+	HTTPTLS  *tls.Config  // nil: plain HTTP
+	Keys     *apikey.Keys // nil: everybody is served
+	// TrustedProxies say in X-Forwarded-For or Forwarded for whom they ask.
+	TrustedProxies []netip.Prefix
+	GPUs           []GPU         // opened already; the node closes them, also if it does not start
+	Devices        []host.Config // software GPUs beside them
+	Tiers          TiersConfig
 	// AdapterHostBytes of page-locked host memory keep adapters that were read from disk, for each replica; 0: none are kept.
 	AdapterHostBytes int64
 	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.

@@ -43,6 +43,7 @@ type Node struct {
 	dispatcher *supervise.Dispatcher
 	registry   *tree.Registry
 	calls      *gateway.Calls
+	shares     *gateway.Shares
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
 	terms      *replica.Terms
@@ -76,7 +77,7 @@ type Node struct {
 // Start starts a node. When it fails, nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
-		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
+		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
 		catalogue: catalogue.New(), draining: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
@@ -195,6 +196,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Log: n.cfg.Log,
+		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

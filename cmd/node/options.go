@@ -48,16 +48,17 @@ type Options struct {
 
 	AdapterDRAM string `group:"Adapters" name:"adapter-dram" yaml:"adapter_dram" env:"TROUPE_ADAPTER_DRAM" placeholder:"SIZE" help:"Host memory, for each replica, in which adapters stay that were read from disk: 1GiB, or 0 for none (default: ${adapterdram})." validate:"omitempty,size"`
 
-	TLSCert     string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
-	TLSKey      string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
-	TLSCA       string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
-	NATSCreds   string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
-	NATSNkey    string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
-	NATSUsers   string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
-	APIKeys     string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"node keys new\" makes a key." validate:"omitempty,file"`
-	HTTPTLSCert string `group:"Security" name:"http-tls-cert" yaml:"http_tls_cert" env:"TROUPE_HTTP_TLS_CERT" placeholder:"FILE" type:"path" help:"Serve HTTPS with this certificate." validate:"omitempty,file"`
-	HTTPTLSKey  string `group:"Security" name:"http-tls-key" yaml:"http_tls_key" env:"TROUPE_HTTP_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
-	Insecure    *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
+	TLSCert        string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
+	TLSKey         string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
+	TLSCA          string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
+	NATSCreds      string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
+	NATSNkey       string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
+	NATSUsers      string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
+	APIKeys        string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"node keys new\" makes a key." validate:"omitempty,file"`
+	HTTPTLSCert    string `group:"Security" name:"http-tls-cert" yaml:"http_tls_cert" env:"TROUPE_HTTP_TLS_CERT" placeholder:"FILE" type:"path" help:"Serve HTTPS with this certificate." validate:"omitempty,file"`
+	HTTPTLSKey     string `group:"Security" name:"http-tls-key" yaml:"http_tls_key" env:"TROUPE_HTTP_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
+	TrustedProxies string `group:"Security" yaml:"trusted_proxies" env:"TROUPE_TRUSTED_PROXIES" placeholder:"CIDR,..." help:"Proxies that say in X-Forwarded-For or Forwarded for whom they ask: 10.0.0.0/8. Clients without keys are told apart by address." validate:"omitempty,networks"`
+	Insecure       *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys."`
 }
 
 const (
