@@ -8,7 +8,7 @@ BIN := .bin
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench bench-kv chaos sim nats
+.PHONY: help run build test check fmt-check vet lint gen-check proto kernels kernels-check gpu-check fuzz bench bench-shares bench-kv chaos sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
+
+bench-shares: ## measure one tenant while another floods, and write docs/benchmarks-shares.md
+	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
 
 bench-kv: ## replay a trace through the KV tiers' policies, and write docs/benchmarks-kv.md
 	go run ./tools/kvreplay
