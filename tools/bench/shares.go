@@ -42,8 +42,10 @@ func sharesPage() (string, error) {
 		return fmt.Sprintf(`{"model":"kjv","prompt":"%d %s","max_tokens":16,"ignore_eos":true,"stream":true}`, i, strings.Repeat("And God said unto them. ", quietWords))
 	}}
 	ctx := context.Background()
-	if _, err := quiet.saturate(ctx, 2*time.Second); err != nil { // what is read and made once is there
-		return "", err
+	for i := range 4 { // what is read and made once is there
+		if _, err := quiet.stream(ctx, i); err != nil {
+			return "", err
+		}
 	}
 	capacity, err := quiet.saturate(ctx, sharesFor)
 	if err != nil {

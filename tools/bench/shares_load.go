@@ -80,8 +80,8 @@ func (t tenant) stream(ctx context.Context, i int) (time.Duration, error) {
 	return first, err
 }
 
-// sequence numbers requests of all measurements, so that no prompt is asked twice.
-var sequence atomic.Int64
+// numbered counts the requests of all measurements, so that no prompt is asked twice.
+var numbered atomic.Int64
 
 // saturate returns how many requests a second are answered when 16 are always under way.
 func (t tenant) saturate(ctx context.Context, d time.Duration) (float64, error) {
@@ -93,7 +93,7 @@ func (t tenant) saturate(ctx context.Context, d time.Duration) (float64, error) 
 	for range 16 {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := t.stream(ctx, int(sequence.Add(1))); err == nil {
+				if _, err := t.stream(ctx, int(numbered.Add(1))); err == nil {
 					done.Add(1)
 				}
 			}
@@ -117,7 +117,7 @@ func (t tenant) pace(ctx context.Context, rate float64, d time.Duration) (p pace
 	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
 		p.sent++
 		all.Go(func() {
-			first, err := t.stream(ctx, int(sequence.Add(1)))
+			first, err := t.stream(ctx, int(numbered.Add(1)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -176,7 +176,7 @@ func repeated(ctx context.Context, t tenant, requests int) func() string {
 	for range requests {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				switch _, err := t.stream(ctx, int(sequence.Add(1))); {
+				switch _, err := t.stream(ctx, int(numbered.Add(1))); {
 				case err == nil:
 					done.Add(1)
 				case ctx.Err() == nil:
