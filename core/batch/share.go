@@ -1,5 +1,7 @@
 package batch
 
+import "slices"
+
 // Clients share a replica by virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI
 // 2024): each client has a counter per class of the tokens computed for it, divided by its weight. Within a class the
 // client with the lowest counter is served first, and each client's own sequences in the order of arrival.
@@ -26,14 +28,21 @@ type accountKey struct {
 	client string
 }
 
+// presence is how many sequences of a client the scheduler knows, in all classes.
+type presence struct {
+	sequences int
+	weight    float64
+}
+
 // shares are the counters of all clients.
 type shares struct {
+	clients  map[string]presence // that have sequences here
 	accounts map[accountKey]*account
 	level    map[Class]float64 // the highest counter that was served from the queue: where a client that is new begins
 }
 
 func newShares() shares {
-	return shares{accounts: make(map[accountKey]*account), level: make(map[Class]float64)}
+	return shares{clients: make(map[string]presence), accounts: make(map[accountKey]*account), level: make(map[Class]float64)}
 }
 
 // join counts a new sequence to its client. A client with nothing in the queue starts at the lowest counter among those
@@ -48,6 +57,7 @@ func (s *Scheduler) join(r Request) *account {
 	a.weight = r.weight()
 	a.served = max(a.served, s.start(r.Class, a))
 	a.sequences++
+	s.shares.clients[r.Client] = presence{s.shares.clients[r.Client].sequences + 1, a.weight}
 	return a
 }
 
@@ -71,6 +81,11 @@ func (s *Scheduler) start(class Class, a *account) float64 {
 
 // leave counts a sequence out. Counters that no longer matter are dropped with the last sequence of a client.
 func (s *Scheduler) leave(seq *sequence) {
+	if c := s.shares.clients[seq.Client]; c.sequences > 1 {
+		s.shares.clients[seq.Client] = presence{c.sequences - 1, c.weight}
+	} else {
+		delete(s.shares.clients, seq.Client)
+	}
 	if seq.account.sequences--; seq.account.sequences > 0 {
 		return
 	}
@@ -172,29 +187,21 @@ func (s *Scheduler) rounds() []int {
 const roundSequences = 4
 
 // Surplus returns the waiting sequence that gives its place in a full queue to r: the newest of the client with the most
-// sequences here, where the client of r has fewer by its weight. Drop it, then submit r again. Empty: there is none.
+// sequences here by weight, where the client of r has fewer. Drop it, then submit r again. Empty: there is none.
 func (s *Scheduler) Surplus(r Request) (id string) {
-	held, weights := make(map[string]float64), map[string]float64{r.Client: r.weight()}
-	for _, seq := range s.byID {
-		held[seq.Client]++
-		weights[seq.Client] = seq.account.weight
-	}
-	held[r.Client]++ // with r
-	weights[r.Client] = r.weight()
-	own := held[r.Client] / weights[r.Client]
-	var found *sequence
-	var most float64
-	for i := len(s.waiting) - 1; i >= 0; i-- {
-		seq := s.waiting[i]
-		if seq.state != Waiting || seq.admitted || len(seq.output()) > 0 || seq.Client == r.Client {
-			continue
-		}
-		if part := (held[seq.Client] - 1) / weights[seq.Client]; part >= own && part > most {
-			found, most = seq, part
+	most, client := float64(s.shares.clients[r.Client].sequences+1)/r.weight(), ""
+	for name, c := range s.shares.clients {
+		if part := float64(c.sequences-1) / c.weight; name != r.Client && (part > most || part == most && (client == "" || name < client)) {
+			most, client = part, name
 		}
 	}
-	if found == nil {
+	if client == "" {
 		return ""
 	}
-	return found.ID
+	for _, seq := range slices.Backward(s.waiting) {
+		if seq.Client == client && seq.state == Waiting && !seq.admitted && len(seq.output()) == 0 {
+			return seq.ID
+		}
+	}
+	return ""
 }

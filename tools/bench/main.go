@@ -31,12 +31,12 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("only", "", "measure the sections whose names contain this, and no others")
+	only := flag.String("only", "", "measure the sections, or floods, whose names contain this, and no others")
 	shares := flag.Bool("shares", false, "measure two tenants, of which one floods, instead of the other sections")
 	flag.Parse()
 	troupe.CollectSeldom()
 	if *shares {
-		text, err := sharesPage()
+		text, err := sharesPage(*only)
 		fmt.Print(text)
 		return err
 	}

@@ -32,7 +32,7 @@ const (
 )
 
 // sharesPage measures the time to the first token of one tenant while another floods, and returns the page.
-func sharesPage() (string, error) {
+func sharesPage(only string) (string, error) {
 	nodes, stop, err := twoNodes()
 	if err != nil {
 		return "", err
@@ -54,6 +54,9 @@ func sharesPage() (string, error) {
 	rate := capacity * quietPart
 	var rows []row
 	for _, f := range floods {
+		if !strings.Contains(f.name, only) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "%s … ", f.name)
 		before := quiet.pace(ctx, rate, sharesFor)
 		flooding, end := context.WithCancel(ctx)

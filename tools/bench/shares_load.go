@@ -83,25 +83,28 @@ func (t tenant) stream(ctx context.Context, i int) (time.Duration, error) {
 // numbered counts the requests of all measurements, so that no prompt is asked twice.
 var numbered atomic.Int64
 
-// saturate returns how many requests a second are answered when 16 are always under way.
+// saturate returns how many requests a second are answered when 8 are always under way.
 func (t tenant) saturate(ctx context.Context, d time.Duration) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var done atomic.Int64
+	var failed atomic.Pointer[error]
 	var all sync.WaitGroup
 	began := time.Now()
-	for range 16 {
+	for range 8 {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				if _, err := t.stream(ctx, int(numbered.Add(1))); err == nil {
 					done.Add(1)
+				} else {
+					failed.CompareAndSwap(nil, &err)
 				}
 			}
 		})
 	}
 	all.Wait()
 	if done.Load() == 0 {
-		return 0, fmt.Errorf("no request was answered within %s", d)
+		return 0, fmt.Errorf("no request was answered within %s: %w", d, *failed.Load())
 	}
 	return float64(done.Load()) / time.Since(began).Seconds(), nil
 }
