@@ -26,9 +26,9 @@ const (
 )
 
 const (
-	sharesFor  = 12 * time.Second // each measurement
+	sharesFor  = 20 * time.Second // each measurement
 	quietPart  = 0.25             // of the capacity: half of the share of one of two clients
-	quietWords = 40               // repetitions of a phrase of four tokens or so
+	quietWords = 10               // repetitions of a phrase of some six tokens
 )
 
 // sharesPage measures the time to the first token of one tenant while another floods, and returns the page.
@@ -39,7 +39,7 @@ func sharesPage(only string) (string, error) {
 	}
 	defer stop()
 	quiet := tenant{nodes: nodes, key: quietKey, body: func(i int) string {
-		return fmt.Sprintf(`{"model":"kjv","prompt":"%d %s","max_tokens":16,"ignore_eos":true,"stream":true}`, i, strings.Repeat("And God said unto them. ", quietWords))
+		return fmt.Sprintf(`{"model":"kjv","prompt":"%d %s","max_tokens":4,"ignore_eos":true,"stream":true}`, i, strings.Repeat("And God said unto them. ", quietWords))
 	}}
 	ctx := context.Background()
 	for i := range 4 { // what is read and made once is there
@@ -67,6 +67,9 @@ func sharesPage(only string) (string, error) {
 		flooded := over()
 		ratio := float64(during.p99()) / float64(before.p99())
 		fmt.Fprintf(os.Stderr, "%.2f\n", ratio)
+		if during.failure != nil {
+			flooded += "; one without an answer: " + during.failure.Error()
+		}
 		rows = append(rows, row{f.name, fmt.Sprintf("%.2f × (p99 %s, alone %s; p50 %s, alone %s; answered %d of %d; %s)", ratio,
 			round(during.p99()), round(before.p99()), round(during.p50()), round(before.p50()), len(during.first), during.sent, flooded), "1.5 ×", yes(ratio <= 1.5)})
 		time.Sleep(2 * time.Second)
@@ -74,13 +77,19 @@ func sharesPage(only string) (string, error) {
 	return sharesText(rate, capacity, rows), nil
 }
 
-func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+// round writes a time in few digits.
+func round(d time.Duration) string {
+	if d == never {
+		return "never"
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
 
 func sharesText(rate, capacity float64, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Two tenants
 
-Written by `+"`make bench-shares`"+`; do not edit. One tenant sends streaming requests with prompts of some 200 tokens at a fixed rate, to two nodes in turn.
+Written by `+"`make bench-shares`"+`; do not edit. One tenant sends streaming requests with prompts of some 60 tokens at a fixed rate, to two nodes in turn.
 The other floods. Each row compares the 99th percentile of the first tenant's time to the first token with and without the flood, measured one
 after the other, %s each. Absolute times are of this machine and this moment; ratios travel better.
 

@@ -23,21 +23,25 @@ type tenant struct {
 
 // paced is what came of requests at a rate.
 type paced struct {
-	sent  int
-	first []time.Duration // in ascending order
+	sent    int
+	first   []time.Duration // in ascending order
+	failure error           // of one without a first token
 }
 
 func (p paced) at(q float64) time.Duration {
 	if len(p.first) == 0 {
-		return time.Hour
+		return never
 	}
 	return p.first[min(len(p.first)-1, int(q*float64(len(p.first))))]
 }
 
+// never stands for a request without a first token.
+const never = time.Hour
+
 // p99 counts requests without an answer as the slowest.
 func (p paced) p99() time.Duration {
 	if lost := p.sent - len(p.first); lost*100 > p.sent {
-		return time.Hour
+		return never
 	}
 	return p.at(0.99)
 }
@@ -123,8 +127,10 @@ func (t tenant) pace(ctx context.Context, rate float64, d time.Duration) (p pace
 			first, err := t.stream(ctx, int(numbered.Add(1)))
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
+			if first > 0 { // the rest may take longer than is waited for
 				p.first = append(p.first, first)
+			} else {
+				p.failure = err
 			}
 		})
 	}
@@ -161,7 +167,7 @@ var floods = []flood{
 	}},
 	{"64 prompts of some 900 tokens at a time", func(ctx context.Context, nodes []string) func() string {
 		return repeated(ctx, tenant{nodes, floodKey, func(i int) string {
-			return fmt.Sprintf(`{"model":"kjv","prompt":"%d %s","max_tokens":1}`, i, strings.Repeat("And God said unto them. ", 4*quietWords))
+			return fmt.Sprintf(`{"model":"kjv","prompt":"%d %s","max_tokens":1}`, i, strings.Repeat("And God said unto them. ", 14*quietWords))
 		}}, 64)
 	}},
 }
