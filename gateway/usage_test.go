@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,13 +26,19 @@ func TestGatewaysTellEachOther(t *testing.T) {
 		members := &messages.MembersChanged{Members: []*messages.Member{{Name: "a"}, {Name: "b"}}}
 		strategy := supervise.Strategy(nil)
 		worlds, actors := map[string]*world{}, map[string]*actor.PID{}
+		var mu sync.Mutex // of actors
+		peer := func(m *messages.Member) *actor.PID {
+			mu.Lock()
+			defer mu.Unlock()
+			return actors[m.GetName()]
+		}
 		var crashed atomic.Bool
 		for _, node := range []string{"a", "b"} {
 			shares := gateway.NewShares(0)
 			worlds[node] = newWorld(t, silent, func(c *gateway.Config) { c.Keys, c.Shares = keys, shares })
-			actors[node] = testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
+			pid := testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
 				Node: node, Shares: shares, Members: func() *messages.MembersChanged { return members },
-				Peer: func(m *messages.Member) *actor.PID { return actors[m.GetName()] }, Log: zerolog.Nop(),
+				Peer: peer, Log: zerolog.Nop(),
 			}), func(next actor.ReceiverFunc) actor.ReceiverFunc {
 				return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 					if m, ok := env.Message.(*messages.UsageAnnounced); ok && m.GetNode() == "b" && !crashed.Swap(true) {
@@ -40,6 +47,9 @@ func TestGatewaysTellEachOther(t *testing.T) {
 					next(ctx, env)
 				}
 			})
+			mu.Lock()
+			actors[node] = pid
+			mu.Unlock()
 			for _, other := range actors { // the first one did not know of the second
 				sys.Root.Send(other, members)
 			}
