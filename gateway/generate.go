@@ -20,6 +20,10 @@ import (
 // grace is how much longer than its deadline a request waits for the session's own word.
 const grace = time.Second
 
+// maxCalls is how many calls of one request are open at once. More would wait in the queues of replicas, and where those
+// are full, fail a request that has begun.
+const maxCalls = 32
+
 // generation is a request on its way: one choice per sequence.
 type generation struct {
 	request  *openai.Request
@@ -32,6 +36,8 @@ type generation struct {
 	choices  []*choice
 	wake     chan struct{} // a call has something
 	open     int           // choices that go on
+	calls    int           // that are open
+	later    []*choice     // to be started when a call ends
 	began    time.Time
 	deadline time.Time
 }
@@ -121,7 +127,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	}()
 	for _, c := range gen.choices {
 		if !c.follows {
-			g.start(c)
+			g.start(gen, c)
 		}
 	}
 	late := time.NewTimer(time.Until(gen.deadline) + grace)
@@ -143,8 +149,13 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	return nil
 }
 
-// start opens a choice's call.
-func (g *Gateway) start(c *choice) {
+// start opens a choice's call, or has it opened when another one of the request ends.
+func (g *Gateway) start(gen *generation, c *choice) {
+	if gen.calls >= maxCalls {
+		gen.later = append(gen.later, c)
+		return
+	}
+	gen.calls++
 	c.started = true
 	g.cfg.Calls.add(c.call)
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
@@ -176,13 +187,19 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 	}
 	gen.meter.delivered(gen, c, len(p.tokens))
 	for _, f := range c.followers {
-		g.start(f)
+		g.start(gen, f)
 	}
 	c.followers = nil
 	out := c.take(p)
 	if out.finish != "" {
 		gen.open--
 		g.close(c)
+		gen.calls--
+		if len(gen.later) > 0 {
+			next := gen.later[0]
+			gen.later = gen.later[1:]
+			g.start(gen, next)
+		}
 	}
 	if out.empty() {
 		return nil // held back
