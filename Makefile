@@ -11,7 +11,7 @@ BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),p
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz fuzz-execs bench bench-kv chaos soak sim nats
+.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz fuzz-execs bench bench-shares bench-kv chaos soak sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -88,6 +88,9 @@ soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors 
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
+
+bench-shares: ## measure one tenant while another floods, and write docs/benchmarks-shares.md
+	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
 
 bench-kv: ## replay a trace through the KV tiers' policies, and write docs/benchmarks-kv.md
 	go run ./tools/kvreplay

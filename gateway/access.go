@@ -21,6 +21,7 @@ var admins = map[string]bool{"GET /metrics": true, "POST /v1/load_lora_adapter":
 // caller identifies the client of a request.
 type caller struct {
 	id, remote string
+	address    string      // that the client is known by where no key is asked for
 	key        *apikey.Key // nil: none was asked for
 	account    string      // the NATS account, where a trusted server names it
 	began      time.Time

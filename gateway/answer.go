@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"troupe/gateway/openai"
-	"troupe/messages"
 )
 
 // answerOf returns the writer of a generation's answer.
@@ -72,11 +71,4 @@ func (g *gather) whole() []openai.Choice {
 		g.choices[i].Text = g.texts[i].String()
 	}
 	return g.choices
-}
-
-// busy is the answer to one request more than are served at once.
-func busy() *openai.Error {
-	e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL, "too many requests are being served; try again in a moment")
-	e.RetryAfter = time.Second
-	return e
 }

@@ -3,7 +3,7 @@ package gateway
 import (
 	"cmp"
 	"net/http"
-	"sync/atomic"
+	"net/netip"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -43,8 +43,13 @@ type Config struct {
 	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret; nil: the secret is not known, and
 	// requests that need a salt are refused.
 	Salt func(tenant, cacheSalt string) ([]byte, error)
-	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429.
+	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429, and so is a
+	// client that holds half of what others leave.
 	MaxInFlight int
+	// Shares counts what clients use; nil: the gateway has its own, with MaxInFlight.
+	Shares *Shares
+	// TrustedProxies may say for whom they ask, in X-Forwarded-For or Forwarded.
+	TrustedProxies []netip.Prefix
 	// Audit takes changes of state, and requests that were not allowed; nil: nobody wants to know.
 	Audit *audit.Log
 	Log   zerolog.Logger
@@ -59,15 +64,14 @@ type Gateway struct {
 	budget   *budget
 	origin   *http.CrossOriginProtection
 	entry    http.Handler // the routes, behind what pages of other origins need
-	inFlight atomic.Int64
 	keyUses  keyUses
 	refusals *bounded.Limiter // of lines in the log
 }
 
 // New returns a gateway. Origins that are not well-formed are a mistake of the caller.
 func New(cfg Config) *Gateway {
-	if cfg.MaxInFlight == 0 {
-		cfg.MaxInFlight = 4096
+	if cfg.Shares == nil {
+		cfg.Shares = NewShares(cfg.MaxInFlight)
 	}
 	if cfg.Salt == nil {
 		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
@@ -82,6 +86,9 @@ func New(cfg Config) *Gateway {
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "troupe_gateway_body_bytes", Help: "Memory that the bodies of requests hold.",
 	}, func() float64 { return float64(g.budget.held.Load()) }))
+	if cfg.Keys != nil {
+		cfg.Registry.MustRegister(keyCollector{cfg.Keys, cfg.Shares})
+	}
 	g.routes()
 	var err error
 	if g.entry, g.origin, err = origins(cfg.Origins, http.HandlerFunc(g.route)); err != nil {

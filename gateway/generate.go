@@ -21,6 +21,10 @@ import (
 // grace is how much longer than its deadline a request waits for the session's own word.
 const grace = time.Second
 
+// maxCalls is how many calls of one request are open at once. More would wait in the queues of replicas, and where those
+// are full, fail a request that has begun.
+const maxCalls = 32
+
 // generation is a request on its way: one choice per sequence.
 type generation struct {
 	request  *openai.Request
@@ -28,10 +32,14 @@ type generation struct {
 	base     string                // the deployment
 	adapter  *messages.AdapterSpec // nil: none
 	salt     []byte                // of the KV blocks
+	client   string                // who asked
+	weight   float64               // of the client
 	meter    meter
 	choices  []*choice
 	wake     chan struct{} // a call has something
 	open     int           // choices that go on
+	calls    int           // that are open
+	later    []*choice     // to be started when a call ends
 	began    time.Time
 	deadline time.Time
 }
@@ -56,9 +64,11 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 		return nil, err
 	}
 	gen.meter = g.metrics.of(gen.base)
-	if r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
-		r.Priority = d.GetSpec().GetPriority()
+	if err := g.prioritize(r, a.caller, d.GetSpec().GetPriority()); err != nil {
+		return nil, err
 	}
+	who, weight := a.client()
+	gen.client, gen.weight = who.Name, weight
 	prompts, err := g.encode(ctx, gen.model, r)
 	if err != nil {
 		return nil, err
@@ -102,6 +112,7 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
 		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
 		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
+		Client: gen.client, Weight: gen.weight,
 	}}
 	if r.Echo {
 		c.echo(r.Prompts[prompt], gen.model.tokenizer)
@@ -121,7 +132,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	}()
 	for _, c := range gen.choices {
 		if !c.follows {
-			g.start(c)
+			g.start(gen, c)
 		}
 	}
 	late := time.NewTimer(time.Until(gen.deadline) + grace)
@@ -143,8 +154,13 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	return nil
 }
 
-// start opens a choice's call.
-func (g *Gateway) start(c *choice) {
+// start opens a choice's call, or has it opened when another one of the request ends.
+func (g *Gateway) start(gen *generation, c *choice) {
+	if gen.calls >= maxCalls {
+		gen.later = append(gen.later, c)
+		return
+	}
+	gen.calls++
 	c.started = true
 	g.cfg.Calls.add(c.call)
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
@@ -176,13 +192,19 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 	}
 	gen.meter.delivered(gen, c, len(p.tokens))
 	for _, f := range c.followers {
-		g.start(f)
+		g.start(gen, f)
 	}
 	c.followers = nil
 	out := c.take(p)
 	if out.finish != "" {
 		gen.open--
 		g.close(c)
+		gen.calls--
+		if len(gen.later) > 0 {
+			next := gen.later[0]
+			gen.later = gen.later[1:]
+			g.start(gen, next)
+		}
 	}
 	if out.empty() {
 		return nil // held back

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,7 +61,7 @@ func requestID(w http.ResponseWriter, r *http.Request) string {
 
 // route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The body is not read before.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
-	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr, began: time.Now()}
+	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr, address: addressOf(r, g.cfg.TrustedProxies), began: time.Now()}
 	if g.origin.Check(r) != nil {
 		g.fail(w, asked{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}, crossOrigin(r))
 		return
@@ -76,6 +74,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	if g.cfg.Keys != nil {
 		if key, ok := g.cfg.Keys.Find(secretOf(r)); ok {
 			c.key = &key
+			g.limitHeaders(w.Header(), c)
 			ctx, release := g.keyUses.add(r.Context(), key, w)
 			defer release()
 			r = r.WithContext(ctx)
@@ -117,8 +116,8 @@ func (g *Gateway) noRoute(w http.ResponseWriter, r *http.Request) *openai.Error 
 
 // fail answers with an error.
 func (g *Gateway) fail(w http.ResponseWriter, a asked, e *openai.Error) {
-	if e.RetryAfter > 0 || e.Status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(e.RetryAfter, time.Second).Seconds()))))
+	if after := retryAfter(e); after != "" {
+		w.Header().Set("Retry-After", after)
 	}
 	g.write(w, a, e.Status, e.JSON())
 }
@@ -135,14 +134,19 @@ func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) 
 		g.fail(w, a, asError(err))
 		return
 	}
-	leave, ok := g.enter() // with its body: one that sends none takes no other's place
-	if !ok {
-		g.fail(w, a, busy())
+	turn, refused := g.enter(a.caller) // with its body: one that sends none takes no other's place
+	g.limitHeaders(w.Header(), a.caller)
+	if refused != nil {
+		g.fail(w, a, refused)
 		return
 	}
-	defer leave()
+	defer turn.leave()
 	setWriteDeadline(w, req.Timeout+2*grace)
 	gen, err := g.prepare(r.Context(), req, &a)
+	if err == nil {
+		err = turn.reserve(gen)
+	}
+	g.limitHeaders(w.Header(), a.caller)
 	if err != nil {
 		g.fail(w, a, asError(err))
 		return
@@ -155,17 +159,6 @@ func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) 
 	} else {
 		g.whole(w, r, gen, a)
 	}
-}
-
-// enter counts a request in, unless there are too many; leave counts it out.
-func (g *Gateway) enter() (leave func(), ok bool) {
-	leave = func() { g.inFlight.Add(-1); g.metrics.inFlight.Dec() }
-	g.metrics.inFlight.Inc()
-	if g.inFlight.Add(1) > int64(g.cfg.MaxInFlight) {
-		leave()
-		return nil, false
-	}
-	return leave, true
 }
 
 // readBody reads a request's body whole. The server cuts off clients that make no progress.

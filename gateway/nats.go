@@ -46,15 +46,9 @@ func (g *Gateway) Infer(r Request) {
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
-	enter, ok := g.enter()
-	if !ok {
-		g.failInfer(r, a, busy())
-		return
-	}
 	h := g.hold()
-	leave := func() { enter(); h.shrink(0) }
 	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
-		leave()
+		h.shrink(0)
 		g.failInfer(r, a, noRoom())
 		return
 	}
@@ -63,13 +57,20 @@ func (g *Gateway) Infer(r Request) {
 		err = req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
 	}
 	if err != nil {
-		leave()
+		h.shrink(0)
 		g.failInfer(r, a, asError(err))
 		return
 	}
+	turn, refused := g.enter(a.caller)
+	if refused != nil {
+		h.shrink(0)
+		g.failInfer(r, a, refused)
+		return
+	}
 	go func() {
-		defer leave()
-		if err := g.infer(r, req, text, &a); err != nil {
+		defer h.shrink(0)
+		defer turn.leave()
+		if err := g.infer(r, req, text, &a, turn); err != nil {
 			g.failInfer(r, a, asError(err))
 			return
 		}
@@ -111,9 +112,12 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 }
 
-func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked) error {
+func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, turn *turn) error {
 	ctx := context.WithValue(context.Background(), callerKey{}, a.caller) // a client over NATS does not say when it leaves
 	gen, err := g.prepare(ctx, req, a)
+	if err == nil {
+		err = turn.reserve(gen)
+	}
 	if err != nil {
 		return err
 	}
@@ -155,10 +159,17 @@ func respondText(r Request, text string) error {
 // failInfer answers with an error, which the statistics of the service count.
 func (g *Gateway) failInfer(r Request, a asked, e *openai.Error) {
 	g.answered(a, e.Status)
-	_ = r.Respond(inferError(e), micro.WithHeaders(micro.Headers{
-		micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)},
-	})) // the asker may be gone
+	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // the asker may be gone
 	_ = r.Respond(nil)
+}
+
+// errorHeaders are the headers of an answer with an error.
+func errorHeaders(e *openai.Error) micro.Headers {
+	h := micro.Headers{micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)}}
+	if after := retryAfter(e); after != "" {
+		h["Retry-After"] = []string{after}
+	}
+	return h
 }
 
 // inferError is a messages.ErrorResponse.

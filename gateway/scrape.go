@@ -2,8 +2,12 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"troupe/gateway/openai"
+	"troupe/messages"
 )
 
 // Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is open, metrics need no
@@ -23,9 +27,8 @@ func (g *Gateway) Scrapes(open bool) http.Handler {
 // Busy answers every request with status 503: there are too many connections.
 func (g *Gateway) Busy() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := busy()
-		e.Status = http.StatusServiceUnavailable
-		e.Message = "too many connections are open; close some, or try again in a moment"
+		e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL, "too many connections are open; close some, or try again in a moment")
+		e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
 		g.fail(w, asked{caller: caller{id: requestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
 	})
 }

@@ -2827,11 +2827,177 @@ func (x *ErrorResponse) GetError() string {
 	return ""
 }
 
+// troupe.v1.keys.list: API keys by name, their limits, and what they use in the cluster. Keys themselves are not shown.
+type ListKeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeysRequest) Reset() {
+	*x = ListKeysRequest{}
+	mi := &file_messages_control_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeysRequest) ProtoMessage() {}
+
+func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListKeysRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
+}
+
+type ListKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*KeyStatus           `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeysResponse) Reset() {
+	*x = ListKeysResponse{}
+	mi := &file_messages_control_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeysResponse) ProtoMessage() {}
+
+func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListKeysResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ListKeysResponse) GetKeys() []*KeyStatus {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// KeyStatus (report) is an API key without its secret.
+type KeyStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Admin         bool                   `protobuf:"varint,3,opt,name=admin,proto3" json:"admin,omitempty"`
+	MaxPriority   PriorityClass          `protobuf:"varint,4,opt,name=max_priority,json=maxPriority,proto3,enum=troupe.v1.PriorityClass" json:"max_priority,omitempty"` // unspecified: any
+	Weight        float64                `protobuf:"fixed64,5,opt,name=weight,proto3" json:"weight,omitempty"`
+	Usage         *ClientUsage           `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyStatus) Reset() {
+	*x = KeyStatus{}
+	mi := &file_messages_control_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyStatus) ProtoMessage() {}
+
+func (x *KeyStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
+func (*KeyStatus) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *KeyStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KeyStatus) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *KeyStatus) GetAdmin() bool {
+	if x != nil {
+		return x.Admin
+	}
+	return false
+}
+
+func (x *KeyStatus) GetMaxPriority() PriorityClass {
+	if x != nil {
+		return x.MaxPriority
+	}
+	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
+}
+
+func (x *KeyStatus) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *KeyStatus) GetUsage() *ClientUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\"p\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"p\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -3008,7 +3174,17 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x05 \x01(\tR\x04node\"P\n" +
 	"\rErrorResponse\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error*\xab\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x11\n" +
+	"\x0fListKeysRequest\"<\n" +
+	"\x10ListKeysResponse\x12(\n" +
+	"\x04keys\x18\x01 \x03(\v2\x14.troupe.v1.KeyStatusR\x04keys\"\xd0\x01\n" +
+	"\tKeyStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05admin\x18\x03 \x01(\bR\x05admin\x12;\n" +
+	"\fmax_priority\x18\x04 \x01(\x0e2\x18.troupe.v1.PriorityClassR\vmaxPriority\x12\x16\n" +
+	"\x06weight\x18\x05 \x01(\x01R\x06weight\x12,\n" +
+	"\x05usage\x18\x06 \x01(\v2\x16.troupe.v1.ClientUsageR\x05usage*\xab\x01\n" +
 	"\n" +
 	"ActorState\x12\x1b\n" +
 	"\x17ACTOR_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -3031,7 +3207,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3085,57 +3261,65 @@ var file_messages_control_proto_goTypes = []any{
 	(*ActorFailure)(nil),            // 49: troupe.v1.ActorFailure
 	(*Event)(nil),                   // 50: troupe.v1.Event
 	(*ErrorResponse)(nil),           // 51: troupe.v1.ErrorResponse
-	(*DeploymentSpec)(nil),          // 52: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 53: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 54: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 55: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 56: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 57: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 58: troupe.v1.SequenceMigration
-	(*Member)(nil),                  // 59: troupe.v1.Member
-	(*RouteDecision)(nil),           // 60: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
-	(Reason)(0),                     // 62: troupe.v1.Reason
+	(*ListKeysRequest)(nil),         // 52: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 53: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 54: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 55: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),        // 56: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 57: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 58: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 59: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 60: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 61: troupe.v1.SequenceMigration
+	(*Member)(nil),                  // 62: troupe.v1.Member
+	(*RouteDecision)(nil),           // 63: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
+	(Reason)(0),                     // 65: troupe.v1.Reason
+	(PriorityClass)(0),              // 66: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 67: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	52, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	52, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	53, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	53, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	54, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	54, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	54, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	54, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	55, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	55, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	56, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	56, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	57, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	57, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	57, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	57, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	55, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	56, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	56, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	56, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	57, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	52, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	58, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	58, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	59, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	59, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	59, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	60, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	55, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	61, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
 	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
 	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	59, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	56, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	60, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	62, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	59, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	63, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
 	49, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	61, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	64, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
 	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
 	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	61, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	61, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	62, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	64, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	64, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	65, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	54, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	66, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	67, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3151,13 +3335,14 @@ func file_messages_control_proto_init() {
 	file_messages_migration_proto_init()
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
+	file_messages_usage_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   51,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

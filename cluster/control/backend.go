@@ -45,6 +45,9 @@ type Backend interface {
 	// KV carries a request out on this node alone.
 	KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error)
 
+	// Keys are the API keys, without their secrets, and what they use in the cluster.
+	Keys(ctx context.Context) ([]*messages.KeyStatus, error)
+
 	// Members are the nodes of the cluster as this one knows them, itself among them.
 	Members() []*messages.Member
 	// NodeStatus is this node alone.

@@ -22,6 +22,7 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "gpus-quarantine", "gpus.quarantine", `use a GPU no more: {"node": "`+c.Node+`", "name": "gpu-0", "detail": "why"}`, c.quarantine),
 		serve(c, life, releaseEndpoint, "gpus.release",
 			`use it again, after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`, c.release),
+		serve(c, life, "keys-list", "keys.list", "API keys by name, their limits, and what they use in the cluster", c.keys),
 		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
 		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
@@ -30,6 +31,11 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 
 func (c *control) nodes(ctx context.Context, _ *messages.ListNodesRequest) (*messages.ListNodesResponse, error) {
 	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx)}, nil
+}
+
+func (c *control) keys(ctx context.Context, _ *messages.ListKeysRequest) (*messages.ListKeysResponse, error) {
+	keys, err := c.Backend.Keys(ctx)
+	return &messages.ListKeysResponse{Keys: keys}, err
 }
 
 func (c *control) drain(ctx context.Context, req *messages.DrainNodeRequest) (*messages.DrainNodeResponse, error) {

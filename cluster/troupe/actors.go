@@ -53,6 +53,7 @@ func (n *Node) nodeProps() *actor.Props {
 		{Name: "deployments", Props: n.as("deployments", n.deploymentsProps())},
 		{Name: "planner", Props: n.as("planner", n.plannerProps())},
 		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
+		{Name: "usage", Props: n.as("usage", n.usageProps())},
 		{Name: "control", Props: n.as("control", n.controlProps())},
 	}
 	if len(n.tiers) > 0 || !n.cfg.Tiers.LocalOnly {

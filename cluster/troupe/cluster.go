@@ -129,7 +129,7 @@ func (n *Node) onMembers(c members.Change) {
 func (n *Node) tellMembers(left []*messages.Member) {
 	now := n.membersNow()
 	now.Left = left
-	for _, id := range []string{routerID, deploymentsID} {
+	for _, id := range []string{routerID, deploymentsID, usageID} {
 		n.system.Root.Send(n.pid(id), now)
 	}
 }

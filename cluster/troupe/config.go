@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -35,6 +36,8 @@ type Config struct {
 	Tiers   TiersConfig
 	// Roots are the folders that models and adapters may be read from.
 	Roots modelfile.Roots
+	// TrustedProxies say in X-Forwarded-For or Forwarded for whom they ask.
+	TrustedProxies []netip.Prefix
 	// AdapterHostBytes of page-locked host memory keep adapters that were read from disk, for each replica; 0: none are kept.
 	AdapterHostBytes int64
 	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.

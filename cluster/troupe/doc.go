@@ -5,6 +5,7 @@
 //	├─ replicas ─ <model>-<n> ─ engine · adapters ─ slot-0 …
 //	├─ deployments ─ <model>
 //	├─ gateway ─ session-<id> …
+//	├─ usage
 //	└─ control
 //
 // What must outlive an actor is made here and handed down: devices and the models in their memory (engine.Holder), the calls that

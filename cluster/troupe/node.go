@@ -43,6 +43,7 @@ type Node struct {
 	dispatcher *supervise.Dispatcher
 	registry   *tree.Registry
 	calls      *gateway.Calls
+	shares     *gateway.Shares
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
 	terms      *replica.Terms
@@ -84,8 +85,8 @@ type Node struct {
 // Start starts a node. When it fails, nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
-		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), metrics: prometheus.NewRegistry(), terms: &replica.Terms{},
-		catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
+		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
+		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
@@ -183,6 +184,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
+		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

@@ -40,7 +40,7 @@ func webKeyed(t *testing.T) func(*troupe.Config) {
 }
 
 // askWith sends a request with the headers that are given as pairs, and returns status and body.
-func askWith(t *testing.T, method, url, body string, headers ...string) (int, string) {
+func webAsk(t *testing.T, method, url, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -86,11 +86,11 @@ func TestNodeOnLoopback(t *testing.T) {
 		{"GET", "/ready", "", []string{"Host", "localhost:8000"}, 200},
 		{"GET", "/ready", "", []string{"Host", machine}, 200},
 	} {
-		if got, body := askWith(t, tc.method, base+tc.path, tc.body, tc.headers...); got != tc.want {
+		if got, body := webAsk(t, tc.method, base+tc.path, tc.body, tc.headers...); got != tc.want {
 			t.Errorf("%s %s %v: %d, want %d: %.300s", tc.method, tc.path, tc.headers, got, tc.want, body)
 		}
 	}
-	if _, body := askWith(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
+	if _, body := webAsk(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
 		t.Errorf("the models show more than a name: %s", body)
 	}
 }
@@ -114,14 +114,14 @@ func TestNodeWithKeys(t *testing.T) {
 		{scrape + "/tree", "", 404}, {scrape + "/tree", webAdminKey, 404}, {scrape + "/v1/models", webAdminKey, 404},
 		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403}, {beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
 	} {
-		if got, body := askWith(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
+		if got, body := webAsk(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
 			t.Errorf("%s %s: %d, want %d: %.300s", tc.url, tc.key, got, tc.want, body)
 		}
 	}
-	if got, _ := askWith(t, "GET", scrape+"/metrics", "", "Host", "evil.example"); got != http.StatusForbidden {
+	if got, _ := webAsk(t, "GET", scrape+"/metrics", "", "Host", "evil.example"); got != http.StatusForbidden {
 		t.Errorf("scraping under a foreign name: %d", got)
 	}
-	if got, _ := askWith(t, "GET", main+"/ready", "", "Host", "api.example"); got != http.StatusOK {
+	if got, _ := webAsk(t, "GET", main+"/ready", "", "Host", "api.example"); got != http.StatusOK {
 		t.Errorf("with keys, behind a proxy with a name of its own: %d", got)
 	}
 }
@@ -147,7 +147,7 @@ func TestFloodOfANode(t *testing.T) {
 		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", webUserKey)
 	}
 	gauge := func(name string) string {
-		_, all := askWith(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
+		_, all := webAsk(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
 		for line := range strings.Lines(all) {
 			if value, ok := strings.CutPrefix(line, name+" "); ok {
 				return strings.TrimSpace(value)

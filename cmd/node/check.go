@@ -55,6 +55,10 @@ func newChecker(base string) *checker {
 			"room":     checkRoom,
 			"share":    checkShare,
 			"policy":   checkPolicy,
+			"networks": func(s string) error {
+				_, err := parseNetworks(s)
+				return err
+			},
 		},
 	}
 	c.validate.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })

@@ -70,6 +70,7 @@ type Options struct {
 	AuditLog          string `group:"Security" yaml:"audit_log" env:"TROUPE_AUDIT_LOG" placeholder:"FILE" type:"path" help:"Append a line of JSON for each change of state, and each request that was not allowed (default: lines in the log)."`
 	NATSInboxPrefixes string `group:"Security" yaml:"nats_inbox_prefixes" env:"TROUPE_NATS_INBOX_PREFIXES" placeholder:"PREFIX,..." help:"Inbox prefixes of NATS users, beside _INBOX and those in --nats-users: _INBOX_anna. Requests that expect their answer elsewhere are dropped." validate:"omitempty,prefixes"`
 	NATSTrustAccounts *bool  `group:"Security" yaml:"nats_trust_accounts" env:"TROUPE_NATS_TRUST_ACCOUNTS" negatable:"" help:"Take the account of NATS clients from what the server says of service imports. Only where clients have accounts of their own."`
+	TrustedProxies    string `group:"Security" yaml:"trusted_proxies" env:"TROUPE_TRUSTED_PROXIES" placeholder:"CIDR,..." help:"Proxies that say in X-Forwarded-For or Forwarded for whom they ask: 10.0.0.0/8. Clients without keys are told apart by address." validate:"omitempty,networks"`
 	Insecure          *bool  `group:"Security" yaml:"insecure" env:"TROUPE_INSECURE" negatable:"" help:"Listen beyond this machine without certificates or keys; use files that others can change."`
 }
 

@@ -145,6 +145,7 @@ func (s *settings) secure(cfg *troupe.Config) (err error) {
 			return err
 		}
 	}
+	cfg.TrustedProxies, _ = parseNetworks(s.TrustedProxies) // checked with the other options
 	if s.APIKeys != "" {
 		cfg.Keys, err = apikey.Open(s.APIKeys, cfg.Log)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/netip"
+	"slices"
 	"strconv"
 
 	"troupe/cluster/troupe"
@@ -11,8 +13,12 @@ import (
 func (s settings) webConfig() troupe.WebConfig {
 	connections, _ := strconv.Atoi(s.HTTPConns) // checked with the other options; 0: the default
 	perAddress, _ := strconv.Atoi(s.HTTPConnsAddress)
+	proxies, _ := parseNetworks(s.TrustedProxies)
+	exempt := func(peer netip.Addr) bool {
+		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer.Unmap()) })
+	}
 	return troupe.WebConfig{
-		Limits:  web.Limits{Connections: connections, PerAddress: perAddress},
+		Limits:  web.Limits{Connections: connections, PerAddress: perAddress, Exempt: exempt},
 		Metrics: s.MetricsListen, Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins), BodyBytes: bytesOf(s.HTTPMemory),
 	}
 }

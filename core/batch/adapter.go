@@ -57,9 +57,9 @@ func (s *Scheduler) Ahead() {
 
 // line is who waits, in the order of service without adapters.
 func (s *Scheduler) line() []lora.Waiting {
-	line := make([]lora.Waiting, len(s.waiting))
+	line, rounds := make([]lora.Waiting, len(s.waiting)), s.rounds()
 	for i, seq := range s.waiting {
-		line[i] = lora.Waiting{ID: seq.ID, Adapter: seq.Adapter, Class: int(seq.Class), Arrived: seq.Arrived}
+		line[i] = lora.Waiting{ID: seq.ID, Adapter: seq.Adapter, Class: int(seq.Class), Round: rounds[i], Arrived: seq.Arrived}
 	}
 	return line
 }
@@ -79,14 +79,14 @@ func (s *Scheduler) inside() []string {
 }
 
 // admitByAdapter moves waiting sequences into the step in the order of the policy, and has the adapters of others loaded.
-func (p *planning) admitByAdapter(now time.Time) {
-	enter := func(w lora.Waiting) bool { return p.budget > 0 && p.admit(p.byID[w.ID]) }
+func (p *planning) admitByAdapter(now time.Time, may func(*sequence) bool) {
+	enter := func(w lora.Waiting) bool { return p.budget > 0 && may(p.byID[w.ID]) && p.admit(p.byID[w.ID]) }
 	rejected := p.adapters.admission.Admit(p.line(), p.inside(), now, enter)
 	rejected = append(rejected, p.outwaited(now)...)
 	for _, r := range rejected {
 		p.Drop(r.ID)
 	}
-	p.step.Rejected = rejected
+	p.step.Rejected = append(p.step.Rejected, rejected...)
 	p.Ahead()
 }
 

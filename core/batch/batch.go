@@ -38,6 +38,8 @@ type Request struct {
 	MaxOutput int      // tokens, those of Output included
 	MinOutput int      // Stops count only after so many
 	Stops     []uint32 // tokens that end the sequence
+	Client    string   // who asked; clients share a class by their weights
+	Weight    float64  // of the client; 0 counts as 1
 }
 
 // Reason says why a request was refused.
@@ -124,6 +126,7 @@ type Emission struct {
 // sequence is a request on its way.
 type sequence struct {
 	Request
+	account   *account
 	arrival   uint64
 	state     State
 	tokens    []uint32 // prompt and output; append-only
@@ -136,6 +139,7 @@ type sequence struct {
 	admitted  bool      // at least once
 	held      bool      // in no list, until Resume
 	arriving  bool      // it runs on blocks that are still being filled
+	entered   bool      // it is in the step in the making
 	wanting   time.Time // since when it waits for its adapter; zero: it does not
 }
 
@@ -157,7 +161,7 @@ func (s *sequence) hash(i, blockTokens int) kv.Hash {
 	return s.hashes[i]
 }
 
-// before is the order in which sequences are served.
+// before is the order of lists: that of service where there is one client.
 func (s *sequence) before(t *sequence) bool {
 	if s.Class != t.Class {
 		return s.Class > t.Class

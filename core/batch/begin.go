@@ -10,7 +10,10 @@ import "slices"
 // no place or too few blocks, or where another one comes first. As Plan, it may be called only while no step is in flight.
 func (s *Scheduler) Begin(id string, table []int32, resident int) bool {
 	seq, ok := s.byID[id]
-	if !ok || !seq.held || seq.state == Running || len(s.running) >= s.places() || len(s.waiting) > 0 && s.waiting[0].before(seq) {
+	if !ok || !seq.held || seq.state == Running || len(s.running) >= s.places() {
+		return false
+	}
+	if first := s.next(); first != nil && first.ahead(seq) {
 		return false
 	}
 	size := s.pool.BlockTokens()

@@ -3,7 +3,11 @@
 // A step first gives one token to every running sequence that decodes, then fills its token budget with chunks of
 // prefills, then admits waiting sequences by class and arrival. A sequence that needs a block when none is left takes
 // it from the last in that order, which goes back to the queue and is computed again later, except for the
-// blocks that are still cached. A waiting sequence takes place and blocks only from lower classes.
+// blocks that are still cached. A waiting sequence takes place and blocks from lower classes.
+//
+// Clients share what is left to their class, by their weights; see share.go and giveway.go. The client that was given the
+// fewest tokens is served first. A waiting sequence also takes places and blocks from clients of its class that hold more
+// than its own, and keep at least as much. With one client nothing of this changes the order.
 //
 // One step is in flight at a time: Plan, then Done with all its entries. Blocks are given out between steps alone, so that
 // a sequence may be dropped at any moment: what the step in flight still writes to is not reused before the step's end.
@@ -21,6 +25,7 @@
 //   - progress: a sequence that is not dropped finishes
 //   - contiguous: a sequence's emissions have the indices len(Output), len(Output)+1, …
 //   - classes: nothing is admitted while a sequence of a higher class waits that would have fit
+//   - fair: of clients that wait in one class none is further ahead in virtual tokens than a step and its running sequences
 //   - conservation: when no sequence is left, every block is free
 //   - owned: a block that is still to be written belongs to one sequence or reservation
 //   - arrived: what a block holds that is still being filled is offered to nobody

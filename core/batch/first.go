@@ -4,10 +4,10 @@ import "troupe/core/kv"
 
 // First is the sequence that is admitted next, and the hashes of the blocks that it could begin with. There is none while there is no place for one.
 func (s *Scheduler) First() (id string, hashes []kv.Hash, ok bool) {
-	if len(s.waiting) == 0 || !s.hasPlace(s.waiting[0]) {
+	seq := s.next()
+	if seq == nil || !s.hasPlace(seq) {
 		return "", nil, false
 	}
-	seq := s.waiting[0]
 	size := s.pool.BlockTokens()
 	hashes = seq.reusable(size)
 	if seq.parked%size > 0 && seq.parked/size == len(hashes) {
@@ -16,10 +16,9 @@ func (s *Scheduler) First() (id string, hashes []kv.Hash, ok bool) {
 	return seq.ID, hashes, true
 }
 
-// hasPlace reports whether there is a place for a sequence, or one of a lower class to take one from.
+// hasPlace reports whether there is a place for a sequence, or one that gives way to it.
 func (s *Scheduler) hasPlace(seq *sequence) bool {
-	n := len(s.running)
-	return n < s.places() || n > 0 && s.running[n-1].Class < seq.Class
+	return len(s.running) < s.places() || len(s.yields(seq, 0)) > 0
 }
 
 // reusable are the hashes of the blocks that a sequence need not compute: the last token always is, since its logits choose the next.

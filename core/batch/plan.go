@@ -19,18 +19,31 @@ func (s *Scheduler) Plan(now time.Time) (Step, bool) {
 	p := &planning{Scheduler: s, budget: s.limits.StepTokens}
 	p.step.Entries = make([]Entry, 0, min(len(s.running)+len(s.waiting), s.limits.MaxSequences))
 	p.resume(func(seq *sequence) bool { return seq.left() == 1 })
-	p.resume(func(seq *sequence) bool { return seq.left() > 1 })
-	if s.adapters.wanted(s.waiting) {
-		p.admitByAdapter(now)
+	if len(s.shares.accounts) > 1 {
+		p.admitAhead(now)
+		p.prefill()
 	} else {
-		// One with an adapter was preempted just now, and holds it no more.
-		for len(s.waiting) > 0 && s.waiting[0].Adapter == "" && p.budget > 0 && p.admit(s.waiting[0]) {
-		}
+		p.resume(func(seq *sequence) bool { return seq.left() > 1 })
+	}
+	p.admitAll(now, func(*sequence) bool { return true })
+	for _, e := range p.step.Entries {
+		e.sequence.entered = false
 	}
 	if s.adapters.keeper != nil {
 		lora.SideBySide(p.step.Entries, func(e Entry) string { return e.Adapter })
 	}
 	return p.step, len(p.step.Entries) > 0
+}
+
+// admitAll admits waiting sequences in order, as long as there is room and each may.
+func (p *planning) admitAll(now time.Time, may func(*sequence) bool) {
+	if p.adapters.wanted(p.waiting) {
+		p.admitByAdapter(now, may)
+		return
+	}
+	// One with an adapter was preempted just now, and holds it no more.
+	for seq := p.next(); seq != nil && seq.Adapter == "" && p.budget > 0 && may(seq) && p.admit(seq); seq = p.next() {
+	}
 }
 
 // resume gives tokens to the running sequences of one kind.
@@ -46,7 +59,7 @@ func (p *planning) resume(kind func(*sequence) bool) {
 	}
 }
 
-// cover extends a running sequence's table to so many tokens. Where no block is left, the last sequence in the order
+// cover extends a running sequence's table to so many tokens. Where no block is left, the heaviest sequence
 // gives way; it reports false where that is this one.
 func (p *planning) cover(seq *sequence, tokens int) bool {
 	for len(seq.table)*p.pool.BlockTokens() < tokens {
@@ -54,7 +67,7 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 			seq.table = append(seq.table, b)
 			continue
 		}
-		victim := p.running[len(p.running)-1]
+		victim := p.heaviest()
 		p.preempt(victim, "no KV block was left for "+seq.ID)
 		if victim == seq {
 			return false
@@ -80,6 +93,8 @@ func (p *planning) preempt(victim *sequence, why string) {
 			return false
 		}
 		p.budget += len(e.Tokens)
+		victim.entered = false
+		victim.charge(e.Position, -len(e.Tokens))
 		return true
 	})
 }
@@ -88,13 +103,15 @@ func (p *planning) preempt(victim *sequence, why string) {
 func (p *planning) enter(seq *sequence, n int) {
 	at, end := seq.computed, seq.computed+n
 	p.budget -= n
+	seq.entered = true
+	seq.charge(at, n)
 	p.step.Entries = append(p.step.Entries, Entry{
 		ID: seq.ID, Tokens: seq.tokens[at:end:end], Position: at, Blocks: slices.Clip(seq.table),
 		Sample: end == len(seq.tokens), Adapter: seq.Adapter, Arriving: seq.arriving, sequence: seq,
 	})
 }
 
-// admit moves the first waiting sequence into the step, with blocks for all its tokens and one more. It reports false
+// admit moves a waiting sequence into the step, with blocks for all its tokens and one more. It reports false
 // where there is no room.
 func (p *planning) admit(seq *sequence) bool {
 	if !p.hasPlace(seq) {
@@ -112,6 +129,7 @@ func (p *planning) admit(seq *sequence) bool {
 	remove(&p.waiting, seq)
 	seq.table = p.pool.Acquire(hashes)
 	seq.wanting = time.Time{}
+	p.shares.level[seq.Class] = max(p.shares.level[seq.Class], seq.account.served)
 	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
 	p.unpark(seq)
 	if !seq.admitted {
@@ -125,25 +143,18 @@ func (p *planning) admit(seq *sequence) bool {
 	return true
 }
 
-// displace preempts sequences of lower classes, the last in the order first, until the waiting one fits. It does nothing where all of
-// them together would not be enough.
+// displace preempts sequences that give way to the waiting one until it fits. It does nothing where all of them together
+// would not be enough.
 func (p *planning) displace(seq *sequence, blocks int, fits func() bool) bool {
-	gain := p.pool.Free()
-	var lower int
-	for _, r := range p.running {
-		if r.Class < seq.Class {
-			gain += len(r.table)
-			lower++
+	for _, victim := range p.yields(seq, blocks) {
+		why := "gave way to " + seq.ID + " of a higher class"
+		if victim.Class == seq.Class {
+			why = "gave way to " + seq.ID + ", whose client holds less"
+		}
+		p.preempt(victim, why)
+		if fits() {
+			return true
 		}
 	}
-	if lower == 0 || gain < blocks {
-		return false
-	}
-	for !fits() {
-		if len(p.running) == 0 || p.running[len(p.running)-1].Class >= seq.Class {
-			return false // what they left is still being read, or is kept for a sequence that moves here
-		}
-		p.preempt(p.running[len(p.running)-1], "gave way to "+seq.ID+" of a higher class")
-	}
-	return true
+	return false // what they left is still being read, or is kept for a sequence that moves here
 }

@@ -13,19 +13,20 @@ type Scheduler struct {
 	limits   Limits
 	pool     *kv.Pool
 	byID     map[string]*sequence
-	running  []*sequence // in the order of service
-	waiting  []*sequence // likewise
+	running  []*sequence // by class and arrival
+	waiting  []*sequence // likewise; next is served first
 	held     int         // running sequences that are held, and keep their places
 	reserved int         // places kept for sequences that move here
 	arrivals uint64
 	latest   time.Time // arrival
 	adapters adapters
+	shares   shares
 }
 
 // New returns a scheduler over a pool that it alone allocates from.
 func New(limits Limits, pool *kv.Pool) *Scheduler {
 	limits.StepTokens = max(limits.StepTokens, limits.MaxSequences)
-	return &Scheduler{limits: limits, pool: pool, byID: make(map[string]*sequence)}
+	return &Scheduler{limits: limits, pool: pool, byID: make(map[string]*sequence), shares: newShares()}
 }
 
 // Lengthen lets sequences be longer, once the pool holds so much.
@@ -58,7 +59,7 @@ func (s *Scheduler) enlist(r Request, state State) *sequence {
 		r.Arrived = s.latest.Add(1) // so that the order of arrival is that of time
 	}
 	s.latest = r.Arrived
-	seq := &sequence{Request: r, arrival: s.arrivals, state: state, tokens: slices.Concat(r.Prompt, r.Output)}
+	seq := &sequence{Request: r, account: s.join(r), arrival: s.arrivals, state: state, tokens: slices.Concat(r.Prompt, r.Output)}
 	s.byID[r.ID] = seq
 	return seq
 }
@@ -96,6 +97,7 @@ func (s *Scheduler) Drop(id string) bool {
 func (s *Scheduler) drop(seq *sequence) {
 	s.release(seq)
 	delete(s.byID, seq.ID)
+	s.leave(seq)
 	s.adapters.unpin(seq.Request)
 	if seq.state == Running {
 		remove(&s.running, seq)

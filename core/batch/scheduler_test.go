@@ -173,7 +173,8 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 					ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil),
 					Prompt:    rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, blocks*blockTokens+2).Draw(t, "prompt"),
 					MaxOutput: rapid.IntRange(1, 12).Draw(t, "max"), MinOutput: rapid.IntRange(0, 2).Draw(t, "min"),
-					Stops: rapid.SliceOfN(rapid.Uint32Range(0, 49), 0, 4).Draw(t, "stops"),
+					Stops:  rapid.SliceOfN(rapid.Uint32Range(0, 49), 0, 4).Draw(t, "stops"),
+					Client: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "client"), Weight: rapid.Float64Range(0, 4).Draw(t, "weight"),
 				}
 				next++
 				before := len(h.byID)

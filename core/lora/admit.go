@@ -10,10 +10,11 @@ import (
 type Waiting struct {
 	ID, Adapter string
 	Class       int // higher is served first
+	Round       int // within a class, lower is served first: the turns of clients
 	Arrived     time.Time
 }
 
-// Policy says in which order requests enter a batch. Within a class it is: those older than MaxAge; those whose adapter is on the
+// Policy says in which order requests enter a batch. Within a class and a round it is: those older than MaxAge; those whose adapter is on the
 // device; those whose adapter is being loaded; the rest. Within each, first come, first served.
 type Policy struct {
 	// FirstCome makes it the order of arrival alone: nobody passes one that has to wait for its adapter.
@@ -88,7 +89,7 @@ func (a *Admission) Ahead(waiting []Waiting) {
 
 // compare is the order of service without adapters.
 func (w Waiting) compare(v Waiting) int {
-	return cmp.Or(cmp.Compare(v.Class, w.Class), w.Arrived.Compare(v.Arrived), cmp.Compare(w.ID, v.ID))
+	return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(w.Round, v.Round), w.Arrived.Compare(v.Arrived), cmp.Compare(w.ID, v.ID))
 }
 
 // order is the line as the policy has it.
@@ -97,7 +98,7 @@ func (a *Admission) order(waiting []Waiting, now time.Time) []Waiting {
 		return slices.SortedFunc(slices.Values(waiting), Waiting.compare)
 	}
 	return slices.SortedFunc(slices.Values(waiting), func(w, v Waiting) int {
-		return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(a.turn(w, now), a.turn(v, now)), w.compare(v))
+		return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(w.Round, v.Round), cmp.Compare(a.turn(w, now), a.turn(v, now)), w.compare(v))
 	})
 }
 

@@ -132,3 +132,6 @@ func Generate(name string, models []string, admin bool) (secret, line string, er
 	_, err = parse([]byte("keys:\n" + line + "\n"))
 	return secret, line, err
 }
+
+// All returns the keys, in the order of the file.
+func (k *Keys) All() []Key { return k.file.Get() }

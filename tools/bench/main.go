@@ -1,4 +1,4 @@
-// Command bench measures what docs/benchmarks.md shows, and writes that page to standard output. Every figure is a ratio of
+// Command bench measures what docs/benchmarks.md shows, or with -shares docs/benchmarks-shares.md, and writes that page to standard output. Every figure is a ratio of
 // two things measured in turn in this one run.
 package main
 
@@ -31,9 +31,15 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("only", "", "measure the sections whose names contain this, and no others")
+	only := flag.String("only", "", "measure the sections, or floods, whose names contain this, and no others")
+	shares := flag.Bool("shares", false, "measure two tenants, of which one floods, instead of the other sections")
 	flag.Parse()
 	troupe.CollectSeldom()
+	if *shares {
+		text, err := sharesPage(*only)
+		fmt.Print(text)
+		return err
+	}
 	var sections []section
 	for _, measure := range []struct {
 		name string

@@ -32,7 +32,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 		ctx.Respond(r.refuse(id, why))
 		return
 	}
-	ahead, refused := r.batch.Submit(r.request(id, seq, msg.GetOutput()))
+	ahead, refused := r.submit(ctx, r.request(id, seq, msg.GetOutput()))
 	switch {
 	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
 		ctx.Respond(r.accept(id, 0))
@@ -49,6 +49,25 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	r.want(id)
 	r.wantAdapter(ctx, seq)
 	r.advance(ctx)
+}
+
+// submit queues a request. Where the queue is full, the client with the most in it gives up its newest sequence to a
+// client with fewer.
+func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused *batch.Refusal) {
+	ahead, refused = r.batch.Submit(q)
+	if refused == nil || refused.Reason != batch.QueueFull {
+		return ahead, refused
+	}
+	surplus := r.batch.Surplus(q)
+	if surplus == "" {
+		return 0, refused
+	}
+	why := refusedByBatch(&batch.Refusal{Reason: batch.QueueFull, Detail: "the queue is full, and this client has the most requests in it; send fewer at once"})
+	if _, ok := r.calls[surplus]; ok {
+		r.interrupt(ctx, surplus, why)
+	}
+	r.drop(ctx, surplus, "its client has the most in a full queue")
+	return r.batch.Submit(q)
 }
 
 // repoint gives a sequence that runs already to the sender, and repeats what the client has not seen. It reports
@@ -81,6 +100,7 @@ func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32
 		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
 		Prompt: seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
+		Client: seq.GetClient(), Weight: seq.GetWeight(),
 	}
 }
 

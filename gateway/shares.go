@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"troupe/core/quota"
+	"troupe/gateway/apikey"
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// Shares counts what clients have in flight and use. It is held above the actors, as calls are, so that a crash loses no
+// count. It is safe for concurrent use.
+type Shares struct {
+	incarnation uint64
+
+	mu     sync.Mutex
+	ledger *quota.Ledger
+}
+
+// defaultInFlight is Config.MaxInFlight where none is given.
+const defaultInFlight = 4096
+
+// NewShares returns the counts of a gateway that serves so many requests at once; 0: the default number.
+func NewShares(maxInFlight int) *Shares {
+	if maxInFlight == 0 {
+		maxInFlight = defaultInFlight
+	}
+	return &Shares{incarnation: uint64(time.Now().UnixNano()), ledger: quota.New(maxInFlight)}
+}
+
+// keyPrefix begins the names of clients that show a key.
+const keyPrefix = "key:"
+
+// client returns who a request is counted to, and the client's weight.
+func (c caller) client() (who quota.Client, weight float64) {
+	switch {
+	case c.key != nil:
+		return clientOf(*c.key), c.key.Weight
+	case c.account != "":
+		return quota.Client{Name: "nats:" + c.account}, 1
+	case c.address != "":
+		return quota.Client{Name: "address:" + c.address}, 1
+	}
+	return quota.Client{Name: "nats"}, 1
+}
+
+func clientOf(k apikey.Key) quota.Client {
+	return quota.Client{Name: keyPrefix + k.Name, Limits: quota.Limits(k.Limits), Reported: true}
+}
+
+// turn is a request that was let in.
+type turn struct {
+	shares   *Shares
+	who      quota.Client
+	reserved int64
+	gen      *generation // nil until its tokens are reserved
+	left     func()
+}
+
+// enter lets a request in, or refuses it.
+func (g *Gateway) enter(c caller) (*turn, *openai.Error) {
+	s := g.cfg.Shares
+	who, _ := c.client()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refusal := s.ledger.Enter(time.Now(), who); refusal != nil {
+		return nil, overLimit(refusal)
+	}
+	g.metrics.inFlight.Inc()
+	return &turn{shares: s, who: who, left: g.metrics.inFlight.Dec}, nil
+}
+
+// reserve counts the tokens that a generation may use.
+func (t *turn) reserve(gen *generation) error {
+	n := int64(gen.most())
+	t.shares.mu.Lock()
+	defer t.shares.mu.Unlock()
+	if refusal := t.shares.ledger.Reserve(time.Now(), t.who, n); refusal != nil {
+		return overLimit(refusal)
+	}
+	t.reserved, t.gen = n, gen
+	return nil
+}
+
+// leave counts the request out, with what it has used.
+func (t *turn) leave() {
+	var used openai.Usage
+	if t.gen != nil {
+		used = t.gen.usage()
+		if !t.gen.begun() {
+			used = openai.Usage{}
+		}
+	}
+	t.shares.mu.Lock()
+	defer t.shares.mu.Unlock()
+	t.shares.ledger.Leave(time.Now(), t.who.Name, t.reserved, int64(used.Prompt), int64(used.Completion))
+	t.left()
+}
+
+// refused counts a request that its key does not allow.
+func (g *Gateway) refused(c caller) {
+	s := g.cfg.Shares
+	who, _ := c.client()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger.Refused(time.Now(), who)
+}
+
+// standing returns how a client stands with its limits by minute.
+func (s *Shares) standing(who quota.Client) (requests, tokens quota.Standing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.Standing(time.Now(), who)
+}
+
+// usage returns what reported clients use through this gateway.
+func (s *Shares) usage() []quota.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.Usage(time.Now())
+}
+
+// most is how many tokens a generation may use: its prompts, and max_tokens of every choice.
+func (gen *generation) most() (n int) {
+	for i, c := range gen.choices {
+		if i%gen.request.N == 0 {
+			n += len(c.prompt)
+		}
+		n += int(c.call.Sequence.GetSampling().GetMaxTokens())
+	}
+	return n
+}
+
+// begun reports whether anything of a generation was computed.
+func (gen *generation) begun() bool {
+	for _, c := range gen.choices {
+		if c.begun {
+			return true
+		}
+	}
+	return false
+}
+
+// overLimit is the answer to a request that its client's limits or share do not allow.
+func overLimit(r *quota.Refusal) *openai.Error {
+	if r.Reason == quota.TooLarge {
+		return openai.Invalid("max_tokens", r.Detail)
+	}
+	e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL, r.Detail)
+	e.RetryAfter = r.After
+	return e
+}
