@@ -24,6 +24,7 @@ var openers = map[string][]string{
 // fileOpeners are the files of the packages that know models which may use them, and what for. All below a model's or adapter's folder is
 // opened by engine/modelfile.
 var fileOpeners = map[string]string{
+	"cluster/troupe/secret.go":  "the cluster secret in the data folder",
 	"engine/modelfile/open.go":  "the files of models and adapters",
 	"engine/modelfile/roots.go": "the folders of --model-roots",
 	"engine/tier/open.go":       "KV blocks on disk",

@@ -105,9 +105,9 @@ func usesNATS(file *ast.File) bool {
 	})
 }
 
-// inMemory reports whether a call is one of members.Members, control.Events or protoactor, which
+// inMemory reports whether a call is one of members.Members, control.Events, audit.Log or protoactor, which
 // have methods of the same names.
 func inMemory(s *ast.SelectorExpr) bool {
 	x, ok := s.X.(*ast.SelectorExpr)
-	return ok && slices.Contains([]string{"members", "events", "EventStream"}, x.Sel.Name)
+	return ok && slices.Contains([]string{"members", "events", "audit", "EventStream"}, x.Sel.Name)
 }

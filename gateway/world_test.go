@@ -155,7 +155,9 @@ func (w *world) get(path string) *httptest.ResponseRecorder {
 
 // metric returns the value of a series.
 func (w *world) metric(series string) string {
-	for line := range strings.Lines(w.get("/metrics").Body.String()) {
+	rec := httptest.NewRecorder()
+	w.Scrapes(true).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(rec.Body.String()) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)
 		}

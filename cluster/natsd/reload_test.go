@@ -143,7 +143,7 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		t.Fatal(err)
 	}
 	enter := func(seed string) (*nats.Conn, error) {
-		conn, err := nats.Connect(s.URL(), login(seed)...)
+		conn, err := nats.Connect(s.URL(), append(login(seed), nats.CustomInboxPrefix("_INBOX"))...)
 		if err == nil {
 			t.Cleanup(conn.Close)
 		}

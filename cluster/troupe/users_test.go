@@ -318,6 +318,6 @@ func TestNodeJoinsRestricted(t *testing.T) {
 		return true
 	})
 	if count := refusedReplies(t, e.node) + refusedReplies(t, second); count != 0 {
-		t.Error(fmt.Sprintf("%d requests were dropped", count))
+		t.Errorf("%d requests were dropped", count)
 	}
 }

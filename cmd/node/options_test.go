@@ -66,6 +66,7 @@ func TestPrecedence(t *testing.T) {
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
 		"tls-revoked": file, "audit-log": file, "http-behind-tls": {"true", "false", "true"},
+		"trusted-proxies": {"10.0.0.0/8", "10.0.0.0/8,fd00::/8", "192.0.2.1/32"},
 	}
 	kinds := reflect.TypeFor[Options]()
 	if len(values) != kinds.NumField() {
