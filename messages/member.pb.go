@@ -77,19 +77,21 @@ func (MemberState) EnumDescriptor() ([]byte, []int) {
 // Member (key members.<name>) is a running node. It is renewed several times a second; whoever sees no renewal for too long
 // deletes it, by compare-and-delete, and with that the member is out.
 type Member struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // "<name>.<incarnation>": a node that rejoins is a new member
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // unique among the living
-	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Instance      string                 `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`                          // of the data folder: a restarted node may take over its own name at once
-	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`                            // where its actors are reached
-	DataAddress   string                 `protobuf:"bytes,6,opt,name=data_address,json=dataAddress,proto3" json:"data_address,omitempty"` // its bulk data plane
-	HttpUrl       string                 `protobuf:"bytes,7,opt,name=http_url,json=httpUrl,proto3" json:"http_url,omitempty"`
-	NatsUrl       string                 `protobuf:"bytes,8,opt,name=nats_url,json=natsUrl,proto3" json:"nats_url,omitempty"` // of its embedded server, where it has one
-	State         MemberState            `protobuf:"varint,9,opt,name=state,proto3,enum=troupe.v1.MemberState" json:"state,omitempty"`
-	Gpus          []string               `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	Version       string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
-	Started       *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=started,proto3" json:"started,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // "<name>.<incarnation>": a node that rejoins is a new member
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // unique among the living
+	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Instance    string                 `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`                          // of the data folder: a restarted node may take over its own name at once
+	Address     string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`                            // where its actors are reached
+	DataAddress string                 `protobuf:"bytes,6,opt,name=data_address,json=dataAddress,proto3" json:"data_address,omitempty"` // its bulk data plane
+	HttpUrl     string                 `protobuf:"bytes,7,opt,name=http_url,json=httpUrl,proto3" json:"http_url,omitempty"`
+	NatsUrl     string                 `protobuf:"bytes,8,opt,name=nats_url,json=natsUrl,proto3" json:"nats_url,omitempty"` // of its embedded server, where it has one
+	State       MemberState            `protobuf:"varint,9,opt,name=state,proto3,enum=troupe.v1.MemberState" json:"state,omitempty"`
+	Gpus        []string               `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Version     string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	Started     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=started,proto3" json:"started,omitempty"`
+	// Inbox prefixes of the NATS users that this node knows. All nodes answer below them.
+	InboxPrefixes []string `protobuf:"bytes,13,rep,name=inbox_prefixes,json=inboxPrefixes,proto3" json:"inbox_prefixes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,6 +206,13 @@ func (x *Member) GetVersion() string {
 func (x *Member) GetStarted() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Started
+	}
+	return nil
+}
+
+func (x *Member) GetInboxPrefixes() []string {
+	if x != nil {
+		return x.InboxPrefixes
 	}
 	return nil
 }
@@ -380,7 +389,7 @@ var File_messages_member_proto protoreflect.FileDescriptor
 
 const file_messages_member_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/member.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x02\n" +
+	"\x15messages/member.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x03\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -394,7 +403,8 @@ const file_messages_member_proto_rawDesc = "" +
 	"\x04gpus\x18\n" +
 	" \x03(\tR\x04gpus\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x124\n" +
-	"\astarted\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"3\n" +
+	"\astarted\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12%\n" +
+	"\x0einbox_prefixes\x18\r \x03(\tR\rinboxPrefixes\"3\n" +
 	"\x05Lease\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\":\n" +

@@ -101,6 +101,22 @@ func (m *Members) SetLeaving(ctx context.Context) error {
 	return nil
 }
 
+// Describe writes the node's record again, after what Config.Describe fills in has changed.
+func (m *Members) Describe(ctx context.Context) error {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	self := m.Self()
+	if self == nil {
+		return nil // the record of the next incarnation will have it
+	}
+	next := proto.CloneOf(self)
+	m.cfg.Describe(next)
+	if err := m.write(ctx, next); err != nil {
+		return fmt.Errorf("record of node %s: %w", m.cfg.Name, err)
+	}
+	return nil
+}
+
 // Leave deletes the node's leases and its record. From then on it is no member, and follows the others until Close.
 func (m *Members) Leave(ctx context.Context) error {
 	m.writing.Lock()

@@ -31,6 +31,7 @@ func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err err
 		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
 	if err == nil {
 		n.undo = append(n.undo, n.members.Close)
+		n.inboxes.announceBy(n.members.Describe)
 	}
 	return err
 }
@@ -42,6 +43,7 @@ func (n *Node) describe(m *messages.Member) {
 	if n.nats != nil {
 		m.NatsUrl = n.nats.URL()
 	}
+	m.InboxPrefixes = n.inboxes.here()
 	m.Gpus = nil
 	for i := range n.devices {
 		m.Gpus = append(m.Gpus, gpuName(i))
@@ -115,6 +117,7 @@ func (n *Node) onMembers(c members.Change) {
 		addresses[i] = m.GetAddress()
 	}
 	n.link.SetMembers(addresses)
+	n.inboxes.setMembers(c.Live)
 	n.auditMembers(c.Live, c.Left)
 	for _, m := range c.Left {
 		n.cfg.Log.Info().Str("member", m.GetName()).Msg("member left")

@@ -3,14 +3,12 @@ package troupe
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"troupe/cluster/natsd"
-	"troupe/cluster/reply"
 	"troupe/cluster/security"
 )
 
@@ -21,7 +19,7 @@ const (
 
 // openNATS connects to the NATS servers of others, or starts one in this process.
 func (n *Node) openNATS(ctx context.Context) error {
-	if err := n.openGuard(); err != nil {
+	if err := n.openInboxes(); err != nil {
 		return err
 	}
 	opts := natsd.ClientOptions("troupe node "+n.cfg.Name, n.cfg.Log)
@@ -59,40 +57,6 @@ func (n *Node) watchTLS() {
 			return n.nats.ReloadTLS()
 		})
 	}()
-}
-
-// openGuard makes the guard of all requests over NATS.
-func (n *Node) openGuard() error {
-	rule, err := n.replyRule()
-	if err != nil {
-		return err
-	}
-	n.guard = reply.NewGuard(rule, n.metrics, n.cfg.Log)
-	return nil
-}
-
-// replyRule returns the rule of where answers go, with the inbox prefixes of the users there are.
-func (n *Node) replyRule() (rule reply.Rule, err error) {
-	users, err := natsd.Users(n.cfg.NATSUsers)
-	if err != nil {
-		return rule, err
-	}
-	return reply.NewRule(slices.Concat(n.cfg.NATSInboxPrefixes, reply.Prefixes(users)))
-}
-
-// usersChanged follows a change of the users file: answers go to the inboxes of the users that are
-// in it now.
-func (n *Node) usersChanged() func(error) {
-	reloaded := n.reloaded("NATS users")
-	return func(err error) {
-		if err == nil {
-			var rule reply.Rule
-			if rule, err = n.replyRule(); err == nil {
-				n.guard.Replace(rule)
-			}
-		}
-		reloaded(err)
-	}
 }
 
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {

@@ -62,6 +62,7 @@ type Node struct {
 	nats      *natsd.Server // nil where the node uses those of others
 	conn      *nats.Conn
 	guard     *reply.Guard
+	inboxes   inboxes
 	events    *control.Events
 	store     *store.Store
 	catalogue *catalogue.Catalogue

@@ -298,13 +298,14 @@ func TestStockCommandLineOfUsers(t *testing.T) {
 	}
 }
 
-// TestNodeJoinsRestricted: nodes of documented users see each other: they ask one another at
-// inboxes that no user may read.
+// TestNodeJoinsRestricted starts a second node beside one with the documented users. The nodes ask
+// each other at inboxes that no user may read, and both answer below the inbox prefixes of users,
+// though only the first has the file.
 func TestNodeJoinsRestricted(t *testing.T) {
 	e := startExample(t, "nats-users.conf", nil)
 	second := start(t, func(c *troupe.Config) {
 		c.Name, c.Deployments, c.NATSListen, c.Join = "b", nil, "", []string{e.node.NATSURL()}
-		c.Login, c.NATSInboxPrefixes = security.Login{Nkey: e.seeds["node"]}, []string{"_INBOX_anna", "_INBOX_guest"}
+		c.Login = security.Login{Nkey: e.seeds["node"]}
 	})
 	anna := e.connect(t, "anna")
 	until(t, "each node to tell of both", func() bool {
