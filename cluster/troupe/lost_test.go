@@ -97,7 +97,7 @@ func TestStoreDeleted(t *testing.T) {
 	for _, n := range nodes {
 		until(t, "/ready to say that the store is gone", func() bool {
 			status, body := readiness(t, n)
-			return status == http.StatusServiceUnavailable && strings.Contains(body, `"reason":"store"`)
+			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 		})
 	}
 	if got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}); len(got.Choices) != 1 {
@@ -185,7 +185,7 @@ func TestMembersDeleted(t *testing.T) {
 	release := occupy(t, js, "KV_troupe-members", "$KV.troupe-members.>")
 	until(t, "/ready to say that the members are gone", func() bool {
 		status, body := readiness(t, nodes[0])
-		return status == http.StatusServiceUnavailable && strings.Contains(body, `"reason":"store"`)
+		return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 	})
 	release()
 	for _, n := range nodes {
