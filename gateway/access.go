@@ -85,18 +85,15 @@ func (c caller) mayAdapt(a *messages.AdapterSpec) bool {
 	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
-// nobody is a name that no deployment can have.
-const nobody = ":"
-
-// deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed, and
-// takes as long to be looked for.
+// deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed; neither
+// is looked for, so that time does not tell which it is.
 func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
-	c, name := callerOf(ctx), model
+	c := callerOf(ctx)
 	if !c.may(model) {
-		name = nobody
+		return nil, hidden(model)
 	}
-	d, err := g.cfg.Directory.Deployment(ctx, name)
-	if c.key != nil && (notFound(err) || name != model && err == nil) {
+	d, err := g.cfg.Directory.Deployment(ctx, model)
+	if c.key != nil && notFound(err) {
 		return nil, hidden(model) // the directory's own words may name other models
 	}
 	return d, err
