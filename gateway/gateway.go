@@ -57,8 +57,9 @@ func New(cfg Config) *Gateway {
 		cfg.MaxInFlight = 4096
 	}
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
+	seldom := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}) // of what clients cause
 	g := &Gateway{
-		cfg: cfg, models: models{inspect: cfg.Inspect, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
+		cfg: cfg, models: models{inspect: cfg.Inspect, log: seldom},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
 	}
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

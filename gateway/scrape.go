@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is open, metrics need no
-// key.
+// Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is
+// open, metrics need no key.
 func (g *Gateway) Scrapes(open bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /health", g)

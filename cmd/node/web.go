@@ -13,6 +13,7 @@ func (s settings) webConfig() troupe.WebConfig {
 	perAddress, _ := strconv.Atoi(s.HTTPConnsAddress)
 	return troupe.WebConfig{
 		Limits:  web.Limits{Connections: connections, PerAddress: perAddress},
-		Metrics: s.MetricsListen, Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins), BodyBytes: bytesOf(s.HTTPMemory),
+		Metrics: s.MetricsListen, BodyBytes: bytesOf(s.HTTPMemory),
+		Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins),
 	}
 }
