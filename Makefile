@@ -25,7 +25,7 @@ run: build ## run one node with the shipped model and show a first completion
 	$(BIN)/node up --config examples/quickstart.yaml --try "In the beginning"
 
 test: ## run all tests, under the race detector
-	go test -race -timeout 10m ./...
+	go test -race -timeout 20m ./...
 
 check: fmt-check vet lint gen-check kernels-check vulncheck ## format, vet, staticcheck, generated code, known vulnerabilities, dependency rules
 	go test -run TestLayers .

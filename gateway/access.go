@@ -72,12 +72,14 @@ func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
 	return e
 }
 
-// admin reports whether the caller may see and change what all models share. Without keys everybody may.
+// admin reports whether the caller may see and change what all models share. Without keys everybody
+// may.
 func (c caller) admin(keys bool) bool { return !keys || c.key != nil && c.key.Admin }
 
 // notAdmin is the answer to a key that may use models alone.
 func notAdmin() *openai.Error {
-	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; add admin: true to its line in the file of keys, or make one with \"node keys new --admin\"")
+	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; add admin: true to its line "+
+		"in the file of keys, or make one with \"node keys new --admin\"")
 }
 
 // may reports whether the caller may use a model.
@@ -88,18 +90,15 @@ func (c caller) mayAdapt(a *messages.AdapterSpec) bool {
 	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
-// nobody is a name that no deployment can have.
-const nobody = ":"
-
-// deployment looks a model up for a caller. One that its key may not use is not there, like one that is not deployed, and
-// takes as long to be looked for.
+// deployment looks a model up for a caller. One that its key may not use is not there, like one
+// that is not deployed; neither is looked for, so that time does not tell which it is.
 func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
-	c, name := callerOf(ctx), model
+	c := callerOf(ctx)
 	if !c.may(model) {
-		name = nobody
+		return nil, hidden(model)
 	}
-	d, err := g.cfg.Directory.Deployment(ctx, name)
-	if c.key != nil && (notFound(err) || name != model && err == nil) {
+	d, err := g.cfg.Directory.Deployment(ctx, model)
+	if c.key != nil && notFound(err) {
 		return nil, hidden(model) // the directory's own words may name other models
 	}
 	return d, err

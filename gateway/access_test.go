@@ -27,7 +27,8 @@ const (
 	rootKey  = "sk-root-0123456789"
 )
 
-// locked starts a gateway that serves kjv and other, with a key for everything, one for kjv, and an admin's.
+// locked starts a gateway that serves kjv and other, with a key for everything, one for kjv, and an
+// admin's.
 func locked(t *testing.T, log *bytes.Buffer) *world {
 	t.Helper()
 	keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n", anyModel, kjvOnly, rootKey))

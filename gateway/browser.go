@@ -15,9 +15,9 @@ import (
 	"troupe/messages"
 )
 
-// Hosts refuses requests that are not meant for this node: a page elsewhere can give its own name this node's address, and
-// a browser then takes the node for a part of that page. An address is not a name that could be given away; names are
-// localhost and those that are listed.
+// Hosts refuses requests that are not meant for this node: a page elsewhere can give its own name
+// this node's address, and a browser then takes the node for a part of that page. An address is not
+// a name that could be given away; names are localhost and those that are listed.
 func (g *Gateway) Hosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !knownHost(r.Host, names) {
@@ -30,20 +30,25 @@ func (g *Gateway) Hosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// knownHost reports whether a request's host is this node. HTTP/1.0 sends none, and browsers do not speak it.
+// knownHost reports whether a request's host is this node. HTTP/1.0 sends none, and browsers do not
+// speak it.
 func knownHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
-	if _, err := netip.ParseAddr(host); err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
 		return true
 	}
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// origins returns a handler that lets pages of the listed origins use the API, and the check that refuses other pages what
-// may have an effect. What a page only reads is kept from it by its browser.
+// origins returns a handler that lets pages of the listed origins use the API, and the check that
+// refuses other pages what may have an effect. What a page only reads is kept from it by its
+// browser.
 func origins(listed []string, next http.Handler) (http.Handler, *http.CrossOriginProtection, error) {
 	check := http.NewCrossOriginProtection()
 	if len(listed) == 0 {
@@ -69,11 +74,12 @@ func crossOrigin(r *http.Request) *openai.Error {
 	if from == "" {
 		from = "another site"
 	}
-	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf("pages of %s may not use this node; add the origin to --allowed-origins", from))
+	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
+		"pages of %s may not use this node; add the origin to --allowed-origins", from))
 }
 
-// wantJSON refuses a body that does not say it is JSON. A page elsewhere can make a browser send other types without
-// asking the node first.
+// wantJSON refuses a body that does not say it is JSON. A page elsewhere can make a browser send
+// other types without asking the node first.
 func wantJSON(r *http.Request) *openai.Error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "application/json" {
 		return nil
@@ -83,8 +89,8 @@ func wantJSON(r *http.Request) *openai.Error {
 	return e
 }
 
-// fromBrowser reports whether a page sent a request. Command lines often leave the content type to curl, which says
-// something else.
+// fromBrowser reports whether a page sent a request. Command lines often leave the content type to
+// curl, which says something else.
 func fromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

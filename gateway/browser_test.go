@@ -35,8 +35,8 @@ func browse(t *testing.T, server *httptest.Server, method, path, body string, he
 	return res
 }
 
-// TestPagesElsewhere: a page that a browser shows cannot make it use a node on loopback, unless its origin is listed;
-// programs and the node's own pages can.
+// TestPagesElsewhere: a page that a browser shows cannot make it use a node on loopback, unless its
+// origin is listed; programs and the node's own pages can.
 func TestPagesElsewhere(t *testing.T) {
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.Origins = []string{chatPage} })
 	server := httptest.NewServer(w.Hosts([]string{"gpu1"}, w))
@@ -106,7 +106,8 @@ func TestPagesElsewhere(t *testing.T) {
 	}
 }
 
-// TestPreflight: a browser asks whether a page of a listed origin may send what clients of OpenAI send, without a key.
+// TestPreflight: a browser asks whether a page of a listed origin may send what clients of OpenAI
+// send, without a key.
 func TestPreflight(t *testing.T) {
 	keys := keysOf(t, "- {name: ann, key: "+anyModel+"}\n")
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatPage} })

@@ -20,7 +20,8 @@ const (
 	// roomWithin is how long a body waits for room before its request is refused.
 	roomWithin = time.Second
 	firstRead  = 4 << 10 // bytes; the buffer doubles from here
-	// bigText is from how many bytes on a text is tokenized by turns: it can take 50 times its memory.
+	// bigText is from how many bytes on a text is tokenized by turns: it can take 50 times its
+	// memory.
 	bigText = 64 << 10
 	maxTurn = 8
 )
@@ -83,12 +84,14 @@ func (h *hold) shrink(n int64) {
 
 // noRoom is the answer where the bodies of other requests take all the memory that bodies may have.
 func noRoom() *openai.Error {
-	e := openai.Refusal(messages.Reason_REASON_NO_MEMORY, "the requests under way take all memory that there is for requests; try again in a moment")
+	e := openai.Refusal(messages.Reason_REASON_NO_MEMORY,
+		"the requests under way take all memory that there is for requests; try again in a moment")
 	e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
 	return e
 }
 
-// readAll reads a body of at most maxBody bytes. Its memory counts as it grows, not as the client announces it.
+// readAll reads a body of at most maxBody bytes. Its memory counts as it grows, not as the client
+// announces it.
 func (h *hold) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 	var data []byte
 	for {

@@ -32,7 +32,8 @@ func (w *world) probe(path, key string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// TestReadyTellsNoNames: without an admin's key a probe reads a cause of a fixed list; details have no paths for anybody.
+// TestReadyTellsNoNames: without an admin's key a probe reads a cause of a fixed list; details have
+// no paths for anybody.
 func TestReadyTellsNoNames(t *testing.T) {
 	w := locked(t, &bytes.Buffer{})
 	const plain = `{"ready":false,"causes":["model"]}`
@@ -56,7 +57,8 @@ func TestReadyTellsNoNames(t *testing.T) {
 	}
 }
 
-// TestReadyCauses: what the node says and what the directory says are joined; an error's text is not sent.
+// TestReadyCauses: what the node says and what the directory says are joined; an error's text is
+// not sent.
 func TestReadyCauses(t *testing.T) {
 	known := []gateway.Cause{
 		gateway.CauseStarting, gateway.CauseDraining, gateway.CauseStore, gateway.CauseQuorum, gateway.CauseDisk, gateway.CauseModel,
@@ -121,7 +123,8 @@ func TestNoPaths(t *testing.T) {
 	}
 }
 
-// TestAdapterPatterns: who may use an adapter by which name. A wildcard does not reach across the colon, nor by the short name.
+// TestAdapterPatterns: who may use an adapter by which name. A wildcard does not reach across the
+// colon, nor by the short name.
 func TestAdapterPatterns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var entries strings.Builder
@@ -175,8 +178,8 @@ func (a *asks) Deployment(ctx context.Context, name string) (*messages.Deploymen
 	return a.Directory.Deployment(ctx, name)
 }
 
-// TestHiddenLooksAbsent: a model that a key may not use is answered as one that does not exist, after as many lookups that
-// fail in the same way.
+// TestHiddenLooksAbsent: a model that a key may not use is answered as one that does not exist,
+// after as many lookups that fail in the same way.
 func TestHiddenLooksAbsent(t *testing.T) {
 	var dir *asks
 	w := locked(t, &bytes.Buffer{})

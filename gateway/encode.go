@@ -58,8 +58,8 @@ func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt) 
 	return g.encodeText(ctx, m, p.Text, true)
 }
 
-// encodeText turns a text into tokens, unless it cannot fit. Text that is far too long is refused by its bytes: to tokenize
-// it takes seconds.
+// encodeText turns a text into tokens, unless it cannot fit. Text that is far too long is refused
+// by its bytes: to tokenize it takes seconds.
 func (g *Gateway) encodeText(ctx context.Context, m *model, text string, special bool) ([]uint32, error) {
 	if least := m.tokenizer.LeastTokens(text); least >= m.context {
 		return nil, m.tooLong(least)
@@ -77,8 +77,8 @@ func (m *model) tooLong(least int) *openai.Error {
 		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, least))
 }
 
-// encodeTurns renders turns with the model's template, and the beginning of an answer where the model is to give one. A
-// template that does not write the token that begins a text gets it.
+// encodeTurns renders turns with the model's template, and the beginning of an answer where the
+// model is to give one. A template that does not write the token that begins a text gets it.
 func (g *Gateway) encodeTurns(ctx context.Context, m *model, turns []openai.Message, answer bool) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())

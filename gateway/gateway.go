@@ -77,8 +77,9 @@ func New(cfg Config) *Gateway {
 		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
 	}
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
+	seldom := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}) // of what clients cause
 	g := &Gateway{
-		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, log: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})},
+		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, log: seldom},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
 		refusals: bounded.New(refusalsLogged, refusalsAtOnce),
 	}

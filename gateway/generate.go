@@ -255,7 +255,9 @@ func asError(err error) *openai.Error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &refused):
-		return disclosed(&messages.Refused{Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter()})
+		return disclosed(&messages.Refused{
+			Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter(),
+		})
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, actor.ErrTimeout):
 		return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up")
 	case errors.Is(err, context.Canceled):

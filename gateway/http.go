@@ -59,7 +59,8 @@ func requestID(w http.ResponseWriter, r *http.Request) string {
 	return id
 }
 
-// route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The body is not read before.
+// route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The
+// body is not read before.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr, address: addressOf(r, g.cfg.TrustedProxies), began: time.Now()}
 	if g.origin.Check(r) != nil {
@@ -173,7 +174,8 @@ func readBody(w http.ResponseWriter, r *http.Request, h *hold) ([]byte, error) {
 	return data, nil
 }
 
-// setWriteDeadline cuts off a client that does not take an answer. A writer that knows no deadline has no such client.
+// setWriteDeadline cuts off a client that does not take an answer. A writer that knows no deadline
+// has no such client.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }

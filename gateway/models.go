@@ -80,7 +80,8 @@ func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 	return e.model, nil
 }
 
-// loadFailed is what clients are told. The reason names files of the host, so the log has it, and models.get.
+// loadFailed is what clients are told. The reason names files of the host, so the log has it, and
+// models.get.
 const loadFailed = "the model could not be loaded; the log of the node says why"
 
 var errUnread = errors.New("the model's folder could not be read")

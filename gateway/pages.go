@@ -25,8 +25,8 @@ func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte)
 	_, _ = w.Write(append(body, '\n')) // the client may have left
 }
 
-// modelObject is a model as /v1/models shows it; the last three fields are vLLM's. An adapter has a parent. Root is a name:
-// a path would tell clients about the host.
+// modelObject is a model as /v1/models shows it; the last three fields are vLLM's. An adapter has a
+// parent. Root is a name: a path would tell clients about the host.
 type modelObject struct {
 	ID            string  `json:"id"`
 	Object        string  `json:"object"`

@@ -9,7 +9,8 @@ import (
 	"troupe/messages"
 )
 
-// Cause is why a node is not ready. The list is fixed: what a probe reads without a key tells no names and no sizes.
+// Cause is why a node is not ready. The list is fixed: what a probe reads without a key tells no
+// names and no sizes.
 type Cause string
 
 // Causes.
@@ -29,7 +30,8 @@ type readiness struct {
 	Waiting map[string]string `json:"waiting,omitempty"` // deployment -> detail; not for everybody
 }
 
-// ready answers 200 when every deployment has a replica that serves. Which has none, and why, is for admins.
+// ready answers 200 when every deployment has a replica that serves. Which has none, and why, is
+// for admins.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "ready")
 	state, err := g.readiness(r)
@@ -56,7 +58,9 @@ func (g *Gateway) readiness(r *http.Request) (state readiness, err error) {
 		state.Causes = append(state.Causes, CauseStarting)
 	}
 	for _, d := range all {
-		if s := d.GetState(); s != messages.DeploymentState_DEPLOYMENT_STATE_READY && s != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED {
+		switch d.GetState() {
+		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED:
+		default:
 			state.Waiting[d.GetSpec().GetName()] = withoutPaths(d.GetDetail())
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is open, metrics need no
-// key.
+// Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is
+// open, metrics need no key.
 func (g *Gateway) Scrapes(open bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /health", g)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestTurns: big texts are tokenized a few at a time; small ones, and those that have left, do not wait.
+// TestTurns: big texts are tokenized a few at a time; small ones, and those that have left, do not
+// wait.
 func TestTurns(t *testing.T) {
 	b := newBudget(1)
 	var done []func()

@@ -36,7 +36,8 @@ func Handler(read Read) http.Handler {
 	})
 }
 
-// policy lets a page do what this one does: its own script and style, and reading the tree again. No other page may frame it.
+// policy lets a page do what this one does: its own script and style, and reading the tree again.
+// No other page may frame it.
 func policy(nonce string) string {
 	return fmt.Sprintf("default-src 'none'; script-src 'nonce-%[1]s'; style-src 'nonce-%[1]s'; connect-src 'self'; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce)

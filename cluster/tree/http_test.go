@@ -45,7 +45,8 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestPagePolicy: nothing runs in the page but its own script, which an actor's name cannot be part of.
+// TestPagePolicy: nothing runs in the page but its own script, which an actor's name cannot be part
+// of.
 func TestPagePolicy(t *testing.T) {
 	h := tree.Handler(func(context.Context, string, bool) ([]*messages.ActorNode, error) {
 		return []*messages.ActorNode{{Name: "</pre><script>alert(1)</script>"}}, nil

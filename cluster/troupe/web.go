@@ -1,7 +1,6 @@
 package troupe
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,10 +23,11 @@ import (
 // WebConfig says who may ask over HTTP, and how much.
 type WebConfig struct {
 	Limits web.Limits
-	// Metrics is where /metrics, /health and /ready are served too; empty: nowhere. On loopback it asks for no key.
+	// Metrics is where /metrics, /health and /ready are served too; empty: nowhere. On loopback it
+	// asks for no key.
 	Metrics string
-	// Hosts are names of this node beside localhost, its own ones and addresses. Without keys, a node that listens on
-	// loopback answers no others; with keys, only if some are listed.
+	// Hosts are names of this node beside localhost, its own ones and addresses. Without keys, a
+	// node that listens on loopback answers no others; with keys, only if some are listed.
 	Hosts   []string
 	Origins []string // whose pages may use the API
 	// BodyBytes bounds the memory of request bodies; 0: the gateway's default.
@@ -49,10 +49,12 @@ func (n *Node) openWeb() (err error) {
 	n.address = listener.Addr().String()
 	limited := web.Listen(listener, n.cfg.WebConfig.Limits)
 	n.metrics.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "troupe_http_connections", Help: "Connections of HTTP clients that are open."},
-			func() float64 { open, _ := limited.Stats(); return float64(open) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit."},
-			func() float64 { _, refused := limited.Stats(); return float64(refused) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "troupe_http_connections", Help: "Connections of HTTP clients that are open.",
+		}, func() float64 { open, _ := limited.Stats(); return float64(open) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit.",
+		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
 	n.listener = n.secured(limited)
 	if n.cfg.WebConfig.Metrics == "" {
@@ -154,5 +156,5 @@ func listen(what, option, address string) (net.Listener, error) {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return nil, fmt.Errorf("%s can not listen on %s: %w; give another address with %s", what, address, err, cmp.Or(option, "--http"))
+	return nil, fmt.Errorf("%s can not listen on %s: %w; give another address with %s", what, address, err, option)
 }

@@ -64,7 +64,8 @@ func webAsk(t *testing.T, method, url, body string, headers ...string) (int, str
 	return res.StatusCode, string(all)
 }
 
-// TestNodeOnLoopback: a node without keys serves programs of its machine, and not the pages that browsers there show.
+// TestNodeOnLoopback: a node without keys serves programs of its machine, and not the pages that
+// browsers there show.
 func TestNodeOnLoopback(t *testing.T) {
 	n := start(t, func(c *troupe.Config) { c.Advertise = "" })
 	base := "http://" + n.HTTPAddr()
@@ -95,8 +96,8 @@ func TestNodeOnLoopback(t *testing.T) {
 	}
 }
 
-// TestNodeWithKeys: what concerns all models is for admins; a listener for scrapers asks for no key on loopback, and else
-// for an admin's.
+// TestNodeWithKeys: what concerns all models is for admins; a listener for scrapers asks for no key
+// on loopback, and else for an admin's.
 func TestNodeWithKeys(t *testing.T) {
 	n := start(t, func(c *troupe.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
 	open := start(t, func(c *troupe.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
@@ -126,8 +127,8 @@ func TestNodeWithKeys(t *testing.T) {
 	}
 }
 
-// TestFloodOfANode: while clients hold more connections than they may, some with requests that never come, probes, scrapers
-// and NATS are served; what they held is free again.
+// TestFloodOfANode: while clients hold more connections than they may, some with requests that
+// never come, probes, scrapers and NATS are served; what they held is free again.
 func TestFloodOfANode(t *testing.T) {
 	n := start(t, func(c *troupe.Config) {
 		webKeyed(t)(c)

@@ -197,8 +197,10 @@ func elements(list string) (all []string) {
 
 // checkOrigin takes what a browser sends as Origin.
 func checkOrigin(s string) error {
-	if err := http.NewCrossOriginProtection().AddTrustedOrigin(s); err != nil || strings.ToLower(s) != s || strings.Contains(s, "*") {
-		return fmt.Errorf("%q is not an origin; write it like https://chat.example or http://localhost:3000, in lower case and without a path", s)
+	err := http.NewCrossOriginProtection().AddTrustedOrigin(s)
+	if err != nil || strings.ToLower(s) != s || strings.Contains(s, "*") {
+		return fmt.Errorf("%q is not an origin; write it like https://chat.example or http://localhost:3000, "+
+			"in lower case and without a path", s)
 	}
 	return nil
 }

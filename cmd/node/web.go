@@ -19,6 +19,7 @@ func (s settings) webConfig() troupe.WebConfig {
 	}
 	return troupe.WebConfig{
 		Limits:  web.Limits{Connections: connections, PerAddress: perAddress, Exempt: exempt},
-		Metrics: s.MetricsListen, Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins), BodyBytes: bytesOf(s.HTTPMemory),
+		Metrics: s.MetricsListen, BodyBytes: bytesOf(s.HTTPMemory),
+		Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins),
 	}
 }

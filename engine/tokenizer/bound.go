@@ -6,12 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxShrink is how many times shorter NFC and NFKC may make a text. A letter of mathematics has four bytes and becomes
-// one, and nothing becomes less than a fourth; this is twice that, for tables newer than the ones that were measured.
+// maxShrink is how many times shorter NFC and NFKC may make a text. A letter of mathematics has
+// four bytes and becomes one, and nothing becomes less than a fourth; this is twice that, for
+// tables newer than the ones that were measured.
 const maxShrink = 8
 
-// LeastTokens returns a lower bound of the number of tokens of a text, without encoding it: its bytes, divided by those
-// of the longest text that can become one token. It is 0 where a text of any length can become a few tokens.
+// LeastTokens returns a lower bound of the number of tokens of a text, without encoding it: its
+// bytes, divided by those of the longest text that can become one token. It is 0 where a text of
+// any length can become a few tokens.
 func (t *Tokenizer) LeastTokens(text string) int {
 	if t.longest == 0 {
 		return 0

@@ -15,7 +15,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestLeastTokens: the bound is near for the tokens that reach it, holds with normalizers, and is none where there is none.
+// TestLeastTokens: the bound is near for the tokens that reach it, holds with normalizers, and is
+// none where there is none.
 func TestLeastTokens(t *testing.T) {
 	const bpe = `"model":{"type":"BPE","unk_token":"?","vocab":{"?":0,"a":1,"b":2,"aa":3,"aaaaaaaa":4},"merges":["a a"]}`
 	const fused = `"model":{"type":"BPE","unk_token":"?","fuse_unk":true,"vocab":{"?":0,"a":1},"merges":[]}`
@@ -49,7 +50,8 @@ func TestLeastTokens(t *testing.T) {
 	}
 }
 
-// TestMaxShrink measures how much shorter NFKC, and so NFC, makes the longest spelling of every character.
+// TestMaxShrink measures how much shorter NFKC, and so NFC, makes the longest spelling of every
+// character.
 func TestMaxShrink(t *testing.T) {
 	longest := map[rune]int{} // a character -> bytes of the longest one that becomes it
 	for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -73,7 +75,8 @@ func TestMaxShrink(t *testing.T) {
 	}
 }
 
-// TestEncodeContext: an encoding stops when nothing waits for it, within a word, between words and between added tokens.
+// TestEncodeContext: an encoding stops when nothing waits for it, within a word, between words and
+// between added tokens.
 func TestEncodeContext(t *testing.T) {
 	tok, err := Load(modelfile.Roots{}, testkit.Model())
 	if err != nil {

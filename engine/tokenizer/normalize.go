@@ -53,7 +53,8 @@ func (p *part) replacer(growth *int) (func(string) string, error) {
 	return func(s string) string { return strings.ReplaceAll(s, from, to) }, nil
 }
 
-// shrunk returns how many times shorter a text may become with a further replacement; 0: without bound.
+// shrunk returns how many times shorter a text may become with a further replacement; 0: without
+// bound.
 func shrunk(before int, from, to string) int {
 	if to == "" {
 		return 0

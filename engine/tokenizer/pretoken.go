@@ -9,8 +9,8 @@ import (
 
 const metaspace = "▁"
 
-// splitter yields the words of a text, which are merged each for itself, until yield returns false. It returns what yield
-// did last. start is set for what begins the whole text.
+// splitter yields the words of a text, which are merged each for itself, until yield returns false.
+// It returns what yield did last. start is set for what begins the whole text.
 type splitter func(text string, start bool, yield func(word string) bool) bool
 
 func (t *Tokenizer) readPreTokenizer(f *file) error {

@@ -14,9 +14,10 @@
 //	      requests_per_minute: 600
 //	      tokens_per_minute: 200000                    prompt and output
 //
-// An adapter is a model of its own here, "<model>:<adapter>", whichever of its names a request uses. A pattern is compared on
-// each side of the colon, so that "*" never matches one: "kjv-*" are models, "kjv-*:*" are their adapters. An entry without
-// "*", "?" and "[" also names the adapters that are called exactly so, of any model.
+// An adapter is a model of its own here, "<model>:<adapter>", whichever of its names a request
+// uses. A pattern is compared on each side of the colon, so that "*" never matches one: "kjv-*" are
+// models, "kjv-*:*" are their adapters. An entry without "*", "?" and "[" also names the adapters
+// that are called exactly so, of any model.
 //
 // Invariants: a key is compared in constant time; a changed file is in force with the next request; one that can not be read changes nothing.
 package apikey

@@ -94,12 +94,15 @@ func (k Key) Allows(model string) bool {
 	})
 }
 
-// AllowsAdapter reports whether a key may use an adapter of a model: a pattern like "model:adapter" matches both names, or
-// an entry is the adapter's name to the letter.
+// AllowsAdapter reports whether a key may use an adapter of a model: a pattern like "model:adapter"
+// matches both names, or an entry is the adapter's name to the letter.
 func (k Key) AllowsAdapter(model, adapter string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
 		of, name, full := strings.Cut(pattern, ":")
-		return full && matches(of, model) && matches(name, adapter) || pattern == adapter && !strings.ContainsAny(pattern, "*?[\\")
+		if full {
+			return matches(of, model) && matches(name, adapter)
+		}
+		return pattern == adapter && !strings.ContainsAny(pattern, "*?[\\")
 	})
 }
 

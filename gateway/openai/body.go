@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// body is what clients send: OpenAI's fields, vLLM's extensions, and ours (priority, timeout). Lists are decoded once they
-// have been counted.
+// body is what clients send: OpenAI's fields, vLLM's extensions, and ours (priority, timeout).
+// Lists are decoded once they have been counted.
 type body struct {
 	Model               string          `json:"model"`
 	Prompt              json.RawMessage `json:"prompt"`

@@ -2,7 +2,8 @@ package openai
 
 import "encoding/json"
 
-// Limits of what a request may have, beyond which it is not decoded: an element takes many times the memory of its text.
+// Limits of what a request may have, beyond which it is not decoded: an element takes many times
+// the memory of its text.
 const (
 	maxMessages   = 1 << 14
 	maxParts      = 1 << 14 // of a message's content
@@ -10,7 +11,8 @@ const (
 	maxErrorBytes = 4 << 10
 )
 
-// elements returns how many elements a list has, or members an object, in JSON that is valid. It is 0 for anything else.
+// elements returns how many elements a list has, or members an object, in JSON that is valid. It is
+// 0 for anything else.
 func elements(raw json.RawMessage) int {
 	n, depth, text := 0, 0, false
 	for i := 0; i < len(raw); i++ {

@@ -25,10 +25,10 @@ func listOf(element string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// TestManyElements: lists of millions of small elements are counted and refused; decoded they would take many times the
-// memory of the request.
+// TestManyElements: lists of millions of small elements are counted and refused; decoded they would
+// take many times the memory of the request.
 func TestManyElements(t *testing.T) {
-	const n = 1 << 20
+	const n = 1 << 18
 	var bias strings.Builder
 	for i := range n {
 		fmt.Fprintf(&bias, `,"%d":0`, i)
@@ -55,7 +55,8 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
-// TestManyParts: the text of many parts is joined once. Joined one by one, 16384 parts of 64 bytes copy 8 GiB.
+// TestManyParts: the text of many parts is joined once. Joined one by one, 16384 parts of 64 bytes
+// copy 8 GiB.
 func TestManyParts(t *testing.T) {
 	part := `{"type":"text","text":"` + strings.Repeat("a", 64) + `"}`
 	data := []byte(`{"model":"m","messages":[{"role":"user","content":` + listOf(part, maxParts) + `}]}`)
@@ -71,7 +72,7 @@ func TestManyParts(t *testing.T) {
 
 // TestTokensAreCountedFirst: a list of token ids is checked and counted, not stored.
 func TestTokensAreCountedFirst(t *testing.T) {
-	const n = 1 << 20
+	const n = 1 << 18
 	data := []byte(`{"model":"m","prompt":` + listOf("1", n) + `}`)
 	var r *Request
 	var err error

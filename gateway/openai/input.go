@@ -20,7 +20,8 @@ type Prompt struct {
 // Count returns the number of tokens of a prompt that is not text.
 func (p *Prompt) Count() int { return p.count }
 
-// ReadTokens reads the tokens of a prompt that is not text. A caller compares Count with what it takes first.
+// ReadTokens reads the tokens of a prompt that is not text. A caller compares Count with what it
+// takes first.
 func (p *Prompt) ReadTokens() {
 	if p.ids == nil {
 		return
@@ -136,8 +137,8 @@ func numbers(raw json.RawMessage) bool {
 	return raw[0] == '[' && (inner[0] == '-' || inner[0] >= '0' && inner[0] <= '9')
 }
 
-// eachToken calls use for each of a list of token ids, in JSON that is valid, and counts them. It returns false where it is
-// another list, or an empty one.
+// eachToken calls use for each of a list of token ids, in JSON that is valid, and counts them. It
+// returns false where it is another list, or an empty one.
 func eachToken(raw json.RawMessage, use func(id uint32)) (n int, ok bool) {
 	list := bytes.TrimSuffix(bytes.TrimPrefix(raw, []byte("[")), []byte("]"))
 	if len(list) != len(raw)-2 {

@@ -60,7 +60,8 @@ func Decode(data []byte, chat bool) (*Request, error) {
 		return nil, Invalid("model", "model is missing; see /v1/models for those there are")
 	}
 	if len(r.Model) > maxModelBytes {
-		return nil, Invalid("model", fmt.Sprintf("model has %d bytes, more than any name here; see /v1/models for those there are", len(r.Model)))
+		return nil, Invalid("model", fmt.Sprintf(
+			"model has %d bytes, more than any name here; see /v1/models for those there are", len(r.Model)))
 	}
 	for _, read := range []func(*body) error{refuse, r.readInput, r.readShape, r.readMost, r.readSampling, r.readStop, r.readLogprobs} {
 		if err := read(&b); err != nil {

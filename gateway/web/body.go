@@ -16,7 +16,8 @@ type body struct {
 	stopped bool // it was read to its end, or an error
 }
 
-// watch replaces the body of a request, if it has one. The connection ends with the request unless all of it is read.
+// watch replaces the body of a request, if it has one. The connection ends with the request unless
+// all of it is read.
 func watch(w http.ResponseWriter, r *http.Request, limits Limits) *body {
 	if r.ContentLength == 0 {
 		return nil
@@ -28,7 +29,8 @@ func watch(w http.ResponseWriter, r *http.Request, limits Limits) *body {
 	return b
 }
 
-// extend sets the deadline for the next bytes: the sooner of a pause and of what the least rate allows for the whole.
+// extend sets the deadline for the next bytes: the sooner of a pause and of what the least rate
+// allows for the whole.
 func (b *body) extend() {
 	now := time.Now()
 	whole := b.began.Add(b.limits.Stall + time.Duration(float64(b.read)/float64(b.limits.Rate)*float64(time.Second)))

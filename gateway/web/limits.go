@@ -9,22 +9,25 @@ import (
 
 // Limits bound what clients may take. A zero field has its default.
 type Limits struct {
-	// Connections is how many may be open. Default: half of the descriptors that the process may have, 8192 at most.
+	// Connections is how many may be open. Default: half of the descriptors that the process may
+	// have, 8192 at most.
 	Connections int
-	// PerAddress is how many of them one peer address may have; default a quarter. An IPv6 network of 64 bits counts as
-	// one address.
+	// PerAddress is how many of them one peer address may have; default a quarter. An IPv6 network
+	// of 64 bits counts as one address.
 	PerAddress int
-	// Exempt reports whether PerAddress does not hold for a peer: a proxy has the connections of many clients. Nil: for
-	// none.
+	// Exempt reports whether PerAddress does not hold for a peer: a proxy has the connections of
+	// many clients. Nil: for none.
 	Exempt func(netip.Addr) bool
-	// Spare is how many connections beyond the limits are open for a moment; default 64. One more closes the oldest.
+	// Spare is how many connections beyond the limits are open for a moment; default 64. One more
+	// closes the oldest.
 	Spare int
 	// SpareTime is how long one of them may be open; default 5 s.
 	SpareTime time.Duration
 
 	Header time.Duration // to finish a TLS handshake, and to send a request's headers; default 10 s
 	Stall  time.Duration // a body may pause for this long; default 10 s
-	// Rate is the least number of bytes a second of a body, beyond Stall for the whole of it; default 16 KiB.
+	// Rate is the least number of bytes a second of a body, beyond Stall for the whole of it;
+	// default 16 KiB.
 	Rate  int
 	Idle  time.Duration // a connection without a request; default 2 min
 	Write time.Duration // to take an answer that sets no deadline of its own; default 30 s
@@ -35,7 +38,8 @@ type Limits struct {
 const (
 	mostConnections = 8192
 	maxHeaderBytes  = 32 << 10
-	// linger is how long a client may still send a body that nobody reads, so that it gets to read the answer.
+	// linger is how long a client may still send a body that nobody reads, so that it gets to read
+	// the answer.
 	linger = 500 * time.Millisecond
 )
 
@@ -54,7 +58,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Descriptors returns how many the process may have. The Go runtime has raised the soft limit to the hard one.
+// Descriptors returns how many the process may have. The Go runtime has raised the soft limit to
+// the hard one.
 func Descriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

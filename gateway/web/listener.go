@@ -35,7 +35,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return l.admit(inner), nil
 }
 
-// Stats returns how many connections are open, the spare ones included, and how many were beyond the limits so far.
+// Stats returns how many connections are open, the spare ones included, and how many were beyond
+// the limits so far.
 func (l *Listener) Stats() (open int, refused uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"troupe/gateway/web"
 )
 
-// from opens a connection from an address of this machine and asks for a path; it returns what comes.
+// from opens a connection from an address of this machine and asks for a path; it returns what
+// comes.
 func from(t *testing.T, local, addr, path string) string {
 	t.Helper()
 	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}).Dial("tcp", addr)
@@ -53,8 +54,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestConnectionFlood: however many connections are open, probes are answered, others are told to come back, and the
-// flood takes no more descriptors than it may.
+// TestConnectionFlood: however many connections are open, probes are answered, others are told to
+// come back, and the flood takes no more descriptors than it may.
 func TestConnectionFlood(t *testing.T) {
 	limits := web.Limits{Connections: 20, PerAddress: 20, Spare: 4, SpareTime: time.Hour}
 	addr, l := serve(t, limits, routes)
@@ -88,7 +89,8 @@ func TestSpareTime(t *testing.T) {
 	send(t, addr, "")
 }
 
-// TestConnectionsOfOneAddress: an address that has all it may leaves the others theirs; a proxy's is not limited.
+// TestConnectionsOfOneAddress: an address that has all it may leaves the others theirs; a proxy's
+// is not limited.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	proxy := netip.MustParseAddr("127.0.0.3")
 	addr, l := serve(t, web.Limits{Connections: 100, PerAddress: 5, Exempt: func(a netip.Addr) bool { return a == proxy }}, routes)

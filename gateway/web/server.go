@@ -12,15 +12,16 @@ var probes = map[string]bool{"/health": true, "/ready": true}
 
 type connKey struct{}
 
-// NewServer returns a server for the connections of a Listener, with or without TLS around it. busy answers the requests
-// of spare connections.
+// NewServer returns a server for the connections of a Listener, with or without TLS around it. busy
+// answers the requests of spare connections.
 func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http.Server {
 	limits = limits.WithDefaults()
 	return &http.Server{
 		Handler: guard(limits, handler, busy), ReadHeaderTimeout: limits.Header, IdleTimeout: limits.Idle,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: log,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: limits.Streams, WriteByteTimeout: limits.Write, SendPingTimeout: limits.Idle, PingTimeout: limits.Header,
+			MaxConcurrentStreams: limits.Streams, WriteByteTimeout: limits.Write,
+			SendPingTimeout: limits.Idle, PingTimeout: limits.Header,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, counted(c))

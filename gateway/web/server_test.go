@@ -17,7 +17,8 @@ import (
 	"troupe/gateway/web"
 )
 
-// patience is how long a test waits for what must happen. It is no measure: a server without limits never does it.
+// patience is how long a test waits for what must happen. It is no measure: a server without limits
+// never does it.
 const patience = 20 * time.Second
 
 // serve starts a server on loopback and returns its address and listener.
@@ -42,7 +43,8 @@ func start(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler
 	t.Cleanup(func() { _ = s.Close() })
 }
 
-// dial opens a connection that is closed with the test, and fails what waits on it longer than patience.
+// dial opens a connection that is closed with the test, and fails what waits on it longer than
+// patience.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -86,7 +88,8 @@ var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 const missingBody = "Host: a\r\nContent-Length: 9\r\n\r\n"
 
-// TestMissingBody: a body that is announced and never sent ends the connection, with an answer, whatever the handler does.
+// TestMissingBody: a body that is announced and never sent ends the connection, with an answer,
+// whatever the handler does.
 func TestMissingBody(t *testing.T) {
 	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond}, routes)
 	for request, want := range map[string]string{
@@ -105,7 +108,8 @@ func TestMissingBody(t *testing.T) {
 	}
 }
 
-// TestSlowBody: bytes that come one at a time do not keep a request alive, although none of the pauses is too long.
+// TestSlowBody: bytes that come one at a time do not keep a request alive, although none of the
+// pauses is too long.
 func TestSlowBody(t *testing.T) {
 	limits := web.Limits{Stall: 200 * time.Millisecond, Rate: 1 << 10}
 	addr, _ := serve(t, limits, routes)
@@ -151,7 +155,8 @@ func TestWholeBodyKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestLongAnswerAfterABody: the deadlines of a body end with it; the handler still sees when its client leaves.
+// TestLongAnswerAfterABody: the deadlines of a body end with it; the handler still sees when its
+// client leaves.
 func TestLongAnswerAfterABody(t *testing.T) {
 	gate, left := make(chan struct{}), make(chan error, 1)
 	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond, Header: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
