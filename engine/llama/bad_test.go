@@ -18,7 +18,7 @@ import (
 var small = reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 32, Heads: 4, KVHeads: 2}
 
 // edit changes fields of a model's config.json; a nil value removes one.
-func edit(t *testing.T, dir string, fields map[string]any) {
+func edit(t testing.TB, dir string, fields map[string]any) {
 	t.Helper()
 	path := filepath.Join(dir, "config.json")
 	b, err := os.ReadFile(path)

@@ -19,8 +19,13 @@ import (
 	"troupe/cuda"
 )
 
-// maxHeader is the longest header that is read, as in the reference implementation.
-const maxHeader = 100 << 20
+// Bounds of what is read of a header. Those of dense models of 400 billion parameters stay below them by a factor of ten; without
+// them a small file could cost gigabytes.
+const (
+	maxHeader  = 16 << 20 // bytes of a file's header
+	maxTensors = 1 << 17  // in a folder
+	maxDims    = 8        // of a tensor
+)
 
 var dtypes = map[string]cuda.DType{"F32": cuda.F32, "F16": cuda.F16, "BF16": cuda.BF16}
 
@@ -78,6 +83,9 @@ func Folder(dir string) (map[string]Tensor, error) {
 			}
 			all[t.Name] = t
 		}
+		if len(all) > maxTensors {
+			return nil, fmt.Errorf("%s: more than %d tensors; no supported model has as many", dir, maxTensors)
+		}
 	}
 	return all, nil
 }
@@ -96,7 +104,10 @@ func shards(index string) ([]string, error) {
 	}
 	var files []string
 	for tensor, name := range content.WeightMap {
-		if name != filepath.Base(name) {
+		switch {
+		case name == "" || name == "." || name == "..":
+			return nil, fmt.Errorf("%s: weight_map says that tensor %q is in %q, which is not the name of a file; download the model again", index, tensor, name)
+		case name != filepath.Base(name):
 			return nil, fmt.Errorf("%s: tensor %q is in %q, outside the folder; download the model again", index, tensor, name)
 		}
 		files = append(files, filepath.Join(filepath.Dir(index), name))
@@ -120,6 +131,9 @@ func File(path string) ([]Tensor, error) {
 		return nil, err
 	}
 	tensors, err := header(f, info.Size())
+	if unsupported := (*typeError)(nil); errors.As(err, &unsupported) {
+		return nil, fmt.Errorf("%s: %w", path, unsupported)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; the file is damaged or no safetensors file: download it again", path, err)
 	}
@@ -209,7 +223,7 @@ func parse(text []byte) ([]Tensor, error) {
 func entry(dec *json.Decoder, name string) (Tensor, error) {
 	var e struct {
 		DType   string   `json:"dtype"`
-		Shape   []int64  `json:"shape"`
+		Shape   dims     `json:"shape"`
 		Offsets [2]int64 `json:"data_offsets"`
 	}
 	if err := dec.Decode(&e); err != nil {
@@ -217,7 +231,7 @@ func entry(dec *json.Decoder, name string) (Tensor, error) {
 	}
 	dtype, ok := dtypes[e.DType]
 	if !ok {
-		return Tensor{}, fmt.Errorf("type %q is not supported; F32, F16 and BF16 are", e.DType)
+		return Tensor{}, refuseType(name, e.DType)
 	}
 	t := Tensor{Name: name, DType: dtype, begin: e.Offsets[0], end: e.Offsets[1]}
 	bytes := dtype.Bytes()

@@ -55,6 +55,10 @@ func TestRefusesLies(t *testing.T) {
 		"out of range":            {file(good, 10), `tensor "b" ends at 14 of 10`},
 		"bytes after the end":     {file(good, 20), "6 bytes after"},
 		"same name twice":         {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "named twice"},
+		"F64":                     {one(`{"dtype":"F64","shape":[1],"data_offsets":[0,8]}`), `tensor "a" is of type F64; F32, F16 and BF16 are supported: save the model as`},
+		"I32":                     {one(`{"dtype":"I32","shape":[2],"data_offsets":[0,8]}`), "of type I32; F32, F16 and BF16 are supported: weights of that type are quantized"},
+		"FP8":                     {one(`{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}`), "of type F8_E4M3; F32, F16 and BF16 are supported: weights of that type are quantized"},
+		"many dimensions":         {one(`{"dtype":"F32","shape":[2,1,1,1,1,1,1,1,1],"data_offsets":[0,8]}`), "more than 8 dimensions"},
 		"unknown type":            {one(`{"dtype":"F8","shape":[8],"data_offsets":[0,8]}`), `type "F8"`},
 		"type that does not fit":  {one(`{"dtype":"F16","shape":[2],"data_offsets":[0,8]}`), "do not hold F16 [2]"},
 		"negative shape":          {one(`{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}`), "out of range"},
@@ -82,6 +86,7 @@ func TestFolderOfShards(t *testing.T) {
 		files []string // each has tensor a
 		want  string
 	}{
+		"two dots":           {`{"weight_map":{"a":".."}}`, nil, `weight_map says that tensor "a" is in "..", which is not the name of a file`},
 		"outside the folder": {`{"weight_map":{"a":"../secret"}}`, nil, "outside the folder"},
 		"no map":             {`{}`, nil, "weight_map names no file"},
 		"no JSON":            {`nonsense`, nil, "model.safetensors.index.json: invalid"},
@@ -96,6 +101,14 @@ func TestFolderOfShards(t *testing.T) {
 		if _, err := safetensors.Folder(dir); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestUnsupportedTypesAreNotDamage: a file that is intact is not said to be damaged.
+func TestUnsupportedTypesAreNotDamage(t *testing.T) {
+	_, err := safetensors.File(save(t, file(`{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}`, 8)))
+	if err == nil || strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "download") {
+		t.Error(err)
 	}
 }
 
