@@ -14,6 +14,7 @@ import (
 	"troupe/cluster/control"
 	"troupe/cluster/store"
 	"troupe/engine"
+	"troupe/engine/tokenizer"
 	"troupe/messages"
 )
 
@@ -144,9 +145,13 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend.
+// Inspect implements control.Backend. It refuses what no request to the model could be served without.
 func (n *Node) Inspect(path string) error {
-	_, err := n.inspect(path)
+	facts, err := n.inspect(path)
+	if err != nil {
+		return err
+	}
+	_, err = tokenizer.LoadFor(path, facts.Vocab)
 	return err
 }
 

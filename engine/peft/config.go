@@ -32,8 +32,8 @@ type Config struct {
 type file struct {
 	Type           string          `json:"peft_type"`
 	Base           string          `json:"base_model_name_or_path"`
-	Rank           int             `json:"r"`
-	Alpha          float64         `json:"lora_alpha"`
+	Rank           *int            `json:"r"`
+	Alpha          *float64        `json:"lora_alpha"`
 	RankStabilized bool            `json:"use_rslora"`
 	Targets        json.RawMessage `json:"target_modules"`
 	Layers         json.RawMessage `json:"layers_to_transform"`
@@ -72,6 +72,9 @@ func ReadConfig(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c, err := f.config()
+	if err == nil {
+		err = unknown(b)
+	}
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -79,12 +82,12 @@ func ReadConfig(dir string) (Config, error) {
 }
 
 func (f file) config() (Config, error) {
-	c := Config{Base: f.Base, Rank: f.Rank}
+	c := Config{Base: f.Base, Rank: valueOr(f.Rank, defaultRank)}
 	if f.Type != "LORA" {
 		return c, fmt.Errorf("peft_type %q is not supported; LORA is", f.Type)
 	}
-	if f.Rank < 1 || f.Rank > MaxRank {
-		return c, fmt.Errorf("r is %d; it must be between 1 and %d", f.Rank, MaxRank)
+	if c.Rank < 1 || c.Rank > MaxRank {
+		return c, fmt.Errorf("r is %d; it must be between 1 and %d", c.Rank, MaxRank)
 	}
 	if f.Bias != "" && f.Bias != "none" {
 		return c, fmt.Errorf("bias %q is not supported; none is", f.Bias)
@@ -92,9 +95,13 @@ func (f file) config() (Config, error) {
 	if name := f.unsupported(); name != "" {
 		return c, fmt.Errorf("%s is not supported; train the adapter without it", name)
 	}
-	c.Scale = float32(f.Alpha / float64(f.Rank))
+	alpha := valueOr(f.Alpha, defaultAlpha)
+	c.Scale = float32(alpha / float64(c.Rank))
 	if f.RankStabilized { // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023
-		c.Scale = float32(f.Alpha / math.Sqrt(float64(f.Rank)))
+		c.Scale = float32(alpha / math.Sqrt(float64(c.Rank)))
+	}
+	if math.IsInf(float64(c.Scale), 0) {
+		return c, fmt.Errorf("lora_alpha is %v, and the adapter's scale then infinite; lora_alpha is usually between 1 and 1000", alpha)
 	}
 	if err := c.targets(f.Targets); err != nil {
 		return c, err
@@ -118,15 +125,24 @@ func (f file) unsupported() string {
 			return s.name
 		}
 	}
-	var init string
-	if json.Unmarshal(f.Init, &init) == nil { // these change the base model's weights too
-		for _, name := range []string{"pissa", "olora", "corda", "loftq"} {
-			if strings.HasPrefix(strings.ToLower(init), name) {
-				return fmt.Sprintf("init_lora_weights %q", init)
-			}
-		}
+	var init string // pissa, olora, corda, loftq and lora_ga change the base model's weights too
+	if json.Unmarshal(f.Init, &init) == nil && !slices.Contains([]string{"", "true", "false", "gaussian", "eva", "orthogonal"}, strings.ToLower(init)) {
+		return fmt.Sprintf("init_lora_weights %q", init)
 	}
 	return ""
+}
+
+// What PEFT takes for fields that are missing.
+const (
+	defaultRank  = 8
+	defaultAlpha = 8.0
+)
+
+func valueOr[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
 }
 
 // given reports whether a setting says anything.

@@ -102,7 +102,7 @@ func TestModules(t *testing.T) {
 		"one layer":       {map[string]any{"layers_to_transform": 2}, queries(2), 2},
 		"pattern":         {map[string]any{"target_modules": `.*\.(1|2)\.self_attn\.q_proj`}, queries(1, 2), 4},
 		"MLP beside it":   {map[string]any{"target_modules": []string{"q_proj", "down_proj"}, "layers_to_transform": 0}, queries(0).projection(0, "mlp.down_proj", 4, 6), 4},
-		"harmless extras": {map[string]any{"lora_dropout": 0.1, "modules_to_save": nil, "rank_pattern": map[string]int{}, "init_lora_weights": true, "revision": nil}, queries(0, 1, 2), 6},
+		"harmless extras": {map[string]any{"lora_dropout": 0.1, "modules_to_save": nil, "rank_pattern": map[string]int{}, "init_lora_weights": true, "revision": nil, "peft_version": "0.17.0", "megatron_core": "megatron.core", "qalora_group_size": 16, "corda_config": nil, "use_bdlora": nil, "ensure_weight_tying": false}, queries(0, 1, 2), 6},
 	} {
 		a, err := peft.Open(folder(t, tc.fields, "F32", tc.ts), base(cuda.F32))
 		if err != nil {
@@ -198,6 +198,13 @@ func TestBadAdapters(t *testing.T) {
 		"unknown layer":   {map[string]any{"layers_to_transform": []int{3}}, queries(0), "layer 3"},
 		"layers pattern":  {map[string]any{"layers_to_transform": 1, "layers_pattern": "h"}, queries(1), `layers_pattern "h"`},
 		"bias":            {map[string]any{"bias": "all"}, queries(0, 1, 2), `bias "all"`},
+		"unknown key":     {map[string]any{"use_bdlora": map[string]any{"nblocks": 2}}, queries(0, 1, 2), `"use_bdlora" is not known`},
+		"upper case":      {map[string]any{"R": 2}, queries(0, 1, 2), `"R" is not known`},
+		"alpha too large": {map[string]any{"lora_alpha": 1e300}, queries(0, 1, 2), "lora_alpha is 1e+300"},
+		"alpha of words":  {map[string]any{"lora_alpha": "much"}, queries(0, 1, 2), "lora_alpha"},
+		"alpha pattern":   {map[string]any{"alpha_pattern": map[string]int{"q_proj": 4}}, queries(0, 1, 2), "alpha_pattern"},
+		"fan in fan out":  {map[string]any{"fan_in_fan_out": true}, queries(0, 1, 2), "fan_in_fan_out"},
+		"another start":   {map[string]any{"init_lora_weights": "lora_ga"}, queries(0, 1, 2), `"lora_ga"`},
 		"dora":            {map[string]any{"use_dora": true}, queries(0, 1, 2), "use_dora"},
 		"rank 0":          {map[string]any{"r": 0}, queries(0, 1, 2), "r is 0"},
 		"rank 257":        {map[string]any{"r": 257}, queries(0, 1, 2), "r is 257"},

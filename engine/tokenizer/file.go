@@ -21,9 +21,9 @@ type file struct {
 	PostProcessor *part `json:"post_processor"`
 	Decoder       *part `json:"decoder"`
 	Model         struct {
-		Type         string         `json:"type"`
-		Vocab        map[string]int `json:"vocab"`
-		Merges       []merge        `json:"merges"`
+		Type         string          `json:"type"`
+		Vocab        json.RawMessage `json:"vocab"` // a map from token to id, but of other types than BPE
+		Merges       []merge         `json:"merges"`
 		UnkToken     *string        `json:"unk_token"`
 		FuseUnk      bool           `json:"fuse_unk"`
 		ByteFallback bool           `json:"byte_fallback"`
