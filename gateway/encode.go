@@ -45,8 +45,8 @@ func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) {
 	return m.encodeTurns(turns, true)
 }
 
-// encodeTurns renders turns with the model's template, and what has the model answer where it is to. A template that does not write the token
-// that begins a text gets it.
+// encodeTurns renders turns with the model's template, and what has the model answer where it is to. The special tokens are those that
+// the template writes: none is added, as transformers' apply_chat_template adds none.
 func (m *model) encodeTurns(turns []openai.Message, answer bool) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
@@ -59,10 +59,7 @@ func (m *model) encodeTurns(turns []openai.Message, answer bool) ([]uint32, erro
 	if err != nil {
 		return nil, openai.Invalid("messages", err.Error())
 	}
-	tokens, empty := m.tokenizer.Encode(text, false), m.tokenizer.Encode("", true)
-	if len(empty) > 0 && (len(tokens) == 0 || tokens[0] != empty[0]) {
-		tokens = m.tokenizer.Encode(text, true)
-	}
+	tokens := m.tokenizer.Encode(text, false)
 	if len(tokens) == 0 {
 		return nil, openai.Invalid("messages", "the chat template made no text of the messages")
 	}
