@@ -207,6 +207,7 @@ func (f file) rope() (Rope, error) {
 const (
 	largest     = 1 << 24 // of every size
 	mostLayers  = 1 << 12
+	mostHeads   = 1 << 12
 	largestHead = 1 << 12 // head_dim
 	mostEOS     = 256
 )
@@ -218,7 +219,7 @@ func (c Config) check() error {
 		most int
 	}{
 		{"vocab_size", c.Vocab, largest}, {"hidden_size", c.Hidden, largest}, {"intermediate_size", c.Intermediate, largest},
-		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, largest}, {"num_key_value_heads", c.KVHeads, largest},
+		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, mostHeads}, {"num_key_value_heads", c.KVHeads, mostHeads},
 		{"head_dim", c.HeadDim, largestHead}, {"max_position_embeddings", c.ContextTokens, largest},
 	} {
 		if s.n < 1 || s.n > s.most {
@@ -230,8 +231,6 @@ func (c Config) check() error {
 		return fmt.Errorf("num_attention_heads %d is no multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("head_dim %d is odd; rotary embeddings need pairs", c.HeadDim)
-	case c.Heads*c.HeadDim > largest:
-		return fmt.Errorf("num_attention_heads %d times head_dim %d is too large", c.Heads, c.HeadDim)
 	case c.Window < 0:
 		return fmt.Errorf("sliding_window is %d; it must be positive, or null", c.Window)
 	case !(c.Eps > 0 && c.Eps < 1):

@@ -24,7 +24,7 @@ func noConfig(path string) error {
 	case len(gguf) > 0:
 		return fmt.Errorf("%s: no config.json beside %s, and GGUF files are not supported; %s", path, filepath.Base(gguf[0]), wanted)
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s: no such folder, so no config.json; %s", path, wanted)
+		return fmt.Errorf("%s: no config.json, since there is no such folder; %s", path, wanted)
 	}
 	return fmt.Errorf("%s: no config.json; %s", path, wanted)
 }

@@ -42,7 +42,7 @@ func TestHostileNumbers(t *testing.T) {
 			"vocab_size": 1 << 24, "hidden_size": 1 << 24, "intermediate_size": 1 << 24, "num_hidden_layers": 1 << 12,
 			"num_attention_heads": 1 << 12, "num_key_value_heads": 1 << 12, "head_dim": 1 << 12, "max_position_embeddings": 1 << 24,
 		}, "tensor model.embed_tokens.weight has shape [64 32]"},
-		"heads that overflow": {map[string]any{"num_attention_heads": 1 << 24, "num_key_value_heads": 1, "head_dim": 1 << 12}, "too large"},
+		"heads that overflow": {map[string]any{"num_attention_heads": 1 << 24, "num_key_value_heads": 1, "head_dim": 1 << 12}, "num_attention_heads is 16777216"},
 		"head of a gigabyte":  {map[string]any{"head_dim": 1 << 24}, "head_dim is 16777216"},
 		"negative theta":      {map[string]any{"rope_theta": -5.0}, "rope_theta is -5"},
 		"theta that vanishes": {map[string]any{"rope_theta": 1e-300}, "rope_theta 1e-300"},
