@@ -51,7 +51,7 @@ type token struct {
 func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []uint32) *choice {
 	c := &choice{index: index, prompt: prompt, decoder: t.NewStream(true), stopper: tokenizer.NewStopper(r.Stop)}
 	if slices.ContainsFunc(prompt, func(id uint32) bool { return !t.Special(id) }) {
-		c.decoder.Continue() // else the output begins the text, and what decoders cut from a text's start is cut from it
+		c.decoder.Continue() // otherwise the output begins the text, and its first space is cut
 	}
 	if r.IncludeStop {
 		c.stopper.Include()

@@ -45,8 +45,9 @@ func (m *model) encodeChat(turns []openai.Message) ([]uint32, error) {
 	return m.encodeTurns(turns, true)
 }
 
-// encodeTurns renders turns with the model's template, and what has the model answer where it is to. The special tokens are those that
-// the template writes: none is added, as transformers' apply_chat_template adds none.
+// encodeTurns renders turns with the model's template, and what has the model answer where it is
+// to. The special tokens are those that the template writes: none is added, as transformers'
+// apply_chat_template adds none.
 func (m *model) encodeTurns(turns []openai.Message, answer bool) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())

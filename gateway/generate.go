@@ -184,7 +184,8 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 	return write(out)
 }
 
-// usage counts tokens: each prompt once, and all that was generated, the token that ended an output too.
+// usage counts tokens: each prompt once, and all that was generated, the token that ended an output
+// too.
 func (gen *generation) usage() openai.Usage {
 	var u openai.Usage
 	for i, c := range gen.choices {

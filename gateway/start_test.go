@@ -13,7 +13,8 @@ import (
 	"troupe/testkit/reference"
 )
 
-// sentencePiece is a tokenizer as Llama 2 has it: a text begins with a space that is not written, and with <s>.
+// sentencePiece is a tokenizer as Llama 2 has it: a text begins with a space that is not written,
+// and with <s>.
 const sentencePiece = `{
 	"added_tokens":[{"id":1,"content":"<s>","special":true},{"id":2,"content":"</s>","special":true}],
 	"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
@@ -25,22 +26,25 @@ const sentencePiece = `{
 // plain serves a model with that tokenizer and a chat template, under the name plain.
 func plain(t *testing.T, template string, act play) *world {
 	t.Helper()
-	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1}, 1)
-	for name, content := range map[string]string{"tokenizer.json": sentencePiece, "tokenizer_config.json": `{"bos_token":"<s>"}`, "chat_template.jinja": template} {
+	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16,
+		Heads: 2, KVHeads: 1}, 1)
+	for name, content := range map[string]string{"tokenizer.json": sentencePiece,
+		"tokenizer_config.json": `{"bos_token":"<s>"}`, "chat_template.jinja": template} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := newWorld(t, act)
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "plain", Path: dir, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
+		Spec: &messages.DeploymentSpec{Name: "plain", Path: dir,
+			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
 	})
 	return w
 }
 
-// TestTextThatBeginsWithTheOutput: the space before a text's first word is not written where the output begins the text, as it does
-// after an empty prompt; after any other prompt it is.
+// TestTextThatBeginsWithTheOutput: the space before a text's first word is not written where the
+// output begins the text, as it does after an empty prompt; after any other prompt it is.
 func TestTextThatBeginsWithTheOutput(t *testing.T) {
 	for prompt, want := range map[string]string{`""`: "a a", `[1]`: "a a", `"a"`: " a a", `[1,4]`: " a a"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -56,9 +60,11 @@ func TestTextThatBeginsWithTheOutput(t *testing.T) {
 	}
 }
 
-// TestUsageWithoutEnd: a sequence that was cut off by its limit, or by a stop string, has no ending token to count.
+// TestUsageWithoutEnd: a sequence that was cut off by its limit, or by a stop string, has no ending
+// token to count.
 func TestUsageWithoutEnd(t *testing.T) {
-	for name, body := range map[string]string{"limit": `{"model":"plain","prompt":"a","max_tokens":2}`, "stop string": `{"model":"plain","prompt":"a","stop":"a a"}`} {
+	for name, body := range map[string]string{"limit": `{"model":"plain","prompt":"a","max_tokens":2}`,
+		"stop string": `{"model":"plain","prompt":"a","stop":"a a"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			w := plain(t, "", func(_ context.Context, call *gateway.Call) {
 				deliver(call, 5, 5)
@@ -71,7 +77,8 @@ func TestUsageWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestChatTokensAreTheTemplates: a chat has the special tokens that its template writes, and no others.
+// TestChatTokensAreTheTemplates: a chat has the special tokens that its template writes, and no
+// others.
 func TestChatTokensAreTheTemplates(t *testing.T) {
 	for template, want := range map[string][]uint32{
 		"{{ messages[0].content }}":                {5, 6},

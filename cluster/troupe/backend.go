@@ -145,7 +145,8 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend. It refuses what no request to the model could be served without.
+// Inspect implements control.Backend. It refuses what no request to the model could be served
+// without.
 func (n *Node) Inspect(path string) error {
 	facts, err := n.inspect(path)
 	if err != nil {

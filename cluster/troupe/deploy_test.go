@@ -50,7 +50,8 @@ func deploying(t *testing.T, conn *nats.Conn, path string) string {
 	return request(t, conn, "troupe.v1.models.deploy", string(body)).Header.Get("Nats-Service-Error")
 }
 
-// TestDeployChecksTheTokenizer: a model that no request could be served of is refused when it is deployed.
+// TestDeployChecksTheTokenizer: a model that no request could be served of is refused when it is
+// deployed.
 func TestDeployChecksTheTokenizer(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -81,13 +82,15 @@ func TestDeployChecksTheTokenizer(t *testing.T) {
 	}
 }
 
-// TestRegisterChecksTheRank: an adapter that no replica of its model would take is refused when it is registered.
+// TestRegisterChecksTheRank: an adapter that no replica of its model would take is refused when it
+// is registered.
 func TestRegisterChecksTheRank(t *testing.T) {
 	n := start(t, func(cfg *troupe.Config) { cfg.Deployments[0].MaxAdapterRank = 2 })
 	_, err := n.RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{
 		Name: "psalms", Model: "kjv", Path: filepath.Join(testkit.Model(), "adapters", "psalms"),
 	}})
-	if err == nil || !strings.Contains(err.Error(), "and model kjv takes at most 2; deploy the model with a higher max_adapter_rank") {
+	if err == nil || !strings.Contains(err.Error(),
+		"and model kjv takes at most 2; deploy the model with a higher max_adapter_rank") {
 		t.Error(err)
 	}
 }

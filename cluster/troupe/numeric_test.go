@@ -18,7 +18,8 @@ import (
 	"troupe/testkit"
 )
 
-// damaged copies a folder and writes a value over the first element of each tensor whose name ends so.
+// damaged copies a folder and writes a value over the first element of each tensor whose name ends
+// so.
 func damaged(t *testing.T, from, file, suffix string, value float32) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,8 +68,9 @@ func damaged(t *testing.T, from, file, suffix string, value float32) string {
 	return dir
 }
 
-// TestNaNInAnAdapter: a request with an adapter that has a NaN ends with a reason that names the adapter. Sequences of other adapters
-// and of the base model, in the same steps, give their goldens.
+// TestNaNInAnAdapter: a request with an adapter that has a NaN ends with a reason that names the
+// adapter. Sequences of other adapters and of the base model, in the same steps, give their
+// goldens.
 func TestNaNInAnAdapter(t *testing.T) {
 	n := start(t, nil)
 	broken := specOf("psalms")
@@ -89,20 +91,24 @@ func TestNaNInAnAdapter(t *testing.T) {
 	mixed(t, n, 4)
 	for _, c := range bad {
 		<-c.done
-		if c.failed.GetReason() != messages.Reason_REASON_NUMERIC || !strings.Contains(c.failed.GetDetail(), "adapter broken@1 of model kjv computed NaN") || len(c.output) != 0 {
+		if c.failed.GetReason() != messages.Reason_REASON_NUMERIC || !strings.Contains(c.failed.GetDetail(),
+			"adapter broken@1 of model kjv computed NaN") || len(c.output) != 0 {
 			t.Errorf("%v after %v", c.failed, c.output)
 		}
 	}
 	until(t, "the replica to count them", func() bool {
 		r := replica(t, n, "kjv")
-		return r.GetSequencesNotFinite() == uint64(len(bad)) && strings.HasPrefix(r.GetNotFinite(), "adapter broken@1 of model kjv at ")
+		return r.GetSequencesNotFinite() == uint64(len(bad)) && strings.HasPrefix(r.GetNotFinite(),
+			"adapter broken@1 of model kjv at ")
 	})
-	if want := `troupe_sequences_not_finite_total{model="kjv",replica="kjv-0"} 12`; !strings.Contains(scrape(t, n), want) {
+	if want := `troupe_sequences_not_finite_total{model="kjv",replica="kjv-0"} 12`; !strings.Contains(scrape(t,
+		n), want) {
 		t.Errorf("the metrics have no %s", want)
 	}
 }
 
-// TestInfinityInAModel: a request to a model with an infinite weight is answered with status 500, in the middle of a stream too.
+// TestInfinityInAModel: a request to a model with an infinite weight is answered with status 500,
+// in the middle of a stream too.
 func TestInfinityInAModel(t *testing.T) {
 	path := damaged(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
 	n := start(t, func(cfg *troupe.Config) { cfg.Deployments[0].Path = path })
@@ -114,7 +120,8 @@ func TestInfinityInAModel(t *testing.T) {
 		}
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), "model kjv computed NaN or infinity") {
+		if err != nil || res.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body),
+			"model kjv computed NaN or infinity") {
 			t.Errorf("stream %s: %d %s, %v", stream, res.StatusCode, body, err)
 		}
 	}

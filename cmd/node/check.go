@@ -129,7 +129,9 @@ func checkName(s string) error {
 // checkDeploymentName allows capitals, which names of models have.
 func checkDeploymentName(s string) error {
 	if !deploymentForm.MatchString(s) {
-		return fmt.Errorf("%q is not a name of a deployment; use up to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit", s)
+		return fmt.Errorf(
+			"%q is not a name of a deployment; use up to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit",
+			s)
 	}
 	return nil
 }
@@ -193,7 +195,8 @@ func checkLevel(s string) error {
 // checkModel looks no further than that the folder is a model's. What is in the files is checked when they are loaded.
 func checkModel(path string) error {
 	if strings.EqualFold(filepath.Ext(path), ".gguf") {
-		return fmt.Errorf("%s: GGUF files are not supported; name a Hugging Face model folder with safetensors files", path)
+		return fmt.Errorf(
+			"%s: GGUF files are not supported; name a Hugging Face model folder with safetensors files", path)
 	}
 	if _, err := os.Stat(filepath.Join(path, "config.json")); err != nil {
 		return fmt.Errorf("no model in %s: it has no config.json; name a Hugging Face model folder", path)

@@ -40,9 +40,9 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 
 // Choose picks the token at a position of a sequence. Prompt and output matter only to penalties. Logits are not changed.
 //
-// Where one of the logits is not finite, the token says so, and its ID must not be used: the model, its adapter or the device computes
-// nonsense. It is defined all the same: NaN and -Inf are never chosen, +Inf comes before all that is finite, and where nothing may be
-// chosen, token 0 is.
+// Where one of the logits is not finite, the token says so, and its ID must not be used: the model,
+// its adapter or the device computes nonsense. It is defined all the same: NaN and -Inf are never
+// chosen, +Inf comes before all that is finite, and where nothing may be chosen, token 0 is.
 func Choose(logits []float32, p Params, prompt, output []uint32, position int) Token {
 	adjusted := p.adjust(logits, prompt, output)
 	t := Token{NotFinite: !allFinite(logits)}

@@ -69,11 +69,12 @@ func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
 	return adapter
 }
 
-// TestAdapterTypeFollowsTheModel: an adapter is kept in the type of its model's matrices, which on a GPU is not always the type that
-// the device is best at.
+// TestAdapterTypeFollowsTheModel: an adapter is kept in the type of its model's matrices, which on
+// a GPU is not always the type that the device is best at.
 func TestAdapterTypeFollowsTheModel(t *testing.T) {
 	image := func(best cuda.DType) []byte {
-		file, err := llama.Format{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters", "psalms"), cuda.Info{Weights: best})
+		file, err := llama.Format{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters",
+			"psalms"), cuda.Info{Weights: best})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,8 @@ func (f file) config() (Config, error) {
 	case "Qwen3ForCausalLM":
 		c.QKVBias, c.OutBias, c.QKNorm = f.AttentionBias, f.AttentionBias, true
 	default:
-		return c, fmt.Errorf("architecture %q is not supported; supported are %s", c.Architecture, strings.Join(architectures, ", "))
+		return c, fmt.Errorf("architecture %q is not supported; supported are %s", c.Architecture,
+			strings.Join(architectures, ", "))
 	}
 	if f.UseWindow != nil && *f.UseWindow && strings.HasPrefix(c.Architecture, "Qwen") {
 		return c, fmt.Errorf("use_sliding_window is not supported for %s; set it to false", c.Architecture)
@@ -218,8 +219,10 @@ func (c Config) check() error {
 		n    int
 		most int
 	}{
-		{"vocab_size", c.Vocab, largest}, {"hidden_size", c.Hidden, largest}, {"intermediate_size", c.Intermediate, largest},
-		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, mostHeads}, {"num_key_value_heads", c.KVHeads, mostHeads},
+		{"vocab_size", c.Vocab, largest}, {"hidden_size", c.Hidden, largest}, {"intermediate_size",
+			c.Intermediate, largest},
+		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, mostHeads},
+		{"num_key_value_heads", c.KVHeads, mostHeads},
 		{"head_dim", c.HeadDim, largestHead}, {"max_position_embeddings", c.ContextTokens, largest},
 	} {
 		if s.n < 1 || s.n > s.most {
@@ -240,7 +243,9 @@ func (c Config) check() error {
 	}
 	for _, f := range c.Rope.InvFreq(c.HeadDim) {
 		if f := float64(f); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("rope_theta %v and rope_scaling give angles that are no numbers; download config.json again", c.Rope.Theta)
+			return fmt.Errorf(
+				"rope_theta %v and rope_scaling give angles that are no numbers; download config.json again",
+				c.Rope.Theta)
 		}
 	}
 	for _, id := range c.EOS {

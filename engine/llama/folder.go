@@ -22,7 +22,8 @@ func noConfig(path string) error {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s: not a folder; %s", path, wanted)
 	case len(gguf) > 0:
-		return fmt.Errorf("%s: no config.json beside %s, and GGUF files are not supported; %s", path, filepath.Base(gguf[0]), wanted)
+		return fmt.Errorf("%s: no config.json beside %s, and GGUF files are not supported; %s", path,
+			filepath.Base(gguf[0]), wanted)
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s: no config.json, since there is no such folder; %s", path, wanted)
 	}
@@ -45,8 +46,10 @@ func folder(path string) (map[string]safetensors.Tensor, error) {
 	}
 	for _, other := range []string{"*.gguf", "pytorch_model*.bin", "consolidated*.pth"} {
 		if files, _ := filepath.Glob(filepath.Join(globbed(path), other)); len(files) > 0 {
-			return nil, fmt.Errorf("%s: no weights in the safetensors format; %s is not supported: %s", path, filepath.Base(files[0]), wanted)
+			return nil, fmt.Errorf("%s: no weights in the safetensors format; %s is not supported: %s", path,
+				filepath.Base(files[0]), wanted)
 		}
 	}
-	return nil, fmt.Errorf("%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
+	return nil, fmt.Errorf(
+		"%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
 }

@@ -144,7 +144,8 @@ func (e *llama) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) {
 	l.launch(kernels.RMSNorm{Out: out, In: in, Weight: weight, N: n, Dim: int32(e.Hidden), Eps: float32(e.Eps)})
 }
 
-// normaliseHeads normalizes each head of a projection on its own, where the model asks for it: Qwen3 does, before rope.
+// normaliseHeads normalizes each head of a projection on its own, where the model asks for it:
+// Qwen3 does, before rope.
 func (e *llama) normaliseHeads(l *launcher, x, weight cuda.Ptr, heads int32) {
 	if e.QKNorm {
 		l.launch(kernels.RMSNorm{Out: x, In: x, Weight: weight, N: heads, Dim: int32(e.HeadDim), Eps: float32(e.Eps)})

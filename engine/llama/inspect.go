@@ -23,8 +23,9 @@ type inspected struct {
 	copied  *safetensors.Tensor // an lm_head beside the embedding that it is tied to; nil: there is none
 }
 
-// inspections bounds how many folders are inspected at once. With the bounds on the size of files, and since nothing is built from a
-// declared number before the tensors confirm it, this bounds the memory that hostile folders can cost a node.
+// inspections bounds how many folders are inspected at once. With the bounds on the size of files,
+// and since nothing is built from a declared number before the tensors confirm it, this bounds the
+// memory that hostile folders can cost a node.
 var inspections = make(chan struct{}, 4)
 
 // inspectWithin is how long an inspection waits for its turn.
@@ -38,7 +39,8 @@ func inspect(path string, device cuda.Info) (inspected, error) {
 	case inspections <- struct{}{}:
 		defer func() { <-inspections }()
 	case <-turn.C:
-		return inspected{}, fmt.Errorf("%s: %d other model folders are being read and do not finish; check their file systems",
+		return inspected{}, fmt.Errorf(
+			"%s: %d other model folders are being read and do not finish; check their file systems",
 			path, cap(inspections))
 	}
 	c, err := ReadConfig(path)
@@ -61,7 +63,8 @@ func inspect(path string, device cuda.Info) (inspected, error) {
 	m.facts = engine.Facts{
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
-		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(), RankBytes: c.rankBytes(matrices),
+		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),
+		RankBytes:   c.rankBytes(matrices),
 		StreamBytes: device.StreamBytes,
 	}
 	for _, t := range tensors {
@@ -70,8 +73,8 @@ func inspect(path string, device cuda.Info) (inspected, error) {
 	return m, nil
 }
 
-// kept is the type that a model's matrices have on a device. Where that is best 16 bits, it is the type they are stored in:
-// neither type of 16 bits has all the numbers of the other, or of F32.
+// kept is the type that a model's matrices have on a device. Where that is best 16 bits, it is the
+// type they are stored in: neither type of 16 bits has all the numbers of the other, or of F32.
 func kept(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
 	if t, ok := found["model.embed_tokens.weight"]; ok && best != cuda.F32 {
 		return t.DType

@@ -24,8 +24,9 @@ type placed struct {
 
 func (p placed) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
 
-// layout returns the tensors that a model of this shape needs. They are made one by one, so that a caller that stops at the first
-// missing tensor spends nothing on those that config.json only claims.
+// layout returns the tensors that a model of this shape needs. They are made one by one, so that a
+// caller that stops at the first missing tensor spends nothing on those that config.json only
+// claims.
 func layout(c Config, matrices cuda.DType) iter.Seq[placed] {
 	return func(yield func(placed) bool) { list(c, matrices, yield) }
 }
@@ -71,25 +72,33 @@ func list(c Config, matrices cuda.DType, yield func(placed) bool) {
 // mostBytes bounds the size of a model; no device comes near it.
 const mostBytes = 1 << 48
 
-// match finds each tensor of the layout in the folder, checks its shape, and places it. It returns the tensors and the size of the
-// allocation. The folder must have no tensor that is not used.
-func match(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placed, size int64, err error) {
+// match finds each tensor of the layout in the folder, checks its shape, and places it. It returns
+// the tensors and the size of the allocation. The folder must have no tensor that is not used.
+func match(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placed,
+	size int64, err error) {
 	used := make(map[string]bool, len(found))
 	for p := range layout(c, matrices) {
 		t, ok := found[p.name]
 		if !ok {
-			return nil, 0, fmt.Errorf("%s: tensor %s is missing; the model is incomplete, or not a %s", dir, p.name, c.Architecture)
+			return nil, 0, fmt.Errorf("%s: tensor %s is missing; the model is incomplete, or not a %s", dir,
+				p.name, c.Architecture)
 		}
 		if !slices.Equal(t.Shape, p.shape) {
-			return nil, 0, fmt.Errorf("%s: tensor %s has shape %v where config.json asks for %v; they are of different models", dir, p.name, t.Shape, p.shape)
+			return nil, 0, fmt.Errorf(
+				"%s: tensor %s has shape %v where config.json asks for %v; they are of different models", dir,
+				p.name, t.Shape, p.shape)
 		}
 		if p.dtype != cuda.F32 && p.dtype != t.DType {
-			return nil, 0, fmt.Errorf("%s: tensor %s is of type %s and the embeddings of %s; convert all matrices to one type", dir, p.name, t.DType, p.dtype)
+			return nil, 0, fmt.Errorf(
+				"%s: tensor %s is of type %s and the embeddings of %s; convert all matrices to one type", dir,
+				p.name, t.DType, p.dtype)
 		}
 		p.source, p.offset = t, size
 		size += (p.bytes() + align - 1) / align * align
 		if size > mostBytes {
-			return nil, 0, fmt.Errorf("%s: the weights take more than %d bytes, which no device has; download the model again", dir, int64(mostBytes))
+			return nil, 0, fmt.Errorf(
+				"%s: the weights take more than %d bytes, which no device has; download the model again", dir,
+				int64(mostBytes))
 		}
 		all, used[p.name] = append(all, p), true
 	}

@@ -13,7 +13,8 @@ import (
 	"troupe/testkit/reference"
 )
 
-// TestQwen3OnCUDASources: the norms of q and k on the CUDA sources, as the CPU runs them, against float64.
+// TestQwen3OnCUDASources: the norms of q and k on the CUDA sources, as the CPU runs them, against
+// float64.
 func TestQwen3OnCUDASources(t *testing.T) {
 	library := kernelhost.Load(t)
 	for i, s := range []reference.Shape{

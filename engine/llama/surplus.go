@@ -18,25 +18,32 @@ const (
 	headName  = "lm_head.weight"
 )
 
-// inverseFrequencies are the names of rope's angles, which old versions of transformers stored. They follow from config.json.
+// inverseFrequencies are the names of rope's angles, which old versions of transformers stored.
+// They follow from config.json.
 var inverseFrequencies = regexp.MustCompile(`^model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq$`)
 
-// surplus refuses a tensor that the model does not use, since the model was then trained as another one than config.json describes.
+// surplus refuses a tensor that the model does not use, since the model was then trained as another
+// one than config.json describes.
 func surplus(c Config, found map[string]safetensors.Tensor, used map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch {
 		case used[name] || inverseFrequencies.MatchString(name):
 		case name == headName && tiedHead(found):
 		case name == headName:
-			return fmt.Errorf("tensor %s is not of the shape and type of %s, to which tie_word_embeddings ties it; set that to false", headName, embedName)
+			return fmt.Errorf(
+				"tensor %s is not of the shape and type of %s, to which tie_word_embeddings ties it; set that to false",
+				headName, embedName)
 		default:
-			return fmt.Errorf("tensor %q is not part of a %s with this config.json; config.json and weights are of different models", name, c.Architecture)
+			return fmt.Errorf(
+				"tensor %q is not part of a %s with this config.json; config.json and weights are of different models",
+				name, c.Architecture)
 		}
 	}
 	return nil
 }
 
-// tiedHead reports whether lm_head may be a copy of the embedding that it is tied to. Load compares their content.
+// tiedHead reports whether lm_head may be a copy of the embedding that it is tied to. Load compares
+// their content.
 func tiedHead(found map[string]safetensors.Tensor) bool {
 	head, embed := found[headName], found[embedName]
 	return head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
@@ -65,7 +72,9 @@ func sameHead(ctx context.Context, embed placed, head *safetensors.Tensor) error
 		n, err := io.ReadFull(a, left)
 		m, other := io.ReadFull(b, right)
 		if !bytes.Equal(left[:n], right[:m]) {
-			return fmt.Errorf("tensor %s differs from %s, to which tie_word_embeddings ties it; set that to false", headName, embedName)
+			return fmt.Errorf(
+				"tensor %s differs from %s, to which tie_word_embeddings ties it; set that to false", headName,
+				embedName)
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil // a file that was cut short is found when the tensor is loaded

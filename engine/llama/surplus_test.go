@@ -23,13 +23,17 @@ func TestSurplusTensors(t *testing.T) {
 		fields map[string]any
 		want   string
 	}{
-		"a layer too many": {shape: small, fields: map[string]any{"num_hidden_layers": 1}, want: `tensor "model.layers.1.`},
-		"a bias that the config denies": {shape: small, extra: map[string][]int{"model.layers.0.self_attn.q_proj.bias": {32}},
-			want: `tensor "model.layers.0.self_attn.q_proj.bias" is not part of a LlamaForCausalLM`},
+		"a layer too many": {shape: small, fields: map[string]any{"num_hidden_layers": 1},
+			want: `tensor "model.layers.1.`},
+		"a bias that the config denies": {shape: small,
+			extra: map[string][]int{"model.layers.0.self_attn.q_proj.bias": {32}},
+			want:  `tensor "model.layers.0.self_attn.q_proj.bias" is not part of a LlamaForCausalLM`},
 		"a norm of Qwen3": {shape: small, extra: map[string][]int{"model.layers.1.self_attn.q_norm.weight": {8}},
 			want: `tensor "model.layers.1.self_attn.q_norm.weight"`},
-		"a head of another shape": {shape: tied, extra: map[string][]int{"lm_head.weight": {63, 32}}, want: "tensor lm_head.weight is not of the shape"},
-		"anything else":           {shape: small, extra: map[string][]int{"vision.weight": {3}}, want: `tensor "vision.weight"`},
+		"a head of another shape": {shape: tied, extra: map[string][]int{"lm_head.weight": {63, 32}},
+			want: "tensor lm_head.weight is not of the shape"},
+		"anything else": {shape: small, extra: map[string][]int{"vision.weight": {3}},
+			want: `tensor "vision.weight"`},
 	} {
 		tc.shape.Extra = tc.extra
 		dir := reference.Random(t, tc.shape, 1)
@@ -43,8 +47,9 @@ func TestInertTensors(t *testing.T) {
 	s := small
 	s.Tied = true
 	s.Extra = map[string][]int{
-		"model.layers.0.self_attn.rotary_emb.inv_freq": {4}, "model.layers.1.self_attn.rotary_emb.inv_freq": {4}, "model.rotary_emb.inv_freq": {4},
-		"lm_head.weight": {64, 32},
+		"model.layers.0.self_attn.rotary_emb.inv_freq": {4}, "model.layers.1.self_attn.rotary_emb.inv_freq": {4},
+		"model.rotary_emb.inv_freq": {4},
+		"lm_head.weight":            {64, 32},
 	}
 	dir := reference.Random(t, s, 1)
 	if err := load(t, dir); err != nil {
@@ -62,7 +67,8 @@ func TestInertTensors(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := load(t, dir); err == nil || !strings.Contains(err.Error(), "lm_head.weight differs from model.embed_tokens.weight") {
+	if err := load(t, dir); err == nil || !strings.Contains(err.Error(),
+		"lm_head.weight differs from model.embed_tokens.weight") {
 		t.Errorf("a head that differs: %v", err)
 	}
 }
@@ -74,7 +80,8 @@ func load(t *testing.T, dir string) error {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	_, err = engine.NewHolder(device, llama.Format{}).Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 1})
+	_, err = engine.NewHolder(device, llama.Format{}).Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir,
+		BlockTokens: 16, KVBlocks: 1})
 	return err
 }
 
@@ -88,11 +95,13 @@ func TestWrongFormats(t *testing.T) {
 		}
 		return path
 	}
-	refused(t, "a GGUF file", write("model.gguf"), "model.gguf: GGUF files are not supported; give the folder of a Hugging Face model")
+	refused(t, "a GGUF file", write("model.gguf"),
+		"model.gguf: GGUF files are not supported; give the folder of a Hugging Face model")
 	refused(t, "a folder of GGUF files", dir, "no config.json beside model.gguf, and GGUF files are not supported")
 	refused(t, "a file", write("weights.safetensors"), "weights.safetensors: not a folder")
 	torch := reference.Random(t, small, 1)
-	if err := os.Rename(filepath.Join(torch, "model.safetensors"), filepath.Join(torch, "pytorch_model.bin")); err != nil {
+	if err := os.Rename(filepath.Join(torch, "model.safetensors"), filepath.Join(torch,
+		"pytorch_model.bin")); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, "a PyTorch model", torch, "pytorch_model.bin is not supported")

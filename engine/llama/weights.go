@@ -49,7 +49,8 @@ func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engi
 		return nil, fmt.Errorf("weights of %s: %w", path, err)
 	}
 	w := &Weights{
-		Config: m.Config, facts: m.facts, device: device, base: base, dtype: m.tensors[0].dtype, form: f.Adapters, layers: make([]layer, m.Layers),
+		Config: m.Config, facts: m.facts, device: device, base: base, dtype: m.tensors[0].dtype, form: f.Adapters,
+		layers: make([]layer, m.Layers),
 	}
 	if err := upload(ctx, device, base, m.tensors); err != nil {
 		_ = device.Free(base) // the upload's error is the one to tell

@@ -101,7 +101,8 @@ func (f file) config() (Config, error) {
 		c.Scale = float32(alpha / math.Sqrt(float64(c.Rank)))
 	}
 	if math.IsInf(float64(c.Scale), 0) {
-		return c, fmt.Errorf("lora_alpha is %v, and the adapter's scale then infinite; lora_alpha is usually between 1 and 1000", alpha)
+		return c, fmt.Errorf(
+			"lora_alpha is %v, and the adapter's scale then infinite; lora_alpha is usually between 1 and 1000", alpha)
 	}
 	if err := c.targets(f.Targets); err != nil {
 		return c, err
@@ -126,7 +127,8 @@ func (f file) unsupported() string {
 		}
 	}
 	var init string // pissa, olora, corda, loftq and lora_ga change the base model's weights too
-	if json.Unmarshal(f.Init, &init) == nil && !slices.Contains([]string{"", "true", "false", "gaussian", "eva", "orthogonal"}, strings.ToLower(init)) {
+	if json.Unmarshal(f.Init, &init) == nil && !slices.Contains([]string{"", "true", "false", "gaussian", "eva",
+		"orthogonal"}, strings.ToLower(init)) {
 		return fmt.Sprintf("init_lora_weights %q", init)
 	}
 	return ""

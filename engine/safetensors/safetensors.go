@@ -19,8 +19,8 @@ import (
 	"troupe/cuda"
 )
 
-// Bounds of what is read of a header. Those of dense models of 400 billion parameters stay below them by a factor of ten; without
-// them a small file could cost gigabytes.
+// Bounds of what is read of a header. Those of dense models of 400 billion parameters stay below
+// them by a factor of ten; without them a small file could cost gigabytes.
 const (
 	maxHeader  = 16 << 20 // bytes of a file's header
 	maxTensors = 1 << 17  // in a folder
@@ -106,7 +106,9 @@ func shards(index string) ([]string, error) {
 	for tensor, name := range content.WeightMap {
 		switch {
 		case name == "" || name == "." || name == "..":
-			return nil, fmt.Errorf("%s: weight_map says that tensor %q is in %q, which is not the name of a file; download the model again", index, tensor, name)
+			return nil, fmt.Errorf(
+				"%s: weight_map says that tensor %q is in %q, which is not the name of a file; download the model again",
+				index, tensor, name)
 		case name != filepath.Base(name):
 			return nil, fmt.Errorf("%s: tensor %q is in %q, outside the folder; download the model again", index, tensor, name)
 		}

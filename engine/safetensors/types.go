@@ -10,8 +10,10 @@ import (
 // remedies are what to do about the types of the format that are not supported.
 var remedies = map[string]string{
 	"F64": convert, "C64": convert,
-	"F8_E4M3": quantized, "F8_E5M2": quantized, "F8_E8M0": quantized, "F6_E2M3": quantized, "F6_E3M2": quantized, "F4": quantized,
-	"I8": quantized, "U8": quantized, "I16": quantized, "U16": quantized, "I32": quantized, "U32": quantized, "I64": quantized, "U64": quantized,
+	"F8_E4M3": quantized, "F8_E5M2": quantized, "F8_E8M0": quantized, "F6_E2M3": quantized, "F6_E3M2": quantized,
+	"F4": quantized,
+	"I8": quantized, "U8": quantized, "I16": quantized, "U16": quantized, "I32": quantized, "U32": quantized,
+	"I64": quantized, "U64": quantized,
 	"BOOL": notWeights,
 }
 

@@ -99,7 +99,8 @@ func (t *Tokenizer) readModel(f *file) error {
 	if len(vocab) == 0 {
 		return errors.New("the vocabulary is empty")
 	}
-	t.model = bpe{ids: make(map[string]uint32, len(vocab)), byteFallback: m.ByteFallback, fuseUnk: m.FuseUnk, ignoreMerges: m.IgnoreMerges}
+	t.model = bpe{ids: make(map[string]uint32, len(vocab)), byteFallback: m.ByteFallback, fuseUnk: m.FuseUnk,
+		ignoreMerges: m.IgnoreMerges}
 	for token, id := range vocab {
 		if id >= 0 && id < len(t.tokens) && t.tokens[id] != "" {
 			return fmt.Errorf("tokens %q and %q have the same id %d", t.tokens[id], token, id)

@@ -27,8 +27,8 @@ type Shape struct {
 	Window         int
 	Llama3Rope     bool
 	Shards         int // files; 1 is one without an index
-	// Extra are tensors that the architecture does not have, by name, with their shape. One of the embedding's name and shape that is
-	// tied to it, lm_head.weight, is a copy of it.
+	// Extra are tensors that the architecture does not have, by name, with their shape. One of the
+	// embedding's name and shape that is tied to it, lm_head.weight, is a copy of it.
 	Extra map[string][]int
 }
 

@@ -9,8 +9,9 @@ import (
 	"troupe/messages"
 )
 
-// dropNotFinite ends the sequences of a step whose logits are NaN or infinite: there is no token to choose. The other sequences of
-// the step are not affected, since what is computed for one does not depend on another.
+// dropNotFinite ends the sequences of a step whose logits are NaN or infinite: there is no token to
+// choose. The other sequences of the step are not affected, since what is computed for one does not
+// depend on another.
 func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens []*messages.SampledToken) {
 	for _, e := range entries {
 		if !e.Sample {

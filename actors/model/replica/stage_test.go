@@ -59,7 +59,8 @@ func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Tok
 	var tokens []sample.Token
 	for _, s := range batch {
 		if s.Sample {
-			tokens = append(tokens, sample.Token{ID: uint32(s.Position + len(s.Tokens)), NotFinite: c.nan != nil && c.nan(s)})
+			tokens = append(tokens, sample.Token{ID: uint32(s.Position + len(s.Tokens)),
+				NotFinite: c.nan != nil && c.nan(s)})
 		}
 	}
 	return tokens, nil
