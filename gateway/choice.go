@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,6 +26,7 @@ type choice struct {
 	lead     string    // of the first piece: the prompt, where it is echoed
 	begun    bool      // the first piece was taken
 	taken    int       // tokens that were turned into text
+	ending   int       // 1 once a token ended the sequence that has no text, such as EOS; it was generated too
 	position int       // characters that they gave, the lead included
 	cached   int       // prompt tokens that were found in KV blocks
 	last     time.Time // when tokens came last
@@ -47,8 +49,11 @@ type token struct {
 	logprobs *messages.TokenLogprobs
 }
 
-func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request) *choice {
-	c := &choice{index: index, decoder: t.NewStream(true).Continue(), stopper: tokenizer.NewStopper(r.Stop)}
+func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []uint32) *choice {
+	c := &choice{index: index, prompt: prompt, decoder: t.NewStream(true), stopper: tokenizer.NewStopper(r.Stop)}
+	if slices.ContainsFunc(prompt, func(id uint32) bool { return !t.Special(id) }) {
+		c.decoder.Continue() // otherwise the output begins the text, and its first space is cut
+	}
 	if r.IncludeStop {
 		c.stopper.Include()
 	}
@@ -85,6 +90,9 @@ func (c *choice) take(p progress) (out piece) {
 		}
 	}
 	if p.ended() {
+		if p.finish == messages.FinishReason_FINISH_REASON_STOP {
+			c.ending = 1
+		}
 		text, stopped := c.stopper.Push(c.decoder.Flush())
 		whole.WriteString(text)
 		whole.WriteString(c.stopper.Flush())

@@ -77,8 +77,9 @@ func (m *model) tooLong(least int) *openai.Error {
 		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, least))
 }
 
-// encodeTurns renders turns with the model's template, and the beginning of an answer where the
-// model is to give one. A template that does not write the token that begins a text gets it.
+// encodeTurns renders turns with the model's template, and the beginning of an answer where the model
+// is to give one. The special tokens are those that the template writes: none is added, as in
+// apply_chat_template of transformers.
 func (g *Gateway) encodeTurns(ctx context.Context, m *model, turns []openai.Message, answer bool) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
@@ -96,9 +97,6 @@ func (g *Gateway) encodeTurns(ctx context.Context, m *model, turns []openai.Mess
 		return nil, openai.Invalid("messages", err.Error())
 	}
 	tokens, err := g.encodeText(ctx, m, text, false)
-	if empty := m.tokenizer.Encode("", true); err == nil && len(empty) > 0 && (len(tokens) == 0 || tokens[0] != empty[0]) {
-		tokens, err = g.encodeText(ctx, m, text, true)
-	}
 	if err != nil {
 		return nil, err
 	}

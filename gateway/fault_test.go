@@ -117,6 +117,7 @@ func TestRefusals(t *testing.T) {
 		messages.Reason_REASON_NOT_FOUND:     "404 invalid_request_error model_not_found retry 3",
 		messages.Reason_REASON_TOO_LONG:      "400 invalid_request_error context_length_exceeded retry 3",
 		messages.Reason_REASON_ENGINE_FAILED: "500 server_error  retry 3",
+		messages.Reason_REASON_NUMERIC:       "500 server_error  retry 3",
 		messages.Reason_REASON_DEADLINE:      "504 server_error timeout retry 3",
 		messages.Reason_REASON_UNSPECIFIED:   "500 server_error  retry 3",
 	} {

@@ -107,8 +107,7 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 		sampling = proto.Clone(sampling).(*messages.SamplingParams)
 	}
 	sampling.Seed, sampling.MaxTokens = seed, limit
-	c := newChoice(len(gen.choices), gen.model.tokenizer, r)
-	c.prompt = tokens
+	c := newChoice(len(gen.choices), gen.model.tokenizer, r, tokens)
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
 		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
 		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
@@ -223,7 +222,8 @@ func (gen *generation) bytes() (n int64) {
 	return n
 }
 
-// usage counts tokens: each prompt once, each output.
+// usage counts tokens: each prompt once, and all that was generated, the token that ended an output
+// too.
 func (gen *generation) usage() openai.Usage {
 	var u openai.Usage
 	for i, c := range gen.choices {
@@ -231,7 +231,7 @@ func (gen *generation) usage() openai.Usage {
 			u.Prompt += len(c.prompt)
 			u.Cached += c.cached
 		}
-		u.Completion += c.taken
+		u.Completion += c.taken + c.ending
 	}
 	return u
 }

@@ -140,7 +140,8 @@ func TestChoicesOfALongPromptFollowTheFirst(t *testing.T) {
 				t.Errorf("%s: sessions began %v, want %v; %d choices", name, opened, want, len(all[0].Choices))
 			}
 			n := bytes.Count(prompt, []byte(",")) + 1
-			if u := all[0].Usage; u.Prompt != n || u.Completion != 3*len(tokens().Encode(" light", false)) || u.Details.Cached != n/16*16 {
+			if u := all[0].Usage; u.Prompt != n || u.Completion != 3*(len(tokens().Encode(" light", false))+1) ||
+				u.Details.Cached != n/16*16 {
 				t.Errorf("%s: usage %+v", name, u)
 			}
 		})
@@ -189,7 +190,8 @@ func TestSequenceSaysWhatWasAsked(t *testing.T) {
 		if second.GetPriority().String() != "PRIORITY_CLASS_INTERACTIVE" || second.GetSampling().GetMaxTokens() != 16 {
 			t.Errorf("%v", second)
 		}
-		if room := 1024 - len(chat.GetPrompt()); int(chat.GetSampling().GetMaxTokens()) != room || chat.GetPrompt()[0] != 0 {
+		if room := 1024 - len(chat.GetPrompt()); int(chat.GetSampling().GetMaxTokens()) != room ||
+			!slices.Equal(chat.GetPrompt(), tokens().Encode("a\n", false)) {
 			t.Errorf("%v", chat)
 		}
 	})

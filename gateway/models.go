@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -96,11 +95,8 @@ func (m *models) read(path string) (*model, error) {
 		return nil, err
 	}
 	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime()}
-	if read.tokenizer, err = tokenizer.Load(m.roots, path); err != nil {
+	if read.tokenizer, err = tokenizer.LoadFor(m.roots, path, facts.Vocab); err != nil {
 		return nil, err
-	}
-	if err := read.tokenizer.Fits(facts.Vocab); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	read.template, read.noChat = chat.Load(m.roots, path)
 	return read, nil

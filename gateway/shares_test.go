@@ -144,7 +144,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		}
 		for series, want := range map[string]string{
 			`requests_total{key="ann"}`: "3", `refused_total{key="ann"}`: "2", `requests_total{key="kim"}`: "1", `requests_in_flight{key="ann"}`: "0",
-			`prompt_tokens_total{key="kim"}`: "2", `output_tokens_total{key="ann"}`: "6", `tokens_in_flight{key="kim"}`: "0",
+			`prompt_tokens_total{key="kim"}`: "2", `output_tokens_total{key="ann"}`: "8", `tokens_in_flight{key="kim"}`: "0",
 		} {
 			if got := w.metric("troupe_gateway_key_" + series); got != want {
 				t.Errorf("%s is %q, want %s", series, got, want)

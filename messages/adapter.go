@@ -14,6 +14,10 @@ func (s *AdapterSpec) Key() string {
 	return s.GetName() + "@" + strconv.FormatUint(s.GetRevision(), 10)
 }
 
+// DefaultAdapterRank is the highest rank of adapters where a deployment does not set
+// max_adapter_rank.
+const DefaultAdapterRank = 64
+
 // AdapterOf is the inverse of Key, as far as that goes.
 func AdapterOf(key string) *AdapterSpec {
 	at := strings.LastIndexByte(key, '@')

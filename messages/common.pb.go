@@ -49,6 +49,7 @@ const (
 	Reason_REASON_UNAUTHENTICATED  Reason = 18 // no API key, or an unknown one
 	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
 	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; its status says why
+	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter computed NaN or infinity
 )
 
 // Enum value maps for Reason.
@@ -75,6 +76,7 @@ var (
 		18: "REASON_UNAUTHENTICATED",
 		19: "REASON_FORBIDDEN",
 		20: "REASON_QUARANTINED",
+		21: "REASON_NUMERIC",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -98,6 +100,7 @@ var (
 		"REASON_UNAUTHENTICATED":  18,
 		"REASON_FORBIDDEN":        19,
 		"REASON_QUARANTINED":      20,
+		"REASON_NUMERIC":          21,
 	}
 )
 
@@ -306,7 +309,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"retryAfter\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\xf1\x03\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\x85\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -329,7 +332,8 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x10REASON_NODE_LOST\x10\x11\x12\x1a\n" +
 	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
 	"\x10REASON_FORBIDDEN\x10\x13\x12\x16\n" +
-	"\x12REASON_QUARANTINED\x10\x14*\x86\x01\n" +
+	"\x12REASON_QUARANTINED\x10\x14\x12\x12\n" +
+	"\x0eREASON_NUMERIC\x10\x15*\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +

@@ -84,7 +84,7 @@ func (DeploymentState) EnumDescriptor() ([]byte, []int) {
 // DeploymentSpec (desired) is what the operator asked for. It is stored as JSON in the KV bucket `troupe`.
 type DeploymentSpec struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // what clients put into "model"; lower-case letters, digits, '.', '_' and '-'
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // what clients put into "model"; letters, digits, '.', '_' and '-'
 	Path           string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                       // the model's folder
 	Replicas       uint32                 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                              // default 1
 	Priority       PriorityClass          `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"` // of requests that name none; default STANDARD

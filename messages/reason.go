@@ -22,5 +22,5 @@ func (r Reason) HTTPStatus() int {
 	case Reason_REASON_DEADLINE:
 		return 504
 	}
-	return 500
+	return 500 // REASON_NUMERIC too: no other try gives another answer
 }

@@ -1189,6 +1189,8 @@ type ReplicaStatus struct {
 	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill ran while their blocks were still being restored
 	KvStepsVoid          uint64                 `protobuf:"varint,61,opt,name=kv_steps_void,json=kvStepsVoid,proto3" json:"kv_steps_void,omitempty"`                            // steps that were run again, since such a restore failed
 	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 4
+	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // ended since their logits were NaN or infinite
+	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of them: the model or adapter, and since when
 	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1523,6 +1525,20 @@ func (x *ReplicaStatus) GetRequests() []string {
 		return x.Requests
 	}
 	return nil
+}
+
+func (x *ReplicaStatus) GetSequencesNotFinite() uint64 {
+	if x != nil {
+		return x.SequencesNotFinite
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetNotFinite() string {
+	if x != nil {
+		return x.NotFinite
+	}
+	return ""
 }
 
 func (x *ReplicaStatus) GetKvTravels() bool {
@@ -1962,6 +1978,7 @@ type SampledToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         uint32                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
 	Logprobs      *TokenLogprobs         `protobuf:"bytes,2,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
+	NotFinite     bool                   `protobuf:"varint,3,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"` // the logits hold NaN or infinity; there is no token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2008,6 +2025,13 @@ func (x *SampledToken) GetLogprobs() *TokenLogprobs {
 		return x.Logprobs
 	}
 	return nil
+}
+
+func (x *SampledToken) GetNotFinite() bool {
+	if x != nil {
+		return x.NotFinite
+	}
+	return false
 }
 
 var File_messages_replica_proto protoreflect.FileDescriptor
@@ -2102,7 +2126,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xfe\v\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xcf\f\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2153,7 +2177,10 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x124\n" +
 	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12\"\n" +
 	"\rkv_steps_void\x18= \x01(\x04R\vkvStepsVoid\x12\x1a\n" +
-	"\brequests\x18> \x03(\tR\brequests\x12\x1d\n" +
+	"\brequests\x18> \x03(\tR\brequests\x120\n" +
+	"\x14sequences_not_finite\x18F \x01(\x04R\x12sequencesNotFinite\x12\x1d\n" +
+	"\n" +
+	"not_finite\x18G \x01(\tR\tnotFinite\x12\x1d\n" +
 	"\n" +
 	"kv_travels\x185 \x01(\bR\tkvTravels\"/\n" +
 	"\vEngineReady\x12 \n" +
@@ -2184,10 +2211,12 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\bsequence\x18\x01 \x01(\rR\bsequence\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\";\n" +
 	"\bStepDone\x12/\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x17.troupe.v1.SampledTokenR\x06tokens\"Z\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x17.troupe.v1.SampledTokenR\x06tokens\"y\n" +
 	"\fSampledToken\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\rR\x05token\x124\n" +
-	"\blogprobs\x18\x02 \x01(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs*\x99\x01\n" +
+	"\blogprobs\x18\x02 \x01(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs\x12\x1d\n" +
+	"\n" +
+	"not_finite\x18\x03 \x01(\bR\tnotFinite*\x99\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15REPLICA_STATE_LOADING\x10\x01\x12\x19\n" +

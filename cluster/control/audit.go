@@ -17,7 +17,7 @@ import (
 var reads = map[string]bool{
 	"models-list": true, "models-get": true,
 	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
-	"replicas-list": true, "explain": true, "kv-stats": true,
+	"replicas-list": true, "keys-list": true, "explain": true, "kv-stats": true,
 	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true,
 }
 

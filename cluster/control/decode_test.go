@@ -18,9 +18,14 @@ func TestNormalizeFillsDefaults(t *testing.T) {
 	if err != nil || !proto.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, name := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 64)} {
+	for _, name := range []string{"", "-a", "a/b", "a b", "Ä", strings.Repeat("a", 64)} {
 		if _, err := Normalize(&messages.DeploymentSpec{Name: name, Path: "p"}); err == nil {
 			t.Errorf("name %q is accepted", name)
+		}
+	}
+	for _, name := range []string{"A", "Qwen3-0.6B", "Llama_2.7b-chat"} {
+		if _, err := Normalize(&messages.DeploymentSpec{Name: name, Path: "p"}); err != nil {
+			t.Errorf("name %q: %v", name, err)
 		}
 	}
 }

@@ -109,7 +109,8 @@ func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messa
 	switch {
 	case !validName.MatchString(pin.GetName()):
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-			fmt.Sprintf("name %q: lower-case letters, digits, '.', '_' and '-' are allowed, 63 at most; or leave it out", pin.GetName()))
+			fmt.Sprintf("name %q: letters, digits, '.', '_' and '-' are allowed, 63 at most; or leave it out",
+				pin.GetName()))
 	case pin.GetBlocks() == 0:
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 			fmt.Sprintf("the prefix has %d tokens, and a KV block of %s has %d: there is nothing to keep; pin a longer one", len(tokens), req.GetModel(), block))

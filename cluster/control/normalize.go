@@ -9,7 +9,7 @@ import (
 	"troupe/messages"
 )
 
-var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
 // mostReplicas is how many replicas a deployment may have.
 const mostReplicas = 1000
@@ -21,7 +21,9 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 	}
 	s := proto.Clone(spec).(*messages.DeploymentSpec)
 	if !validName.MatchString(s.GetName()) {
-		return nil, fmt.Errorf("deployment.name %q: lower-case letters, digits, '.', '_' and '-' are allowed, 63 at most, a letter or digit first", s.GetName())
+		return nil, fmt.Errorf(
+			"deployment.name %q: letters, digits, '.', '_' and '-' are allowed, 63 at most, a letter or digit first",
+			s.GetName())
 	}
 	if s.GetPath() == "" {
 		return nil, fmt.Errorf("deployment.path is missing: the model's folder on the node")

@@ -15,6 +15,7 @@ import (
 	"troupe/cluster/store"
 	"troupe/engine"
 	"troupe/engine/chat"
+	"troupe/engine/tokenizer"
 	"troupe/messages"
 )
 
@@ -145,12 +146,17 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend. It renders a conversation with the chat template, too.
+// Inspect implements control.Backend. It refuses a model that could not serve any request, and one
+// whose chat template fails.
 func (n *Node) Inspect(path string) error {
 	if err := n.cfg.Roots.Check(path); err != nil {
 		return err
 	}
-	if _, err := n.inspect(path); err != nil {
+	facts, err := n.inspect(path)
+	if err != nil {
+		return err
+	}
+	if _, err := tokenizer.LoadFor(n.cfg.Roots, path, facts.Vocab); err != nil {
 		return err
 	}
 	return chat.Try(n.cfg.Roots, path)

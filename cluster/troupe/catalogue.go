@@ -108,6 +108,11 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))
 	}
 	spec.Rank, spec.Bytes = uint32(file.Rank), uint64(file.Layout.Bytes())
+	if most := cmp.Or(base.GetMaxAdapterRank(), messages.DefaultAdapterRank); spec.GetRank() > most {
+		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(
+			"adapter %s has rank %d, and model %s takes at most %d; deploy the model with a higher max_adapter_rank",
+			catalogue.Name(spec), spec.GetRank(), base.GetName(), most))
+	}
 	if !req.GetAnyBase() {
 		if err := catalogue.CheckBase(file.Base, base); err != nil {
 			return nil, err

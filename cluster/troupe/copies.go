@@ -111,6 +111,7 @@ func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics) {
 		to <- d
 	}
+	to <- notFinite
 }
 
 // Collect implements prometheus.Collector.
@@ -120,6 +121,7 @@ func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	if here, err := c.node.replicasHere(ctx); err == nil {
 		collectHBM(to, here)
 		collectAdapters(to, here)
+		collectNotFinite(to, here)
 	}
 	all, err := c.node.Tiers(ctx)
 	if err != nil {

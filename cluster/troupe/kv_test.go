@@ -133,7 +133,8 @@ func scrape(t *testing.T, n *troupe.Node) (lines string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if (strings.HasPrefix(line, "troupe_kv_") || strings.HasPrefix(line, "troupe_adapter_")) && !strings.Contains(line, "_bucket") {
+		if (strings.HasPrefix(line, "troupe_kv_") || strings.HasPrefix(line, "troupe_adapter_") ||
+			strings.HasPrefix(line, "troupe_sequences_")) && !strings.Contains(line, "_bucket") {
 			lines += line
 		}
 	}

@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -92,7 +93,7 @@ func commands(t *testing.T, n *troupe.Node, conn *nats.Conn, path string, adapte
 
 // readAtDeploy are the files that a command reads; true: those of an adapter.
 var readAtDeploy = map[string]bool{
-	"config.json": false, "generation_config.json": false, "tokenizer_config.json": false, "chat_template.jinja": false,
+	"config.json": false, "generation_config.json": false, "tokenizer.json": false, "tokenizer_config.json": false, "chat_template.jinja": false,
 	"model.safetensors.index.json": false, "model.safetensors": false, "adapter_config.json": true, "adapter_model.safetensors": true,
 }
 
@@ -152,16 +153,25 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 		"config.json": {passwd, `"` + secret + `"`, `{"architectures":["` + secret + `"]}`, `{"architectures":"` + secret + `"}`, `{"hidden_size":"` + secret + `"}`,
 			changed(t, "config.json", "hidden_act", secret), changed(t, "config.json", "eos_token_id", secret), changed(t, "config.json", "eos_token_id", []string{secret}),
 			changed(t, "config.json", "rope_scaling", map[string]string{"type": secret}), changed(t, "config.json", "quantization_config", secret)},
-		"generation_config.json": {}, // its faults are ignored
-		"tokenizer_config.json":  {passwd, `{"chat_template":{"` + secret + `":1}}`, `{"chat_template":[{"name":"` + secret + `","template":""}]}`, `{"` + secret},
+		"generation_config.json": {}, // only numbers of it are read, and other faults are ignored
+		"tokenizer.json": {passwd, `"` + secret + `"`, `{"model":{"vocab":{"` + secret + `":"` + secret + `"}}}`, `{"model":{"vocab":"` + secret + `"}}`, `{"model":{"type":"` + secret + `"}}`,
+			`{"model":{"vocab":{"` + secret + `":0,"a":0}}}`, `{"model":{"vocab":{"` + secret + `":-1}}}`, `{"model":{"vocab":{"a":0},"merges":["` + secret + `"]}}`, `{"model":{"vocab":{"a":0},"merges":["a ` + secret + `"]}}`,
+			`{"model":{"vocab":{"a":0},"unk_token":"` + secret + `"}}`, changed(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}), changed(t, "tokenizer.json", "added_tokens", secret),
+			changed(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}), changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
+			changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}}),
+			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}), changed(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
+			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": "TemplateProcessing", "single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}}})},
+		"tokenizer_config.json": {passwd, `{"chat_template":{"` + secret + `":1}}`, `{"chat_template":[{"name":"` + secret + `","template":""}]}`, `{"` + secret},
 		"chat_template.jinja": {"{{ " + secret, "{% " + secret + " %}", "{% if " + secret, "{{ x | " + secret + " }}", "{{ x is " + secret + " }}", "{{ x." + secret + "() }}", "{{ '" + secret,
 			"{% for " + secret + " %}", "{# " + secret, "{{ 1" + secret + " + 2 3 }}", "{{ " + secret + ".x.y }}", "{% set x = '" + secret + "' %}{{ x + [] }}{{ x | tojson(" + secret + "=1) }}", "{% raw %}" + secret,
 			"{% include '" + secret + "' %}", "{{ strftime_now('%Q" + secret + "') }}"},
 		"model.safetensors.index.json": {passwd, `{"weight_map":{"` + secret + `":"../` + secret + `"}}`, `{"weight_map":{"` + secret + `":"` + secret + `"}}`, `{"weight_map":"` + secret + `"}`},
-		"model.safetensors":            {passwd, header(secret), header(`{"` + secret + `":1}`), header(`{"` + secret + `":{"dtype":"` + secret + `","shape":[],"data_offsets":[0,0]}}`), header(`{"a":{"dtype":"F32","shape":["` + secret + `"]}}`), header(`{"` + secret + `":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`), header(`{"__metadata__":{"` + secret + `":["` + secret + `"]}}`)},
+		"model.safetensors": {passwd, header(secret), header(`{"` + secret + `":1}`), header(`{"` + secret + `":{"dtype":"` + secret + `","shape":[],"data_offsets":[0,0]}}`), header(`{"a":{"dtype":"F32","shape":["` + secret + `"]}}`), header(`{"` + secret + `":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`), header(`{"__metadata__":{"` + secret + `":["` + secret + `"]}}`),
+			header(`{"a":{"dtype":"F32","shape":"` + secret + `"}}`), header(`{"a: ` + secret + `":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}`), withTensor(t, "model.safetensors", "a: "+secret)},
 		"adapter_config.json": {passwd, `{"peft_type":"` + secret + `"}`, changed(t, "adapter_config.json", "bias", secret), changed(t, "adapter_config.json", "target_modules", []string{secret}), changed(t, "adapter_config.json", "target_modules", "("+secret),
-			changed(t, "adapter_config.json", "layers_to_transform", secret), changed(t, "adapter_config.json", "layers_pattern", secret), changed(t, "adapter_config.json", "init_lora_weights", "pissa"+secret), changed(t, "adapter_config.json", "r", secret)},
-		"adapter_model.safetensors": {passwd, header(secret), header(`{"` + secret + `":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`)},
+			changed(t, "adapter_config.json", "layers_to_transform", secret), changed(t, "adapter_config.json", "layers_pattern", secret), changed(t, "adapter_config.json", "init_lora_weights", "pissa"+secret), changed(t, "adapter_config.json", "r", secret),
+			changed(t, "adapter_config.json", "init_lora_weights", secret), changed(t, "adapter_config.json", "lora_alpha", secret), changed(t, "adapter_config.json", "a: "+secret, secret), changed(t, "adapter_config.json", "another", secret)},
+		"adapter_model.safetensors": {passwd, header(secret), header(`{"` + secret + `":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`), withTensor(t, "adapter_model.safetensors", "a: "+secret)},
 	}
 	for file, adapter := range readAtDeploy {
 		for _, content := range contents[file] {
@@ -200,6 +210,44 @@ func changed(t *testing.T, file, field string, value any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// withTensor is a file of the shipped model or adapter with one more tensor, which is empty.
+func withTensor(t *testing.T, file, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(folderOf(readAtDeploy[file]), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := 8 + binary.LittleEndian.Uint64(b)
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b[8:end], &all); err != nil {
+		t.Fatal(err)
+	}
+	all[name] = json.RawMessage(`{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`)
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(text)))) + string(text) + string(b[end:])
+}
+
+// TestSurplusIsNamed: what a model or an adapter has too much is named where its name is plain.
+func TestSurplusIsNamed(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	for file, tc := range map[string]struct{ content, want string }{
+		"model.safetensors":         {withTensor(t, "model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not part of"},
+		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not one that"},
+		"adapter_config.json":       {changed(t, "adapter_config.json", "use_other", true), "key use_other is not known"},
+	} {
+		adapter := readAtDeploy[file]
+		for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
+			if !strings.Contains(answer, tc.want) {
+				t.Errorf("%s: %s answers %s, want %q", file, command, answer, tc.want)
+			}
+		}
+	}
 }
 
 // header is a safetensors file of a header alone.

@@ -33,9 +33,10 @@ func newChecker(base string) *checker {
 	c := &checker{
 		validate: validator.New(validator.WithRequiredStructEnabled()),
 		rules: map[string]rule{
-			"name":   checkName,
-			"listen": checkListen,
-			"level":  checkLevel,
+			"name":       checkName,
+			"deployment": checkDeploymentName,
+			"listen":     checkListen,
+			"level":      checkLevel,
 			"devices": func(s string) error {
 				_, err := parseDevices(s)
 				return err
@@ -126,11 +127,24 @@ func checkFlags(o Options) error {
 // kebab is an option's key in a file as it is spelt in a flag.
 func kebab(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+var (
+	nameForm       = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	deploymentForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+)
 
 func checkName(s string) error {
 	if !nameForm.MatchString(s) {
 		return fmt.Errorf("%q is not a name; use up to 63 of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit", s)
+	}
+	return nil
+}
+
+// checkDeploymentName allows capitals, which names of models have.
+func checkDeploymentName(s string) error {
+	if !deploymentForm.MatchString(s) {
+		return fmt.Errorf(
+			"%q is not a name of a deployment; use up to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit",
+			s)
 	}
 	return nil
 }
@@ -250,6 +264,10 @@ func checkRoots(dirs string) error {
 
 // checkModel looks no further than that the folder is a model's. What is in the files is checked when they are loaded.
 func checkModel(path string) error {
+	if strings.EqualFold(filepath.Ext(path), ".gguf") {
+		return fmt.Errorf(
+			"%s: GGUF files are not supported; name a Hugging Face model folder with safetensors files", path)
+	}
 	if _, err := (modelfile.Roots{}).Stat(filepath.Join(path, "config.json")); err != nil {
 		return fmt.Errorf("no model in %s: it has no config.json; name a Hugging Face model folder", path)
 	}

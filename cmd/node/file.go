@@ -23,7 +23,7 @@ type file struct {
 // node starts.
 type Adapter struct {
 	Name    string `yaml:"name" validate:"required"`
-	Model   string `yaml:"model" validate:"required,name"`
+	Model   string `yaml:"model" validate:"required,deployment"`
 	Path    string `yaml:"path" validate:"required,adapter"`
 	Pinned  bool   `yaml:"pinned"`
 	AnyBase bool   `yaml:"any_base"`
@@ -31,7 +31,7 @@ type Adapter struct {
 
 // Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets.
 type Deployment struct {
-	Name         string `yaml:"name" validate:"required,name"`
+	Name         string `yaml:"name" validate:"required,deployment"`
 	Path         string `yaml:"path" validate:"required,model"`
 	Replicas     uint32 `yaml:"replicas" validate:"max=1000"`
 	MinReplicas  uint32 `yaml:"min_replicas" validate:"max=1000"`

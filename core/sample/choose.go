@@ -40,11 +40,12 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 
 // Choose picks the token at a position of a sequence. Prompt and output matter only to penalties. Logits are not changed.
 //
-// Logits that are no finite numbers have a meaning too: NaN and -Inf are never chosen, +Inf comes before all that is finite.
-// Where nothing may be chosen, token 0 is.
+// Where one of the logits is not finite, the token says so, and its ID must not be used: the model,
+// its adapter or the device computes nonsense. It is defined all the same: NaN and -Inf are never
+// chosen, +Inf comes before all that is finite, and where nothing may be chosen, token 0 is.
 func Choose(logits []float32, p Params, prompt, output []uint32, position int) Token {
 	adjusted := p.adjust(logits, prompt, output)
-	var t Token
+	t := Token{NotFinite: !allFinite(logits)}
 	if p.Temperature == 0 {
 		t.ID = argmax(adjusted)
 	} else {
@@ -112,9 +113,19 @@ func penalise(logit, penalty float32) float32 {
 // argmax is the largest; of equals, the first.
 func argmax(x []float32) uint32 {
 	best, at := negInf, 0
-	for i, v := range x {
-		if v > best {
-			best, at = v, i
+	i := 0
+	for ; i+4 <= len(x); i += 4 { // few of many logits are larger than all before them
+		if y := (*[4]float32)(x[i:]); y[0] > best || y[1] > best || y[2] > best || y[3] > best {
+			for j, v := range y {
+				if v > best {
+					best, at = v, i+j
+				}
+			}
+		}
+	}
+	for ; i < len(x); i++ {
+		if x[i] > best {
+			best, at = x[i], i
 		}
 	}
 	return uint32(at)

@@ -23,6 +23,8 @@ type Token struct {
 	ID      uint32
 	Logprob float32 // natural log, of the distribution before temperature and filters; 0 unless asked for
 	Top     []Logprob
+	// NotFinite reports that a logit is NaN or infinite, so that there is no token.
+	NotFinite bool
 }
 
 // Logprob is one alternative.

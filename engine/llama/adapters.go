@@ -28,13 +28,13 @@ func (c Config) projection(t lora.Target) shape {
 
 // OpenAdapter implements engine.AdapterFormat: it reads a PEFT folder.
 func (f Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
-	c, err := ReadConfig(f.Roots, model)
+	m, err := inspect(f.Roots, model, device)
 	if err != nil {
 		return engine.AdapterFile{}, err
 	}
-	base := peft.Base{Layers: c.Layers, DType: device.Weights}
+	base := peft.Base{Layers: m.Layers, DType: m.tensors[0].dtype}
 	for t := range lora.Targets {
-		base.Projections[t] = c.projection(t)
+		base.Projections[t] = m.projection(t)
 	}
 	a, err := peft.Open(f.Roots, adapter, base)
 	if err != nil {

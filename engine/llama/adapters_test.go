@@ -69,6 +69,26 @@ func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
 	return adapter
 }
 
+// TestAdapterTypeFollowsTheModel: an adapter is kept in the type of its model's matrices, which on
+// a GPU is not always the type that the device is best at.
+func TestAdapterTypeFollowsTheModel(t *testing.T) {
+	image := func(best cuda.DType) []byte {
+		file, err := llama.Format{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters",
+			"psalms"), cuda.Info{Weights: best})
+		if err != nil {
+			t.Fatal(err)
+		}
+		into := make([]byte, file.Layout.Bytes())
+		if err := file.Read(t.Context(), into); err != nil {
+			t.Fatal(err)
+		}
+		return into
+	}
+	if !slices.Equal(image(cuda.BF16), image(cuda.F16)) { // the model is of F16
+		t.Error("on a device that is best at BF16, the adapter of a model of F16 is not of F16")
+	}
+}
+
 // adapterGoldens: each adapter's reference outputs come out alone, and in a batch with every other adapter and none.
 func adapterGoldens(t *testing.T, model, base string, goldens map[string]string) {
 	var gs []*generation

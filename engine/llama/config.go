@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"troupe/core/spec"
 	"troupe/cuda"
@@ -29,6 +31,7 @@ type Config struct {
 	TiedEmbeddings   bool
 	QKVBias, OutBias bool
 	MLPBias          bool
+	QKNorm           bool // each head of q and k is normalized before rope
 	EOS              []uint32
 	Rope             Rope
 }
@@ -82,8 +85,8 @@ type ropeFile struct {
 func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "config.json")
 	b, err := roots.Read(path, modelfile.Config)
-	if errors.Is(err, os.ErrNotExist) {
-		return Config{}, fmt.Errorf("%s: no config.json; give the folder of a Hugging Face model", dir)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return Config{}, noConfig(roots, dir)
 	}
 	if err != nil {
 		return Config{}, err
@@ -96,7 +99,8 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
-	b, err = roots.Read(filepath.Join(dir, "generation_config.json"), modelfile.Config)
+	generation := filepath.Join(dir, "generation_config.json")
+	b, err = roots.Read(generation, modelfile.Config)
 	if errors.Is(err, os.ErrNotExist) {
 		return c, nil
 	}
@@ -109,6 +113,9 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	if json.Unmarshal(b, &g) == nil {
 		if ids, err := tokenIDs(g.EOS); err == nil && len(ids) > 0 {
 			c.EOS = ids
+			if err := c.check(); err != nil {
+				return c, fmt.Errorf("%s: %w", generation, err)
+			}
 		}
 	}
 	return c, nil
@@ -117,25 +124,27 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 func (f file) config() (Config, error) {
 	c := Config{
 		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
-		ContextTokens: f.Context, Eps: f.Eps, TiedEmbeddings: f.Tied, MLPBias: f.MLPBias,
+		ContextTokens: f.Context, Eps: f.Eps, TiedEmbeddings: f.Tied,
 	}
 	if len(f.Architectures) > 0 {
 		c.Architecture = f.Architectures[0]
 	}
 	switch c.Architecture {
 	case "LlamaForCausalLM":
-		c.QKVBias, c.OutBias = f.AttentionBias, f.AttentionBias
+		c.QKVBias, c.OutBias, c.MLPBias = f.AttentionBias, f.AttentionBias, f.MLPBias
 	case "MistralForCausalLM":
 		if f.Window != nil {
 			c.Window = *f.Window
 		}
 	case "Qwen2ForCausalLM":
 		c.QKVBias = true
-		if f.UseWindow != nil && *f.UseWindow {
-			return c, errors.New("use_sliding_window is not supported for Qwen2; set it to false")
-		}
+	case "Qwen3ForCausalLM":
+		c.QKVBias, c.OutBias, c.QKNorm = f.AttentionBias, f.AttentionBias, true
 	default:
-		return c, fmt.Errorf("architecture is not supported; LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM are")
+		return c, fmt.Errorf("architecture is not supported; supported are %s", strings.Join(architectures, ", "))
+	}
+	if f.UseWindow != nil && *f.UseWindow && strings.HasPrefix(c.Architecture, "Qwen") {
+		return c, fmt.Errorf("use_sliding_window is not supported for %s; set it to false", c.Architecture)
 	}
 	if len(f.QuantizationConf) > 0 && string(f.QuantizationConf) != "null" {
 		return c, errors.New("quantized weights are not supported; use the F32, F16 or BF16 model")
@@ -146,9 +155,12 @@ func (f file) config() (Config, error) {
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
 	}
-	if f.HeadDim != nil {
+	switch {
+	case f.HeadDim != nil:
 		c.HeadDim = *f.HeadDim
-	} else if c.Heads > 0 {
+	case c.QKNorm:
+		c.HeadDim = 128 // as in transformers, whatever the hidden size
+	case c.Heads > 0:
 		c.HeadDim = c.Hidden / c.Heads
 	}
 	var err error
@@ -179,6 +191,9 @@ func (f file) rope() (Rope, error) {
 	if r.Theta == 0 {
 		r.Theta = 10000
 	}
+	if r.Theta < 0 {
+		return r, fmt.Errorf("rope_theta is %v; it must be more than 0", r.Theta)
+	}
 	switch r.Scaling {
 	case "", "default":
 		r.Scaling = ""
@@ -196,20 +211,29 @@ func (f file) rope() (Rope, error) {
 	return r, nil
 }
 
-// largest bounds every size, so that no product of two overflows.
-const largest = 1 << 24
+// Bounds of what config.json may declare. With them no product of sizes overflows.
+const (
+	largest     = 1 << 24 // of every size
+	mostLayers  = 1 << 12
+	mostHeads   = 1 << 12
+	largestHead = 1 << 12 // head_dim
+	mostEOS     = 256
+)
 
 func (c Config) check() error {
 	for _, s := range []struct {
 		name string
 		n    int
+		most int
 	}{
-		{"vocab_size", c.Vocab}, {"hidden_size", c.Hidden}, {"intermediate_size", c.Intermediate},
-		{"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads},
-		{"head_dim", c.HeadDim}, {"max_position_embeddings", c.ContextTokens},
+		{"vocab_size", c.Vocab, largest}, {"hidden_size", c.Hidden, largest}, {"intermediate_size",
+			c.Intermediate, largest},
+		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, mostHeads},
+		{"num_key_value_heads", c.KVHeads, mostHeads},
+		{"head_dim", c.HeadDim, largestHead}, {"max_position_embeddings", c.ContextTokens, largest},
 	} {
-		if s.n < 1 || s.n > largest {
-			return fmt.Errorf("%s is %d; it must be between 1 and %d", s.name, s.n, largest)
+		if s.n < 1 || s.n > s.most {
+			return fmt.Errorf("%s is %d; it must be between 1 and %d", s.name, s.n, s.most)
 		}
 	}
 	switch {
@@ -217,12 +241,19 @@ func (c Config) check() error {
 		return fmt.Errorf("num_attention_heads %d is no multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("head_dim %d is odd; rotary embeddings need pairs", c.HeadDim)
-	case c.Heads*c.HeadDim > largest:
-		return fmt.Errorf("num_attention_heads %d times head_dim %d is too large", c.Heads, c.HeadDim)
 	case c.Window < 0:
 		return fmt.Errorf("sliding_window is %d; it must be positive, or null", c.Window)
 	case !(c.Eps > 0 && c.Eps < 1):
 		return fmt.Errorf("rms_norm_eps is %v; it must be between 0 and 1", c.Eps)
+	case len(c.EOS) > mostEOS:
+		return fmt.Errorf("eos_token_id lists %d ids; at most %d are allowed", len(c.EOS), mostEOS)
+	}
+	for _, f := range c.Rope.InvFreq(c.HeadDim) {
+		if f := float64(f); math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf(
+				"rope_theta %v and rope_scaling give angles that are no numbers; download config.json again",
+				c.Rope.Theta)
+		}
 	}
 	for _, id := range c.EOS {
 		if int(id) >= c.Vocab {

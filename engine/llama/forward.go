@@ -113,6 +113,8 @@ func (e *llama) attention(l *launcher, w *layer, index int, in input) {
 	e.project(l, e.at.q, e.at.norm, w.q, lora.Matrix{Layer: index, Target: lora.Q}, in, false)
 	e.project(l, e.at.k, e.at.norm, w.k, lora.Matrix{Layer: index, Target: lora.K}, in, false)
 	e.project(l, e.at.v, e.at.norm, w.v, lora.Matrix{Layer: index, Target: lora.V}, in, false)
+	e.normaliseHeads(l, e.at.q, w.qNorm, n*int32(e.Heads))
+	e.normaliseHeads(l, e.at.k, w.kNorm, n*int32(e.KVHeads))
 	rope := kernels.Rope{Positions: in.positions, InvFreq: e.at.invFreq, N: n, HeadDim: int32(e.HeadDim)}
 	rope.X, rope.Heads = e.at.q, int32(e.Heads)
 	l.launch(rope)
@@ -140,6 +142,14 @@ func (e *llama) mlp(l *launcher, w *layer, index int, in input) {
 
 func (e *llama) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) {
 	l.launch(kernels.RMSNorm{Out: out, In: in, Weight: weight, N: n, Dim: int32(e.Hidden), Eps: float32(e.Eps)})
+}
+
+// normaliseHeads normalizes each head of a projection on its own, where the model asks for it:
+// Qwen3 does, before rope.
+func (e *llama) normaliseHeads(l *launcher, x, weight cuda.Ptr, heads int32) {
+	if e.QKNorm {
+		l.launch(kernels.RMSNorm{Out: x, In: x, Weight: weight, N: heads, Dim: int32(e.HeadDim), Eps: float32(e.Eps)})
+	}
 }
 
 // project multiplies a step's rows by a projection's weight, and adds what their adapters change.

@@ -2,7 +2,8 @@ package llama
 
 import (
 	"fmt"
-	"strings"
+	"iter"
+	"slices"
 
 	"troupe/cuda"
 	"troupe/engine/safetensors"
@@ -23,15 +24,21 @@ type placed struct {
 
 func (p placed) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
 
-// layout lists what a model of this shape needs.
-func layout(c Config, matrices cuda.DType) []placed {
-	var all []placed
+// layout returns the tensors that a model of this shape needs. They are made one by one, so that a
+// caller that stops at the first missing tensor spends nothing on those that config.json only
+// claims.
+func layout(c Config, matrices cuda.DType) iter.Seq[placed] {
+	return func(yield func(placed) bool) { list(c, matrices, yield) }
+}
+
+func list(c Config, matrices cuda.DType, yield func(placed) bool) {
+	more := true
 	add := func(dtype cuda.DType, set func(*Weights, cuda.Ptr), name string, shape ...int) {
-		all = append(all, placed{name: name, shape: shape, dtype: dtype, set: set})
+		more = more && yield(placed{name: name, shape: shape, dtype: dtype, set: set})
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	add(matrices, func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p }, "model.embed_tokens.weight", c.Vocab, c.Hidden)
-	for i := range c.Layers {
+	for i := 0; i < c.Layers && more; i++ {
 		per := func(set func(*layer, cuda.Ptr)) func(*Weights, cuda.Ptr) {
 			return func(w *Weights, p cuda.Ptr) { set(&w.layers[i], p) }
 		}
@@ -46,6 +53,10 @@ func layout(c Config, matrices cuda.DType) []placed {
 		project("self_attn.q_proj", c.QKVBias, func(l *layer) *linear { return &l.q }, q, c.Hidden)
 		project("self_attn.k_proj", c.QKVBias, func(l *layer) *linear { return &l.k }, kv, c.Hidden)
 		project("self_attn.v_proj", c.QKVBias, func(l *layer) *linear { return &l.v }, kv, c.Hidden)
+		if c.QKNorm {
+			add(cuda.F32, per(func(l *layer, p cuda.Ptr) { l.qNorm = p }), in+"self_attn.q_norm.weight", c.HeadDim)
+			add(cuda.F32, per(func(l *layer, p cuda.Ptr) { l.kNorm = p }), in+"self_attn.k_norm.weight", c.HeadDim)
+		}
 		project("self_attn.o_proj", c.OutBias, func(l *layer) *linear { return &l.o }, c.Hidden, q)
 		add(cuda.F32, per(func(l *layer, p cuda.Ptr) { l.mlpNorm = p }), in+"post_attention_layernorm.weight", c.Hidden)
 		project("mlp.gate_proj", c.MLPBias, func(l *layer) *linear { return &l.gate }, c.Intermediate, c.Hidden)
@@ -56,25 +67,45 @@ func layout(c Config, matrices cuda.DType) []placed {
 	if !c.TiedEmbeddings {
 		add(matrices, func(w *Weights, p cuda.Ptr) { w.head = p }, "lm_head.weight", c.Vocab, c.Hidden)
 	}
-	return all
 }
 
-// match finds each tensor in the folder, checks its shape, and places it. It returns the size of the allocation.
-func match(dir string, all []placed, found map[string]safetensors.Tensor) (int64, error) {
-	var size int64
-	for i := range all {
-		p := &all[i]
+// mostBytes bounds the size of a model; no device comes near it.
+const mostBytes = 1 << 48
+
+// match finds each tensor of the layout in the folder, checks its shape, and places it. It returns
+// the tensors and the size of the allocation. The folder must have no tensor that is not used.
+func match(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placed,
+	size int64, err error) {
+	used := make(map[string]bool, len(found))
+	for p := range layout(c, matrices) {
 		t, ok := found[p.name]
 		if !ok {
-			return 0, fmt.Errorf("%s: tensor %s is missing; the model is incomplete, or no %s", dir, p.name, strings.Join(architectures, ", "))
+			return nil, 0, fmt.Errorf("%s: tensor %s is missing; the model is incomplete, or not a %s", dir,
+				p.name, c.Architecture)
 		}
-		if fmt.Sprint(t.Shape) != fmt.Sprint(p.shape) {
-			return 0, fmt.Errorf("%s: tensor %s has shape %v where config.json asks for %v; they are of different models", dir, p.name, t.Shape, p.shape)
+		if !slices.Equal(t.Shape, p.shape) {
+			return nil, 0, fmt.Errorf(
+				"%s: tensor %s has shape %v where config.json asks for %v; they are of different models", dir,
+				p.name, t.Shape, p.shape)
+		}
+		if p.dtype != cuda.F32 && p.dtype != t.DType {
+			return nil, 0, fmt.Errorf(
+				"%s: tensor %s is of type %s and the embeddings of %s; convert all matrices to one type", dir,
+				p.name, t.DType, p.dtype)
 		}
 		p.source, p.offset = t, size
 		size += (p.bytes() + align - 1) / align * align
+		if size > mostBytes {
+			return nil, 0, fmt.Errorf(
+				"%s: the weights take more than %d bytes, which no device has; download the model again", dir,
+				int64(mostBytes))
+		}
+		all, used[p.name] = append(all, p), true
 	}
-	return size, nil
+	if err := surplus(c, found, used); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", dir, err)
+	}
+	return all, size, nil
 }
 
-var architectures = []string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
+var architectures = []string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}

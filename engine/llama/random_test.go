@@ -12,7 +12,7 @@ import (
 // TestArchitecturesAgainstReference: every shape that config.json can ask for, on random weights against float64. Outputs are
 // compared where the two likeliest tokens are more than 1e-3 apart at every step.
 func TestArchitecturesAgainstReference(t *testing.T) {
-	const llama, mistral, qwen = "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"
+	const llama, mistral, qwen, qwen3 = "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
 	for i, s := range []reference.Shape{
 		{Architecture: llama, DType: "F32", Hidden: 32, Heads: 4, KVHeads: 4},
 		{Architecture: llama, DType: "BF16", Hidden: 32, Heads: 4, KVHeads: 2, Tied: true, Llama3Rope: true},
@@ -21,6 +21,10 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 		{Architecture: mistral, DType: "F32", Hidden: 40, Heads: 2, KVHeads: 1, HeadDim: 18},
 		{Architecture: qwen, DType: "F16", Hidden: 32, Heads: 4, KVHeads: 2, Tied: true},
 		{Architecture: qwen, DType: "F32", Hidden: 28, Heads: 2, KVHeads: 2, Shards: 2},
+		{Architecture: qwen3, DType: "F32", Hidden: 32, Heads: 4, KVHeads: 4, HeadDim: 8},
+		{Architecture: qwen3, DType: "BF16", Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 16, Tied: true},
+		{Architecture: qwen3, DType: "F16", Hidden: 40, Heads: 6, KVHeads: 1, HeadDim: 10, Shards: 3},
+		{Architecture: qwen3, DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1, Tied: true}, // head_dim is not given: 128
 	} {
 		t.Run(fmt.Sprintf("%s %s %d", s.Architecture, s.DType, i), func(t *testing.T) {
 			dir := reference.Random(t, s, uint64(i))

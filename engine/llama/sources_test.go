@@ -10,7 +10,49 @@ import (
 	"troupe/cuda/host"
 	"troupe/testkit"
 	"troupe/testkit/kernelhost"
+	"troupe/testkit/reference"
 )
+
+// TestQwen3OnCUDASources: the norms of q and k on the CUDA sources, as the CPU runs them, against
+// float64.
+func TestQwen3OnCUDASources(t *testing.T) {
+	library := kernelhost.Load(t)
+	for i, s := range []reference.Shape{
+		{Architecture: "Qwen3ForCausalLM", DType: "BF16", Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Tied: true},
+		{Architecture: "Qwen3ForCausalLM", DType: "F32", Hidden: 24, Heads: 2, KVHeads: 1}, // head_dim is 128
+	} {
+		dir := reference.Random(t, s, uint64(i))
+		want := reference.Load(t, dir)
+		compared := 0
+		for seed := range uint64(6) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			g := &generation{want: 6}
+			for range 18 {
+				g.prompt = append(g.prompt, uint32(r.IntN(64)))
+			}
+			output, margin := want.Greedy(g.prompt, g.want)
+			if margin < 1e-3 {
+				continue
+			}
+			compared++
+			device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := openOn(t, kernelhost.Device(library, device, cuda.BF16), dir, tables(r, []*generation{g}))
+			alone(t, e, g)
+			if !slices.Equal(g.output, output) {
+				t.Errorf("%s, prompt %v: got %v, want %v", s.DType, g.prompt, g.output, output)
+			}
+			if compared == 2 {
+				break
+			}
+		}
+		if compared == 0 {
+			t.Errorf("%s: no output had margins to compare", s.DType)
+		}
+	}
+}
 
 // TestGoldensOnCUDASources: the engine on the CUDA sources, as the CPU runs them, with weights as a GPU keeps them, in 16 bits,
 // and in F32. A few tokens of each output, for it is slow.

@@ -7,24 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"troupe/cuda"
 	"troupe/cuda/kernels"
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
 )
 
 // chunk is how many elements are read, converted and copied at once.
 const chunk = 1 << 20
-
-func folder(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, error) {
-	found, err := safetensors.Folder(roots, path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
-	}
-	return found, err
-}
 
 // upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
 func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed) (err error) {

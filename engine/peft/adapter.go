@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -91,10 +92,9 @@ func (a *Adapter) match(base Base, found []safetensors.Tensor) error {
 			}
 		}
 	}
-	for _, t := range found {
-		if _, left := byName[t.Name]; left {
-			return fmt.Errorf("it has a tensor that adapter_config.json does not ask for in this base model")
-		}
+	if len(byName) > 0 {
+		return fmt.Errorf("%s is not one that adapter_config.json asks for in this base model",
+			modelfile.Named("tensor", slices.Sorted(maps.Keys(byName))...))
 	}
 	if len(a.tensors) == 0 {
 		return errors.New("the adapter changes nothing: target_modules and layers_to_transform select no projection of the base model")

@@ -36,8 +36,8 @@ type Config struct {
 type file struct {
 	Type           string          `json:"peft_type"`
 	Base           string          `json:"base_model_name_or_path"`
-	Rank           int             `json:"r"`
-	Alpha          float64         `json:"lora_alpha"`
+	Rank           *int            `json:"r"`
+	Alpha          *float64        `json:"lora_alpha"`
 	RankStabilized bool            `json:"use_rslora"`
 	Targets        json.RawMessage `json:"target_modules"`
 	Layers         json.RawMessage `json:"layers_to_transform"`
@@ -76,6 +76,9 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c, err := f.config()
+	if err == nil {
+		err = unknown(b)
+	}
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -83,12 +86,12 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 }
 
 func (f file) config() (Config, error) {
-	c := Config{Base: f.Base, Rank: f.Rank}
+	c := Config{Base: f.Base, Rank: valueOr(f.Rank, defaultRank)}
 	if f.Type != "LORA" {
 		return c, fmt.Errorf("peft_type is not supported; LORA is")
 	}
-	if f.Rank < 1 || f.Rank > MaxRank {
-		return c, fmt.Errorf("r is %d; it must be between 1 and %d", f.Rank, MaxRank)
+	if c.Rank < 1 || c.Rank > MaxRank {
+		return c, fmt.Errorf("r is %d; it must be between 1 and %d", c.Rank, MaxRank)
 	}
 	if f.Bias != "" && f.Bias != "none" {
 		return c, fmt.Errorf("bias is not supported; none is")
@@ -96,9 +99,14 @@ func (f file) config() (Config, error) {
 	if name := f.unsupported(); name != "" {
 		return c, fmt.Errorf("%s is not supported; train the adapter without it", name)
 	}
-	c.Scale = float32(f.Alpha / float64(f.Rank))
+	alpha := valueOr(f.Alpha, defaultAlpha)
+	c.Scale = float32(alpha / float64(c.Rank))
 	if f.RankStabilized { // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023
-		c.Scale = float32(f.Alpha / math.Sqrt(float64(f.Rank)))
+		c.Scale = float32(alpha / math.Sqrt(float64(c.Rank)))
+	}
+	if math.IsInf(float64(c.Scale), 0) {
+		return c, fmt.Errorf(
+			"lora_alpha is %v, and the adapter's scale then infinite; lora_alpha is usually between 1 and 1000", alpha)
 	}
 	if err := c.targets(f.Targets); err != nil {
 		return c, err
@@ -128,15 +136,39 @@ func (f file) unsupported() string {
 			return s.name
 		}
 	}
+	return f.unsupportedInit()
+}
+
+// unsupportedInit names a way of initialization that is not known to leave the base model's weights
+// as they are.
+func (f file) unsupportedInit() string {
 	var init string
-	if json.Unmarshal(f.Init, &init) == nil { // these change the base model's weights too
-		for _, name := range []string{"pissa", "olora", "corda", "loftq"} {
-			if strings.HasPrefix(strings.ToLower(init), name) {
-				return "this kind of init_lora_weights (" + name + ")"
-			}
+	if json.Unmarshal(f.Init, &init) != nil {
+		return ""
+	}
+	init = strings.ToLower(init)
+	if slices.Contains([]string{"", "true", "false", "gaussian", "eva", "orthogonal"}, init) {
+		return ""
+	}
+	for _, name := range []string{"pissa", "olora", "corda", "loftq", "lora_ga"} {
+		if strings.HasPrefix(init, name) {
+			return "this kind of init_lora_weights (" + name + ")"
 		}
 	}
-	return ""
+	return "this kind of init_lora_weights"
+}
+
+// What PEFT takes for fields that are missing.
+const (
+	defaultRank  = 8
+	defaultAlpha = 8.0
+)
+
+func valueOr[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
 }
 
 // given reports whether a setting says anything.

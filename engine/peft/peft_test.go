@@ -96,14 +96,17 @@ func TestModules(t *testing.T) {
 		ts     tensors
 		want   int // matrices
 	}{
-		"a name":          {nil, queries(0, 1, 2), 6},
-		"end of a path":   {map[string]any{"target_modules": []string{"self_attn.q_proj"}}, queries(0, 1, 2), 6},
-		"a whole path":    {map[string]any{"target_modules": []string{"model.layers.1.self_attn.q_proj"}}, queries(1), 2},
-		"layers":          {map[string]any{"layers_to_transform": []int{0, 2}, "layers_pattern": "layers"}, queries(0, 2), 4},
-		"one layer":       {map[string]any{"layers_to_transform": 2}, queries(2), 2},
-		"pattern":         {map[string]any{"target_modules": `.*\.(1|2)\.self_attn\.q_proj`}, queries(1, 2), 4},
-		"MLP beside it":   {map[string]any{"target_modules": []string{"q_proj", "down_proj"}, "layers_to_transform": 0}, queries(0).projection(0, "mlp.down_proj", 4, 6), 4},
-		"harmless extras": {map[string]any{"lora_dropout": 0.1, "modules_to_save": nil, "rank_pattern": map[string]int{}, "init_lora_weights": true, "revision": nil}, queries(0, 1, 2), 6},
+		"a name":        {nil, queries(0, 1, 2), 6},
+		"end of a path": {map[string]any{"target_modules": []string{"self_attn.q_proj"}}, queries(0, 1, 2), 6},
+		"a whole path":  {map[string]any{"target_modules": []string{"model.layers.1.self_attn.q_proj"}}, queries(1), 2},
+		"layers":        {map[string]any{"layers_to_transform": []int{0, 2}, "layers_pattern": "layers"}, queries(0, 2), 4},
+		"one layer":     {map[string]any{"layers_to_transform": 2}, queries(2), 2},
+		"pattern":       {map[string]any{"target_modules": `.*\.(1|2)\.self_attn\.q_proj`}, queries(1, 2), 4},
+		"MLP beside it": {map[string]any{"target_modules": []string{"q_proj", "down_proj"}, "layers_to_transform": 0}, queries(0).projection(0, "mlp.down_proj", 4, 6), 4},
+		"harmless extras": {map[string]any{"lora_dropout": 0.1, "modules_to_save": nil,
+			"rank_pattern": map[string]int{}, "init_lora_weights": true, "revision": nil,
+			"peft_version": "0.17.0", "megatron_core": "megatron.core", "qalora_group_size": 16,
+			"corda_config": nil, "use_bdlora": nil, "ensure_weight_tying": false}, queries(0, 1, 2), 6},
 	} {
 		a, err := peft.Open(modelfile.Roots{}, folder(t, tc.fields, "F32", tc.ts), base(cuda.F32))
 		if err != nil {
@@ -182,23 +185,38 @@ func TestBadAdapters(t *testing.T) {
 	rank["base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight"] = []int{3, 4}
 	extra := queries(0, 1, 2)
 	extra["base_model.model.model.embed_tokens.lora_embedding_A"] = []int{2, 4}
+	unusual := queries(0, 1, 2)
+	unusual["a name: secret"] = []int{2, 4}
 	for name, tc := range map[string]struct {
 		fields map[string]any
 		ts     tensors
 		want   string
 	}{
-		"shape of B":      {nil, wrong, "tensor base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight has shape [5 2] where rank and base model ask for [4 2]"},
-		"shape of A":      {nil, rank, "tensor base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight has shape [3 4]"},
-		"missing":         {nil, queries(0, 2), "tensor base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight is missing"},
-		"more":            {nil, extra, "a tensor that adapter_config.json does not ask for"},
-		"nothing":         {map[string]any{"target_modules": "none"}, tensors{}, "changes nothing"},
-		"unknown module":  {map[string]any{"target_modules": []string{"q_proj", "lm_head"}}, queries(0, 1, 2), "a module of target_modules"},
-		"half a name":     {map[string]any{"target_modules": []string{"proj"}}, queries(0, 1, 2), "a module of target_modules"},
-		"bad pattern":     {map[string]any{"target_modules": `(?!x)q`}, queries(0), "pattern"},
-		"no modules":      {map[string]any{"target_modules": nil}, queries(0), "target_modules must be"},
-		"unknown layer":   {map[string]any{"layers_to_transform": []int{3}}, queries(0), "layer 3"},
-		"layers pattern":  {map[string]any{"layers_to_transform": 1, "layers_pattern": "h"}, queries(1), "layers_pattern is not"},
-		"bias":            {map[string]any{"bias": "all"}, queries(0, 1, 2), "bias is not"},
+		"shape of B":               {nil, wrong, "tensor base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight has shape [5 2] where rank and base model ask for [4 2]"},
+		"shape of A":               {nil, rank, "tensor base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight has shape [3 4]"},
+		"missing":                  {nil, queries(0, 2), "tensor base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight is missing"},
+		"more":                     {nil, extra, "tensor base_model.model.model.embed_tokens.lora_embedding_A is not one that"},
+		"nothing":                  {map[string]any{"target_modules": "none"}, tensors{}, "changes nothing"},
+		"unknown module":           {map[string]any{"target_modules": []string{"q_proj", "lm_head"}}, queries(0, 1, 2), "a module of target_modules"},
+		"half a name":              {map[string]any{"target_modules": []string{"proj"}}, queries(0, 1, 2), "a module of target_modules"},
+		"bad pattern":              {map[string]any{"target_modules": `(?!x)q`}, queries(0), "pattern"},
+		"no modules":               {map[string]any{"target_modules": nil}, queries(0), "target_modules must be"},
+		"unknown layer":            {map[string]any{"layers_to_transform": []int{3}}, queries(0), "layer 3"},
+		"layers pattern":           {map[string]any{"layers_to_transform": 1, "layers_pattern": "h"}, queries(1), "layers_pattern is not"},
+		"bias":                     {map[string]any{"bias": "all"}, queries(0, 1, 2), "bias is not"},
+		"more, of an unusual name": {nil, unusual, "a tensor with an unusual name is not one that"},
+		"unknown key": {map[string]any{"use_bdlora": map[string]any{"nblocks": 2}}, queries(0, 1, 2),
+			"key use_bdlora is not known"},
+		"unknown key of an unusual name": {map[string]any{"a key: secret": 1, "and another": 2}, queries(0, 1, 2),
+			"a key with an unusual name (and 1 more) is not known"},
+		"upper case":      {map[string]any{"R": 2}, queries(0, 1, 2), "key R is not known"},
+		"alpha too large": {map[string]any{"lora_alpha": 1e300}, queries(0, 1, 2), "lora_alpha is 1e+300"},
+		"alpha of words":  {map[string]any{"lora_alpha": "much"}, queries(0, 1, 2), "lora_alpha"},
+		"alpha pattern": {map[string]any{"alpha_pattern": map[string]int{"q_proj": 4}}, queries(0, 1, 2),
+			"alpha_pattern"},
+		"fan in fan out":  {map[string]any{"fan_in_fan_out": true}, queries(0, 1, 2), "fan_in_fan_out"},
+		"another start":   {map[string]any{"init_lora_weights": "LoRA_GA"}, queries(0, 1, 2), "init_lora_weights (lora_ga)"},
+		"unknown start":   {map[string]any{"init_lora_weights": "secret"}, queries(0, 1, 2), "init_lora_weights is not supported"},
 		"dora":            {map[string]any{"use_dora": true}, queries(0, 1, 2), "use_dora"},
 		"many modules":    {map[string]any{"target_modules": slices.Repeat([]string{"q_proj"}, 5000)}, queries(0, 1, 2), "more than 4096"},
 		"rank 0":          {map[string]any{"r": 0}, queries(0, 1, 2), "r is 0"},
@@ -225,7 +243,8 @@ func TestBadAdapters(t *testing.T) {
 
 func refused(t *testing.T, name, dir, want string) {
 	t.Helper()
-	if _, err := peft.Open(modelfile.Roots{}, dir, base(cuda.F32)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+	if _, err := peft.Open(modelfile.Roots{}, dir, base(cuda.F32)); err == nil || !strings.Contains(err.Error(), want) ||
+		strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%s: %v", name, err)
 	}
 }

@@ -21,11 +21,12 @@ import (
 	"troupe/engine/modelfile"
 )
 
-// Bounds of a header. They are many times what models have.
+// Bounds of what is read of a header. Those of dense models of 400 billion parameters stay below
+// them by a factor of ten; without them a small file could cost gigabytes.
 const (
-	maxHeader  = 16 << 20 // bytes
-	maxTensors = 1 << 17
-	maxDims    = 8
+	maxHeader  = 16 << 20 // bytes of a file's header
+	maxTensors = 1 << 17  // of a file, and of a folder
+	maxDims    = 8        // of a tensor
 )
 
 var dtypes = map[string]cuda.DType{"F32": cuda.F32, "F16": cuda.F16, "BF16": cuda.BF16}
@@ -85,6 +86,9 @@ func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
 			}
 			all[t.Name] = t
 		}
+		if len(all) > maxTensors {
+			return nil, fmt.Errorf("%s: more than %d tensors; no supported model has as many", dir, maxTensors)
+		}
 	}
 	return all, nil
 }
@@ -130,6 +134,9 @@ func File(roots modelfile.Roots, path string) ([]Tensor, error) {
 		return nil, err
 	}
 	tensors, err := header(f, info.Size())
+	if unsupported := (*typeError)(nil); errors.As(err, &unsupported) {
+		return nil, fmt.Errorf("%s: %w", path, unsupported)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; the file is damaged or no safetensors file: download it again", path, err)
 	}
@@ -221,18 +228,19 @@ func parse(text []byte) ([]Tensor, error) {
 func entry(dec *json.Decoder, name string) (Tensor, error) {
 	var e struct {
 		DType   string   `json:"dtype"`
-		Shape   []int64  `json:"shape"`
+		Shape   dims     `json:"shape"`
 		Offsets [2]int64 `json:"data_offsets"`
 	}
-	if err := dec.Decode(&e); err != nil {
+	err := dec.Decode(&e)
+	if errors.Is(err, errDims) || errors.Is(err, errShape) {
+		return Tensor{}, err
+	}
+	if err != nil {
 		return Tensor{}, modelfile.Blind(err)
 	}
 	dtype, ok := dtypes[e.DType]
 	if !ok {
-		return Tensor{}, fmt.Errorf("its type is not supported; F32, F16 and BF16 are")
-	}
-	if len(e.Shape) > maxDims {
-		return Tensor{}, fmt.Errorf("its shape has more than %d dimensions", maxDims)
+		return Tensor{}, refuseType(name, e.DType)
 	}
 	t := Tensor{Name: name, DType: dtype, begin: e.Offsets[0], end: e.Offsets[1]}
 	bytes := dtype.Bytes()

@@ -56,16 +56,28 @@ func TestRefusesLies(t *testing.T) {
 		"out of range":            {file(good, 10), "tensor 2 of 2 in the order of their data ends"},
 		"bytes after the end":     {file(good, 20), "6 bytes after"},
 		"same name twice":         {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), "named twice"},
-		"unknown type":            {one(`{"dtype":"F8","shape":[8],"data_offsets":[0,8]}`), "its type is not supported"},
-		"type that does not fit":  {one(`{"dtype":"F16","shape":[2],"data_offsets":[0,8]}`), "do not hold"},
-		"negative shape":          {one(`{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}`), "out of range"},
-		"shape that overflows":    {one(`{"dtype":"F32","shape":[2147483647,2147483647,2147483647],"data_offsets":[0,8]}`), "out of range"},
-		"offsets that run back":   {one(`{"dtype":"F32","shape":[2],"data_offsets":[8,0]}`), "do not hold"},
-		"negative offset":         {one(`{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}`), "do not hold"},
-		"offsets beyond int64":    {one(`{"dtype":"F32","shape":[2],"data_offsets":[0,99999999999999999999]}`), "tensor 1"},
-		"text after the header":   {file(good+"{}", 14), "more than one JSON object"},
-		"name of two lines":       {file(`{"a\nb":{"dtype":"F32","shape":[1],"data_offsets":[0,2]}}`, 2), "tensor 1"},
-		"metadata of numbers":     {file(`{"__metadata__":{"a":1}}`, 0), "__metadata__"},
+		"F64": {one(`{"dtype":"F64","shape":[1],"data_offsets":[0,8]}`),
+			"tensor a is of type F64; F32, F16 and BF16 are supported: save the model as"},
+		"I32": {one(`{"dtype":"I32","shape":[2],"data_offsets":[0,8]}`),
+			"of type I32; F32, F16 and BF16 are supported: weights of that type are quantized"},
+		"FP8": {one(`{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}`),
+			"of type F8_E4M3; F32, F16 and BF16 are supported: weights of that type are quantized"},
+		"F64, of an unusual name": {file(`{"a b":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}`, 8),
+			"a tensor with an unusual name is of type F64"},
+		"many dimensions": {one(`{"dtype":"F32","shape":[2,1,1,1,1,1,1,1,1],"data_offsets":[0,8]}`),
+			"tensor 1: its shape has more than 8 dimensions"},
+		"shape of text":          {one(`{"dtype":"F32","shape":["secret"],"data_offsets":[0,8]}`), "tensor 1: its shape is not a list"},
+		"shape that is a number": {one(`{"dtype":"F32","shape":2,"data_offsets":[0,8]}`), "tensor 1: its shape is not a list"},
+		"unknown type":           {one(`{"dtype":"F8","shape":[8],"data_offsets":[0,8]}`), "tensor 1: its type is unknown"},
+		"type that does not fit": {one(`{"dtype":"F16","shape":[2],"data_offsets":[0,8]}`), "do not hold"},
+		"negative shape":         {one(`{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}`), "out of range"},
+		"shape that overflows":   {one(`{"dtype":"F32","shape":[2147483647,2147483647,2147483647],"data_offsets":[0,8]}`), "out of range"},
+		"offsets that run back":  {one(`{"dtype":"F32","shape":[2],"data_offsets":[8,0]}`), "do not hold"},
+		"negative offset":        {one(`{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}`), "do not hold"},
+		"offsets beyond int64":   {one(`{"dtype":"F32","shape":[2],"data_offsets":[0,99999999999999999999]}`), "tensor 1"},
+		"text after the header":  {file(good+"{}", 14), "more than one JSON object"},
+		"name of two lines":      {file(`{"a\nb":{"dtype":"F32","shape":[1],"data_offsets":[0,2]}}`, 2), "tensor 1"},
+		"metadata of numbers":    {file(`{"__metadata__":{"a":1}}`, 0), "__metadata__"},
 	} {
 		path := save(t, tc.file)
 		_, err := safetensors.File(modelfile.Roots{}, path)
@@ -83,6 +95,8 @@ func TestFolderOfShards(t *testing.T) {
 		files []string // each has tensor a
 		want  string
 	}{
+		"two dots": {`{"weight_map":{"a":".."}}`, nil,
+			"weight_map names what is no safetensors file"},
 		"outside the folder": {`{"weight_map":{"a":"../secret"}}`, nil, "outside the folder"},
 		"no map":             {`{}`, nil, "weight_map names no file"},
 		"no JSON":            {`nonsense`, nil, "model.safetensors.index.json: invalid"},
@@ -97,6 +111,14 @@ func TestFolderOfShards(t *testing.T) {
 		if _, err := safetensors.Folder(modelfile.Roots{}, dir); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestUnsupportedTypesAreNotDamage: a file that is intact is not said to be damaged.
+func TestUnsupportedTypesAreNotDamage(t *testing.T) {
+	_, err := safetensors.File(modelfile.Roots{}, save(t, file(`{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}`, 8)))
+	if err == nil || strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "download") {
+		t.Error(err)
 	}
 }
 

@@ -21,16 +21,16 @@ type file struct {
 	PostProcessor *part `json:"post_processor"`
 	Decoder       *part `json:"decoder"`
 	Model         struct {
-		Type         string         `json:"type"`
-		Vocab        map[string]int `json:"vocab"`
-		Merges       []merge        `json:"merges"`
-		UnkToken     *string        `json:"unk_token"`
-		FuseUnk      bool           `json:"fuse_unk"`
-		ByteFallback bool           `json:"byte_fallback"`
-		IgnoreMerges bool           `json:"ignore_merges"`
-		Dropout      *float64       `json:"dropout"`
-		Prefix       *string        `json:"continuing_subword_prefix"`
-		Suffix       *string        `json:"end_of_word_suffix"`
+		Type         string          `json:"type"`
+		Vocab        json.RawMessage `json:"vocab"` // a map from token to id, but of other types than BPE
+		Merges       []merge         `json:"merges"`
+		UnkToken     *string         `json:"unk_token"`
+		FuseUnk      bool            `json:"fuse_unk"`
+		ByteFallback bool            `json:"byte_fallback"`
+		IgnoreMerges bool            `json:"ignore_merges"`
+		Dropout      *float64        `json:"dropout"`
+		Prefix       *string         `json:"continuing_subword_prefix"`
+		Suffix       *string         `json:"end_of_word_suffix"`
 	} `json:"model"`
 }
 

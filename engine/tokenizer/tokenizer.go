@@ -49,6 +49,18 @@ func Load(roots modelfile.Roots, path string) (*Tokenizer, error) {
 	return t, nil
 }
 
+// LoadFor is Load for a model with so many tokens: it refuses a tokenizer that has more.
+func LoadFor(roots modelfile.Roots, path string, vocab int) (*Tokenizer, error) {
+	t, err := Load(roots, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Fits(vocab); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
 // Parse reads the content of a tokenizer.json.
 func Parse(b []byte) (*Tokenizer, error) {
 	var f file
@@ -76,11 +88,17 @@ func (t *Tokenizer) readModel(f *file) error {
 		return errors.New("model.dropout is for training; set it to null")
 	case m.Prefix != nil && *m.Prefix != "" || m.Suffix != nil && *m.Suffix != "":
 		return errors.New("continuing_subword_prefix and end_of_word_suffix are not supported")
-	case len(m.Vocab) == 0:
+	}
+	var vocab map[string]int
+	if err := modelfile.Unmarshal(m.Vocab, &vocab); len(m.Vocab) > 0 && err != nil {
+		return fmt.Errorf("model.vocab: %w", err)
+	}
+	if len(vocab) == 0 {
 		return errors.New("the vocabulary is empty")
 	}
-	t.model = bpe{ids: make(map[string]uint32, len(m.Vocab)), byteFallback: m.ByteFallback, fuseUnk: m.FuseUnk, ignoreMerges: m.IgnoreMerges}
-	for token, id := range m.Vocab {
+	t.model = bpe{ids: make(map[string]uint32, len(vocab)), byteFallback: m.ByteFallback, fuseUnk: m.FuseUnk,
+		ignoreMerges: m.IgnoreMerges}
+	for token, id := range vocab {
 		if id >= 0 && id < len(t.tokens) && t.tokens[id] != "" {
 			return fmt.Errorf("two tokens have the same id %d", id)
 		}

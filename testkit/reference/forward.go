@@ -78,6 +78,18 @@ func (m *Model) linear(name string, x []float64) []float64 {
 	return out
 }
 
+// normHeads normalizes each head of a row on its own, where the model has weights for that.
+func (m *Model) normHeads(name string, x []float64) []float64 {
+	if m.weights[name+".weight"] == nil {
+		return x
+	}
+	out := make([]float64, 0, len(x))
+	for ; len(x) > 0; x = x[m.HeadDim:] {
+		out = append(out, m.norm(name, x[:m.HeadDim])...)
+	}
+	return out
+}
+
 func (m *Model) norm(name string, x []float64) []float64 {
 	var sum float64
 	for _, v := range x {
@@ -132,8 +144,8 @@ func (m *Model) layer(index int, rows [][]float64) {
 	queries := make([][]float64, len(rows))
 	for i, x := range rows {
 		h := m.norm(in+"input_layernorm", x)
-		queries[i] = m.linear(in+"self_attn.q_proj", h)
-		keys[i] = m.linear(in+"self_attn.k_proj", h)
+		queries[i] = m.normHeads(in+"self_attn.q_norm", m.linear(in+"self_attn.q_proj", h))
+		keys[i] = m.normHeads(in+"self_attn.k_norm", m.linear(in+"self_attn.k_proj", h))
 		values[i] = m.linear(in+"self_attn.v_proj", h)
 		m.rotate(queries[i], i)
 		m.rotate(keys[i], i)

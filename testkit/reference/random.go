@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -25,6 +27,9 @@ type Shape struct {
 	Window         int
 	Llama3Rope     bool
 	Shards         int // files; 1 is one without an index
+	// Extra are tensors that the architecture does not have, by name, with their shape. One of the
+	// embedding's name and shape that is tied to it, lm_head.weight, is a copy of it.
+	Extra map[string][]int
 }
 
 // Random writes the folder of a model with seeded random weights.
@@ -33,7 +38,11 @@ func Random(t testing.TB, s Shape, seed uint64) string {
 	dir := t.TempDir()
 	const vocab, intermediate, layers = 64, 40, 2
 	headDim := s.HeadDim
-	if headDim == 0 {
+	switch {
+	case headDim != 0:
+	case s.Architecture == "Qwen3ForCausalLM":
+		headDim = 128 // its default in transformers
+	default:
 		headDim = s.Hidden / s.Heads
 	}
 	config := map[string]any{
@@ -68,6 +77,10 @@ func Random(t testing.TB, s Shape, seed uint64) string {
 				w.tensor(in+"self_attn."+p.name+".bias", p.n)
 			}
 		}
+		if s.Architecture == "Qwen3ForCausalLM" {
+			w.tensor(in+"self_attn.q_norm.weight", headDim)
+			w.tensor(in+"self_attn.k_norm.weight", headDim)
+		}
 		w.tensor(in+"self_attn.o_proj.weight", s.Hidden, q)
 		w.tensor(in+"post_attention_layernorm.weight", s.Hidden)
 		w.tensor(in+"mlp.gate_proj.weight", intermediate, s.Hidden)
@@ -77,6 +90,12 @@ func Random(t testing.TB, s Shape, seed uint64) string {
 	w.tensor("model.norm.weight", s.Hidden)
 	if !s.Tied {
 		w.tensor("lm_head.weight", vocab, s.Hidden)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Extra)) {
+		w.tensor(name, s.Extra[name]...)
+		if last := &w.tensors[len(w.tensors)-1]; name == "lm_head.weight" && len(last.data) == len(w.tensors[0].data) {
+			last.data = w.tensors[0].data
+		}
 	}
 	w.save(t, dir, max(1, s.Shards))
 	return dir

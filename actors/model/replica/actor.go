@@ -71,6 +71,7 @@ type replica struct {
 	stepped time.Time // when the last one began
 	shrink  *shrink   // nil: the KV memory is not to shrink
 	totals  totals
+	numeric string // the last sequence that ended with logits that are not finite: of which model or adapter
 
 	drained   *actor.PID // who waits for the drain
 	reporting bool       // a report note is pending
@@ -116,7 +117,7 @@ type flight struct {
 }
 
 type totals struct {
-	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut uint64
+	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut, notFinite uint64
 }
 
 // askAgain and report are notes to self.

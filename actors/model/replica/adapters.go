@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	defaultAdapters = 32 // different ones in a step
-	defaultRank     = 64
+	defaultAdapters = 32                     // different ones in a step
 	adapterAhead    = 10                     // sequences at the head of the line whose adapters are loaded ahead
 	adapterTick     = 250 * time.Millisecond // between two looks at who waits for an adapter, while no step ends
 )

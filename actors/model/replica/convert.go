@@ -55,8 +55,8 @@ func sampledOf(batch []engine.Sequence, tokens []sample.Token) []*messages.Sampl
 			continue
 		}
 		t := tokens[len(out)]
-		sampled := &messages.SampledToken{Token: t.ID}
-		if s.Sampling.Logprobs {
+		sampled := &messages.SampledToken{Token: t.ID, NotFinite: t.NotFinite}
+		if s.Sampling.Logprobs && !t.NotFinite {
 			sampled.Logprobs = logprobsOf(t)
 		}
 		out = append(out, sampled)

@@ -20,7 +20,8 @@ func (r *replica) ask(ctx actor.Context) {
 			RequestId: name, Lease: name, Path: r.Spec.GetPath(), BlockTokens: r.Spec.GetBlockTokens(),
 			KvBlocks: r.Spec.GetKvBlocks(), MaxSequences: r.Spec.GetMaxSequences(),
 			StepTokens: r.Spec.GetStepTokens(), AdapterPages: r.Spec.GetAdapterPages(),
-			MaxAdapters: r.maxAdapters(), MaxAdapterRank: cmp.Or(r.Spec.GetMaxAdapterRank(), defaultRank),
+			MaxAdapters: r.maxAdapters(), MaxAdapterRank: cmp.Or(r.Spec.GetMaxAdapterRank(),
+				messages.DefaultAdapterRank),
 		})
 	case r.engine == nil:
 		ctx.Request(r.HBM, &messages.AdoptBlocks{

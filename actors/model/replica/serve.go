@@ -182,6 +182,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
 		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
+		SequencesNotFinite: r.totals.notFinite, NotFinite: r.numeric,
 	}
 	if r.lora != nil {
 		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())

@@ -24,6 +24,7 @@ type counter struct {
 	mu      sync.Mutex
 	delay   time.Duration
 	crash   func(step int, batch []engine.Sequence) error
+	nan     func(s engine.Sequence) bool // whose logits are NaN; nil: none
 	steps   int
 	open    int
 	overlap bool // two engines were open at once
@@ -58,7 +59,8 @@ func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Tok
 	var tokens []sample.Token
 	for _, s := range batch {
 		if s.Sample {
-			tokens = append(tokens, sample.Token{ID: uint32(s.Position + len(s.Tokens))})
+			tokens = append(tokens, sample.Token{ID: uint32(s.Position + len(s.Tokens)),
+				NotFinite: c.nan != nil && c.nan(s)})
 		}
 	}
 	return tokens, nil

@@ -168,6 +168,7 @@ func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
 		sampled[i] = t.GetToken()
 	}
 	logprobs := logprobsByID(entries, tokens)
+	r.dropNotFinite(ctx, entries, tokens)
 	for _, e := range r.batch.Done(entries, sampled) {
 		r.emit(ctx, e, logprobs[e.ID])
 	}

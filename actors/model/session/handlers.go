@@ -100,6 +100,7 @@ func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogp
 var final = map[messages.Reason]bool{
 	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true, messages.Reason_REASON_NO_MEMORY: true,
 	messages.Reason_REASON_QUEUE_FULL: true, messages.Reason_REASON_NOT_FOUND: true, messages.Reason_REASON_UNSUPPORTED: true,
+	messages.Reason_REASON_NUMERIC: true,
 }
 
 // onInterrupted: the replica lives on, or its successor will, but without this sequence.

@@ -1,0 +1,42 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/batch"
+	"troupe/messages"
+)
+
+// dropNotFinite ends the sequences of a step whose logits are NaN or infinite: there is no token to
+// choose. The other sequences of the step are not affected, since what is computed for one does not
+// depend on another.
+func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens []*messages.SampledToken) {
+	for _, e := range entries {
+		if !e.Sample {
+			continue
+		}
+		bad := tokens[0].GetNotFinite()
+		tokens = tokens[1:]
+		if c, ok := r.calls[e.ID]; ok && bad {
+			r.endNotFinite(ctx, e.ID, c.sequence.GetAdapterSpec())
+		}
+	}
+}
+
+func (r *replica) endNotFinite(ctx actor.Context, id string, adapter *messages.AdapterSpec) {
+	who := "model " + r.Spec.GetModel()
+	if adapter != nil {
+		who = "adapter " + adapter.Key() + " of " + who
+	}
+	r.totals.notFinite++
+	r.numeric = who + " at " + time.Now().UTC().Format(time.RFC3339)
+	r.Log.Error().Str("request", id).Str("model", r.Spec.GetModel()).Str("adapter", adapter.Key()).
+		Msg("sequence ended: its logits are NaN or infinite; check the weights")
+	r.interrupt(ctx, id, &messages.Refused{
+		Reason: messages.Reason_REASON_NUMERIC,
+		Detail: who + " computed NaN or infinity for this request; check its weights, or run it without the adapter",
+	})
+	r.drop(ctx, id, "its logits are not finite")
+}

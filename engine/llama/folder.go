@@ -1,0 +1,57 @@
+package llama
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"troupe/engine/modelfile"
+	"troupe/engine/safetensors"
+)
+
+const wanted = "give the folder of a Hugging Face model with config.json and safetensors files"
+
+// noConfig explains what a path without a config.json is instead of a model's folder.
+func noConfig(roots modelfile.Roots, path string) error {
+	_, err := roots.Stat(path)
+	switch {
+	case strings.EqualFold(filepath.Ext(path), ".gguf"):
+		return fmt.Errorf("%s: GGUF files are not supported; %s", path, wanted)
+	case err == nil:
+		return fmt.Errorf("%s: not a folder; %s", path, wanted)
+	case contains(roots, path, "*.gguf"):
+		return fmt.Errorf("%s: the folder has GGUF files, which are not supported, and no config.json; %s", path, wanted)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s: no config.json, since there is no such folder; %s", path, wanted)
+	}
+	return fmt.Errorf("%s: no config.json; %s", path, wanted)
+}
+
+// contains reports whether the name of a file in a folder matches a pattern.
+func contains(roots modelfile.Roots, folder, pattern string) bool {
+	return slices.ContainsFunc(roots.Files(folder), func(path string) bool {
+		ok, err := filepath.Match(pattern, filepath.Base(path))
+		return err == nil && ok
+	})
+}
+
+// folder reads the headers of a model's weights.
+func folder(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, error) {
+	found, err := safetensors.Folder(roots, path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return found, err
+	}
+	if _, index := roots.Stat(filepath.Join(path, "model.safetensors.index.json")); index == nil {
+		return nil, fmt.Errorf("%s: the weights are incomplete; download the model again: %w", path, err)
+	}
+	for _, other := range []string{"*.gguf", "pytorch_model*.bin", "consolidated*.pth"} {
+		if contains(roots, path, other) {
+			return nil, fmt.Errorf("%s: no weights in the safetensors format; %s is not supported: %s", path, other, wanted)
+		}
+	}
+	return nil, fmt.Errorf(
+		"%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
+}

@@ -1,0 +1,90 @@
+package llama
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+
+	"troupe/engine/modelfile"
+	"troupe/engine/safetensors"
+)
+
+const (
+	embedName = "model.embed_tokens.weight"
+	headName  = "lm_head.weight"
+)
+
+// inverseFrequencies are the names of rope's angles, which old versions of transformers stored.
+// They follow from config.json.
+var inverseFrequencies = regexp.MustCompile(`^model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq$`)
+
+// surplus refuses a tensor that the model does not use: config.json then describes another model than
+// the one that was trained.
+func surplus(c Config, found map[string]safetensors.Tensor, used map[string]bool) error {
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		switch {
+		case used[name] || inverseFrequencies.MatchString(name):
+		case name == headName && tiedHead(found):
+		case name == headName:
+			return fmt.Errorf(
+				"tensor %s is not of the shape and type of %s, to which tie_word_embeddings ties it; set that to false",
+				headName, embedName)
+		default:
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("%s is not part of a %s with this config.json; config.json and weights are of different models",
+			modelfile.Named("tensor", others...), c.Architecture)
+	}
+	return nil
+}
+
+// tiedHead reports whether lm_head may be a copy of the embedding that it is tied to. Load compares
+// their content.
+func tiedHead(found map[string]safetensors.Tensor) bool {
+	head, embed := found[headName], found[embedName]
+	return head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
+}
+
+// sameHead refuses an lm_head that is tied to the embedding by config.json and has another content.
+func sameHead(ctx context.Context, embed placed, head *safetensors.Tensor) error {
+	if head == nil {
+		return nil
+	}
+	a, err := embed.source.Open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := head.Open()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	left, right := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(a, left)
+		m, other := io.ReadFull(b, right)
+		if !bytes.Equal(left[:n], right[:m]) {
+			return fmt.Errorf(
+				"tensor %s differs from %s, to which tie_word_embeddings ties it; set that to false", headName,
+				embedName)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil // a file that was cut short is found when the tensor is loaded
+		}
+		if err := errors.Join(err, other); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package gateway_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"troupe/gateway"
+	"troupe/messages"
+	"troupe/testkit/reference"
+)
+
+// sentencePiece is a tokenizer as Llama 2 has it: a text begins with a space that is not written,
+// and with <s>.
+const sentencePiece = `{
+	"added_tokens":[{"id":1,"content":"<s>","special":true},{"id":2,"content":"</s>","special":true}],
+	"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
+	"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[1]}}},
+	"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},
+		{"type":"Strip","content":" ","start":1,"stop":0}]},
+	"model":{"type":"BPE","unk_token":"<unk>","vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"▁a":5,"b":6},"merges":["▁ a"]}}`
+
+// plain serves a model with that tokenizer and a chat template, under the name plain.
+func plain(t *testing.T, template string, act play) *world {
+	t.Helper()
+	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16,
+		Heads: 2, KVHeads: 1}, 1)
+	for name, content := range map[string]string{"tokenizer.json": sentencePiece,
+		"tokenizer_config.json": `{"bos_token":"<s>"}`, "chat_template.jinja": template} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t, act)
+	w.directory.add(&messages.DeploymentStatus{
+		Spec: &messages.DeploymentSpec{Name: "plain", Path: dir,
+			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
+		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
+	})
+	return w
+}
+
+// TestTextThatBeginsWithTheOutput: the space before a text's first word is not written where the
+// output begins the text, as it does after an empty prompt; after any other prompt it is.
+func TestTextThatBeginsWithTheOutput(t *testing.T) {
+	for prompt, want := range map[string]string{`""`: "a a", `[1]`: "a a", `"a"`: " a a", `[1,4]`: " a a"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := plain(t, "{{ messages[0].content }}", func(_ context.Context, call *gateway.Call) {
+				deliver(call, 5, 5)
+				call.Deliver(nil, nil, 0, stop)
+			})
+			got := read(t, w.ask("/v1/completions", `{"model":"plain","prompt":`+prompt+`}`))[0]
+			if len(got.Choices) != 1 || got.Choices[0].Text != want || got.Usage.Completion != 3 {
+				t.Errorf("prompt %s: %+v, want %q of 3 tokens, the one that ended it included", prompt, got, want)
+			}
+		})
+	}
+}
+
+// TestUsageWithoutEnd: a sequence that was cut off by its limit, or by a stop string, has no ending
+// token to count.
+func TestUsageWithoutEnd(t *testing.T) {
+	for name, body := range map[string]string{"limit": `{"model":"plain","prompt":"a","max_tokens":2}`,
+		"stop string": `{"model":"plain","prompt":"a","stop":"a a"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := plain(t, "", func(_ context.Context, call *gateway.Call) {
+				deliver(call, 5, 5)
+				call.Deliver(nil, nil, 0, length)
+			})
+			if got := read(t, w.ask("/v1/completions", body))[0]; got.Usage.Completion != 2 {
+				t.Errorf("%s: %+v", name, got.Usage)
+			}
+		})
+	}
+}
+
+// TestChatTokensAreTheTemplates: a chat has the special tokens that its template writes, and no
+// others.
+func TestChatTokensAreTheTemplates(t *testing.T) {
+	for template, want := range map[string][]uint32{
+		"{{ messages[0].content }}":                {5, 6},
+		"{{ bos_token }}{{ messages[0].content }}": {1, 5, 6},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := plain(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) })
+			w.ask("/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"ab"}]}`)
+			if opened, _ := w.seen(); len(opened) != 1 || !slices.Equal(opened[0].Sequence.GetPrompt(), want) {
+				t.Errorf("%s: %v, want %v", template, opened, want)
+			}
+		})
+	}
+}
