@@ -51,13 +51,8 @@ var stringMethods = map[string]methodFunction{
 	"partition":    partition,
 }
 
-// otherMethods are the methods of lists and objects. Those that would change an object are not supported, as in the
+// method calls a method of a value. Methods that would change an object are not supported, as in the
 // sandbox of transformers.
-var otherMethods = map[string]bool{"append": true, "copy": true, "items": true, "keys": true, "values": true, "get": true}
-
-// loopMethods are those of the variable loop.
-var loopMethods = map[string]bool{"cycle": true, "changed": true}
-
 func (r *rendering) method(self any, name string, args arguments) any {
 	p := &parameters{args: args, what: name}
 	r.work(1)
