@@ -50,7 +50,7 @@ type Config struct {
 	Shares *Shares
 	// TrustedProxies may say for whom they ask, in X-Forwarded-For or Forwarded.
 	TrustedProxies []netip.Prefix
-	// Audit takes changes of state, and requests that were not allowed; nil: nobody wants to know.
+	// Audit takes changes of state, and requests that were not allowed; nil: they are not recorded.
 	Audit *audit.Log
 	Log   zerolog.Logger
 }

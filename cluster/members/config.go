@@ -20,7 +20,7 @@ type Config struct {
 	SilentFor  time.Duration // without a renewal, until a member counts as dead; default 1.2 s
 	Grace      time.Duration // after a lost connection or a stall, in which nobody is suspected; default 2.4 s
 	Replicas   int           // of the bucket, as of bucket.Config
-	// Tell is told that the bucket was deleted, "members.lost", and that the node is a member again, "members.restored".
+	// Tell is called when the bucket was deleted, "members.lost", and when the node is a member again, "members.restored".
 	Tell func(kind, detail string)
 	Log  zerolog.Logger
 }

@@ -27,10 +27,10 @@ type Config struct {
 	UsersFile string
 	// Self is the public nkey of the node, without which a changed users file is not taken. Empty: not checked.
 	Self string
-	// UsersChanged is called after a changed users file was taken, or with the reason why not; nil: nobody wants to know. It must
+	// UsersChanged is called after a changed users file was taken, or with the reason why not; nil: not called. It must
 	// not block.
 	UsersChanged func(error)
-	// Refused is called with the address of a client, and what it was refused; nil: nobody wants to know. It must not block.
+	// Refused is called with the address of a client, and what it was refused; nil: not called. It must not block.
 	Refused func(address, what string)
 	Log     zerolog.Logger
 

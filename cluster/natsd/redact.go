@@ -20,7 +20,7 @@ var (
 // nats-server may quote.
 func redacted(file string, err error) error {
 	text := err.Error()
-	content, _ := os.ReadFile(file) // where it can not be read, no error quotes it
+	content, _ := os.ReadFile(file) // a file that cannot be read is not quoted in errors
 	for _, field := range secretField.FindAllStringSubmatch(string(content), -1) {
 		for _, secret := range field[1:] {
 			if secret != "" {

@@ -102,7 +102,7 @@ func (i *Identity) client(conn func() net.Conn) *tls.Config {
 }
 
 // Peer is Node and Client in one, for the routes of a nats-server, which take one configuration for both. Like that of Client, it
-// must be made anew when the CAs change.
+// must be made again when the CAs change.
 func (i *Identity) Peer() *tls.Config {
 	cfg := i.Node()
 	cfg.GetClientCertificate, cfg.RootCAs = present(i.pair), i.trust.cas.Get()

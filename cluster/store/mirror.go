@@ -79,7 +79,7 @@ func (m *mirror) all() map[string]held {
 	return maps.Clone(m.keys)
 }
 
-// retain is told all keys with a prefix that the bucket has. Others were deleted so long ago that
+// retain takes all keys with a prefix that the bucket has. Others were deleted so long ago that
 // it has forgotten them.
 func (m *mirror) retain(prefix string, listed map[string]bool) {
 	m.mu.Lock()

@@ -26,7 +26,7 @@ const (
 )
 
 // Keep checks the bucket until ctx ends. Where it was deleted, it is made again, and every key is
-// restored that this node knows. tell is told of the loss and of the end of the restoration:
+// restored that this node knows. tell is called for the loss and for the end of the restoration:
 // "store.lost" and "store.restored".
 func (s *Store) Keep(ctx context.Context, tell func(kind, detail string)) {
 	ticks := time.NewTicker(checkEvery)
