@@ -155,14 +155,20 @@ func (s *sequence) ahead(t *sequence) bool {
 	return s.arrival < t.arrival
 }
 
-// before is the order of clients in a class: by what they were given, then by how long ago. So a client that is new, and
-// starts level with another, is served before it.
+// before is the order of clients in a class: by what they were given, then by how long ago, then by their sequences. So a
+// client that is new, and starts level with another, is served before it.
 func (a *account) before(b *account) bool {
-	if a.served != b.served {
+	switch {
+	case a.served != b.served:
 		return a.served < b.served
+	case a.step != b.step:
+		return a.step < b.step
 	}
-	return a.step < b.step
+	return a.part() < b.part()
 }
+
+// part is the number of a client's sequences by weight.
+func (a *account) part() float64 { return float64(a.sequences) / a.weight }
 
 // next returns the waiting sequence that is served next; nil: none waits.
 func (s *Scheduler) next() *sequence {

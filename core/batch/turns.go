@@ -116,9 +116,9 @@ func (p *planning) awaited() *sequence {
 // larger returns the clients that run in a sequence's class, come after its own client, and have more sequences here by
 // weight.
 func (p *planning) larger(seq *sequence) map[*account]bool {
-	larger, part := make(map[*account]bool), func(a *account) float64 { return float64(a.sequences) / a.weight }
+	larger := make(map[*account]bool)
 	for _, r := range p.running {
-		if r.Class == seq.Class && seq.account.before(r.account) && part(r.account) > part(seq.account) {
+		if r.Class == seq.Class && seq.account.before(r.account) && r.account.part() > seq.account.part() {
 			larger[r.account] = true
 		}
 	}
