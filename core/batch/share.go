@@ -59,7 +59,7 @@ func (s *Scheduler) join(r Request) *account {
 	key := accountKey{r.Class, r.Client}
 	a := s.shares.accounts[key]
 	if a == nil {
-		a = &account{step: s.shares.steps - min(1, s.shares.steps)} // before those that are in the step in flight
+		a = &account{step: s.shares.steps}
 		s.shares.accounts[key] = a
 	}
 	a.weight = r.weight()
@@ -156,7 +156,7 @@ func (s *sequence) ahead(t *sequence) bool {
 }
 
 // before is the order of clients in a class: by what they were given, then by how long ago, then by their sequences. So a
-// client that is new, and starts level with another, is served before it.
+// new client, which starts level with another, is served before one with more sequences, unless that one missed a step.
 func (a *account) before(b *account) bool {
 	switch {
 	case a.served != b.served:
