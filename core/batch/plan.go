@@ -117,7 +117,8 @@ func (p *planning) enter(seq *sequence, n int) {
 	})
 }
 
-// spend takes n tokens for an entry from what is left of the step; n is negative where the entry is taken back.
+// spend takes n tokens for an entry from what is left of the step; n is negative where the entry is
+// taken back.
 func (p *planning) spend(seq *sequence, position, n int) {
 	p.budget -= n
 	if seq.charge(position, n); n > 0 {

@@ -2,8 +2,8 @@ package batch
 
 import "time"
 
-// prefill gives tokens to sequences that have more than one to compute, running or waiting. The client that was given the
-// fewest is first, and what it gets counts for the next choice.
+// prefill gives tokens to sequences that have more than one to compute, running or waiting. The
+// client that was given the fewest is first, and what it gets counts for the next choice.
 func (p *planning) prefill(now time.Time) {
 	tried := make(map[*sequence]bool)
 	for p.budget > 0 {
@@ -13,9 +13,7 @@ func (p *planning) prefill(now time.Time) {
 			return
 		}
 		tried[seq] = true
-		if p.budget > 0 {
-			p.compute(seq)
-		}
+		p.compute(seq)
 	}
 }
 

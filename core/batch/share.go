@@ -47,6 +47,7 @@ type shares struct {
 
 	mixed     bool // several clients were here at contended
 	contended time.Time
+	latest    *string // the client that was last here alone
 }
 
 func newShares() shares {
@@ -87,7 +88,8 @@ func (s *Scheduler) start(class Class, a *account) float64 {
 	return least
 }
 
-// leastRunning returns the lowest counter of the other clients that have running sequences in a class.
+// leastRunning returns the lowest counter of the other clients that have running sequences in a
+// class.
 func (s *Scheduler) leastRunning(class Class, a *account) (least float64) {
 	found := false
 	for _, seq := range s.running {
@@ -155,8 +157,9 @@ func (s *sequence) ahead(t *sequence) bool {
 	return s.arrival < t.arrival
 }
 
-// before is the order of clients in a class: by what they were given, then by how long ago, then by their sequences. So a
-// new client, which starts level with another, is served before one with more sequences, unless that one missed a step.
+// before is the order of clients in a class: by what they were given, then by how long ago, then by
+// their sequences. So a new client, which starts level with another, is served before one with more
+// sequences, unless that one missed a step.
 func (a *account) before(b *account) bool {
 	switch {
 	case a.served != b.served:

@@ -2,18 +2,20 @@ package batch
 
 import "time"
 
-// A step cannot be interrupted, so a newcomer waits for the end of the step in flight and then for its own. Where several
-// clients use a replica, the limits below keep both short. Its own step is kept free of clients that hold more.
+// A step cannot be interrupted, so a newcomer waits for the end of the step in flight and then for
+// its own. Where several clients use a replica, the limits below keep both short. Its own step is
+// kept free of clients that hold more.
 
 const (
-	// promptPart is the part of a step's token budget for the prompts of all clients, and for one short prompt.
+	// promptPart is the part of a step's token budget for the prompts of all clients, and for one
+	// short prompt.
 	promptPart = 4
 	// clientPart is the part for the prompts of one client that is not behind others.
 	clientPart = 16
 	// leastPart is the least number of tokens of either: shorter steps save little.
 	leastPart = 32
-	// contention is how long the limits hold after a second client was last seen. Its next request would otherwise
-	// wait for a step of full length.
+	// contention is how long the limits hold after a second client was last seen. Its next request
+	// would otherwise wait for a step of full length.
 	contention = 10 * time.Second
 )
 
@@ -28,7 +30,7 @@ type turns struct {
 
 // contend sets the limits of a step where another client is here or was here lately.
 func (p *planning) contend(now time.Time) {
-	if len(p.shares.clients) > 1 {
+	if p.shares.several() {
 		p.shares.mixed, p.shares.contended = true, now
 	}
 	if !p.shares.mixed || now.Sub(p.shares.contended) >= contention {
@@ -36,6 +38,19 @@ func (p *planning) contend(now time.Time) {
 		return
 	}
 	p.turns = turns{contended: true, prompts: p.part(promptPart), given: make(map[*account]int)}
+}
+
+// several reports whether more than one client has sequences here, or another one than at the last
+// call.
+func (s *shares) several() bool {
+	if len(s.clients) != 1 {
+		return len(s.clients) > 1
+	}
+	before := s.latest
+	for client := range s.clients {
+		s.latest = &client
+	}
+	return before != nil && *before != *s.latest
 }
 
 func (p *planning) part(of int) int {
@@ -55,8 +70,8 @@ func (p *planning) chunk(seq *sequence) int {
 	return max(0, min(n, most, p.turns.prompts))
 }
 
-// allowance returns the number of prompt tokens of a sequence's client in one step. A client gets more than its part
-// where it is behind another client that has running sequences in the class.
+// allowance returns the number of prompt tokens of a sequence's client in one step. A client gets
+// more than its part where it is behind another client that has running sequences in the class.
 func (p *planning) allowance(seq *sequence) int {
 	most := seq.account.served
 	for _, r := range p.running {
@@ -73,8 +88,9 @@ func (p *planning) may(seq *sequence) bool {
 	return !p.turns.paused[seq.account] && p.chunk(seq) > 0
 }
 
-// newcomer puts the sequence that is served next into the step if it waits for its first token. Clients of its class that
-// were given more, and have more sequences here by weight, are then left out of this one step.
+// newcomer puts the sequence that is served next into the step if it waits for its first token.
+// Clients of its class that were given more, and have more sequences here by weight, are then left
+// out of this one step.
 func (p *planning) newcomer() {
 	seq := p.awaited()
 	if seq == nil || len(seq.output()) > 0 {
@@ -101,7 +117,8 @@ func (p *planning) newcomer() {
 	}
 }
 
-// awaited returns the sequence with a prompt to compute that is served next, whether it runs or waits; nil: there is none.
+// awaited returns the sequence with a prompt to compute that is served next, whether it runs or
+// waits; nil: there is none.
 func (p *planning) awaited() *sequence {
 	first := p.firstPrefill(nil)
 	if p.adapters.wanted(p.waiting) {
@@ -113,8 +130,8 @@ func (p *planning) awaited() *sequence {
 	return first
 }
 
-// larger returns the clients that run in a sequence's class, come after its own client, and have more sequences here by
-// weight.
+// larger returns the clients that run in a sequence's class, come after its own client, and have
+// more sequences here by weight.
 func (p *planning) larger(seq *sequence) map[*account]bool {
 	larger := make(map[*account]bool)
 	for _, r := range p.running {
@@ -125,8 +142,8 @@ func (p *planning) larger(seq *sequence) map[*account]bool {
 	return larger
 }
 
-// candidate returns the waiting sequence that is admitted next among those that may enter the step; nil: there is none.
-// A sequence does not pass one of a higher class.
+// candidate returns the waiting sequence that is admitted next among those that may enter the step;
+// nil: there is none. A sequence does not pass one of a higher class.
 func (p *planning) candidate() (first *sequence) {
 	if !p.turns.contended {
 		return p.next()

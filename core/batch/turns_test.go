@@ -19,8 +19,9 @@ func tokensOf(s Step) map[string]int {
 	return all
 }
 
-// TestNewcomerAmongLongPrompts counts what another client's prompt waits for while a flood of long prompts is computed:
-// one short step that was in flight, and then its own step, which holds nothing else.
+// TestNewcomerAmongLongPrompts counts what another client's prompt waits for while a flood of long
+// prompts is computed: one short step that was in flight, and then its own step, which holds
+// nothing else.
 func TestNewcomerAmongLongPrompts(t *testing.T) {
 	h := newHarness(shipped, 20000)
 	h.flood(t, "greedy", 64, 900, 1, 0)
@@ -44,7 +45,8 @@ func TestNewcomerAmongLongPrompts(t *testing.T) {
 	}
 }
 
-// TestNewcomersOfOneClient: requests that arrive together do not wait for chunks of another client's long prompts.
+// TestNewcomersOfOneClient: requests that arrive together do not wait for chunks of another
+// client's long prompts.
 func TestNewcomersOfOneClient(t *testing.T) {
 	h := newHarness(shipped, 20000)
 	h.flood(t, "greedy", 64, 900, 1, 0)
@@ -61,8 +63,8 @@ func TestNewcomersOfOneClient(t *testing.T) {
 	}
 }
 
-// TestNewcomerAmongStreams: the sequences of a client with many are left out of the one step that has another's prompt,
-// even where both were served in the step before.
+// TestNewcomerAmongStreams: the sequences of a client with many are left out of the one step that
+// has another's prompt, even where both were served in the step before.
 func TestNewcomerAmongStreams(t *testing.T) {
 	h := newHarness(shipped, 20000)
 	h.flood(t, "greedy", 300, 6, 900, 0)
@@ -85,7 +87,8 @@ func TestNewcomerAmongStreams(t *testing.T) {
 	}
 }
 
-// TestNewClientsDoNotPauseForever: clients that are new in each step leave every second one to those that were there.
+// TestNewClientsDoNotPauseForever: clients that are new in each step leave every second one to
+// those that were there.
 func TestNewClientsDoNotPauseForever(t *testing.T) {
 	h := newHarness(shipped, 20000)
 	h.flood(t, "first", 4, 6, 900, 0)
@@ -107,7 +110,8 @@ func TestNewClientsDoNotPauseForever(t *testing.T) {
 	}
 }
 
-// TestContentionEnds: a client that is alone again gets whole steps after a while, and one that always was gets them at once.
+// TestContentionEnds: a client that is alone again gets whole steps after a while, and one that
+// always was gets them at once.
 func TestContentionEnds(t *testing.T) {
 	h := newHarness(shipped, 20000)
 	h.now = time.Unix(1000, 0)
@@ -133,7 +137,20 @@ func TestContentionEnds(t *testing.T) {
 	}
 }
 
-// TestPromptsAreSharedByWeight: the parts of a step that clients get for prompts follow their weights.
+// TestClientsInTurn: a client that comes when another has just left does not get whole steps, as
+// that one may be back.
+func TestClientsInTurn(t *testing.T) {
+	h := newHarness(shipped, 20000)
+	h.submit(of("other:0", Standard, 65, 1))
+	h.step(t)
+	h.flood(t, "greedy", 64, 900, 1, 0)
+	if plan, _ := h.Plan(now); tokensOf(plan)["greedy"] != 32 {
+		t.Errorf("%v tokens, want 32", tokensOf(plan))
+	}
+}
+
+// TestPromptsAreSharedByWeight: the parts of a step that clients get for prompts follow their
+// weights.
 func TestPromptsAreSharedByWeight(t *testing.T) {
 	h := newHarness(shipped, 20000)
 	h.flood(t, "heavy", 60, 900, 1, 3)
@@ -161,5 +178,38 @@ func TestPausedClientComesBack(t *testing.T) {
 	h.submit(of("other:0", Standard, 26, 2))
 	if plan, ok := h.Plan(now); !ok || !slices.ContainsFunc(plan.Entries, func(e Entry) bool { return e.sequence.Client == "greedy" }) {
 		t.Errorf("step %v", ids(plan))
+	}
+}
+
+// TestPromptsAreServedInOrder: a prompt that waits is computed before the next chunk of one that
+// runs, where its client was given less, even if a third client comes first.
+func TestPromptsAreServedInOrder(t *testing.T) {
+	h := newHarness(shipped, 20000)
+	h.submit(of("first:0", Standard, 900, 1))
+	h.submit(of("last:0", Standard, 900, 1))
+	h.step(t)
+	h.submit(of("second:0", Standard, 65, 1))
+	for client, served := range map[string]float64{"first": 1000, "second": 1010, "last": 1020} {
+		h.shares.accounts[accountKey{Standard, client}].served = served
+	}
+	plan, _ := h.Plan(now)
+	if got, want := fmt.Sprint(tokensOf(plan)), "map[first:32 last:31 second:65]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestNewcomerLeavesRoomToDecode: a newcomer's prompt takes no tokens from sequences that are not
+// left out.
+func TestNewcomerLeavesRoomToDecode(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 64, MaxWaiting: 100, StepTokens: 64, ContextTokens: 1000}, 20000)
+	h.flood(t, "light", 40, 1, 900, 100) // by weight it has fewer sequences than a newcomer
+	h.flood(t, "greedy", 20, 1, 900, 1)
+	for range 5 {
+		h.step(t)
+	}
+	h.submit(of("other:0", Standard, 60, 4))
+	plan, _ := h.Plan(now)
+	if got, want := fmt.Sprint(tokensOf(plan)), "map[light:40 other:24]"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
