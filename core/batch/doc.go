@@ -9,6 +9,8 @@
 // fewest tokens is served first. A waiting sequence also takes places and blocks from clients of its class that hold more
 // than its own, and keep at least as much. With one client nothing of this changes the order.
 //
+// While several clients use a replica, its steps are short, and a newcomer's leaves out clients with more; see turns.go.
+//
 // One step is in flight at a time: Plan, then Done with all its entries. Blocks are given out between steps alone, so that
 // a sequence may be dropped at any moment: what the step in flight still writes to is not reused before the step's end.
 //

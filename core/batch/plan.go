@@ -12,20 +12,24 @@ type planning struct {
 	*Scheduler
 	step   Step
 	budget int // tokens left
+	turns  turns
 }
 
 // Plan decides the next step. It reports false where there is nothing to compute.
 func (s *Scheduler) Plan(now time.Time) (Step, bool) {
 	p := &planning{Scheduler: s, budget: s.limits.StepTokens}
 	p.step.Entries = make([]Entry, 0, min(len(s.running)+len(s.waiting), s.limits.MaxSequences))
-	p.resume(func(seq *sequence) bool { return seq.left() == 1 })
-	if len(s.shares.accounts) > 1 {
-		p.admitAhead(now)
-		p.prefill()
+	s.shares.steps++
+	if p.contend(now); p.turns.contended {
+		p.newcomer()
+	}
+	p.resume(func(seq *sequence) bool { return seq.left() == 1 && !seq.entered && !p.turns.paused[seq.account] })
+	if len(s.shares.accounts) > 1 || p.turns.contended {
+		p.prefill(now)
 	} else {
 		p.resume(func(seq *sequence) bool { return seq.left() > 1 })
 	}
-	p.admitAll(now, func(*sequence) bool { return true })
+	p.admitAll(now, p.may)
 	for _, e := range p.step.Entries {
 		e.sequence.entered = false
 	}
@@ -42,7 +46,7 @@ func (p *planning) admitAll(now time.Time, may func(*sequence) bool) {
 		return
 	}
 	// One with an adapter was preempted just now, and holds it no more.
-	for seq := p.next(); seq != nil && seq.Adapter == "" && p.budget > 0 && may(seq) && p.admit(seq); seq = p.next() {
+	for seq := p.candidate(); seq != nil && seq.Adapter == "" && p.budget > 0 && may(seq) && p.admit(seq); seq = p.candidate() {
 	}
 }
 
@@ -52,10 +56,14 @@ func (p *planning) resume(kind func(*sequence) bool) {
 		if seq.state != Running || !kind(seq) || p.budget == 0 {
 			continue
 		}
-		n := min(seq.left(), p.budget)
-		if p.cover(seq, seq.computed+n) {
-			p.enter(seq, n)
-		}
+		p.compute(seq)
+	}
+}
+
+// compute puts the next tokens of a running sequence into the step.
+func (p *planning) compute(seq *sequence) {
+	if n := p.chunk(seq); p.cover(seq, seq.computed+n) {
+		p.enter(seq, n)
 	}
 }
 
@@ -92,9 +100,8 @@ func (p *planning) preempt(victim *sequence, why string) {
 		if e.sequence != victim {
 			return false
 		}
-		p.budget += len(e.Tokens)
+		p.spend(victim, e.Position, -len(e.Tokens))
 		victim.entered = false
-		victim.charge(e.Position, -len(e.Tokens))
 		return true
 	})
 }
@@ -102,13 +109,25 @@ func (p *planning) preempt(victim *sequence, why string) {
 // enter puts n tokens of a running sequence into the step.
 func (p *planning) enter(seq *sequence, n int) {
 	at, end := seq.computed, seq.computed+n
-	p.budget -= n
 	seq.entered = true
-	seq.charge(at, n)
+	p.spend(seq, at, n)
 	p.step.Entries = append(p.step.Entries, Entry{
 		ID: seq.ID, Tokens: seq.tokens[at:end:end], Position: at, Blocks: slices.Clip(seq.table),
 		Sample: end == len(seq.tokens), Adapter: seq.Adapter, Arriving: seq.arriving, sequence: seq,
 	})
+}
+
+// spend takes n tokens for an entry from what is left of the step; n is negative where the entry is
+// taken back.
+func (p *planning) spend(seq *sequence, position, n int) {
+	p.budget -= n
+	if seq.charge(position, n); n > 0 {
+		seq.account.step = p.shares.steps
+	}
+	if p.turns.contended && position < len(seq.tokens)-1 {
+		p.turns.prompts -= n
+		p.turns.given[seq.account] += n
+	}
 }
 
 // admit moves a waiting sequence into the step, with blocks for all its tokens and one more. It reports false
@@ -136,7 +155,7 @@ func (p *planning) admit(seq *sequence) bool {
 		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
 	}
 	insert(&p.running, seq)
-	n := min(seq.left(), p.budget)
+	n := p.chunk(seq)
 	if p.cover(seq, len(seq.tokens)) {
 		p.enter(seq, n)
 	}

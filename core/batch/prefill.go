@@ -2,27 +2,25 @@ package batch
 
 import "time"
 
-// prefill gives tokens to the running sequences that have more than one to compute. The client that has had the least is
-// first, and what it gets counts for the next choice.
-func (p *planning) prefill() {
+// prefill gives tokens to sequences that have more than one to compute, running or waiting. The
+// client that was given the fewest is first, and what it gets counts for the next choice.
+func (p *planning) prefill(now time.Time) {
 	tried := make(map[*sequence]bool)
 	for p.budget > 0 {
+		p.admitAhead(now, tried)
 		seq := p.firstPrefill(tried)
 		if seq == nil {
 			return
 		}
 		tried[seq] = true
-		n := min(seq.left(), p.budget)
-		if p.cover(seq, seq.computed+n) {
-			p.enter(seq, n)
-		}
+		p.compute(seq)
 	}
 }
 
 // firstPrefill returns the running sequence whose prefill goes on first, among those that are not in the step; nil: none.
 func (p *planning) firstPrefill(tried map[*sequence]bool) (first *sequence) {
 	for _, seq := range p.running {
-		if seq.left() > 1 && !seq.entered && !tried[seq] && (first == nil || seq.ahead(first)) {
+		if seq.left() > 1 && !seq.entered && !tried[seq] && p.may(seq) && (first == nil || seq.ahead(first)) {
 			first = seq
 		}
 	}
@@ -31,12 +29,12 @@ func (p *planning) firstPrefill(tried map[*sequence]bool) (first *sequence) {
 
 // admitAhead admits the sequences whose clients have had less than those of all running prefills of their class, so that
 // long prompts of one client do not take the whole budget of every step.
-func (p *planning) admitAhead(now time.Time) {
+func (p *planning) admitAhead(now time.Time, tried map[*sequence]bool) {
 	may := func(seq *sequence) bool {
-		first := p.firstPrefill(nil)
-		return first != nil && seq.Class == first.Class && seq.account != first.account && seq.ahead(first)
+		first := p.firstPrefill(tried)
+		return first != nil && p.may(seq) && seq.Class == first.Class && seq.account != first.account && seq.ahead(first)
 	}
-	if seq := p.next(); seq != nil && may(seq) {
+	if seq := p.candidate(); seq != nil && may(seq) {
 		p.admitAll(now, may)
 	}
 }

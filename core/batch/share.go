@@ -1,6 +1,9 @@
 package batch
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Clients share a replica by virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI
 // 2024): each client has a counter per class of the tokens computed for it, divided by its weight. Within a class the
@@ -21,6 +24,7 @@ type account struct {
 	weight    float64
 	served    float64 // virtual tokens
 	sequences int     // that the scheduler knows
+	step      uint64  // the last one that had tokens of the client
 }
 
 type accountKey struct {
@@ -39,6 +43,11 @@ type shares struct {
 	clients  map[string]presence // that have sequences here
 	accounts map[accountKey]*account
 	level    map[Class]float64 // the highest counter that was served from the queue: where a client that is new begins
+	steps    uint64            // planned
+
+	mixed     bool // several clients were here at contended
+	contended time.Time
+	latest    *string // the client that was last here alone
 }
 
 func newShares() shares {
@@ -51,7 +60,7 @@ func (s *Scheduler) join(r Request) *account {
 	key := accountKey{r.Class, r.Client}
 	a := s.shares.accounts[key]
 	if a == nil {
-		a = &account{}
+		a = &account{step: s.shares.steps}
 		s.shares.accounts[key] = a
 	}
 	a.weight = r.weight()
@@ -74,7 +83,19 @@ func (s *Scheduler) start(class Class, a *account) float64 {
 		}
 	}
 	if !waits {
-		return s.shares.level[class]
+		return max(s.shares.level[class], s.leastRunning(class, a))
+	}
+	return least
+}
+
+// leastRunning returns the lowest counter of the other clients that have running sequences in a
+// class.
+func (s *Scheduler) leastRunning(class Class, a *account) (least float64) {
+	found := false
+	for _, seq := range s.running {
+		if seq.Class == class && seq.account != a && (!found || seq.account.served < least) {
+			least, found = seq.account.served, true
+		}
 	}
 	return least
 }
@@ -123,16 +144,34 @@ func (s *sequence) charge(position, n int) {
 	s.account.served += cost * float64(n) / s.account.weight
 }
 
-// ahead is the order of service at this moment: by class, then by what the clients have had, then by arrival.
+// ahead is the order of service at this moment: by class, then by client, then by arrival.
 func (s *sequence) ahead(t *sequence) bool {
 	switch {
 	case s.Class != t.Class:
 		return s.Class > t.Class
-	case s.account.served != t.account.served:
-		return s.account.served < t.account.served
+	case s.account.before(t.account):
+		return true
+	case t.account.before(s.account):
+		return false
 	}
 	return s.arrival < t.arrival
 }
+
+// before is the order of clients in a class: by what they were given, then by how long ago, then by
+// their sequences. So a new client, which starts level with another, is served before one with more
+// sequences, unless that one missed a step.
+func (a *account) before(b *account) bool {
+	switch {
+	case a.served != b.served:
+		return a.served < b.served
+	case a.step != b.step:
+		return a.step < b.step
+	}
+	return a.part() < b.part()
+}
+
+// part is the number of a client's sequences by weight.
+func (a *account) part() float64 { return float64(a.sequences) / a.weight }
 
 // next returns the waiting sequence that is served next; nil: none waits.
 func (s *Scheduler) next() *sequence {

@@ -44,6 +44,14 @@ func (r *replica) look(ctx actor.Context) {
 	}
 }
 
+// lookAhead starts the lookups of sequences that are admitted next while a step is in flight.
+// Started after the step, a lookup would keep its sequence out of the next one too.
+func (r *replica) lookAhead(ctx actor.Context) {
+	if r.step != nil && r.lower != nil && r.lower.ready {
+		r.look(ctx)
+	}
+}
+
 func (r *replica) onLocated(ctx actor.Context, msg *located) {
 	if r.lower != nil && msg.incarnation == r.incarnation {
 		r.lower.located = append(r.lower.located, msg)

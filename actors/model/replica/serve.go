@@ -48,6 +48,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	ctx.Respond(r.accept(id, ahead))
 	r.want(id)
 	r.wantAdapter(ctx, seq)
+	r.lookAhead(ctx)
 	r.advance(ctx)
 }
 
