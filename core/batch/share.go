@@ -48,6 +48,8 @@ type shares struct {
 	mixed     bool // several clients were here at contended
 	contended time.Time
 	latest    *string // the client that was last here alone
+
+	perToken time.Duration // of steps with prompts; 0: not known
 }
 
 func newShares() shares {

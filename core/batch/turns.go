@@ -7,10 +7,12 @@ import "time"
 // kept free of clients that hold more.
 
 const (
-	// promptPart is the part of a step's token budget for the prompts of all clients, and for one
-	// short prompt.
+	// stepTime is how long a step with prompts should take at most while several clients are here.
+	stepTime = 50 * time.Millisecond
+	// promptPart is the least part of a step's token budget for the prompts of all clients, and for
+	// one short prompt. A fast device computes more in stepTime.
 	promptPart = 4
-	// clientPart is the part for the prompts of one client that is not behind others.
+	// clientPart is the least part for the prompts of one client that is not behind others.
 	clientPart = 16
 	// leastPart is the least number of tokens of either: shorter steps save little.
 	leastPart = 32
@@ -53,8 +55,28 @@ func (s *shares) several() bool {
 	return before != nil && *before != *s.latest
 }
 
+// part returns a limit in tokens: what the device computes in stepTime, shared as the parts are, but
+// at least the part itself and at most a whole step.
 func (p *planning) part(of int) int {
-	return max(p.limits.StepTokens/of, min(leastPart, p.limits.StepTokens))
+	least := max(p.limits.StepTokens/of, min(leastPart, p.limits.StepTokens))
+	if p.shares.perToken == 0 {
+		return least
+	}
+	fits := int(stepTime/p.shares.perToken) * promptPart / of
+	return max(least, min(fits, p.limits.StepTokens))
+}
+
+// Observe takes the duration of a step that had prompts, by which the scheduler knows how many
+// tokens make a short step. Steps with few tokens tell little and are left out.
+func (s *Scheduler) Observe(tokens int, took time.Duration) {
+	if tokens < leastPart || took <= 0 {
+		return
+	}
+	per := max(took/time.Duration(tokens), 1)
+	if s.shares.perToken > 0 {
+		per = (3*s.shares.perToken + per) / 4
+	}
+	s.shares.perToken = per
 }
 
 // chunk returns the number of tokens that a sequence may compute in the step.

@@ -188,9 +188,6 @@ func (r *replica) tend(ctx actor.Context) {
 
 // measure learns from a step that prefilled how fast that is.
 func (r *replica) measure(step *flight) {
-	if r.lower == nil {
-		return
-	}
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
 		if e.Arriving {
@@ -198,7 +195,12 @@ func (r *replica) measure(step *flight) {
 		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
 	}
-	if prefills {
-		r.lower.prefill.Add(float64(tokens), time.Since(step.began))
+	if !prefills {
+		return
+	}
+	took := time.Since(step.began)
+	r.batch.Observe(tokens, took)
+	if r.lower != nil {
+		r.lower.prefill.Add(float64(tokens), took)
 	}
 }
