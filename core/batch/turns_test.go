@@ -169,7 +169,7 @@ func TestPromptsAreSharedByWeight(t *testing.T) {
 	}
 }
 
-// TestPausedClientComesBack: nobody is paused for a newcomer that finds no room.
+// TestPausedClientComesBack checks that no client is paused for a newcomer that finds no room.
 func TestPausedClientComesBack(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 8)
 	h.submit(of("greedy:0", Standard, 12, 6))
