@@ -12,8 +12,10 @@ import (
 	"troupe/messages"
 )
 
-// open are the routes that ask for no key: probes have none.
-var open = map[string]bool{"GET /health": true, "GET /ready": true}
+// open are the routes that need no key: probes have none, and the front page and the docs are the same everywhere.
+var open = map[string]bool{
+	"GET /health": true, "GET /ready": true, "GET /{$}": true, "GET /docs/{$}": true, "GET /docs/{page...}": true,
+}
 
 // admins are the routes that tell about all models, or change them; so are Config.Routes.
 var admins = map[string]bool{"GET /metrics": true, "POST /v1/load_lora_adapter": true, "POST /v1/unload_lora_adapter": true}

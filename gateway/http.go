@@ -35,6 +35,9 @@ func (g *Gateway) routes() {
 		g.answer(w, askedBy(r, "health"), http.StatusOK, map[string]string{"status": "ok"})
 	})
 	g.mux.HandleFunc("GET /ready", g.ready)
+	g.mux.HandleFunc("GET /{$}", g.front)
+	g.mux.HandleFunc("GET /docs/{$}", g.docsIndex)
+	g.mux.HandleFunc("GET /docs/{page...}", g.docsPage)
 	g.mux.Handle("GET /metrics", promhttp.HandlerFor(g.cfg.Registry, promhttp.HandlerOpts{}))
 	for path, handler := range g.cfg.Routes {
 		g.mux.Handle("GET "+path, handler)
