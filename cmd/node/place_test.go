@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
+
+	"troupe/testkit"
 )
 
 // occupied is an address that something listens on.
@@ -199,5 +201,13 @@ func TestPlaceHolds(t *testing.T) {
 			t.Errorf("%s was taken before", s.HTTP)
 		}
 		taken[s.HTTP] = true
+	}
+}
+
+// TestQuickstartTakesFreePorts checks that the example can start where the usual ports are in use.
+func TestQuickstartTakesFreePorts(t *testing.T) {
+	s := settled(t, "--config", filepath.Join(testkit.Root(), "examples", "quickstart.yaml"))
+	if o := s.given; o.HTTP != "" || o.NATSListen != "" {
+		t.Errorf("http %q and nats_listen %q are fixed in examples/quickstart.yaml", o.HTTP, o.NATSListen)
 	}
 }
