@@ -15,7 +15,7 @@ const (
 	// endWithin is how long a node may take to end once its requests have, or are cut off.
 	endWithin = 5 * time.Second
 	// abandonAfter is how long a node that is starting may clean up once it is told to end.
-	abandonAfter = 700 * time.Millisecond
+	abandonAfter = 500 * time.Millisecond
 )
 
 // stop is the cause of a context that ended by a signal.
