@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 
 	"troupe/cluster/troupe"
+	"troupe/cuda/host"
 	"troupe/messages"
 )
 
@@ -193,5 +195,50 @@ func TestDrainedNodeIsNotReady(t *testing.T) {
 		if got := gets(t, n, "/v1/models"); got != 200 {
 			t.Errorf("a request: %d", got)
 		}
+	}
+}
+
+// TestProbesWhileStarting: a node that waits for NATS answers probes, and refuses the rest. Told to end, it closes
+// its port.
+func TestProbesWhileStarting(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	started := make(chan error, 1)
+	go func() {
+		_, err := troupe.Start(ctx, troupe.Config{
+			Name: "test", DataDir: t.TempDir(), Web: web, Join: []string{"nats://" + silent.Addr().String()},
+			Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.Nop(),
+		})
+		started <- err
+	}()
+	base := "http://" + web.Addr().String()
+	for _, tc := range []struct {
+		method, path, want string
+	}{
+		{"GET", "/live", `200 {"status":"ok"}`}, {"GET", "/health", `200 {"status":"ok"}`},
+		{"GET", "/ready", `503 {"ready":false,"causes":["starting"]}`}, {"GET", "/metrics", `503 {"error":`},
+		{"POST", "/v1/completions", `503 {"error":{"message":"this node is starting`},
+	} {
+		status, body := webAsk(t, tc.method, base+tc.path, "{}")
+		if got := fmt.Sprint(status, " ", body); !strings.HasPrefix(got, tc.want) {
+			t.Errorf("%s %s: %s, want %s", tc.method, tc.path, got, tc.want)
+		}
+	}
+	end()
+	if err := <-started; err == nil {
+		t.Error("it started")
+	}
+	if c, err := net.Dial("tcp", web.Addr().String()); err == nil {
+		_ = c.Close()
+		t.Error("the port is still open")
 	}
 }
