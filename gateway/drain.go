@@ -108,7 +108,8 @@ const closedFor = time.Second
 
 // drainingNow is the answer to a request that arrives when the node takes no more.
 func drainingNow() *openai.Error {
-	e := openai.Refusal(messages.Reason_REASON_DRAINING, "this node is about to end and takes no more requests; send it to another one")
+	e := openai.Refusal(messages.Reason_REASON_DRAINING,
+		"this node is about to end and takes no more requests; send it to another one")
 	e.RetryAfter = closedFor
 	return e
 }

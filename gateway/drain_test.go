@@ -21,8 +21,10 @@ const short = `{"model":"kjv","prompt":"a","max_tokens":4}`
 // door is how a gateway answers probes and requests in one phase of its end.
 func door(w *world) string {
 	said := ""
-	for _, rec := range []*httptest.ResponseRecorder{w.get("/live"), w.get("/health"), w.get("/ready"), w.get("/metrics"),
-		w.get("/v1/models"), w.ask("/v1/completions", short)} {
+	for _, rec := range []*httptest.ResponseRecorder{
+		w.get("/live"), w.get("/health"), w.get("/ready"), w.get("/metrics"), w.get("/v1/models"),
+		w.ask("/v1/completions", short),
+	} {
 		said += fmt.Sprintf("%d%s ", rec.Code, strings.Replace(rec.Header().Get("Connection"), "close", "c", 1))
 	}
 	return said
@@ -59,7 +61,8 @@ func TestDrainPhases(t *testing.T) {
 // TestDrainByTheOperator: nodes.drain keeps balancers away, and refuses nothing.
 func TestDrainByTheOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Draining = func() bool { return true } })
+		yes := func(cfg *gateway.Config) { cfg.Draining = func() bool { return true } }
+		w := newWorld(t, says("God did.", stop), yes)
 		if got, want := door(w), "200 200 503 200 200 200 "; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

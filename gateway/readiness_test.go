@@ -16,12 +16,15 @@ import (
 )
 
 // deployed is a deployment that wants so many replicas, with some in the states that are given.
-func deployed(name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState) *messages.DeploymentStatus {
+func deployed(
+	name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState,
+) *messages.DeploymentStatus {
 	d := &messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: name, Path: testkit.Model(), Replicas: want}, State: state, Revision: 1,
 	}
 	for i, s := range of {
-		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{Name: fmt.Sprintf("%s-%d", name, i), Model: name, State: s})
+		replica := &messages.ReplicaStatus{Name: fmt.Sprintf("%s-%d", name, i), Model: name, State: s}
+		d.Replicas = append(d.Replicas, replica)
 	}
 	return d
 }
@@ -40,22 +43,23 @@ const (
 // node, unless no model has one.
 func TestReadyIsTheNodes(t *testing.T) {
 	good := deployed("good", 1, dReady, rServing)
+	type all = []*messages.DeploymentStatus
 	for name, tc := range map[string]struct {
-		all  []*messages.DeploymentStatus
+		all
 		want int
 	}{
 		"nothing deployed":            {nil, 200},
-		"all serve":                   {[]*messages.DeploymentStatus{good, deployed("more", 2, dReady, rServing, rServing)}, 200},
-		"one is pending":              {[]*messages.DeploymentStatus{good, deployed("new", 1, dPending, rLoading)}, 200},
-		"one has failed":              {[]*messages.DeploymentStatus{good, deployed("bad", 1, dFailed)}, 200},
-		"one has no replicas, wanted": {[]*messages.DeploymentStatus{good, deployed("off", 0, dReady)}, 200},
-		"none is to have replicas":    {[]*messages.DeploymentStatus{deployed("off", 0, dReady)}, 200},
-		"one of two replicas serves":  {[]*messages.DeploymentStatus{deployed("half", 2, dDegraded, rServing, rLoading)}, 200},
-		"the actor has moved":         {[]*messages.DeploymentStatus{deployed("orphan", 1, dPending, rServing)}, 200},
-		"the only one is pending":     {[]*messages.DeploymentStatus{deployed("new", 1, dPending, rLoading)}, 503},
-		"the only one has failed":     {[]*messages.DeploymentStatus{deployed("bad", 1, dFailed)}, 503},
-		"all replicas drain":          {[]*messages.DeploymentStatus{deployed("old", 1, dReady, rDraining)}, 503},
-		"the rest is scaled to zero":  {[]*messages.DeploymentStatus{deployed("new", 1, dPending), deployed("off", 0, dReady)}, 503},
+		"all serve":                   {all{good, deployed("more", 2, dReady, rServing, rServing)}, 200},
+		"one is pending":              {all{good, deployed("new", 1, dPending, rLoading)}, 200},
+		"one has failed":              {all{good, deployed("bad", 1, dFailed)}, 200},
+		"one has no replicas, wanted": {all{good, deployed("off", 0, dReady)}, 200},
+		"none is to have replicas":    {all{deployed("off", 0, dReady)}, 200},
+		"one of two replicas serves":  {all{deployed("half", 2, dDegraded, rServing, rLoading)}, 200},
+		"the actor has moved":         {all{deployed("orphan", 1, dPending, rServing)}, 200},
+		"the only one is pending":     {all{deployed("new", 1, dPending, rLoading)}, 503},
+		"the only one has failed":     {all{deployed("bad", 1, dFailed)}, 503},
+		"all replicas drain":          {all{deployed("old", 1, dReady, rDraining)}, 503},
+		"the rest is scaled to zero":  {all{deployed("new", 1, dPending), deployed("off", 0, dReady)}, 503},
 	} {
 		w := newWorld(t, silent)
 		w.directory.all = tc.all
@@ -89,8 +93,8 @@ func TestReadyOfAModel(t *testing.T) {
 	failed := deployed("bad", 1, dFailed)
 	failed.Detail = "open /srv/models/bad/config.json: no such file"
 	for _, d := range []*messages.DeploymentStatus{
-		deployed("good", 1, dReady, rServing), deployed("half", 2, dDegraded, rServing), deployed("new", 1, dPending, rLoading),
-		deployed("off", 0, dReady), failed,
+		deployed("good", 1, dReady, rServing), deployed("half", 2, dDegraded, rServing),
+		deployed("new", 1, dPending, rLoading), deployed("off", 0, dReady), failed,
 	} {
 		w.directory.add(d)
 	}
@@ -100,12 +104,13 @@ func TestReadyOfAModel(t *testing.T) {
 		status int
 		state  string
 	}{
-		"good": {200, "ready"}, "half": {200, "degraded"}, "new": {503, "pending"}, "off": {503, "scaled_to_zero"}, "bad": {503, "failed"},
+		"good": {200, "ready"}, "half": {200, "degraded"}, "new": {503, "pending"},
+		"off": {503, "scaled_to_zero"}, "bad": {503, "failed"},
 		"psalms": {200, "ready"}, "good:psalms": {200, "ready"}, "hymns": {503, "pending"},
 	} {
 		rec := w.probe("/ready?model="+name, "")
 		got := readModel(t, rec)
-		if rec.Code != want.status || got.State != want.state || got.Model != name || got.Ready != (want.status == 200) {
+		if rec.Code != want.status || got.Ready != (want.status == 200) || got.State != want.state || got.Model != name {
 			t.Errorf("%s: %d %s, want %d and state %s", name, rec.Code, rec.Body, want.status, want.state)
 		}
 		if slices.Contains(got.Causes, gateway.CauseModel) == got.Ready || strings.Contains(rec.Body.String(), "/srv") {
@@ -115,7 +120,8 @@ func TestReadyOfAModel(t *testing.T) {
 	if got := readModel(t, w.probe("/ready?model=bad", "")); got.Detail != "open config.json: no such file" {
 		t.Errorf("detail %q", got.Detail)
 	}
-	if rec := w.probe("/ready?model=absent", ""); rec.Code != 404 || !strings.Contains(rec.Body.String(), "model_not_found") {
+	rec := w.probe("/ready?model=absent", "")
+	if rec.Code != 404 || !strings.Contains(rec.Body.String(), "model_not_found") {
 		t.Errorf("absent: %d %s", rec.Code, rec.Body)
 	}
 	causes = []gateway.Cause{gateway.CauseDraining}
@@ -136,13 +142,15 @@ func TestReadyOfAHiddenModel(t *testing.T) {
 		rec := w.probe("/ready?model="+model, key)
 		return rec.Code, strings.ReplaceAll(rec.Body.String(), model, "NAME")
 	}
-	for key, want := range map[string]int{"": 401, "sk-nobody-knows-this": 401, kjvOnly: 404, anyModel: 200, rootKey: 200} {
+	for key, want := range map[string]int{
+		"": 401, "sk-nobody-knows-this": 401, kjvOnly: 404, anyModel: 200, rootKey: 200,
+	} {
 		got, text := body("other", key)
 		if got != want {
 			t.Errorf("other for %q: %d %s, want %d", key, got, text, want)
 		}
 		if absent, other := body("absent", key); want >= 400 && (absent != got || other != text) {
-			t.Errorf("for %q a hidden model is answered with %d %s, and an absent one with %d %s", key, got, text, absent, other)
+			t.Errorf("for %q a hidden model is %d %s, and an absent one is %d %s", key, got, text, absent, other)
 		}
 	}
 	for _, name := range []string{"hymns", "other:hymns"} {

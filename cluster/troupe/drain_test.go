@@ -80,7 +80,8 @@ func TestDrainServesByOthers(t *testing.T) {
 	}
 	defer conn.Close()
 	for range 8 {
-		msg, err := conn.Request("troupe.v1.infer.kjv", []byte(`{"prompt":"a","max_tokens":2,"stream":false}`), time.Minute)
+		body := []byte(`{"prompt":"a","max_tokens":2,"stream":false}`)
+		msg, err := conn.Request("troupe.v1.infer.kjv", body, time.Minute)
 		if err != nil || !strings.Contains(string(msg.Data), "text_completion") {
 			t.Errorf("over NATS: %v, %v", msg, err)
 		}
@@ -125,8 +126,10 @@ func TestPortStaysOpen(t *testing.T) {
 	if _, err := io.Copy(io.Discard, idle); err != nil {
 		t.Errorf("the idle connection is open: %v", err)
 	}
-	if got := fmt.Sprint(gets(t, n, "/live"), gets(t, n, "/health"), gets(t, n, "/ready"), gets(t, n, "/metrics")); got != "200 200 503 200" {
-		t.Errorf("/live, /health, /ready, /metrics: %s", got)
+	for path, want := range map[string]int{"/live": 200, "/health": 200, "/ready": 503, "/metrics": 200} {
+		if got := gets(t, n, path); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
 	}
 	status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "a"})
 	if status != http.StatusServiceUnavailable || !strings.Contains(string(body), `"error":{"message":"this node`) {
@@ -191,7 +194,9 @@ func TestDrainedNodeIsNotReady(t *testing.T) {
 		if _, err := n.DrainNode(t.Context(), "test", draining); err != nil {
 			t.Fatal(err)
 		}
-		until(t, fmt.Sprintf("/ready while drained: %v", draining), func() bool { return (gets(t, n, "/ready") == 503) == draining })
+		until(t, fmt.Sprintf("/ready while drained: %v", draining), func() bool {
+			return (gets(t, n, "/ready") == 503) == draining
+		})
 		if got := gets(t, n, "/v1/models"); got != 200 {
 			t.Errorf("a request: %d", got)
 		}

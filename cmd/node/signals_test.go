@@ -81,7 +81,8 @@ func TestSignalsWhileStarting(t *testing.T) {
 			return waiting{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
 		},
 		"nothing listens at --join": func(t *testing.T, _ string) waiting {
-			return waiting{[]string{"--join", "nats://" + free(t)}, func(log <-chan string) { says(t, log, "waiting for NATS") }}
+			waits := func(log <-chan string) { says(t, log, "waiting for NATS") }
+			return waiting{[]string{"--join", "nats://" + free(t)}, waits}
 		},
 		"no majority": func(t *testing.T, _ string) waiting {
 			return waiting{[]string{"--nats-listen", "127.0.0.1:0", "--nats-cluster-listen", "127.0.0.1:0",

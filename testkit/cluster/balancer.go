@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type Balancer struct {
 	server *httptest.Server
 	all    []*backend
 	next   atomic.Uint64
+	period time.Duration
 	end    context.CancelFunc
 	probes sync.WaitGroup
 }
@@ -28,12 +30,12 @@ type backend struct {
 	url   *url.URL
 	ready atomic.Bool
 	sent  atomic.Int64 // requests
-	hold  atomic.Int64 // the node is not looked at before so many were sent
+	next  atomic.Int64 // when to look at the node again, in Unix nanoseconds
 }
 
 // Balance starts a balancer that looks at each node once in a period.
 func Balance(period time.Duration, nodes ...*Node) (*Balancer, error) {
-	b := &Balancer{}
+	b := &Balancer{period: period}
 	for _, n := range nodes {
 		to, err := url.Parse(n.URL(""))
 		if err != nil {
@@ -46,23 +48,29 @@ func Balance(period time.Duration, nodes ...*Node) (*Balancer, error) {
 	for _, to := range b.all {
 		to.probe()
 		b.probes.Go(func() {
-			tick := time.NewTicker(period)
+			tick := time.NewTicker(period / 10)
 			defer tick.Stop()
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
+				}
+				if time.Now().UnixNano() >= to.next.Load() {
+					to.next.Store(time.Now().Add(period).UnixNano())
 					to.probe()
 				}
 			}
 		})
 	}
-	proxy := &httputil.ReverseProxy{Transport: &http.Transport{MaxIdleConnsPerHost: 100}, Rewrite: func(r *httputil.ProxyRequest) {
-		to := b.pick()
-		r.SetURL(to.url)
-		to.sent.Add(1)
-	}}
+	proxy := &httputil.ReverseProxy{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 100},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to := b.pick()
+			r.SetURL(to.url)
+			to.sent.Add(1)
+		},
+	}
 	b.server = httptest.NewServer(proxy)
 	return b, nil
 }
@@ -93,9 +101,6 @@ func (b *Balancer) pick() *backend {
 
 // probe asks a node whether it is ready.
 func (to *backend) probe() {
-	if to.sent.Load() < to.hold.Load() {
-		return
-	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	res, err := client.Get(to.url.String() + "/ready")
 	if err == nil {
@@ -104,30 +109,31 @@ func (to *backend) probe() {
 	to.ready.Store(err == nil && res.StatusCode == http.StatusOK)
 }
 
-// Restart ends a node in order and starts it again. The balancer notices only after it has sent it another few
-// requests. Restart returns once the balancer has found the node ready.
-func (b *Balancer) Restart(ctx context.Context, n *Node) error {
-	for _, to := range b.all {
-		if to.node != n {
-			continue
-		}
-		to.hold.Store(to.sent.Load() + unaware)
-		if err := n.Restart(ctx); err != nil {
-			return err
-		}
-		to.hold.Store(0)
-		return Until(ctx, func() error {
-			if !to.ready.Load() {
-				return fmt.Errorf("%s is not ready", n.Name)
-			}
-			return nil
-		})
+// Restart ends a node in order and starts it again, and returns once the balancer has found it ready. The balancer
+// has looked at the node just before, so that it notices as late as it can. Unaware is the number of requests that it sent
+// to the node after that was told to end.
+func (b *Balancer) Restart(ctx context.Context, n *Node) (unaware int, err error) {
+	i := slices.IndexFunc(b.all, func(to *backend) bool { return to.node == n })
+	if i < 0 {
+		return 0, fmt.Errorf("%s is not behind this balancer", n.Name)
 	}
-	return fmt.Errorf("%s is not behind this balancer", n.Name)
+	to := b.all[i]
+	to.next.Store(time.Now().Add(b.period).UnixNano())
+	sent := to.sent.Load()
+	if err := n.Process().Terminate(ctx); err != nil {
+		return 0, err
+	}
+	unaware = int(to.sent.Load() - sent)
+	if err := n.Start(ctx); err != nil {
+		return unaware, err
+	}
+	return unaware, Until(ctx, func() error {
+		if !to.ready.Load() {
+			return fmt.Errorf("%s is not ready", n.Name)
+		}
+		return nil
+	})
 }
-
-// unaware is the number of requests that a balancer sends to a node after that was told to end, at least.
-const unaware = 3
 
 // Steady makes requests one after the other with several clients at once until it is finished, each of them once.
 type Steady struct {

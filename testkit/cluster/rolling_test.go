@@ -36,10 +36,12 @@ func TestUnawareClients(t *testing.T) {
 	within := cluster.Within(t, 5*time.Minute)
 	clients := b.Keep(within, 6, load, answers)
 	for _, n := range s.Nodes {
-		if err := b.Restart(within, n); err != nil {
+		unaware, err := b.Restart(within, n)
+		if err != nil {
 			t.Error(err)
 			break
 		}
+		t.Logf("%s got %d requests after it was told to end", n.Name, unaware)
 	}
 	if err := clients.Reach(within, requests); err != nil {
 		t.Error(err)
