@@ -64,11 +64,11 @@ func probeStatus(ready bool) int {
 // causes returns why this node takes no requests, whatever they are for.
 func (g *Gateway) causes() []Cause {
 	causes := []Cause{}
-	if g.door.closing() || g.cfg.Draining != nil && g.cfg.Draining() {
-		causes = append(causes, CauseDraining)
-	}
 	if g.cfg.Causes != nil {
 		causes = append(causes, g.cfg.Causes()...)
+	}
+	if g.door.closing() || g.cfg.Draining != nil && g.cfg.Draining() {
+		causes = append(causes, CauseDraining)
 	}
 	return causes
 }

@@ -17,7 +17,7 @@ import (
 // default, and the balancer looks at them once a second.
 func TestUnawareClients(t *testing.T) {
 	requests, period := 30, 200*time.Millisecond
-	cfg := cluster.Config{Nodes: 3, NATS: cluster.Routed, Flags: []string{"--drain-grace", "3s"}}
+	cfg := cluster.Config{Nodes: 3, NATS: cluster.Routed, Flags: []string{"--drain-grace", "4s"}}
 	if long, err := strconv.Atoi(os.Getenv("TROUPE_ROLLING")); err == nil {
 		requests, period = long, time.Second
 		cfg.Flags[1] = "5s"
