@@ -13,7 +13,7 @@ import (
 )
 
 // open are the routes that ask for no key: probes have none.
-var open = map[string]bool{"GET /health": true, "GET /ready": true}
+var open = map[string]bool{"GET /live": true, "GET /health": true, "GET /ready": true}
 
 // admins are the routes that tell about all models, or change them; so are Config.Routes.
 var admins = map[string]bool{"GET /metrics": true, "POST /v1/load_lora_adapter": true, "POST /v1/unload_lora_adapter": true}

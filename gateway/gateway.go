@@ -38,6 +38,8 @@ type Config struct {
 	Origins []string
 	// Causes says why the node is not ready, beside what the Directory tells; nil: nothing.
 	Causes func() []Cause
+	// Draining reports whether the operator has the node emptied; nil: never.
+	Draining func() bool
 	// BodyBytes bounds the memory of the bodies of all requests together; default 256 MiB.
 	BodyBytes int64
 	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret; nil: the secret is not known, and
@@ -66,6 +68,7 @@ type Gateway struct {
 	entry    http.Handler // the routes, behind what pages of other origins need
 	keyUses  keyUses
 	refusals *bounded.Limiter // of lines in the log
+	door     door
 }
 
 // New returns a gateway. Origins that are not well-formed are a mistake of the caller.

@@ -51,7 +51,7 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	w := &world{t: t, sys: testkit.System(t), calls: gateway.NewCalls(), directory: &directory{}, adapters: &adapters{catalogue: catalogue.New()}}
 	w.directory.add(&messages.DeploymentStatus{
 		Spec:  &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
-		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
+		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServes("kjv"),
 	})
 	strategy := supervise.Strategy(nil)
 	w.actor = testkit.Spawn(t, w.sys, "gateway", strategy, gateway.Props(gateway.ActorConfig{
@@ -68,6 +68,13 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	}
 	w.Gateway = gateway.New(cfg)
 	return w
+}
+
+// oneServes are the replicas of a model with one that serves.
+func oneServes(model string) []*messages.ReplicaStatus {
+	return []*messages.ReplicaStatus{{
+		Name: model + "-0", Model: model, State: messages.ReplicaState_REPLICA_STATE_SERVING,
+	}}
 }
 
 func inspect(path string) (engine.Facts, error) { return llama.Format{}.Inspect(path, cuda.Info{}) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,7 +37,7 @@ type Service struct {
 
 	mu        sync.Mutex
 	endpoints []*endpoint
-	subs      []*nats.Subscription
+	subs      []*nats.Subscription // of the endpoints, and of the subjects of $SRV
 }
 
 // Start subscribes to the subjects of $SRV at which a service is found.
@@ -129,15 +130,41 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 	}
 }
 
+// Withdraw takes no more requests at the endpoints that leaving selects by their subjects: other services of this
+// name do. Requests that have arrived are handled.
+func (s *Service) Withdraw(leaving func(subject string) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed []error
+	gone := map[string]bool{}
+	s.endpoints = slices.DeleteFunc(s.endpoints, func(e *endpoint) bool {
+		gone[e.info.Subject] = leaving(e.info.Subject)
+		return gone[e.info.Subject]
+	})
+	s.subs = slices.DeleteFunc(s.subs, func(sub *nats.Subscription) bool {
+		if gone[sub.Subject] {
+			failed = append(failed, drained(sub))
+		}
+		return gone[sub.Subject]
+	})
+	return errors.Join(failed...)
+}
+
+// drained ends a subscription once what has arrived is handled.
+func drained(sub *nats.Subscription) error {
+	if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("drain subscription to %s: %w", sub.Subject, err)
+	}
+	return nil
+}
+
 // Stop lets requests that have arrived be handled, and takes no more.
 func (s *Service) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var failed []error
 	for _, sub := range s.subs {
-		if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			failed = append(failed, fmt.Errorf("drain subscription to %s: %w", sub.Subject, err))
-		}
+		failed = append(failed, drained(sub))
 	}
 	s.subs, s.endpoints = nil, nil
 	return errors.Join(failed...)

@@ -148,6 +148,13 @@ func (n *Node) membersNow() *messages.MembersChanged {
 	return now
 }
 
+// emptied reports whether the operator has this node emptied.
+func (n *Node) emptied() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.draining[n.cfg.Name]
+}
+
 // watchNodes follows which nodes are to be emptied.
 func (n *Node) watchNodes(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {

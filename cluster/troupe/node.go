@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -51,6 +50,8 @@ type Node struct {
 	routed     chan struct{} // closed once the router knows what runs on the other nodes
 	informed   chan struct{} // closed once this node is to answer for the cluster
 	serving    chan struct{} // closed once the control service takes requests
+	leaving    chan struct{} // closed once other nodes are to take requests over NATS
+	left       sync.Once     // the others were told
 
 	devices   []GPU
 	holders   []*engine.Holder
@@ -70,12 +71,13 @@ type Node struct {
 	link      *link.Link
 	bulk      *bulk.Plane
 	audit     *audit.Log
-	web       *http.Server
-	listener  net.Listener // of web
-	scrapers  net.Listener // nil: none
+	servers   []*http.Server // the first one is that of clients
+	entry     lateHandler    // of clients
+	scraped   lateHandler    // of scrapers
+	busy      lateHandler    // of connections beyond a limit
 	address   string
 
-	metricsAddress string // of scrapers
+	metricsAddress string // empty: none
 
 	mu       sync.Mutex
 	known    map[string]bool // members that were audited
@@ -88,7 +90,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
 		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
-		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
+		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -184,7 +186,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
-		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
+		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes, Draining: n.emptied,
 		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)

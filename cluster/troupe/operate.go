@@ -30,10 +30,7 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	draining := n.draining[n.cfg.Name]
-	n.mu.Unlock()
-	s := &messages.NodeStatus{Member: n.Member(), Draining: draining, Gpus: gpus, Sessions: uint32(n.calls.Open())}
+	s := &messages.NodeStatus{Member: n.Member(), Draining: n.emptied(), Gpus: gpus, Sessions: uint32(n.calls.Open())}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
 			s.Replicas++

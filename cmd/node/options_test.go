@@ -56,7 +56,7 @@ func TestPrecedence(t *testing.T) {
 	values := map[string][3]string{ // flag name -> three valid values
 		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
 		"adapter-dram": {"0", "1GiB", "2GiB"}, "model-roots": {folder, folder + "/," + folder, folder + "/."}, "cublas": {"auto", "off", "libcublas.so"}, "devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
-		"drain-timeout": {"1s", "2s", "3s"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
+		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
 		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
 		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
 		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": {"true", "false", "true"},

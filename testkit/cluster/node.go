@@ -108,6 +108,9 @@ func (n *Node) args() []string {
 			args = append(args, "--insecure")
 		}
 	}
+	if Knows("--drain-grace") && !slices.Contains(n.flags, "--drain-grace") {
+		args = append(args, "--drain-grace", "0s") // there is no balancer that would have to notice
+	}
 	return append(args, n.flags...)
 }
 

@@ -12,7 +12,9 @@ import (
 // onMembers forgets the nodes that have left, and tells those that are new what there is here.
 func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	living := make(map[string]bool)
+	r.leaving = make(map[string]bool)
 	for _, m := range msg.GetMembers() {
+		r.leaving[m.GetName()] = m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 		if m.GetName() == r.Node {
 			continue
 		}

@@ -42,17 +42,12 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 }
 
 // shunned are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
-// nothing. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
+// nothing, or are about to end. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
 func (r *router) shunned(t *table, lost []string) []string {
 	all := slices.Clone(lost)
-	for node, p := range r.peers {
-		if !p.mute() {
-			continue
-		}
-		for name, m := range t.replicas {
-			if m.node == node {
-				all = append(all, name)
-			}
+	for name, m := range t.replicas {
+		if r.leaving[m.node] || r.peers[m.node].mute() {
+			all = append(all, name)
 		}
 	}
 	return all
