@@ -94,7 +94,7 @@ func (s *Server) Replicas() int {
 
 // Peers is how many other servers of the cluster are connected.
 func (s *Server) Peers() int {
-	routes, err := s.server.Routez(nil)
+	routes, err := s.running.now().Routez(nil)
 	if err != nil {
 		return 0
 	}
@@ -128,7 +128,7 @@ func (s *Server) formed(ctx context.Context, log zerolog.Logger) error {
 }
 
 func (s *Server) hasLeader() bool {
-	info, err := s.server.Jsz(nil)
+	info, err := s.running.now().Jsz(nil)
 	return err == nil && info.Meta != nil && info.Meta.Leader != ""
 }
 
