@@ -67,9 +67,16 @@ func SmallDisk(t *testing.T, bytes int64) string {
 	return dir
 }
 
+// mostFilled bounds the file systems that FillDisk fills, so that none of a machine's own is.
+const mostFilled = 256 << 20
+
 // FillDisk has another process write a file into a folder until its file system is full, and returns what removes it.
 func FillDisk(t *testing.T, dir string) (empty func()) {
 	t.Helper()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil || int64(fs.Blocks)*fs.Bsize > mostFilled {
+		t.Fatalf("%s is not the folder of SmallDisk: %d blocks of %d bytes, %v", dir, fs.Blocks, fs.Bsize, err)
+	}
 	file := filepath.Join(dir, "filler")
 	cmd := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+file, "bs=64k", "oflag=append", "conv=notrunc")
 	out, err := cmd.CombinedOutput()

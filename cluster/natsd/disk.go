@@ -46,7 +46,7 @@ func (cfg *Config) writable() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("data directory %s: %w; give another with --data", dir, cause(err))
 	}
-	free, err := freeBytes(dir)
+	free, err := FreeBytes(dir)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w; give another with --data", dir, err)
 	}
@@ -99,7 +99,7 @@ func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 
 // checkDisk takes up how the disk is now, and reports whether the store should be opened again.
 func (s *Server) checkDisk(cfg *Config) (recover bool, err error) {
-	free, err := freeBytes(s.disk.folder)
+	free, err := FreeBytes(s.disk.folder)
 	if err != nil {
 		return false, err
 	}
@@ -150,8 +150,8 @@ func (s *Server) reopen(log zerolog.Logger) {
 	}
 }
 
-// freeBytes returns the space that is free in the file system of a folder.
-func freeBytes(folder string) (int64, error) {
+// FreeBytes returns the space that is free in the file system of a folder.
+func FreeBytes(folder string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(folder, &fs); err != nil {
 		return 0, fmt.Errorf("free space: %w", err)
