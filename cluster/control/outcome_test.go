@@ -27,13 +27,13 @@ func (troubled) Departed() []*messages.NodeStatus { return nil }
 func TestNodesSayProblem(t *testing.T) {
 	c := &control{view: &View{Backend: troubled{}}, Config: Config{Backend: troubled{}}}
 	res, err := c.nodes(t.Context(), nil)
-	if err != nil || res.GetStore().GetReason() != messages.Reason_REASON_NO_QUORUM || res.GetStore().GetDetail() != "1 of 3" {
+	if s := res.GetStore(); err != nil || s.GetReason() != messages.Reason_REASON_NO_QUORUM || s.GetDetail() != "1 of 3" {
 		t.Errorf("%v, %v", res, err)
 	}
 }
 
-// TestChangesAreClassified: each endpoint reads, changes the store, or changes what runs, and a change has words for how to
-// find out what became of it.
+// TestChangesAreClassified: each endpoint reads, changes the store, or changes what runs, and a change has words for
+// how to find out what became of it.
 func TestChangesAreClassified(t *testing.T) {
 	c := &control{Config: Config{Backend: troubled{}, Node: "n", Timeout: time.Second}}
 	running := map[string]bool{ // nothing of these is in the store

@@ -32,8 +32,8 @@ type View struct {
 	Node    string
 }
 
-// Nodes returns every member and what runs there, in the order of their names, and then the nodes that were lost, or left,
-// not long ago.
+// Nodes returns every member and what runs there, in the order of their names, and then the nodes that were lost, or
+// left, not long ago.
 func (v *View) Nodes(ctx context.Context) []*messages.NodeStatus {
 	return append(each(ctx, v.members(), v.nodeStatus), v.Backend.Departed()...)
 }

@@ -44,9 +44,9 @@ func (c *contact) failed(now time.Time) {
 	}
 }
 
-// unanswered reports since when renewals fail, where that is longer than a renewal may take to be noticed.
+// unanswered returns since when renewals fail; ok is false where that is no longer than an election takes.
 func (c *contact) unanswered(now time.Time) (since time.Time, ok bool) {
-	return c.failing, !c.failing.IsZero() && now.Sub(c.failing) >= c.SilentFor
+	return c.failing, !c.failing.IsZero() && now.Sub(c.failing) >= 2*c.SilentFor
 }
 
 // due reports whether it is time for a renewal: after one that failed, at once.

@@ -85,12 +85,13 @@ func TestUnanswered(t *testing.T) {
 	check(5000, false) // it never tried
 	c.succeeded(at(0), at(1))
 	c.failed(at(100))
-	check(1299, false)
+	check(1300, false) // an election
 	c.failed(at(700))
-	check(1300, true)
-	c.away(at(1400)) // another connection is no answer
-	check(1500, true)
-	c.succeeded(at(1600), at(1601))
+	check(2499, false)
+	check(2500, true)
+	c.away(at(2600)) // another connection is no answer
+	check(2700, true)
+	c.succeeded(at(2800), at(2801))
 	check(9000, false)
 	// A process that stood still has not failed.
 	c.tick(at(20000))

@@ -60,7 +60,8 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 		return nil, err
 	}
 	m := &Members{
-		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, departed: departed{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, departed: departed{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		contact: contact{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}
 	m.life, m.end = context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// DefaultMinFree is the free space that the data folder needs: several times what the store writes between two checks.
+	// DefaultMinFree is the free space that the data folder needs, for what the store writes between two checks.
 	DefaultMinFree = 32 << 20
 
 	diskEvery   = time.Second      // between two checks

@@ -39,8 +39,8 @@ func (d Disk) String() string {
 	return fmt.Sprintf("data folder %s has %s free, and the store takes changes", d.Folder, bytesOf(d.Free))
 }
 
-// next returns the disk as it is now, and reports whether the store should be opened again. A disk that was low counts as
-// low until a quarter more than what is needed is free.
+// next returns the disk as it is now, and reports whether the store should be opened again. A disk that was low
+// counts as low until a quarter more than what is needed is free.
 func (d Disk) next(folder string, free, needed int64, writeError string) (now Disk, recover bool) {
 	now = Disk{State: DiskOK, Folder: folder, Free: free, Needed: needed, Error: writeError}
 	enough := needed

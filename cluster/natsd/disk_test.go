@@ -17,8 +17,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestFullDisk: a server whose disk another process fills says so, stops to take writes, and takes them again when there
-// is space, without an end of the process and at the same address. What was stored before is still there.
+// TestFullDisk: a server whose disk another process fills says so, stops taking writes, and takes them again when
+// there is space, in the same process and at the same address. What was stored before is still there.
 func TestFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -95,8 +95,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskInCluster: of three servers one has a full disk. The others keep taking writes, and it takes part again when
-// there is space.
+// TestFullDiskInCluster: of three servers one has a full disk. The others keep taking writes, and it takes part again
+// when there is space.
 func TestFullDiskInCluster(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -157,7 +157,8 @@ func TestProbeIsWritten(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, ".writable"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := start(t, func(c *Config) { c.StoreDir = dir }); err == nil || !strings.Contains(err.Error(), "can not be written") {
+	_, err := start(t, func(c *Config) { c.StoreDir = dir })
+	if err == nil || !strings.Contains(err.Error(), "can not be written") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -29,8 +29,8 @@ func failed(reason messages.Reason, err error, format string, args ...any) error
 	return Failure{&messages.Refused{Reason: reason, Detail: fmt.Sprintf(format, args...)}, err}
 }
 
-// Check sets what is asked before a key is read or written: its error is returned instead, and nothing is sent. What was
-// sent to servers without a majority could be applied when they have one again.
+// Check sets what is asked before a key is read or written: its error is returned instead, and nothing is sent.
+// What was sent to servers without a majority could be applied when they have one again.
 func (s *Store) Check(problem func() error) { s.check.Store(&problem) }
 
 // guarded is the bucket behind Check. Its errors say whether a change was made.
@@ -41,13 +41,7 @@ type guarded struct {
 
 func (g guarded) problem() error {
 	if check := g.store.check.Load(); check != nil {
-		if err := (*check)(); err != nil {
-			return err
-		}
-	}
-	if !g.store.conn.IsConnected() { // the connection would keep what it is given, and send it later
-		return failed(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
-			"this node is not connected to NATS; nothing was changed; repeat the request when it is")
+		return (*check)()
 	}
 	return nil
 }
@@ -90,6 +84,10 @@ func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
 	if err := g.problem(); err != nil {
 		return 0, err
 	}
+	if !g.store.conn.IsConnected() { // the connection would keep what it is given, and send it later
+		return 0, failed(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
+			"this node is not connected to NATS; nothing was changed; repeat the request when it is")
+	}
 	revision, err := do()
 	return revision, writeError(key, err)
 }
@@ -99,14 +97,16 @@ func readError(key string, err error) error {
 	if !unanswered(err) && !undelivered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return failed(messages.Reason_REASON_NO_QUORUM, err, "the store does not answer: key %s: %v; nothing was changed", key, err)
+	return failed(messages.Reason_REASON_NO_QUORUM, err,
+		"the store does not answer: key %s: %v; nothing was changed", key, err)
 }
 
 // writeError gives the error of a write its reason: no server took it, or one did and has not confirmed it.
 func writeError(key string, err error) error {
 	switch {
 	case undelivered(err):
-		return failed(messages.Reason_REASON_NO_QUORUM, err, "the store has no leader: key %s: %v; nothing was changed", key, err)
+		return failed(messages.Reason_REASON_NO_QUORUM, err,
+			"the store has no leader: key %s: %v; nothing was changed", key, err)
 	case unanswered(err):
 		return failed(messages.Reason_REASON_OUTCOME_UNKNOWN, err,
 			"outcome unknown: the store has not confirmed the change of key %s (%v), and may apply it later", key, err)

@@ -136,7 +136,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestRefusedIsNotApplied: with two of three servers lost, a change is refused, and it is not in force when they are back.
+// TestRefusedIsNotApplied: with two of three servers lost, a change is refused, and it is not in force when they are
+// back.
 func TestRefusedIsNotApplied(t *testing.T) {
 	configs := make([]natsd.Config, 3)
 	var routes []string
@@ -201,7 +202,8 @@ func TestRefusedIsNotApplied(t *testing.T) {
 	servers[1].Stop()
 	servers[2].Stop()
 	until(t, "the servers are gone", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
-	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: 2}, revision); !errors.Is(err, noQuorum) {
+	_, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: 2}, revision)
+	if !errors.Is(err, noQuorum) {
 		t.Errorf("got %v", err)
 	}
 

@@ -36,8 +36,10 @@ func Observe(ctx context.Context, ask Ask) (Sample, error) {
 	if errs[0] != nil && errs[1] != nil {
 		return Sample{}, errs[0]
 	}
-	s := Sample{Time: time.Now(), Nodes: nodes.GetNodes(), Models: models.GetModels(), Store: nodes.GetStore(), Err: errors.Join(errs[:]...)}
-	return s, nil
+	return Sample{
+		Time: time.Now(), Nodes: nodes.GetNodes(), Models: models.GetModels(), Store: nodes.GetStore(),
+		Err: errors.Join(errs[:]...),
+	}, nil
 }
 
 // Rate is in tokens per second.

@@ -45,7 +45,8 @@ func nodeSection(s Sample, r rates) section {
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())), number(float64(n.GetSessions())),
-			number(float64(n.GetRunning())), number(float64(n.GetWaiting())), number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
+			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
+			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
 		}, m})
 	}
 	return t

@@ -194,8 +194,8 @@ func TestAsksOnce(t *testing.T) {
 	})
 }
 
-// TestTroubles: why changes are refused is said above all else, and nodes that were lost, left, or have a full disk are shown
-// as such.
+// TestTroubles: why changes are refused is said above all else, and nodes that were lost, left, or have a full disk are
+// shown as such.
 func TestTroubles(t *testing.T) {
 	node := func(name string, state messages.MemberState) *messages.NodeStatus {
 		return &messages.NodeStatus{Member: &messages.Member{Name: name, State: state}}

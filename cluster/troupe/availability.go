@@ -32,7 +32,8 @@ func (v storeView) problem() *messages.Refused {
 	switch {
 	case v.connected < v.majority:
 		return refuse(messages.Reason_REASON_NO_QUORUM,
-			"no quorum: %d of %d NATS servers are connected and %d are needed; start the others, or mend the network between them",
+			"no quorum: %d of %d NATS servers are connected and %d are needed; "+
+				"start the others, or mend the network between them",
 			v.connected, v.servers, v.majority)
 	case v.disk.State == natsd.DiskStopped && v.servers == 1:
 		return refuse(messages.Reason_REASON_NO_SPACE, "%s", v.disk)

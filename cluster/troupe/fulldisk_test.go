@@ -60,7 +60,8 @@ func TestFullDisk(t *testing.T) {
 		nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
 		return len(nodes) == 1 && nodes[0].GetDisk().GetStopped()
 	})
-	if code, body := readiness(t, n); code != http.StatusServiceUnavailable || !strings.Contains(body, `"causes":["disk"]`) {
+	code, body := readiness(t, n)
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, `"causes":["disk"]`) {
 		t.Errorf("%d %s", code, body)
 	}
 	list := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
@@ -79,7 +80,8 @@ func TestFullDisk(t *testing.T) {
 		}
 		return m.Subject == "troupe.v1.events.disk.full"
 	})
-	if code, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}); code != http.StatusOK {
+	completion := map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}
+	if code, body := post(t, n, "/v1/completions", completion); code != http.StatusOK {
 		t.Errorf("a request: %d %s", code, body)
 	}
 
@@ -112,8 +114,12 @@ func TestFullDisk(t *testing.T) {
 	if n.NATSURL() != url {
 		t.Errorf("at %s, was at %s", n.NATSURL(), url)
 	}
-	until(t, "two replicas", func() bool { d, err := n.Deployment(t.Context(), "kjv"); return err == nil && len(d.GetReplicas()) == 2 })
-	if d := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()[0].GetDisk(); d.GetLow() || d.GetStopped() {
+	until(t, "two replicas", func() bool {
+		d, err := n.Deployment(t.Context(), "kjv")
+		return err == nil && len(d.GetReplicas()) == 2
+	})
+	list = answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
+	if d := list.GetNodes()[0].GetDisk(); d.GetLow() || d.GetStopped() {
 		t.Errorf("%v", d)
 	}
 }
@@ -129,7 +135,8 @@ func TestStartOnFullDisk(t *testing.T) {
 		Name: "a", DataDir: dir, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0",
 		Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.Nop(),
 	})
-	if want := "data folder " + dir + " has 0 B free and needs 32 MiB: 32 MiB missing"; err == nil || !strings.Contains(err.Error(), want) {
+	want := "data folder " + dir + " has 0 B free and needs 32 MiB: 32 MiB missing"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q in it", err, want)
 	}
 }

@@ -151,11 +151,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	n.undo = append(n.undo, end)
 	go n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) })
-	if err := n.openMembers(ctx, js); err != nil {
-		return err
-	}
-	n.store.Check(n.checkStore)
-	return nil
+	return n.openMembers(ctx, js)
 }
 
 // awaitRoutes waits until this node knows what runs on the others, for a while: one of them may be gone, or cut off.

@@ -33,7 +33,9 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 	n.mu.Lock()
 	draining := n.draining[n.cfg.Name]
 	n.mu.Unlock()
-	s := &messages.NodeStatus{Member: n.Member(), Draining: draining, Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus()}
+	s := &messages.NodeStatus{
+		Member: n.Member(), Draining: draining, Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
+	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
 			s.Replicas++

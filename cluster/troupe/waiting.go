@@ -18,8 +18,8 @@ const (
 	explainEvery = 5 * time.Second
 )
 
-// explained runs a step of the start that needs the store. While it waits, the log says what for, as far as other nodes know;
-// so does its error.
+// explained runs a step of the start that needs the store. While it waits, the log says what for, as far as other
+// nodes know; so does its error.
 func (n *Node) explained(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var mu sync.Mutex

@@ -21,7 +21,8 @@ func TestDataSpace(t *testing.T) {
 		{enoughDisk, true, fine, "/d belongs to a node that is running, and has 1 GiB left"},
 		{enoughDisk, false, fine, "/d can be written to, and has 1 GiB left"},
 	} {
-		if f := dataSpace("/d", c.free, natsd.DefaultMinFree, c.held); f.State != c.state || !strings.Contains(f.Text, c.want) || (f.Remedy != "") != (c.state != fine) {
+		f := dataSpace("/d", c.free, natsd.DefaultMinFree, c.held)
+		if f.State != c.state || !strings.Contains(f.Text, c.want) || (f.Remedy != "") != (c.state != fine) {
 			t.Errorf("%d bytes, held %t: %+v", c.free, c.held, f)
 		}
 	}

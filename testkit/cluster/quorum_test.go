@@ -11,8 +11,8 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// TestChangeWithoutQuorum: with two of three nodes lost, the third says so everywhere and refuses a change, which is not in
-// force when the others are back.
+// TestChangeWithoutQuorum: with two of three nodes lost, the third says so everywhere and refuses a change, which is not
+// in force when the others are back.
 func TestChangeWithoutQuorum(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
 	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
@@ -20,7 +20,8 @@ func TestChangeWithoutQuorum(t *testing.T) {
 	}
 	deploy(t, c, 1)
 	scale := func(replicas uint32) error {
-		return c.Ask(t.Context(), "models.scale", &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: replicas}, &messages.ScaleModelResponse{})
+		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: replicas}
+		return c.Ask(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
 	}
 	for _, n := range c.Nodes[1:] {
 		if err := n.Process().Kill(); err != nil {
@@ -34,7 +35,8 @@ func TestChangeWithoutQuorum(t *testing.T) {
 		return err == nil && res.GetStore().GetReason() == messages.Reason_REASON_NO_QUORUM &&
 			strings.Contains(res.GetStore().GetDetail(), words) && len(res.GetNodes()) == 3
 	})
-	if err := scale(2); err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
+	err := scale(2)
+	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("a change: %v", err)
 	}
 	res, err := c.Nodes[0].HTTP().Get(c.Nodes[0].URL("/ready"))
