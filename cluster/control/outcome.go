@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -52,11 +53,12 @@ func failure(endpoint string, req proto.Message, err error) (messages.Reason, st
 		return reason, err.Error()
 	}
 	first, _, _ := strings.Cut(endpoint, "-")
-	switch reason {
-	case messages.Reason_REASON_DEADLINE:
+	var told interface{ GetReason() messages.Reason }
+	switch known := errors.As(err, &told); {
+	case reason == messages.Reason_REASON_DEADLINE && !known:
 		return messages.Reason_REASON_OUTCOME_UNKNOWN,
 			"outcome unknown: " + err.Error() + "; the change may have been made, or be made later; " + shownBy[first]
-	case messages.Reason_REASON_OUTCOME_UNKNOWN:
+	case reason == messages.Reason_REASON_OUTCOME_UNKNOWN:
 		return reason, err.Error() + "; " + shownBy[first]
 	}
 	return reason, err.Error()

@@ -89,6 +89,7 @@ func TestFailure(t *testing.T) {
 		{"node-kv", &messages.KvNodeRequest{}, late, unknown, "kv.stats"},
 		{"node-kv", stats, late, deadline, ""},
 		{"models-list", nil, late, deadline, ""},
+		{"adapters-pin", nil, Refuse(deadline, "it is stored"), deadline, ""},
 		{"models-scale", nil, Refuse(messages.Reason_REASON_CONFLICT, "no"), messages.Reason_REASON_CONFLICT, ""},
 		{"models-scale", nil, errors.New("x"), messages.Reason_REASON_INTERNAL, ""},
 	} {

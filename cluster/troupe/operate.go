@@ -118,7 +118,9 @@ func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messag
 			return nil, 0, err
 		}
 		if revision, err = n.store.Put(ctx, spec, revision); !errors.Is(err, store.ErrConflict) {
-			n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
+			if err == nil {
+				n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
+			}
 			return spec, revision, err
 		}
 	}
