@@ -50,6 +50,9 @@ const (
 	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
 	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; its status says why
 	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter computed NaN or infinity
+	Reason_REASON_NO_QUORUM        Reason = 42 // the store has no majority, or does not answer; nothing was changed
+	Reason_REASON_OUTCOME_UNKNOWN  Reason = 43 // the change was sent and not confirmed; it may be applied later
+	Reason_REASON_NO_SPACE         Reason = 44 // the disk of the store is full; nothing was changed
 )
 
 // Enum value maps for Reason.
@@ -77,6 +80,9 @@ var (
 		19: "REASON_FORBIDDEN",
 		20: "REASON_QUARANTINED",
 		21: "REASON_NUMERIC",
+		42: "REASON_NO_QUORUM",
+		43: "REASON_OUTCOME_UNKNOWN",
+		44: "REASON_NO_SPACE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -101,6 +107,9 @@ var (
 		"REASON_FORBIDDEN":        19,
 		"REASON_QUARANTINED":      20,
 		"REASON_NUMERIC":          21,
+		"REASON_NO_QUORUM":        42,
+		"REASON_OUTCOME_UNKNOWN":  43,
+		"REASON_NO_SPACE":         44,
 	}
 )
 
@@ -309,7 +318,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"retryAfter\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\x85\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xcc\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -333,7 +342,10 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
 	"\x10REASON_FORBIDDEN\x10\x13\x12\x16\n" +
 	"\x12REASON_QUARANTINED\x10\x14\x12\x12\n" +
-	"\x0eREASON_NUMERIC\x10\x15*\x86\x01\n" +
+	"\x0eREASON_NUMERIC\x10\x15\x12\x14\n" +
+	"\x10REASON_NO_QUORUM\x10*\x12\x1a\n" +
+	"\x16REASON_OUTCOME_UNKNOWN\x10+\x12\x13\n" +
+	"\x0fREASON_NO_SPACE\x10,*\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +

@@ -1755,7 +1755,8 @@ func (*ListNodesRequest) Descriptor() ([]byte, []int) {
 
 type ListNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`  // members, then nodes that were lost or left not long ago
+	Store         *Refused               `protobuf:"bytes,22,opt,name=store,proto3" json:"store,omitempty"` // why changes are refused now; absent while they are taken
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1793,6 +1794,13 @@ func (*ListNodesResponse) Descriptor() ([]byte, []int) {
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ListNodesResponse) GetStore() *Refused {
+	if x != nil {
+		return x.Store
 	}
 	return nil
 }
@@ -1989,7 +1997,9 @@ type NodeStatus struct {
 	TokensIn      uint64                 `protobuf:"varint,9,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // since it started
 	TokensOut     uint64                 `protobuf:"varint,10,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
 	TokensCached  uint64                 `protobuf:"varint,11,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"`
-	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why it could not be asked; empty where it answered
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"`           // why it could not be asked; empty where it answered
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"` // of a node that could not be asked: when its membership was renewed last
+	Disk          *DiskStatus            `protobuf:"bytes,34,opt,name=disk,proto3" json:"disk,omitempty"`                         // of the store on this node; absent where it uses that of others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2108,6 +2118,105 @@ func (x *NodeStatus) GetUnreachable() string {
 	return ""
 }
 
+func (x *NodeStatus) GetLastSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeen
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetDisk() *DiskStatus {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+// DiskStatus (report) is the file system of the store of one node.
+type DiskStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
+	FreeBytes     uint64                 `protobuf:"varint,2,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	NeededBytes   uint64                 `protobuf:"varint,3,opt,name=needed_bytes,json=neededBytes,proto3" json:"needed_bytes,omitempty"`
+	Low           bool                   `protobuf:"varint,4,opt,name=low,proto3" json:"low,omitempty"`         // less is free than needed
+	Stopped       bool                   `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"` // the store takes no changes; it is opened again when there is space
+	Detail        string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // for people: what is missing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskStatus) Reset() {
+	*x = DiskStatus{}
+	mi := &file_messages_control_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskStatus) ProtoMessage() {}
+
+func (x *DiskStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
+func (*DiskStatus) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *DiskStatus) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *DiskStatus) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetNeededBytes() uint64 {
+	if x != nil {
+		return x.NeededBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetLow() bool {
+	if x != nil {
+		return x.Low
+	}
+	return false
+}
+
+func (x *DiskStatus) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
+func (x *DiskStatus) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // troupe.v1.explain.<request_id>: why a request went where it went. The newest decision is last.
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2118,7 +2227,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2239,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2252,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2163,7 +2272,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2284,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2297,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2216,7 +2325,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2337,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2350,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2268,7 +2377,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2389,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2402,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -2334,7 +2443,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2455,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2468,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ActorNode) GetName() string {
@@ -2477,7 +2586,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2598,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2611,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -2521,7 +2630,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2642,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2655,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -2565,7 +2674,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2686,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2699,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 type NodeStatusResponse struct {
@@ -2602,7 +2711,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2723,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2736,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -2648,7 +2757,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2769,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2782,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -2711,7 +2820,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2832,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2845,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Event) GetKind() string {
@@ -2785,7 +2894,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2906,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2919,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2836,7 +2945,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2957,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2970,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 type ListKeysResponse struct {
@@ -2873,7 +2982,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +2994,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +3007,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -2923,7 +3032,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3044,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3057,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3098,9 +3207,10 @@ const file_messages_control_proto_rawDesc = "" +
 	"requestIds\"T\n" +
 	"\x16MigrateReplicaResponse\x12:\n" +
 	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\x12\n" +
-	"\x10ListNodesRequest\"@\n" +
+	"\x10ListNodesRequest\"j\n" +
 	"\x11ListNodesResponse\x12+\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\"&\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\x12(\n" +
+	"\x05store\x18\x16 \x01(\v2\x12.troupe.v1.RefusedR\x05store\"&\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\">\n" +
 	"\x11DrainNodeResponse\x12)\n" +
@@ -3108,7 +3218,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x12UndrainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"@\n" +
 	"\x13UndrainNodeResponse\x12)\n" +
-	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\x84\x03\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\xe8\x03\n" +
 	"\n" +
 	"NodeStatus\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.troupe.v1.MemberR\x06member\x12\x1a\n" +
@@ -3124,7 +3234,18 @@ const file_messages_control_proto_rawDesc = "" +
 	"tokens_out\x18\n" +
 	" \x01(\x04R\ttokensOut\x12#\n" +
 	"\rtokens_cached\x18\v \x01(\x04R\ftokensCached\x12 \n" +
-	"\vunreachable\x18\f \x01(\tR\vunreachable\"/\n" +
+	"\vunreachable\x18\f \x01(\tR\vunreachable\x127\n" +
+	"\tlast_seen\x18! \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12)\n" +
+	"\x04disk\x18\" \x01(\v2\x15.troupe.v1.DiskStatusR\x04disk\"\xaa\x01\n" +
+	"\n" +
+	"DiskStatus\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\tR\x06folder\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x02 \x01(\x04R\tfreeBytes\x12!\n" +
+	"\fneeded_bytes\x18\x03 \x01(\x04R\vneededBytes\x12\x10\n" +
+	"\x03low\x18\x04 \x01(\bR\x03low\x12\x18\n" +
+	"\astopped\x18\x05 \x01(\bR\astopped\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"/\n" +
 	"\x0eExplainRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"h\n" +
@@ -3207,7 +3328,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3249,77 +3370,82 @@ var file_messages_control_proto_goTypes = []any{
 	(*UndrainNodeRequest)(nil),      // 37: troupe.v1.UndrainNodeRequest
 	(*UndrainNodeResponse)(nil),     // 38: troupe.v1.UndrainNodeResponse
 	(*NodeStatus)(nil),              // 39: troupe.v1.NodeStatus
-	(*ExplainRequest)(nil),          // 40: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 41: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 42: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 43: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 44: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 45: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 46: troupe.v1.NodeTreeResponse
-	(*NodeStatusRequest)(nil),       // 47: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 48: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 49: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 50: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 51: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 52: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 53: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 54: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 55: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 56: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 57: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 58: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 59: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 60: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 61: troupe.v1.SequenceMigration
-	(*Member)(nil),                  // 62: troupe.v1.Member
-	(*RouteDecision)(nil),           // 63: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
-	(Reason)(0),                     // 65: troupe.v1.Reason
-	(PriorityClass)(0),              // 66: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 67: troupe.v1.ClientUsage
+	(*DiskStatus)(nil),              // 40: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 41: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 42: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 43: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 44: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 45: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 46: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 47: troupe.v1.NodeTreeResponse
+	(*NodeStatusRequest)(nil),       // 48: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 49: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 50: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 51: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 52: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 53: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 54: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 55: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 56: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),        // 57: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 58: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 59: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 60: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 61: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 62: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 63: troupe.v1.Refused
+	(*Member)(nil),                  // 64: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 66: troupe.v1.RouteDecision
+	(Reason)(0),                     // 67: troupe.v1.Reason
+	(PriorityClass)(0),              // 68: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 69: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	55, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	55, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	56, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	56, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	57, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	57, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	56, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	56, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	57, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	57, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	58, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	58, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	58, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	58, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	58, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	59, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	59, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	59, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	60, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	55, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	61, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	59, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	60, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	60, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	60, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	61, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	56, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	62, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
 	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	62, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	59, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	63, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	49, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	64, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	64, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	64, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	65, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	54, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	66, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	67, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	63, // 18: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	39, // 19: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	39, // 20: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	64, // 21: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	60, // 22: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	65, // 23: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	40, // 24: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	66, // 25: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	45, // 26: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 27: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	50, // 28: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	65, // 29: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	45, // 30: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	45, // 31: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	39, // 32: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	65, // 33: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	65, // 34: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	67, // 35: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	55, // 36: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	68, // 37: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	69, // 38: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3342,7 +3468,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -29,7 +29,7 @@ func (c *control) audited(
 	outcome messages.Reason,
 	began time.Time,
 ) {
-	if kv, ok := req.(*messages.KvNodeRequest); reads[endpoint] || ok && kv.GetStats() != nil {
+	if !changes(endpoint, req) {
 		return
 	}
 	e := audit.Entry{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"troupe/messages"
 )
 
@@ -50,6 +52,12 @@ type Backend interface {
 
 	// Members are the nodes of the cluster as this one knows them, itself among them.
 	Members() []*messages.Member
+	// Departed are the nodes that were lost, or left, not long ago.
+	Departed() []*messages.NodeStatus
+	// LastSeen returns when the membership of a node was renewed last, nil where that is not known.
+	LastSeen(node string) *timestamppb.Timestamp
+	// StoreProblem returns why changes of the store are refused now; nil: they are taken. It asks no other node.
+	StoreProblem() *messages.Refused
 	// NodeStatus is this node alone.
 	NodeStatus(ctx context.Context) (*messages.NodeStatus, error)
 	// Tree are this node's actors that have no parent.
@@ -68,7 +76,7 @@ func Refuse(reason messages.Reason, detail string) error {
 
 // reasonOf returns the reason of an error.
 func reasonOf(err error) messages.Reason {
-	var r Refusal
+	var r interface{ GetReason() messages.Reason }
 	switch {
 	case errors.As(err, &r):
 		return r.GetReason()

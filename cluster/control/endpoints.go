@@ -49,10 +49,15 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 		}
 		ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.within(name))
 		defer cancel()
-		res, err := handle(ctx, req)
+		var res PRes
+		err := c.refuseAtOnce(name)
+		if err == nil {
+			res, err = handle(ctx, req)
+		}
 		if err != nil {
-			outcome = reasonOf(err)
-			Fail(r, outcome, err.Error())
+			var text string
+			outcome, text = failure(name, req, err)
+			Fail(r, outcome, text)
 			return
 		}
 		outcome = messages.Reason_REASON_UNSPECIFIED

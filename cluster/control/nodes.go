@@ -30,7 +30,7 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 }
 
 func (c *control) nodes(ctx context.Context, _ *messages.ListNodesRequest) (*messages.ListNodesResponse, error) {
-	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx)}, nil
+	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx), Store: c.Backend.StoreProblem()}, nil
 }
 
 func (c *control) keys(ctx context.Context, _ *messages.ListKeysRequest) (*messages.ListKeysResponse, error) {

@@ -38,6 +38,7 @@ type Members struct {
 
 	mu       sync.Mutex // never held across IO, or a call of a subscriber
 	view     view
+	departed departed
 	contact  contact
 	self     *messages.Member // nil: not a member, or fenced
 	revision uint64           // of self's record, as it was written last
@@ -59,7 +60,8 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 		return nil, err
 	}
 	m := &Members{
-		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, departed: departed{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		contact: contact{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}
 	m.life, m.end = context.WithCancel(context.Background())
@@ -120,6 +122,13 @@ func (m *Members) Lost() bool {
 	return m.lost
 }
 
+// Unanswered returns since when the bucket takes no renewal of this node; ok is false where it does.
+func (m *Members) Unanswered() (since time.Time, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contact.unanswered(time.Now())
+}
+
 // Address returns the live member that is reached at an address.
 func (m *Members) Address(address string) (*messages.Member, bool) {
 	all := m.Live()
@@ -168,7 +177,7 @@ func (m *Members) learn(entries ...entry) {
 	news := false
 	m.mu.Lock()
 	for _, e := range entries {
-		news = m.view.apply(e) || news
+		news = m.apply(e) || news
 		m.highest = max(m.highest, e.revision)
 	}
 	m.mu.Unlock()
@@ -215,7 +224,7 @@ func (m *Members) readAll(ctx context.Context) error {
 	keys := map[string]bool{}
 	for _, e := range all {
 		keys[e.key] = e.revision > 0
-		m.view.apply(e)
+		m.apply(e)
 	}
 	m.view.retain(keys, upTo, time.Now())
 	m.mu.Unlock()

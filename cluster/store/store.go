@@ -45,14 +45,15 @@ var (
 // Store is the desired state. It is safe for concurrent use.
 type Store struct {
 	js       jetstream.JetStream
-	kv       jetstream.KeyValue
+	kv       jetstream.KeyValue // guarded
 	conn     *nats.Conn
 	replicas int
 	log      zerolog.Logger
 
-	seen mirror
-	lost atomic.Bool
-	tell atomic.Pointer[func(kind, detail string)]
+	seen  mirror
+	check atomic.Pointer[func() error]
+	lost  atomic.Bool
+	tell  atomic.Pointer[func(kind, detail string)]
 
 	restoring sync.Mutex // held while the bucket is checked, and restored
 	created   time.Time  // guarded by restoring; when the bucket was made that has all of seen
@@ -71,7 +72,8 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog
 	}
 	s.created = stream.CachedInfo().Created
 	s.seen.reached(stream.CachedInfo().State.LastSeq)
-	s.kv, err = bucket.OpenKV(ctx, js, s.config())
+	kv, err := bucket.OpenKV(ctx, js, s.config())
+	s.kv = guarded{kv, s}
 	return s, err
 }
 

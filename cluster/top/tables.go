@@ -26,6 +26,9 @@ func nodeSection(s Sample, r rates) section {
 		if n.GetUnreachable() != "" {
 			blank := make([]cell, len(nodeColumns))
 			blank[0], blank[1], blank[len(blank)-1] = word(name), word("unreachable"), word(n.GetUnreachable())
+			if out(n) {
+				blank[1] = enumName(n.GetMember().GetState().String(), "MEMBER_STATE_")
+			}
 			t.rows = append(t.rows, row{blank, bad})
 			continue
 		}
@@ -33,12 +36,17 @@ func nodeSection(s Sample, r rates) section {
 		if n.GetDraining() {
 			state = word("draining")
 		}
+		note := n.GetDetail()
+		if d := n.GetDisk(); d.GetLow() || d.GetStopped() {
+			state, note = word(map[bool]string{true: "disk full", false: "disk low"}[d.GetStopped()]), d.GetDetail()
+		}
 		if state.text != "up" {
 			m = uneasy
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())), number(float64(n.GetSessions())),
-			number(float64(n.GetRunning())), number(float64(n.GetWaiting())), number(r.nodes[name].In), number(r.nodes[name].Out), word(n.GetDetail()),
+			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
+			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
 		}, m})
 	}
 	return t

@@ -171,6 +171,9 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 		return 0, err
 	}
 	stored, _, err := n.store.Get(ctx, spec.GetName())
+	if failure := (store.Failure{}); errors.As(err, &failure) {
+		return 0, err
+	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		n.cfg.Log.Warn().Err(err).Msg("what was stored is overwritten unread")
 	}

@@ -93,7 +93,11 @@ func (n *Node) join(ctx context.Context) error {
 	if err := n.follow(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
 		return err
 	}
-	return n.members.Join(ctx, n.system.Address())
+	if err := n.members.Join(ctx, n.system.Address()); err != nil {
+		return err
+	}
+	n.store.Check(n.checkStore)
+	return nil
 }
 
 // follow starts watches of the store, and returns when all that was stored is known.

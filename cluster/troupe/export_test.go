@@ -25,3 +25,6 @@ func (n *Node) Secret() []byte {
 	value, _ := n.secret.get()
 	return value
 }
+
+// CheckStore replaces what is asked before a key of the store is read or written.
+func (n *Node) CheckStore(check func() error) { n.store.Check(check) }

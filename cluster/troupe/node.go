@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,6 +84,8 @@ type Node struct {
 	known    map[string]bool // members that were audited
 	draining map[string]bool // nodes to be emptied, by the operator's word
 	undo     []func()        // what Stop does, last first
+
+	diskEvents *control.Events // guarded by mu; nil: the node is starting
 }
 
 // Start starts a node. When it fails, nothing is left running.
@@ -108,7 +111,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		n.openAudit, n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openSecret, n.openCatalogue, n.openTiers, n.startActors, n.join,
+		n.openAudit, n.openDevices, n.openBulk, n.openNATS,
+		n.explained(n.openStore), n.explained(n.openSecret), n.explained(n.openCatalogue),
+		n.openTiers, n.startActors, n.explained(n.join),
 		n.awaitRoutes, n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
 	} {
 		if err := step(ctx); err != nil {
@@ -140,6 +145,9 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
+	n.mu.Lock()
+	n.diskEvents = n.events
+	n.mu.Unlock()
 	n.audit.Publish(n.events.Publish)
 	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
 	life, end := context.WithCancel(context.Background())
@@ -212,13 +220,14 @@ func (n *Node) onFailure(f supervise.Failure) {
 		Bool("stopped", f.Stopped).Msg("actor crashed")
 }
 
-// causes returns why this node is not ready, beside the deployments: the store, while what is
-// stored is lost.
+// causes returns why this node is not ready, beside the deployments: what is stored is lost, or the store takes no
+// changes.
 func (n *Node) causes() []gateway.Cause {
-	if n.store.Lost() || n.members.Lost() {
-		return []gateway.Cause{gateway.CauseStore}
+	all := n.storeNow().causes()
+	if (n.store.Lost() || n.members.Lost()) && !slices.Contains(all, gateway.CauseStore) {
+		all = append(all, gateway.CauseStore)
 	}
-	return nil
+	return all
 }
 
 // HTTPAddr is where the gateway listens.

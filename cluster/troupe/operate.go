@@ -30,7 +30,9 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &messages.NodeStatus{Member: n.Member(), Draining: n.emptied(), Gpus: gpus, Sessions: uint32(n.calls.Open())}
+	s := &messages.NodeStatus{
+		Member: n.Member(), Draining: n.emptied(), Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
+	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
 			s.Replicas++
@@ -113,7 +115,9 @@ func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messag
 			return nil, 0, err
 		}
 		if revision, err = n.store.Put(ctx, spec, revision); !errors.Is(err, store.ErrConflict) {
-			n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
+			if err == nil {
+				n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
+			}
 			return spec, revision, err
 		}
 	}

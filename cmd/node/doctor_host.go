@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"troupe/cluster/natsd"
 	"troupe/cluster/reply"
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
@@ -110,20 +111,36 @@ func checkNATS(ctx context.Context, s settings) []finding {
 // checkData looks whether the folder can be written to, by whom it is held, and what room there is.
 func checkData(_ context.Context, s settings) []finding {
 	lock, err := lockData(s.Data)
-	if errors.Is(err, errHeld) {
-		return []finding{{"data", fine, s.Data + " belongs to a node that is running", ""}}
+	held := errors.Is(err, errHeld)
+	if err != nil && !held {
+		return []finding{{"data", bad, err.Error(), "let this user write there, make room, or choose another folder with --data"}}
 	}
+	if !held {
+		defer lock.Close()
+	}
+	free, err := natsd.FreeBytes(s.Data)
 	if err != nil {
-		return []finding{{"data", bad, err.Error(), "let this user write there, or choose another folder with --data"}}
-	}
-	defer lock.Close()
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.Data, &fs); err != nil {
 		return []finding{{"data", odd, fmt.Sprintf("%s: %v", s.Data, err), "see df"}}
 	}
-	free := int64(fs.Bavail) * fs.Bsize
-	if free < enoughDisk {
-		return []finding{{"data", odd, fmt.Sprintf("%s has %s left", s.Data, spec.FormatBytes(free)), "make room, or choose another folder with --data"}}
+	var needed int64
+	if s.Join == "" { // the store is in it
+		needed = natsd.DefaultMinFree
 	}
-	return []finding{{"data", fine, fmt.Sprintf("%s can be written to, and has %s left", s.Data, spec.FormatBytes(free)), ""}}
+	return []finding{dataSpace(s.Data, free, needed, held)}
+}
+
+// dataSpace judges the space that is free in a data folder.
+func dataSpace(folder string, free, needed int64, held bool) finding {
+	const remedy = "make room, or choose another folder with --data"
+	left := spec.FormatBytes(free)
+	switch {
+	case free < needed:
+		return finding{"data", bad, fmt.Sprintf("%s has %s left, and the store needs %s: %s missing",
+			folder, left, spec.FormatBytes(needed), spec.FormatBytes(needed-free)), remedy}
+	case free < enoughDisk:
+		return finding{"data", odd, fmt.Sprintf("%s has %s left", folder, left), remedy}
+	case held:
+		return finding{"data", fine, fmt.Sprintf("%s belongs to a node that is running, and has %s left", folder, left), ""}
+	}
+	return finding{"data", fine, fmt.Sprintf("%s can be written to, and has %s left", folder, left), ""}
 }
