@@ -89,8 +89,9 @@ type Format interface {
 
 // Identifier is a Format that keeps the digests of files that it has read.
 type Identifier interface {
-	// Known returns the digests of a model's folder, and false where one of its files was not read since it was changed.
-	Known(path string) (Digests, bool)
+	// Known returns the digests of a model's folder; none where one of its files was not read yet, or, and that is reported,
+	// where one was changed since it was read.
+	Known(path string) (d Digests, changed bool)
 }
 
 // Digests name the content of a model's files, in hexadecimal digits; see engine/digest.

@@ -108,7 +108,7 @@ func (h *Holder) claim(lease string) (l *holding, mine bool) {
 
 func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {
 	if id, ok := h.format.(Identifier); ok && spec.Revision != "" {
-		if found, known := id.Known(spec.Path); known && found.Revision != spec.Revision {
+		if found, _ := id.Known(spec.Path); found.Revision != "" && found.Revision != spec.Revision {
 			return &OtherWeights{Path: spec.Path, Want: spec.Revision, Found: found}
 		}
 	}

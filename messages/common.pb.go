@@ -50,6 +50,7 @@ const (
 	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
 	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; its status says why
 	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter computed NaN or infinity
+	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights are not those that were asked for; models.deploy rolls to new files
 )
 
 // Enum value maps for Reason.
@@ -77,6 +78,7 @@ var (
 		19: "REASON_FORBIDDEN",
 		20: "REASON_QUARANTINED",
 		21: "REASON_NUMERIC",
+		22: "REASON_WEIGHTS_DIFFER",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -101,6 +103,7 @@ var (
 		"REASON_FORBIDDEN":        19,
 		"REASON_QUARANTINED":      20,
 		"REASON_NUMERIC":          21,
+		"REASON_WEIGHTS_DIFFER":   22,
 	}
 )
 
@@ -309,7 +312,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"retryAfter\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\x85\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xa0\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -333,7 +336,8 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
 	"\x10REASON_FORBIDDEN\x10\x13\x12\x16\n" +
 	"\x12REASON_QUARANTINED\x10\x14\x12\x12\n" +
-	"\x0eREASON_NUMERIC\x10\x15*\x86\x01\n" +
+	"\x0eREASON_NUMERIC\x10\x15\x12\x19\n" +
+	"\x15REASON_WEIGHTS_DIFFER\x10\x16*\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +

@@ -2556,6 +2556,120 @@ func (x *NodeTreeResponse) GetRoot() *ActorNode {
 	return nil
 }
 
+// troupe.v1.node.<name>.model: whether a node has a model's folder, and what it is. Asked by the node that answers
+// troupe.v1.models.deploy, where it lacks the folder.
+type NodeModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeModelRequest) Reset() {
+	*x = NodeModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModelRequest) ProtoMessage() {}
+
+func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
+func (*NodeModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *NodeModelRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type NodeModelResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Missing        bool                   `protobuf:"varint,1,opt,name=missing,proto3" json:"missing,omitempty"`                                 // there is no such folder, or it may not be read
+	WeightsDigest  string                 `protobuf:"bytes,2,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"` // where the node has loaded these files; else empty
+	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // it had loaded others before
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *NodeModelResponse) Reset() {
+	*x = NodeModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModelResponse) ProtoMessage() {}
+
+func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
+func (*NodeModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *NodeModelResponse) GetMissing() bool {
+	if x != nil {
+		return x.Missing
+	}
+	return false
+}
+
+func (x *NodeModelResponse) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *NodeModelResponse) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *NodeModelResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 // troupe.v1.node.<name>.status, asked by the node that answers troupe.v1.nodes.list.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2565,7 +2679,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2691,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2704,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 type NodeStatusResponse struct {
@@ -2602,7 +2716,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2728,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2741,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -2648,7 +2762,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2774,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2787,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -2711,7 +2825,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2837,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2850,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Event) GetKind() string {
@@ -2785,7 +2899,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2911,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2924,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2836,7 +2950,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2962,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2975,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 type ListKeysResponse struct {
@@ -2873,7 +2987,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +2999,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +3012,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -2923,7 +3037,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3049,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3062,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3158,7 +3272,14 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
-	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"\x13\n" +
+	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"&\n" +
+	"\x10NodeModelRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\x97\x01\n" +
+	"\x11NodeModelResponse\x12\x18\n" +
+	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
+	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -3207,7 +3328,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3256,65 +3377,67 @@ var file_messages_control_proto_goTypes = []any{
 	(*ActorNode)(nil),               // 44: troupe.v1.ActorNode
 	(*NodeTreeRequest)(nil),         // 45: troupe.v1.NodeTreeRequest
 	(*NodeTreeResponse)(nil),        // 46: troupe.v1.NodeTreeResponse
-	(*NodeStatusRequest)(nil),       // 47: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 48: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 49: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 50: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 51: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 52: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 53: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 54: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 55: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 56: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 57: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 58: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 59: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 60: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 61: troupe.v1.SequenceMigration
-	(*Member)(nil),                  // 62: troupe.v1.Member
-	(*RouteDecision)(nil),           // 63: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
-	(Reason)(0),                     // 65: troupe.v1.Reason
-	(PriorityClass)(0),              // 66: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 67: troupe.v1.ClientUsage
+	(*NodeModelRequest)(nil),        // 47: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 48: troupe.v1.NodeModelResponse
+	(*NodeStatusRequest)(nil),       // 49: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 50: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 51: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 52: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 53: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 54: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 55: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 56: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 57: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),        // 58: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 59: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 60: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 61: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 62: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 63: troupe.v1.SequenceMigration
+	(*Member)(nil),                  // 64: troupe.v1.Member
+	(*RouteDecision)(nil),           // 65: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),   // 66: google.protobuf.Timestamp
+	(Reason)(0),                     // 67: troupe.v1.Reason
+	(PriorityClass)(0),              // 68: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 69: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	55, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	55, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	56, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	56, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	57, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	57, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	57, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	57, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	58, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	58, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	59, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	59, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	59, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	59, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	58, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	59, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	59, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	59, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	60, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	55, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	61, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	60, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	61, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	61, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	61, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	62, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	57, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	63, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
 	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
 	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	62, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	59, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	63, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	64, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	61, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	65, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	49, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	64, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	51, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	66, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
 	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
 	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	64, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	64, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	65, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	54, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	66, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	67, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	66, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	66, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	67, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	56, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	68, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	69, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
 	36, // [36:36] is the sub-list for method output_type
 	36, // [36:36] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
@@ -3342,7 +3465,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

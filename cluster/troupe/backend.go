@@ -170,11 +170,15 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 	if err != nil {
 		return 0, err
 	}
-	stored, _, err := n.store.Get(ctx, spec.GetName())
+	stored, at, err := n.store.Get(ctx, spec.GetName())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		n.cfg.Log.Warn().Err(err).Msg("what was stored is overwritten unread")
 	}
+	if ifRevision != 0 && ifRevision == stored.GetAskedRevision() {
+		ifRevision = at // only the digests were added since
+	}
 	spec.Path, spec.Applied = path, stored.GetApplied()
+	revise(spec, stored, n.knownDigests(spec))
 	return n.put(ctx, spec, ifRevision)
 }
 

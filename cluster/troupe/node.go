@@ -29,6 +29,7 @@ import (
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/gateway"
 	"troupe/internal/audit"
 	"troupe/messages"
@@ -54,8 +55,8 @@ type Node struct {
 
 	devices   []GPU
 	holders   []*engine.Holder
-	tiers     []lowerTier // the fastest first
-	weights   weights
+	tiers     []lowerTier  // the fastest first
+	digests   digest.Cache // of the files of models
 	copies    *copies
 	pins      pinned
 	secret    secret
@@ -182,7 +183,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
 		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,

@@ -49,6 +49,17 @@ func (c *Cache) Find(path string, s Stamp) (Content, bool) {
 	return k.content, ok && k.stamp == s
 }
 
+// Changed reports whether a file was read when it had another stamp, and not since.
+func (c *Cache) Changed(path string, s Stamp) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.files[path]
+	return ok && k.stamp != s
+}
+
 // Put keeps the content of a file that had the stamp from before it was read until afterwards. Read is when that began. A
 // file that had just been written then is not kept.
 func (c *Cache) Put(path string, s Stamp, content Content, read time.Time) {

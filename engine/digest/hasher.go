@@ -20,6 +20,17 @@ type Content struct {
 	Check uint64 // XXH3 of the whole file
 }
 
+// Of returns the content of a file that is in memory.
+func Of(b []byte) Content {
+	var sums []Sum
+	for rest := b; len(rest) > 0; {
+		n := min(len(rest), ChunkBytes)
+		sums = append(sums, blake3.Sum256(rest[:n]))
+		rest = rest[n:]
+	}
+	return Content{Sum: ofChunks(int64(len(b)), sums), Check: xxh3.Hash(b)}
+}
+
 // Hasher computes the content of one file after the other from their bytes, which are written in order. It is used by one
 // goroutine at a time.
 type Hasher struct {

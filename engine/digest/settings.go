@@ -24,9 +24,8 @@ var SettingsFiles = map[string]modelfile.Most{
 // Settings returns the digest of those of SettingsFiles that a folder has.
 func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
 	var files []File
-	h := NewHasher(0)
 	for name, most := range SettingsFiles {
-		f, err := setting(roots, filepath.Join(dir, name), most, cache, h)
+		f, err := setting(roots, filepath.Join(dir, name), most, cache)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -38,7 +37,7 @@ func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
 	return tree("settings", files), nil
 }
 
-func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cache, h *Hasher) (File, error) {
+func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cache) (File, error) {
 	began := time.Now()
 	before, err := roots.Stat(path)
 	if err != nil {
@@ -51,9 +50,7 @@ func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cac
 		if err != nil {
 			return File{}, err
 		}
-		h.Begin(false)
-		_, _ = h.Write(b) // never fails
-		content = h.End()
+		content = Of(b)
 		if after, err := roots.Stat(path); err != nil || StampOf(after) != StampOf(before) {
 			return File{}, Changed(path)
 		}

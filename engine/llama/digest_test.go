@@ -51,9 +51,9 @@ func TestLoadReadsOnce(t *testing.T) {
 		if first == (engine.Digests{}) {
 			first = digests
 		}
-		known, ok := format.Known(dir)
-		if digests != first || !ok || known != digests || len(digests.Weights) != 64 || len(digests.Revision) != 64 {
-			t.Errorf("the %s load: %v, known as %v, %v, first %v", load, digests, known, ok, first)
+		known, changed := format.Known(dir)
+		if digests != first || changed || known != digests || len(digests.Weights) != 64 || len(digests.Revision) != 64 {
+			t.Errorf("the %s load: %v, known as %v, %v, first %v", load, digests, known, changed, first)
 		}
 	}
 	if other := loadDigests(t, llama.Format{}, dir); other != first {
@@ -99,15 +99,15 @@ func TestDigestsOfChangedFiles(t *testing.T) {
 	settle(t, dir)
 	format := llama.Format{Digests: &digest.Cache{}}
 	before := loadDigests(t, format, dir)
-	if _, ok := format.Known(dir); !ok {
+	if known, changed := format.Known(dir); known != before || changed {
 		t.Error("not known after a load")
 	}
 	weights := filepath.Join(dir, "model.safetensors")
 	if err := os.Rename(filepath.Join(other, "model.safetensors"), weights); err != nil {
 		t.Fatal(err)
 	}
-	if known, ok := format.Known(dir); ok {
-		t.Errorf("changed files are known as %v", known)
+	if known, changed := format.Known(dir); known.Revision != "" || !changed {
+		t.Errorf("changed files are known as %v, %v", known, changed)
 	}
 	changed := loadDigests(t, format, dir)
 	if changed.Weights == before.Weights || changed.Revision == before.Revision {

@@ -22,7 +22,8 @@ type source struct {
 	roots  modelfile.Roots
 	cache  *digest.Cache
 	hasher *digest.Hasher
-	files  []digest.File // that were read to their end
+	files  []digest.File           // that were read to their end
+	read   map[string]digest.Stamp // by path
 
 	file  *os.File // nil: none is open
 	path  string
@@ -102,14 +103,10 @@ func (s *source) pass(to int64) error {
 	return nil
 }
 
-// rest reads the files that no tensor was taken from.
+// rest reads the files that no tensor was taken from, and checks that none has changed since it was read.
 func (s *source) rest(paths []string) error {
-	read := make(map[string]bool)
-	for _, f := range s.files {
-		read[f.Name] = true
-	}
 	for _, path := range paths {
-		if read[filepath.Base(path)] {
+		if _, read := s.read[path]; read {
 			continue
 		}
 		info, err := s.roots.Stat(path)
@@ -121,6 +118,11 @@ func (s *source) rest(paths []string) error {
 		}
 		if err := s.close(); err != nil {
 			return err
+		}
+	}
+	for path, stamp := range s.read { // while others were read
+		if info, err := s.roots.Stat(path); err != nil || digest.StampOf(info) != stamp {
+			return digest.Changed(path)
 		}
 	}
 	return nil
@@ -157,29 +159,37 @@ func (s *source) close() error {
 	default:
 		content = *s.known
 	}
+	if s.read == nil {
+		s.read = make(map[string]digest.Stamp)
+	}
+	s.read[s.path] = s.stamp
 	s.files = append(s.files, digest.File{Name: filepath.Base(s.path), Size: s.stamp.Size, Sum: content.Sum})
 	return nil
 }
 
 // Known implements engine.Identifier.
-func (f Format) Known(path string) (engine.Digests, bool) {
+func (f Format) Known(path string) (d engine.Digests, changed bool) {
 	paths, err := safetensors.Files(f.Roots, path)
-	if err != nil || f.Digests == nil {
-		return engine.Digests{}, false
+	if err != nil {
+		return d, false
 	}
 	var files []digest.File
 	for _, p := range paths {
 		info, err := f.Roots.Stat(p)
 		if err != nil {
-			return engine.Digests{}, false
+			return d, false
 		}
-		content, ok := f.Digests.Find(p, digest.StampOf(info))
-		if !ok {
-			return engine.Digests{}, false
+		if f.Digests.Changed(p, digest.StampOf(info)) {
+			return d, true
 		}
-		files = append(files, digest.File{Name: filepath.Base(p), Size: info.Size(), Sum: content.Sum})
+		if content, ok := f.Digests.Find(p, digest.StampOf(info)); ok {
+			files = append(files, digest.File{Name: filepath.Base(p), Size: info.Size(), Sum: content.Sum})
+		}
 	}
 	settings, err := digest.Settings(f.Roots, path, f.Digests)
+	if err != nil || len(files) < len(paths) {
+		return d, false
+	}
 	weights := digest.Weights(files)
-	return engine.Digests{Weights: weights.String(), Revision: digest.Revision(weights, settings).String()}, err == nil
+	return engine.Digests{Weights: weights.String(), Revision: digest.Revision(weights, settings).String()}, false
 }
