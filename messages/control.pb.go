@@ -2608,6 +2608,7 @@ type NodeModelResponse struct {
 	WeightsDigest  string                 `protobuf:"bytes,2,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"` // where the node has loaded these files; else empty
 	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
 	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // it had loaded others before
+	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // unless it is missing
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2670,6 +2671,90 @@ func (x *NodeModelResponse) GetChanged() bool {
 	return false
 }
 
+func (x *NodeModelResponse) GetSizes() *ModelSizes {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+// ModelSizes are what a replica of a model takes of a device's memory.
+type ModelSizes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WeightBytes   uint64                 `protobuf:"varint,1,opt,name=weight_bytes,json=weightBytes,proto3" json:"weight_bytes,omitempty"`
+	KvTokenBytes  uint64                 `protobuf:"varint,2,opt,name=kv_token_bytes,json=kvTokenBytes,proto3" json:"kv_token_bytes,omitempty"`
+	StreamBytes   uint64                 `protobuf:"varint,3,opt,name=stream_bytes,json=streamBytes,proto3" json:"stream_bytes,omitempty"` // of workspace
+	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // likewise, for each token of a step
+	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // likewise, for each sequence of a step
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelSizes) Reset() {
+	*x = ModelSizes{}
+	mi := &file_messages_control_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelSizes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelSizes) ProtoMessage() {}
+
+func (x *ModelSizes) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
+func (*ModelSizes) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ModelSizes) GetWeightBytes() uint64 {
+	if x != nil {
+		return x.WeightBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetKvTokenBytes() uint64 {
+	if x != nil {
+		return x.KvTokenBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetStreamBytes() uint64 {
+	if x != nil {
+		return x.StreamBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetRowBytes() uint64 {
+	if x != nil {
+		return x.RowBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetLogitsBytes() uint64 {
+	if x != nil {
+		return x.LogitsBytes
+	}
+	return 0
+}
+
 // troupe.v1.node.<name>.status, asked by the node that answers troupe.v1.nodes.list.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2679,7 +2764,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2776,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2789,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 type NodeStatusResponse struct {
@@ -2716,7 +2801,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +2813,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +2826,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -2762,7 +2847,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2859,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2872,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -2825,7 +2910,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2922,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2935,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Event) GetKind() string {
@@ -2899,7 +2984,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +2996,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3009,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2950,7 +3035,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3047,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3060,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 type ListKeysResponse struct {
@@ -2987,7 +3072,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3084,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3097,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3037,7 +3122,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3134,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3147,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3274,12 +3359,20 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x10NodeTreeResponse\x12(\n" +
 	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"&\n" +
 	"\x10NodeModelRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\x97\x01\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xc4\x01\n" +
 	"\x11NodeModelResponse\x12\x18\n" +
 	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
 	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
-	"\achanged\x18\x04 \x01(\bR\achanged\"\x13\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
+	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\"\xb8\x01\n" +
+	"\n" +
+	"ModelSizes\x12!\n" +
+	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
+	"\x0ekv_token_bytes\x18\x02 \x01(\x04R\fkvTokenBytes\x12!\n" +
+	"\fstream_bytes\x18\x03 \x01(\x04R\vstreamBytes\x12\x1b\n" +
+	"\trow_bytes\x18\x04 \x01(\x04R\browBytes\x12!\n" +
+	"\flogits_bytes\x18\x05 \x01(\x04R\vlogitsBytes\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -3328,7 +3421,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3379,70 +3472,72 @@ var file_messages_control_proto_goTypes = []any{
 	(*NodeTreeResponse)(nil),        // 46: troupe.v1.NodeTreeResponse
 	(*NodeModelRequest)(nil),        // 47: troupe.v1.NodeModelRequest
 	(*NodeModelResponse)(nil),       // 48: troupe.v1.NodeModelResponse
-	(*NodeStatusRequest)(nil),       // 49: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 50: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 51: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 52: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 53: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 54: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 55: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 56: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 57: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 58: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 59: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 60: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 61: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 62: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 63: troupe.v1.SequenceMigration
-	(*Member)(nil),                  // 64: troupe.v1.Member
-	(*RouteDecision)(nil),           // 65: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),   // 66: google.protobuf.Timestamp
-	(Reason)(0),                     // 67: troupe.v1.Reason
-	(PriorityClass)(0),              // 68: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 69: troupe.v1.ClientUsage
+	(*ModelSizes)(nil),              // 49: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 50: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 51: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 52: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 53: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 54: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 55: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 56: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 57: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 58: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),        // 59: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 60: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 61: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 62: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 63: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 64: troupe.v1.SequenceMigration
+	(*Member)(nil),                  // 65: troupe.v1.Member
+	(*RouteDecision)(nil),           // 66: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),   // 67: google.protobuf.Timestamp
+	(Reason)(0),                     // 68: troupe.v1.Reason
+	(PriorityClass)(0),              // 69: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 70: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	57, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	57, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	58, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	58, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	59, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	59, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	59, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	59, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	58, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	58, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	59, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	59, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	60, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	60, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	60, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	60, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	60, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	61, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	61, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	61, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	62, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	57, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	63, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	61, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	62, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	62, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	62, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	63, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	58, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	64, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
 	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
 	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	64, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	61, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	65, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	65, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	62, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	66, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	51, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	66, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	52, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	67, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
 	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	66, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	66, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	67, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	56, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	68, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	69, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	49, // 29: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	39, // 30: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	67, // 31: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	67, // 32: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	68, // 33: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	57, // 34: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	69, // 35: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	70, // 36: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3465,7 +3560,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -20,12 +20,18 @@ type answer struct {
 // inspect has a model's folder checked by this node, or where it has none, by the others. It returns the digests of its files
 // where they are known, and does not wait for files to be read.
 func (v *View) inspect(ctx context.Context, path string) (weights, revision string, err error) {
+	found, err := v.Model(ctx, path)
+	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
+}
+
+// Model says what a model's folder is: as this node has it, and where that has none, or has not loaded its files, as the others do.
+func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelResponse, error) {
 	own, err := v.Backend.Model(path)
 	if err != nil || own.GetChanged() || own.GetRevisionDigest() != "" {
-		return own.GetWeightsDigest(), own.GetRevisionDigest(), err
+		return own, err
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return "", "", err
+		return nil, err
 	}
 	answers := each(ctx, v.members(), func(ctx context.Context, m *messages.Member) answer {
 		a := answer{node: m.GetName(), model: own}
@@ -35,8 +41,7 @@ func (v *View) inspect(ctx context.Context, path string) (weights, revision stri
 		}
 		return a
 	})
-	found, err := weigh(path, answers)
-	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
+	return weigh(path, answers)
 }
 
 // weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ from node to node,
@@ -53,11 +58,11 @@ func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 		case found == nil:
 			found = m
 		case m.GetChanged(), found.GetChanged():
-			found = &messages.NodeModelResponse{Changed: true}
+			found = &messages.NodeModelResponse{Changed: true, Sizes: found.GetSizes()}
 		case found.GetRevisionDigest() == "":
 			found = m
 		case m.GetRevisionDigest() != "" && m.GetRevisionDigest() != found.GetRevisionDigest():
-			found = &messages.NodeModelResponse{Changed: true}
+			found = &messages.NodeModelResponse{Changed: true, Sizes: found.GetSizes()}
 		}
 	}
 	if found != nil {

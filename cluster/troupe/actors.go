@@ -128,7 +128,7 @@ func (n *Node) deploymentsProps() *actor.Props {
 				GPU: func(m *messages.Member, gpu string) *actor.PID {
 					return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu)
 				},
-				Inspect: n.inspect, Record: n.recordDigests, Publish: n.events.Publish, Log: n.cfg.Log,
+				Inspect: n.size, Record: n.recordDigests, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
 }

@@ -94,6 +94,7 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
 		return nil
 	case unknown == nil:
+		spec.BaseDigest = stored.GetBaseDigest() // other weights of its base do not make it another adapter
 		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(stored, spec) {
 			return nil
 		}

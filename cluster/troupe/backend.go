@@ -146,20 +146,19 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend. It refuses a model that could not serve any request, and one
-// whose chat template fails.
-func (n *Node) Inspect(path string) error {
+// check refuses a model that could not serve any request, and one whose chat template fails.
+func (n *Node) check(path string) (engine.Facts, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
-		return err
+		return engine.Facts{}, err
 	}
 	facts, err := n.inspect(path)
 	if err != nil {
-		return err
+		return facts, err
 	}
 	if _, err := tokenizer.LoadFor(n.cfg.Roots, path, facts.Vocab); err != nil {
-		return err
+		return facts, err
 	}
-	return chat.Try(n.cfg.Roots, path)
+	return facts, chat.Try(n.cfg.Roots, path)
 }
 
 func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }

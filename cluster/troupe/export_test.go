@@ -25,3 +25,6 @@ func (n *Node) Secret() []byte {
 	value, _ := n.secret.get()
 	return value
 }
+
+// Revise is what models.deploy does to a deployment.
+var Revise = revise

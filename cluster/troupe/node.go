@@ -65,6 +65,7 @@ type Node struct {
 	guard     *reply.Guard
 	inboxes   inboxes
 	events    *control.Events
+	view      *control.View
 	store     *store.Store
 	catalogue *catalogue.Catalogue
 	members   *members.Members
@@ -172,7 +173,7 @@ func (n *Node) awaitControl(ctx context.Context) error {
 
 func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
-	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
+	n.view = &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
 	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
@@ -184,7 +185,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	}
 	n.gateway = gateway.New(gateway.Config{
 		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
 		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})

@@ -88,7 +88,7 @@ func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
 
 // Model implements control.Backend: it says what this node knows of a model's folder.
 func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
-	err := n.Inspect(path)
+	facts, err := n.check(path)
 	if missing(n.cfg.Roots, path, err) {
 		return &messages.NodeModelResponse{Missing: true}, nil
 	}
@@ -96,7 +96,31 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 		return nil, err
 	}
 	known, changed := n.format().Known(path)
-	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed}, nil
+	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
+		Sizes: &messages.ModelSizes{
+			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes), StreamBytes: uint64(facts.StreamBytes),
+			RowBytes: uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
+		}}, nil
+}
+
+// size says how much memory a model takes, for deployments: their replicas may be on nodes that have its folder, though this one
+// has not.
+func (n *Node) size(path string) (engine.Facts, error) {
+	facts, err := n.inspect(path)
+	if !missing(n.cfg.Roots, path, err) {
+		return facts, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	found, asked := n.view.Model(ctx, path)
+	if asked != nil {
+		return facts, asked
+	}
+	s := found.GetSizes()
+	return engine.Facts{
+		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()), StreamBytes: int64(s.GetStreamBytes()),
+		RowBytes: int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
+	}, nil
 }
 
 // missing reports whether a folder could not be inspected since it is not there, or may not be read.

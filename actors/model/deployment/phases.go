@@ -119,7 +119,7 @@ func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus
 			d.enter(ctx, r, draining)
 		}
 	case messages.ReplicaState_REPLICA_STATE_FAILED:
-		if status.GetFoundRevision() != "" && failure.GetReason() == messages.Reason_REASON_WEIGHTS_DIFFER {
+		if status.GetFoundRevision() != "" {
 			failure = d.differs(r, status.GetFoundRevision())
 		}
 		d.onFailed(ctx, r, failure)
