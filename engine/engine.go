@@ -89,8 +89,8 @@ type Format interface {
 
 // Identifier is a Format that keeps the digests of files that it has read.
 type Identifier interface {
-	// Known returns the digests of a model's folder; none where one of its files was not read yet, or, and that is reported,
-	// where one was changed since it was read.
+	// Known returns the digests of a model's folder; none where one of its files was not read yet, or, and
+	// that is reported, where one was changed since it was read.
 	Known(path string) (d Digests, changed bool)
 }
 

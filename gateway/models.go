@@ -38,8 +38,8 @@ type model struct {
 	settings  digest.Sum // of the files that it was read from
 }
 
-// models keeps what was read of the folders of deployments, by the digest of their files: a folder that is damaged, changed or
-// gone since does no harm to a revision that is served.
+// models keeps what was read of the folders of deployments, by the digest of their files: a folder that is
+// damaged, changed or gone since does no harm to a revision that is served.
 type models struct {
 	mu      sync.Mutex
 	inspect func(path string) (engine.Facts, error)
@@ -81,8 +81,9 @@ type reading struct {
 	err   error
 }
 
-// of returns the model of a deployment. A folder that could not be read is read again for the next request. As long as it is not
-// known which files models.deploy has brought, those from before are served, if there were any.
+// of returns the model of a deployment. A folder that could not be read is read again for the next request.
+// As long as it is not known which files models.deploy has brought, those from before are served, if there
+// were any.
 func (m *models) of(d *messages.DeploymentStatus) (*model, error) {
 	spec := d.GetSpec()
 	for {
@@ -146,7 +147,8 @@ func (m *models) run(k *kept, r *reading) {
 	r.model, r.err = m.read(r.of.GetPath())
 	if r.err == nil && r.of.GetRevisionDigest() != "" && !(&version{model: r.model}).is(r.of) {
 		r.err = fmt.Errorf("%s: its configuration, tokenizer or template is not that of revision %s, which is deployed; "+
-			"run models.deploy to roll to the new files, or put the old files back", r.of.GetPath(), digest.Short(r.of.GetRevisionDigest()))
+			"run models.deploy to roll to the new files, or put the old files back", r.of.GetPath(),
+			digest.Short(r.of.GetRevisionDigest()))
 	}
 }
 
@@ -166,8 +168,8 @@ func (m *models) result(spec *messages.DeploymentSpec, r *reading) (*model, erro
 const loadFailed = "the model could not be loaded; the log of the node says why"
 
 // elsewhere likewise, where replicas may serve the model.
-const elsewhere = "this node cannot read the model's tokenizer and configuration, though replicas on other nodes may serve it; " +
-	"ask another node, or put the model's folder on this one: its log says what is wrong"
+const elsewhere = "this node cannot read the model's tokenizer and configuration, though replicas on other nodes may serve it; ask " +
+	"another node, or put the model's folder on this one: its log says what is wrong"
 
 var errUnread = errors.New("the model's folder could not be read")
 

@@ -31,7 +31,8 @@ func newRevised(t *testing.T) *revised {
 	if err := os.CopyFS(dir, os.DirFS(testkit.Model())); err != nil {
 		t.Fatal(err)
 	}
-	r := &revised{world: newWorld(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) }), dir: dir}
+	r := &revised{world: newWorld(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) }),
+		dir: dir}
 	r.spec = &messages.DeploymentStatus{Revision: 1, Spec: &messages.DeploymentSpec{
 		Name: "own", Path: dir, Deploy: 1, BlockTokens: 16, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
 	}}
@@ -77,8 +78,8 @@ func (r *revised) damage() {
 	}
 }
 
-// TestKeepsWhatItHasRead: a folder that is damaged or gone does no harm to a revision that is served, whatever else of the
-// deployment changes.
+// TestKeepsWhatItHasRead: a folder that is damaged or gone does no harm to a revision that is served,
+// whatever else of the deployment changes.
 func TestKeepsWhatItHasRead(t *testing.T) {
 	for name, harm := range map[string]func(*revised){
 		"damaged": (*revised).damage,

@@ -99,8 +99,8 @@ type DeploymentSpec struct {
 	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
 	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
 	Applied        string                 `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                        // digest of what a node's file said when it was applied last; set by nodes, and kept when others deploy
-	// The digests are set by nodes: with the first replica that is loaded after models.deploy, or at once where the files are
-	// known. Replicas that find other files do not serve.
+	// The digests are set by nodes: with the first replica that is loaded after models.deploy, or at once
+	// where the files are known. Replicas that find other files do not serve.
 	WeightsDigest  string `protobuf:"bytes,16,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
 	RevisionDigest string `protobuf:"bytes,17,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of weights, configuration, tokenizer and template
 	Deploy         uint64 `protobuf:"varint,18,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // grows with each models.deploy after which the files may be others

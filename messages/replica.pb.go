@@ -999,8 +999,8 @@ func (x *ReplicaChanged) GetFailure() *Refused {
 	return nil
 }
 
-// ConfirmRevision (command, from the deployment to a replica that was started without a revision_digest): this is the one,
-// serve.
+// ConfirmRevision (command, from the deployment to a replica that was started without a revision_digest):
+// this is the one, serve.
 type ConfirmRevision struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RevisionDigest string                 `protobuf:"bytes,1,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`

@@ -251,19 +251,21 @@ func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.Sw
 	}}}
 }
 
-// otherThan says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet whether it was.
+// otherThan says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet
+// whether it was.
 func otherThan(m engine.Loaded, asked *messages.LoadModel) *messages.Refused {
 	switch want := asked.GetRevisionDigest(); {
 	case want != "" && m.Digests.Revision != want:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-			Detail: fmt.Sprintf("lease %s holds revision %s, and revision %s is asked for; it is loaded again once the lease is given back",
+			Detail: fmt.Sprintf("lease %s holds revision %s, not %s as asked for; it is loaded again once the lease is given back",
 				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
 		}
 	case want == "" && m.Deploy != asked.GetDeploy():
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_CONFLICT,
-			Detail: "lease " + m.Lease + " was loaded before the last models.deploy; it is loaded again once the lease is given back",
+			Detail: "lease " + m.Lease +
+				" was loaded before the last models.deploy; it is loaded again once the lease is given back",
 		}
 	}
 	return nil

@@ -17,14 +17,15 @@ type answer struct {
 	err   error
 }
 
-// inspect has a model's folder checked by this node, or where it has none, by the others. It returns the digests of its files
-// where they are known, and does not wait for files to be read.
+// inspect has a model's folder checked by this node, or where it has none, by the others. It returns the
+// digests of its files where they are known, and does not wait for files to be read.
 func (v *View) inspect(ctx context.Context, path string) (weights, revision string, err error) {
 	found, err := v.Model(ctx, path)
 	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
 }
 
-// Model says what a model's folder is: as this node has it, and where that has none, or has not loaded its files, as the others do.
+// Model says what a model's folder is: as this node has it, and where that has none, or has not loaded its
+// files, as the others do.
 func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelResponse, error) {
 	own, err := v.Backend.Model(path)
 	if err != nil || own.GetChanged() || own.GetRevisionDigest() != "" {
@@ -44,8 +45,8 @@ func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelRespo
 	return weigh(path, answers)
 }
 
-// weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ from node to node,
-// nothing is known: the first replica that loads them says what they are.
+// weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ
+// from node to node, nothing is known: the first replica that loads them says what they are.
 func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 	var found *messages.NodeModelResponse
 	var asked, faults []string

@@ -16,10 +16,11 @@ import (
 	"troupe/messages"
 )
 
-// revise decides which files a deployment is to have that models.deploy, or the configuration, stores over what is stored: those
-// of its folder, as they are now. Where they are known to be those that it has, nothing changes; where they are not known, the
-// first replica that loads them says what they are, and replicas of the files before serve until then. It does not wait for
-// files to be read. The deployment has the fields of what is stored, or none.
+// revise decides which files a deployment is to have that models.deploy, or the configuration, stores over
+// what is stored: those of its folder, as they are now. Where they are known to be those that it has,
+// nothing changes; where they are not known, the first replica that loads them says what they are, and
+// replicas of the files before serve until then. It does not wait for files to be read. The deployment has
+// the fields of what is stored, or none.
 //
 // Until the first replica has said what they are, another models.deploy waits for the same answer.
 func revise(spec, stored *messages.DeploymentSpec, known engine.Digests) {
@@ -30,8 +31,8 @@ func revise(spec, stored *messages.DeploymentSpec, known engine.Digests) {
 	spec.WeightsDigest, spec.RevisionDigest = known.Weights, known.Revision
 }
 
-// knownDigests are those of the files that are to be deployed, as far as they are known: as another node has said, or by this
-// node's own loads.
+// knownDigests are those of the files that are to be deployed, as far as they are known: as another node
+// has said, or by this node's own loads.
 func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 	if spec.GetRevisionDigest() != "" {
 		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
@@ -40,8 +41,8 @@ func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 	return d
 }
 
-// recordDigests stores the digests of the files that the first replica of a deployment has found. Where there are some already,
-// or models.deploy has come since, those count.
+// recordDigests stores the digests of the files that the first replica of a deployment has found. Where
+// there are some already, or models.deploy has come since, those count.
 func (n *Node) recordDigests(ctx context.Context, name string, deploy uint64, weights, revision string) error {
 	for {
 		spec, at, err := n.store.Get(ctx, name)
@@ -81,7 +82,8 @@ func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
 		return fmt.Sprintf("%s could not be loaded again from %s: %v; put the folder back", spec.GetName(), where, err)
 	case changed || known.Revision != "" && known.Revision != revision:
 		return fmt.Sprintf("%s could not be loaded again from %s, which has other files than revision %s; "+
-			"run models.deploy to roll to the new files, or put the old files back", spec.GetName(), where, digest.Short(revision))
+			"run models.deploy to roll to the new files, or put the old files back", spec.GetName(), where,
+			digest.Short(revision))
 	}
 	return ""
 }
@@ -98,13 +100,14 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 	known, changed := n.format().Known(path)
 	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
 		Sizes: &messages.ModelSizes{
-			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes), StreamBytes: uint64(facts.StreamBytes),
-			RowBytes: uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
+			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
+			StreamBytes: uint64(facts.StreamBytes),
+			RowBytes:    uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
 		}}, nil
 }
 
-// size says how much memory a model takes, for deployments: their replicas may be on nodes that have its folder, though this one
-// has not.
+// size says how much memory a model takes, for deployments: their replicas may be on nodes that have its
+// folder, though this one has not.
 func (n *Node) size(path string) (engine.Facts, error) {
 	facts, err := n.inspect(path)
 	if !missing(n.cfg.Roots, path, err) {
@@ -118,8 +121,9 @@ func (n *Node) size(path string) (engine.Facts, error) {
 	}
 	s := found.GetSizes()
 	return engine.Facts{
-		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()), StreamBytes: int64(s.GetStreamBytes()),
-		RowBytes: int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
+		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()),
+		StreamBytes: int64(s.GetStreamBytes()),
+		RowBytes:    int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
 	}, nil
 }
 

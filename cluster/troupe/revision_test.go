@@ -81,8 +81,8 @@ func deployment(t *testing.T, n *troupe.Node) *messages.DeploymentStatus {
 	return d
 }
 
-// TestOtherFilesDoNotServe: a replica that finds other files than those that are served does not serve, and the deployment says
-// so; models.deploy rolls to them, and then all replicas have them.
+// TestOtherFilesDoNotServe: a replica that finds other files than those that are served does not serve, and
+// the deployment says so; models.deploy rolls to them, and then all replicas have them.
 func TestOtherFilesDoNotServe(t *testing.T) {
 	dir := ownFolder(t)
 	n := start(t, served(dir))
@@ -93,7 +93,8 @@ func TestOtherFilesDoNotServe(t *testing.T) {
 	}
 	until(t, "the second replica is refused, or serves", func() bool {
 		d := deployment(t, n)
-		return strings.Contains(d.GetDetail(), "run models.deploy to roll to the new files") && strings.Contains(d.GetDetail(), dir) ||
+		return strings.Contains(d.GetDetail(), "run models.deploy to roll to the new files") &&
+			strings.Contains(d.GetDetail(), dir) ||
 			d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 2
 	})
 	if d := deployment(t, n); d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED {
@@ -112,7 +113,8 @@ func TestOtherFilesDoNotServe(t *testing.T) {
 		d := deployment(t, n)
 		fresh := len(d.GetReplicas()) == 2 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 		for _, r := range d.GetReplicas() {
-			fresh = fresh && r.GetRevisionDigest() == d.GetSpec().GetRevisionDigest() && r.GetRevisionDigest() != first.GetRevisionDigest()
+			fresh = fresh && r.GetRevisionDigest() == d.GetSpec().GetRevisionDigest() &&
+				r.GetRevisionDigest() != first.GetRevisionDigest()
 		}
 		return fresh
 	})
@@ -121,13 +123,14 @@ func TestOtherFilesDoNotServe(t *testing.T) {
 	}
 }
 
-// TestDeployOfTheSameFilesRollsNothing: where the files are known to be those that are served, replicas stay; the revision that
-// models.deploy answered is still good as if_revision.
+// TestDeployOfTheSameFilesRollsNothing: where the files are known to be those that are served, replicas
+// stay; the revision that models.deploy answered is still good as if_revision.
 func TestDeployOfTheSameFilesRollsNothing(t *testing.T) {
 	n := start(t, nil)
 	until(t, "the digests", func() bool { return deployment(t, n).GetSpec().GetRevisionDigest() != "" })
 	before := deployment(t, n)
-	if s := before.GetSpec(); len(s.GetWeightsDigest()) != 64 || before.GetWeights() != s.GetWeightsDigest()[:12] || before.GetRevisionShort() != s.GetRevisionDigest()[:12] {
+	if s := before.GetSpec(); len(s.GetWeightsDigest()) != 64 || before.GetWeights() != s.GetWeightsDigest()[:12] ||
+		before.GetRevisionShort() != s.GetRevisionDigest()[:12] {
 		t.Errorf("%v", before)
 	}
 	spec := kjv(1)
@@ -136,7 +139,8 @@ func TestDeployOfTheSameFilesRollsNothing(t *testing.T) {
 	}
 	until(t, "the change", func() bool { return deployment(t, n).GetRevision() != before.GetRevision() })
 	now := deployment(t, n)
-	if now.GetSpec().GetDeploy() != before.GetSpec().GetDeploy() || now.GetSpec().GetRevisionDigest() != before.GetSpec().GetRevisionDigest() {
+	if now.GetSpec().GetDeploy() != before.GetSpec().GetDeploy() ||
+		now.GetSpec().GetRevisionDigest() != before.GetSpec().GetRevisionDigest() {
 		t.Errorf("%v\n%v", before.GetSpec(), now.GetSpec())
 	}
 	if _, err := n.PutDeployment(t.Context(), spec, before.GetSpec().GetAskedRevision()); err == nil {
@@ -144,8 +148,8 @@ func TestDeployOfTheSameFilesRollsNothing(t *testing.T) {
 	}
 }
 
-// TestServesWhileTheFolderIsGone: requests are answered as before, also after a new revision of the deployment, which says what
-// is wrong, and where.
+// TestServesWhileTheFolderIsGone: requests are answered as before, also after a new revision of the
+// deployment, which says what is wrong, and where.
 func TestServesWhileTheFolderIsGone(t *testing.T) {
 	dir := ownFolder(t)
 	n := start(t, served(dir))
@@ -158,7 +162,8 @@ func TestServesWhileTheFolderIsGone(t *testing.T) {
 	}
 	until(t, "the deployment knows", func() bool {
 		d := deployment(t, n)
-		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED && (strings.Contains(d.GetDetail(), "no such folder") || strings.Contains(d.GetDetail(), "no node has this folder"))
+		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED &&
+			(strings.Contains(d.GetDetail(), "no such folder") || strings.Contains(d.GetDetail(), "no node has this folder"))
 	})
 	if d := deployment(t, n).GetDetail(); !strings.Contains(d, "node test: ") || !strings.Contains(d, dir) {
 		t.Error(d)
@@ -175,8 +180,8 @@ func TestServesWhileTheFolderIsGone(t *testing.T) {
 	})
 }
 
-// TestDeployAsksOtherNodes: a folder that only another node has is checked there, and served from there; a node without it says so
-// clearly. Where none has it, the answer names all.
+// TestDeployAsksOtherNodes: a folder that only another node has is checked there, and served from there; a
+// node without it says so clearly. Where none has it, the answer names all.
 func TestDeployAsksOtherNodes(t *testing.T) {
 	nodes := together(t, 2, func(i int, c *troupe.Config) {
 		if i == 0 {
@@ -187,7 +192,8 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 		}
 	})
 	conn := connect(t, nodes[0])
-	if refused := deploying(t, conn, filepath.Join(t.TempDir(), "nothing")); !strings.Contains(refused, "no node has this folder") || !strings.Contains(refused, "a, b") {
+	if refused := deploying(t, conn, filepath.Join(t.TempDir(), "nothing")); !strings.Contains(refused,
+		"no node has this folder") || !strings.Contains(refused, "a, b") {
 		t.Errorf("%q", refused)
 	}
 	for range 8 { // any of the two may be asked
@@ -197,7 +203,8 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 	}
 	until(t, "a replica where the folder is", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "other")
-		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 1 && d.GetReplicas()[0].GetNode() == "b"
+		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 1 &&
+			d.GetReplicas()[0].GetNode() == "b"
 	})
 	ask := map[string]any{"model": "other", "prompt": "a", "max_tokens": 1}
 	if status, body := post(t, nodes[1], "/v1/completions", ask); status != http.StatusOK {
@@ -207,7 +214,8 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 		d, err := nodes[0].Deployment(t.Context(), "other")
 		return err == nil && d.GetSpec().GetRevisionDigest() != ""
 	})
-	if status, body := post(t, nodes[0], "/v1/completions", ask); status != http.StatusServiceUnavailable || !strings.Contains(string(body), "ask another node") {
+	if status, body := post(t, nodes[0], "/v1/completions", ask); status != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body), "ask another node") {
 		t.Errorf("a: %d %s", status, body)
 	}
 }
@@ -216,7 +224,8 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 func TestRevise(t *testing.T) {
 	one, two := engine.Digests{Weights: "w1", Revision: "r1"}, engine.Digests{Weights: "w2", Revision: "r2"}
 	stored := func(path string, d engine.Digests) *messages.DeploymentSpec {
-		return &messages.DeploymentSpec{Path: path, Deploy: 3, WeightsDigest: d.Weights, RevisionDigest: d.Revision, AskedRevision: 7}
+		return &messages.DeploymentSpec{Path: path, Deploy: 3, WeightsDigest: d.Weights, RevisionDigest: d.Revision,
+			AskedRevision: 7}
 	}
 	for _, tc := range []struct {
 		name   string
@@ -232,11 +241,13 @@ func TestRevise(t *testing.T) {
 		{"files that are not known", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
 		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3, engine.Digests{}},
 		{"another folder with the same files", stored("q", one), one, 4, one},
-		{"another folder, before the first replica is loaded", stored("q", engine.Digests{}), engine.Digests{}, 4, engine.Digests{}},
+		{"another folder, before the first replica is loaded", stored("q", engine.Digests{}), engine.Digests{}, 4,
+			engine.Digests{}},
 	} {
 		spec := &messages.DeploymentSpec{Path: "p", Deploy: 99, AskedRevision: 99, WeightsDigest: "x", RevisionDigest: "x"}
 		troupe.Revise(spec, tc.stored, tc.known)
-		if got := (engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}); got != tc.want || spec.GetDeploy() != tc.deploy || spec.GetAskedRevision() != 0 {
+		if got := (engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}); got != tc.want ||
+			spec.GetDeploy() != tc.deploy || spec.GetAskedRevision() != 0 {
 			t.Errorf("%s: %v", tc.name, spec)
 		}
 	}

@@ -60,8 +60,8 @@ func (c *Cache) Changed(path string, s Stamp) bool {
 	return ok && k.stamp != s
 }
 
-// Put keeps the content of a file that had the stamp from before it was read until afterwards. Read is when that began. A
-// file that had just been written then is not kept.
+// Put keeps the content of a file that had the stamp from before it was read until afterwards. Read is when
+// that began. A file that had just been written then is not kept.
 func (c *Cache) Put(path string, s Stamp, content Content, read time.Time) {
 	if c == nil || s.CTime > read.Add(-tick).UnixNano() {
 		return

@@ -145,7 +145,8 @@ func TestStampOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := stamp()
-	if second.Size != first.Size || second.MTime != first.MTime || second.Inode == first.Inode || second.CTime == first.CTime {
+	if second.Size != first.Size || second.MTime != first.MTime || second.Inode == first.Inode ||
+		second.CTime == first.CTime {
 		t.Errorf("%+v\n%+v", first, second)
 	}
 }

@@ -31,8 +31,8 @@ func Of(b []byte) Content {
 	return Content{Sum: ofChunks(int64(len(b)), sums), Check: xxh3.Hash(b)}
 }
 
-// Hasher computes the content of one file after the other from their bytes, which are written in order. It is used by one
-// goroutine at a time.
+// Hasher computes the content of one file after the other from their bytes, which are written in order. It
+// is used by one goroutine at a time.
 type Hasher struct {
 	workers int
 	free    chan []byte // chunks that are not in use

@@ -10,8 +10,8 @@ import (
 	"troupe/engine/modelfile"
 )
 
-// SettingsFiles are the files of a model's folder beside its weights that decide what it answers, and how large each may be.
-// Other files may change without making another revision.
+// SettingsFiles are the files of a model's folder beside its weights that decide what it answers, and how
+// large each may be. Other files may change without making another revision.
 var SettingsFiles = map[string]modelfile.Most{
 	"config.json":            modelfile.Config,
 	"generation_config.json": modelfile.Config,
@@ -62,5 +62,6 @@ func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cac
 
 // Changed is the error for a file that was changed while it was read.
 func Changed(path string) error {
-	return fmt.Errorf("%s: the file was changed while it was read; wait until it is written, then load the model again", path)
+	return fmt.Errorf("%s: the file was changed while it was read; wait until it is written, then load the model again",
+		path)
 }

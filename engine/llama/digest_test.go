@@ -31,7 +31,8 @@ func bytesRead(t *testing.T) (n int64) {
 
 // TestLoadReadsOnce: the digests cost no second read of the weights, neither with the first load nor with later ones.
 func TestLoadReadsOnce(t *testing.T) {
-	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 512, Heads: 8, KVHeads: 8}, 1)
+	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 512, Heads: 8,
+		KVHeads: 8}, 1)
 	info, err := os.Stat(filepath.Join(dir, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
@@ -92,10 +93,13 @@ func loadDigests(t *testing.T, f llama.Format, dir string) engine.Digests {
 	return w.Digests()
 }
 
-// TestDigestsOfChangedFiles: other weights are other weights and another revision; other settings are another revision alone.
+// TestDigestsOfChangedFiles: other weights are other weights and another revision; other settings are
+// another revision alone.
 func TestDigestsOfChangedFiles(t *testing.T) {
-	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1}, 1)
-	other := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1}, 2)
+	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
+		KVHeads: 1}, 1)
+	other := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
+		KVHeads: 1}, 2)
 	settle(t, dir)
 	format := llama.Format{Digests: &digest.Cache{}}
 	before := loadDigests(t, format, dir)
@@ -123,7 +127,8 @@ func TestDigestsOfChangedFiles(t *testing.T) {
 
 // TestDamageBehindTheStamp: a content that changes while the file looks as before is found when it is loaded again.
 func TestDamageBehindTheStamp(t *testing.T) {
-	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1}, 1)
+	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
+		KVHeads: 1}, 1)
 	settle(t, dir)
 	path := filepath.Join(dir, "model.safetensors")
 	info, err := os.Stat(path)
@@ -137,7 +142,8 @@ func TestDamageBehindTheStamp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := format.Load(t.Context(), d, dir); err == nil || !strings.Contains(err.Error(), "its content is not what it was") {
+	if _, err := format.Load(t.Context(), d, dir); err == nil ||
+		!strings.Contains(err.Error(), "its content is not what it was") {
 		t.Error(err)
 	}
 	if _, err := format.Load(t.Context(), d, dir); err != nil {
@@ -147,7 +153,8 @@ func TestDamageBehindTheStamp(t *testing.T) {
 
 // TestHolderRefusesOtherWeights: before it reads them, where they are known.
 func TestHolderRefusesOtherWeights(t *testing.T) {
-	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1}, 1)
+	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
+		KVHeads: 1}, 1)
 	settle(t, dir)
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
@@ -159,7 +166,8 @@ func TestHolderRefusesOtherWeights(t *testing.T) {
 	for range 2 {
 		_, err := h.Load(t.Context(), spec)
 		other := (*engine.OtherWeights)(nil)
-		if !errors.As(err, &other) || other.Found.Revision == "" || !strings.Contains(err.Error(), "revision abababababab is deployed; run models.deploy") {
+		if !errors.As(err, &other) || other.Found.Revision == "" ||
+			!strings.Contains(err.Error(), "revision abababababab is deployed; run models.deploy") {
 			t.Errorf("%v", err)
 		}
 		if len(h.Held()) != 0 {

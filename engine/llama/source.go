@@ -15,8 +15,8 @@ import (
 	"troupe/engine/safetensors"
 )
 
-// source reads the files of a model's weights, each of them once from its first byte to its last, and finds out on the way
-// what content they have. What no tensor needs is read too.
+// source reads the files of a model's weights, each of them once from its first byte to its last, and finds
+// out on the way what content they have. What no tensor needs is read too.
 type source struct {
 	ctx    context.Context
 	roots  modelfile.Roots

@@ -16,8 +16,8 @@ import (
 // chunk is how many elements are read, converted and copied at once.
 const chunk = 1 << 20
 
-// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read. It reads them in
-// the order of their files.
+// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
+// It reads them in the order of their files.
 func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed, from *source) (err error) {
 	stream, err := device.NewStream("load")
 	if err != nil {

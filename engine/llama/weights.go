@@ -73,7 +73,8 @@ func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engi
 }
 
 // read puts the tensors on the device, and returns the digests of the files that they and the settings came from.
-func (f Format) read(ctx context.Context, w *Weights, m inspected, path string, before digest.Sum) (engine.Digests, error) {
+func (f Format) read(ctx context.Context, w *Weights, m inspected, path string, before digest.Sum) (engine.Digests,
+	error) {
 	source := &source{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}
 	defer source.abort()
 	if err := upload(ctx, w.device, w.base, m.tensors, source); err != nil {

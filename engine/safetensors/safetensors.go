@@ -101,8 +101,8 @@ func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
 	return all, nil
 }
 
-// Files returns the files of a model folder's weights, in the order of their names. The one file that is taken where there is
-// no index need not exist.
+// Files returns the files of a model folder's weights, in the order of their names. The one file that is
+// taken where there is no index need not exist.
 func Files(roots modelfile.Roots, dir string) ([]string, error) {
 	files, err := shards(roots, filepath.Join(dir, "model.safetensors.index.json"))
 	if errors.Is(err, os.ErrNotExist) {

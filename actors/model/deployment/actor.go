@@ -24,7 +24,8 @@ type Config struct {
 	GPU      func(m *messages.Member, gpu string) *actor.PID
 	Router   *actor.PID // of this node: tells all others how the deployment is
 	Inspect  func(path string) (engine.Facts, error)
-	// Record stores the digests of the files that the first replica has found, unless there are some, or a later models.deploy.
+	// Record stores the digests of the files that the first replica has found, unless there are some, or a
+	// later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
 	// Publish announces life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)

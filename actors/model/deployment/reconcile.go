@@ -47,7 +47,8 @@ func (d *deployment) copies() []plan.Copy {
 	for name, r := range d.replicas {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
 		c := plan.Copy{
-			Name: name, Node: at.node, GPU: at.name, Current: d.current(r), Evicted: r.phase > starting && (d.sick[at] || !d.nodes[at.node].open()),
+			Name: name, Node: at.node, GPU: at.name, Current: d.current(r), Evicted: r.phase > starting && (d.sick[at] ||
+				!d.nodes[at.node].open()),
 			Moves: d.moves(r), Load: int(r.load()), Bytes: r.bytes,
 		}
 		switch {

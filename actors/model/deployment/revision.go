@@ -67,7 +67,8 @@ func (d *deployment) judge(ctx actor.Context, r *copyOf) {
 func (d *deployment) differs(r *copyOf, found string) *messages.Refused {
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-		Detail: "replica " + r.spec.GetName() + " found the files of revision " + digest.Short(found) + " in " + r.spec.GetPath() + " of node " +
+		Detail: "replica " + r.spec.GetName() + " found the files of revision " + digest.Short(found) + " in " +
+			r.spec.GetPath() + " of node " +
 			r.spec.GetNode() + ", and revision " + digest.Short(d.spec.GetRevisionDigest()) +
 			" is deployed; run models.deploy to roll to the new files, or put the old files back",
 	}
@@ -99,7 +100,8 @@ func (d *deployment) onRecorded(msg *recorded) {
 	}
 }
 
-// alone reports whether no replica that serves may go on with the sequences of one that drains, though there are others.
+// alone reports whether no replica that serves may go on with the sequences of one that drains, though
+// there are others.
 func (d *deployment) alone(r *copyOf) bool {
 	others := false
 	for _, other := range d.replicas {

@@ -23,7 +23,8 @@ type shelf struct {
 
 // deploys starts a reign of a deployment that is stored.
 func deploys(s *stage, replicas uint32) *shelf {
-	x := &shelf{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: replicas, BlockTokens: 16, Deploy: 1}}
+	x := &shelf{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: replicas, BlockTokens: 16,
+		Deploy: 1}}
 	s.record = func(deploy uint64, weights, revision string) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -67,8 +68,8 @@ func (h *host) serving() (n int) {
 	return n
 }
 
-// TestFirstReplicaMakesTheRevision: of two nodes with other files, the replica that is stored first serves, and the other one
-// does not; the deployment says so until the files are the same.
+// TestFirstReplicaMakesTheRevision: of two nodes with other files, the replica that is stored first serves,
+// and the other one does not; the deployment says so until the files are the same.
 func TestFirstReplicaMakesTheRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
@@ -84,10 +85,12 @@ func TestFirstReplicaMakesTheRevision(t *testing.T) {
 			t.Errorf("%v: %d and %d serve", x.spec, winner.serving(), loser.serving())
 		}
 		d := s.told()
-		if d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED || d.GetFailure().GetReason() != messages.Reason_REASON_WEIGHTS_DIFFER {
+		if d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED ||
+			d.GetFailure().GetReason() != messages.Reason_REASON_WEIGHTS_DIFFER {
 			t.Errorf("%v", d)
 		}
-		for _, part := range []string{"revision " + winner.files, "revision " + loser.files, "node " + loser.name, " p ", "run models.deploy"} {
+		for _, part := range []string{"revision " + winner.files, "revision " + loser.files, "node " + loser.name, " p ",
+			"run models.deploy"} {
 			if !strings.Contains(d.GetDetail(), part) {
 				t.Errorf("%q lacks %q", d.GetDetail(), part)
 			}
@@ -100,8 +103,8 @@ func TestFirstReplicaMakesTheRevision(t *testing.T) {
 	})
 }
 
-// TestDeployRolls: after a models.deploy whose files are not known, replicas of the files before serve until those of the new
-// ones do. Where the files turn out to be the same, no replica is replaced.
+// TestDeployRolls: after a models.deploy whose files are not known, replicas of the files before serve
+// until those of the new ones do. Where the files turn out to be the same, no replica is replaced.
 func TestDeployRolls(t *testing.T) {
 	for name, files := range map[string]string{"other files": "two", "the same files": "one"} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,8 @@ func play(t *testing.T, hosts ...string) *stage {
 }
 
 func (s *stage) host(name string) *host {
-	h := &host{name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec), serve: make(map[string]bool), free: 100 << 20}
+	h := &host{name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
+		serve: make(map[string]bool), free: 100 << 20}
 	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message { return h.answer(s, m) })
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
@@ -264,8 +265,9 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 		digest = ""
 	}
 	return &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest, RevisionDigest: digest, FoundRevision: found,
-		Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
+		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest, RevisionDigest: digest,
+		FoundRevision: found,
+		Actor:         &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
 	}
 }
 

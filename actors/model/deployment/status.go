@@ -71,7 +71,8 @@ func (d *deployment) state(serving int) (messages.DeploymentState, string) {
 	case d.removing:
 		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas finish what they have"
 	case d.spec != nil && serving >= want && d.fault() != "":
-		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.fault())
+		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve, but %s", serving,
+			want, d.fault())
 	case d.spec != nil && serving >= want:
 		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
 	case serving > 0:

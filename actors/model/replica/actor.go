@@ -27,8 +27,8 @@ type Config struct {
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
 	// Blocks opens the KV blocks of a lease, to move them.
 	Blocks func(lease string) (Blocks, error)
-	// Folder says why the files of a revision could not be loaded again from the replica's folder; empty: they could. It may block.
-	// Nil: nobody looks.
+	// Folder says why the files of a revision could not be loaded again from the replica's folder; empty: they
+	// could. It may block. Nil: nobody looks.
 	Folder func(revision string) string
 	// Engine is the recipe of the child that runs steps over a lease; gate is of EngineConfig.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
@@ -44,7 +44,8 @@ func Props(cfg Config) *actor.Props {
 	var revision string
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, revision: &revision, gates: gates{all: make(map[uint64]engine.Gate)}}
+		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, revision: &revision,
+			gates: gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 

@@ -103,7 +103,7 @@ type cluster struct {
 	tiers     func(name string) replica.Tiers          // of each replica; nil: it has none
 	find      func(*messages.FindBlocks) proto.Message // the router's answer
 	folder    func(revision string) string             // looks at the folder of each replica; nil: nobody does
-	revisions map[string]string                        // of the replicas' files; those that are not in it have sameRevision
+	revisions map[string]string                        // of the replicas' files; else sameRevision
 	operator  *testkit.Peer
 	router    *testkit.Peer
 	orders    int
@@ -194,9 +194,11 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	n.hbm = testkit.NewPeer(c.t, c.sys, name+"-hbm", tier.tier)
 	n.PID = testkit.Spawn(c.t, c.sys, name, supervise.Strategy(nil), replica.Props(replica.Config{
 		Spec: &messages.ReplicaSpec{
-			Name: name, Model: "m", RevisionDigest: cmp.Or(c.revisions[name], sameRevision), Node: "node-" + name, BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
+			Name: name, Model: "m", RevisionDigest: cmp.Or(c.revisions[name], sameRevision), Node: "node-" + name,
+			BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
-		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil), Bulk: c.bulk, Tiers: tiers, Folder: c.folder, Log: zerolog.Nop(),
+		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil),
+		Bulk: c.bulk, Tiers: tiers, Folder: c.folder, Log: zerolog.Nop(),
 		Blocks: func(lease string) (replica.Blocks, error) {
 			b, err := holder.Blocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()

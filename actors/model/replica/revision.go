@@ -11,8 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// confirmed reports whether what is loaded is what its deployment serves: the files were asked for by their digest, or the
-// deployment has taken them for the revision's. Until then the replica does not serve.
+// confirmed reports whether what is loaded is what its deployment serves: the files were asked for by their
+// digest, or the deployment has taken them for the revision's. Until then the replica does not serve.
 func (r *replica) confirmed() bool {
 	d := r.model.GetRevisionDigest()
 	return d == "" || d == r.Spec.GetRevisionDigest() || d == *r.revision
@@ -77,14 +77,16 @@ func (r *replica) openSpace(l *lower) {
 	}
 }
 
-// otherRevision says why what was computed with files of a digest can not go on here. Files without a digest are not compared.
+// otherRevision says why what was computed with files of a digest can not go on here. Files without a
+// digest are not compared.
 func (r *replica) otherRevision(computed string) *messages.Refused {
 	own := r.model.GetRevisionDigest()
 	if computed == "" || own == "" || computed == own {
 		return nil
 	}
-	return refusal(messages.Reason_REASON_WEIGHTS_DIFFER, "replica "+r.Spec.GetName()+" serves revision "+digest.Short(own)+
-		", and the sequence was begun with revision "+digest.Short(computed), retryAfter)
+	return refusal(messages.Reason_REASON_WEIGHTS_DIFFER,
+		"replica "+r.Spec.GetName()+" serves revision "+digest.Short(own)+
+			", and the sequence was begun with revision "+digest.Short(computed), retryAfter)
 }
 
 // otherBase says why an adapter is not for the weights that are loaded here.
@@ -92,7 +94,7 @@ func (r *replica) otherBase(spec *messages.AdapterSpec) *messages.Refused {
 	own := r.model.GetWeightsDigest()
 	if base := spec.GetBaseDigest(); base != "" && own != "" && base != own {
 		return refusal(messages.Reason_REASON_WEIGHTS_DIFFER, "adapter "+spec.GetName()+" was registered for weights "+
-			digest.Short(base)+" of model "+r.Spec.GetModel()+", which has weights "+digest.Short(own)+" now; register it again", 0)
+			digest.Short(base)+" of model "+r.Spec.GetModel()+", which has "+digest.Short(own)+" now; register it again", 0)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func TestMovesToTheSameFilesOnly(t *testing.T) {
 		got := c.call(seq)
 		c.until("tokens", func() bool { return len(got.Output()) >= 3 })
 		m := c.move(c.a, c.b, got.id).GetSequences()
-		if len(m) != 1 || m[0].GetMoved() || !strings.Contains(m[0].GetDetail(), "m-1 serves revision two") || !strings.Contains(m[0].GetDetail(), "revision one") {
+		if len(m) != 1 || m[0].GetMoved() || !strings.Contains(m[0].GetDetail(), "m-1 serves revision two") ||
+			!strings.Contains(m[0].GetDetail(), "revision one") {
 			t.Errorf("%v", m)
 		}
 		c.finished(got, want)
@@ -42,12 +43,14 @@ func TestMovesToTheSameFilesOnly(t *testing.T) {
 	})
 }
 
-// TestGoesOnWithTheSameFilesOnly: a sequence that has output is not continued with other weights; one that has none is begun.
+// TestGoesOnWithTheSameFilesOnly: a sequence that has output is not continued with other weights; one that
+// has none is begun.
 func TestGoesOnWithTheSameFilesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := twoRevisions(t)
 		submit := func(id, revision string, output ...uint32) *messages.SubmitSequenceResult {
-			c.operator.Send(c.b.PID, &messages.SubmitSequence{RequestId: id, Sequence: greedy(5, 8, 4), Output: output, RevisionDigest: revision})
+			c.operator.Send(c.b.PID, &messages.SubmitSequence{RequestId: id, Sequence: greedy(5, 8, 4), Output: output,
+				RevisionDigest: revision})
 			c.settle()
 			all := testkit.Got[*messages.SubmitSequenceResult](c.operator)
 			return all[len(all)-1]
@@ -65,7 +68,8 @@ func TestGoesOnWithTheSameFilesOnly(t *testing.T) {
 	})
 }
 
-// TestAdapterForOtherWeights: an adapter that was registered for other weights is refused, and not loaded where it is pinned.
+// TestAdapterForOtherWeights: an adapter that was registered for other weights is refused, and not loaded
+// where it is pinned.
 func TestAdapterForOtherWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
@@ -76,7 +80,8 @@ func TestAdapterForOtherWeights(t *testing.T) {
 			c.settle()
 			all := testkit.Got[*messages.SubmitSequenceResult](c.operator)
 			r := all[len(all)-1].GetRefused()
-			if (r != nil) != refused || refused && (r.GetReason() != differ || !strings.Contains(r.GetDetail(), "register it again")) {
+			if (r != nil) != refused || refused && (r.GetReason() != differ ||
+				!strings.Contains(r.GetDetail(), "register it again")) {
 				t.Errorf("base %q: %v", base, r)
 			}
 		}
@@ -90,8 +95,8 @@ func TestAdapterForOtherWeights(t *testing.T) {
 	})
 }
 
-// TestServesWhatIsConfirmed: a replica whose files nobody has asked for by their digest waits until its deployment has confirmed
-// them, says until then what it has, and serves at once after a crash.
+// TestServesWhatIsConfirmed: a replica whose files nobody has asked for by their digest waits until its
+// deployment has confirmed them, says until then what it has, and serves at once after a crash.
 func TestServesWhatIsConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{}
@@ -107,7 +112,8 @@ func TestServesWhatIsConfirmed(t *testing.T) {
 		}
 		before := len(testkit.Got[*messages.ReplicaChanged](s.deploy))
 		time.Sleep(3 * time.Second)
-		if n := len(testkit.Got[*messages.ReplicaChanged](s.deploy)) - before; n < 2 || last().GetState() != loadingState || last().GetRevisionDigest() != "one" || last().GetWeightsDigest() != "w" {
+		if n := len(testkit.Got[*messages.ReplicaChanged](s.deploy)) - before; n < 2 || last().GetState() != loadingState ||
+			last().GetRevisionDigest() != "one" || last().GetWeightsDigest() != "w" {
 			t.Errorf("%d reports, the last %v", n, last())
 		}
 		s.deploy.Send(s.replica, &messages.ConfirmRevision{RevisionDigest: "two"})
@@ -141,7 +147,8 @@ func TestSaysWhatWasFound(t *testing.T) {
 		})
 		all := testkit.Got[*messages.ReplicaChanged](s.deploy)
 		last := all[len(all)-1]
-		if last.GetStatus().GetState() != messages.ReplicaState_REPLICA_STATE_FAILED || last.GetStatus().GetFoundRevision() != "two" || last.GetFailure().GetReason() != differ {
+		if last.GetStatus().GetState() != messages.ReplicaState_REPLICA_STATE_FAILED ||
+			last.GetStatus().GetFoundRevision() != "two" || last.GetFailure().GetReason() != differ {
 			t.Errorf("%v", last)
 		}
 	})

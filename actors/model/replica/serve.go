@@ -188,7 +188,8 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 		SequencesNotFinite: r.totals.notFinite, NotFinite: r.numeric,
-		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(), FoundRevision: r.found, FolderFault: r.fault,
+		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(), FoundRevision: r.found,
+		FolderFault: r.fault,
 	}
 	if r.lora != nil {
 		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())

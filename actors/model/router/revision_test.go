@@ -8,8 +8,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestReplacedWeights: a request that has output goes to replicas with the same files. Where there is none it waits, as long as
-// these are deployed; where others are, it ends.
+// TestReplacedWeights: a request that has output goes to replicas with the same files. Where there is none
+// it waits, as long as these are deployed; where others are, it ends.
 func TestReplacedWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

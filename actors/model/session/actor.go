@@ -123,7 +123,8 @@ func (s *session) route(ctx actor.Context) {
 	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
 }
 
-// begun is the digest of the files that the output was computed with: it goes on with no others. Without output there is none.
+// begun is the digest of the files that the output was computed with: it goes on with no others. Without
+// output there is none.
 func (s *session) begun() string {
 	if len(s.Client.Output()) == 0 {
 		return ""

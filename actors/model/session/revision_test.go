@@ -20,8 +20,8 @@ func (s *stage) interrupt() {
 	synctest.Wait()
 }
 
-// TestGoesOnWithTheSameWeights: from its first token on, a session asks for replicas with the files that computed it, also after a
-// crash; before, for any.
+// TestGoesOnWithTheSameWeights: from its first token on, a session asks for replicas with the files that
+// computed it, also after a crash; before, for any.
 func TestGoesOnWithTheSameWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.SequenceMoved", Times: 1}
