@@ -2609,6 +2609,7 @@ type NodeModelResponse struct {
 	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
 	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // it had loaded others before
 	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // unless it is missing
+	Detail         string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // where it is: in what way
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2676,6 +2677,13 @@ func (x *NodeModelResponse) GetSizes() *ModelSizes {
 		return x.Sizes
 	}
 	return nil
+}
+
+func (x *NodeModelResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
 }
 
 // ModelSizes are what a replica of a model takes of a device's memory.
@@ -3359,13 +3367,14 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x10NodeTreeResponse\x12(\n" +
 	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"&\n" +
 	"\x10NodeModelRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xc4\x01\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xdc\x01\n" +
 	"\x11NodeModelResponse\x12\x18\n" +
 	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
 	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
-	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\"\xb8\x01\n" +
+	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xb8\x01\n" +
 	"\n" +
 	"ModelSizes\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,12 +51,14 @@ func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelRespo
 func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 	var found *messages.NodeModelResponse
 	var asked, faults []string
+	missing := path + ": no such folder"
 	for _, a := range all {
 		asked = append(asked, a.node)
 		switch m := a.model; {
 		case a.err != nil:
 			faults = append(faults, fmt.Sprintf("%s: %s", a.node, why(a.err)))
 		case m.GetMissing():
+			missing = cmp.Or(m.GetDetail(), missing)
 		case found == nil:
 			found = m
 		case m.GetChanged(), found.GetChanged():
@@ -69,7 +72,7 @@ func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 	if found != nil {
 		return found, nil
 	}
-	detail := path + ": no node has this folder, or may read it; asked were " + strings.Join(asked, ", ")
+	detail := missing + "; no node has this folder, or may read it: asked were " + strings.Join(asked, ", ")
 	if len(faults) > 0 {
 		detail += " (" + strings.Join(faults, "; ") + ")"
 	}

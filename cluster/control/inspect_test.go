@@ -37,7 +37,7 @@ func TestWeigh(t *testing.T) {
 	}
 	_, err := weigh("/m", []answer{missing("a"), silent})
 	if err == nil || !strings.Contains(err.Error(),
-		"/m: no node has this folder, or may read it; asked were a, d (d: no answer within 1s)") {
+		"/m: no such folder; no node has this folder, or may read it: asked were a, d (d: no answer within 1s)") {
 		t.Error(err)
 	}
 }

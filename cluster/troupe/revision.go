@@ -92,7 +92,7 @@ func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
 func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 	facts, err := n.check(path)
 	if missing(n.cfg.Roots, path, err) {
-		return &messages.NodeModelResponse{Missing: true}, nil
+		return &messages.NodeModelResponse{Missing: true, Detail: err.Error()}, nil
 	}
 	if err != nil {
 		return nil, err
