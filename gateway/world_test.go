@@ -242,6 +242,17 @@ func (d *directory) add(s *messages.DeploymentStatus) {
 	d.all = append(d.all, s)
 }
 
+// replace takes a newer revision of a deployment.
+func (d *directory) replace(s *messages.DeploymentStatus) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.all {
+		if d.all[i].GetSpec().GetName() == s.GetSpec().GetName() {
+			d.all[i] = s
+		}
+	}
+}
+
 func (d *directory) Deployments(context.Context) ([]*messages.DeploymentStatus, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -53,6 +53,7 @@ const (
 	Reason_REASON_NO_QUORUM        Reason = 42 // the store has no majority, or does not answer; nothing was changed
 	Reason_REASON_OUTCOME_UNKNOWN  Reason = 43 // the change was sent and not confirmed; it may be applied later
 	Reason_REASON_NO_SPACE         Reason = 44 // the disk of the store is full; nothing was changed
+	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights are not those that were asked for; models.deploy rolls to new files
 )
 
 // Enum value maps for Reason.
@@ -83,6 +84,7 @@ var (
 		42: "REASON_NO_QUORUM",
 		43: "REASON_OUTCOME_UNKNOWN",
 		44: "REASON_NO_SPACE",
+		22: "REASON_WEIGHTS_DIFFER",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -110,6 +112,7 @@ var (
 		"REASON_NO_QUORUM":        42,
 		"REASON_OUTCOME_UNKNOWN":  43,
 		"REASON_NO_SPACE":         44,
+		"REASON_WEIGHTS_DIFFER":   22,
 	}
 )
 
@@ -318,7 +321,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"retryAfter\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\xcc\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xe7\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -345,7 +348,8 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x0eREASON_NUMERIC\x10\x15\x12\x14\n" +
 	"\x10REASON_NO_QUORUM\x10*\x12\x1a\n" +
 	"\x16REASON_OUTCOME_UNKNOWN\x10+\x12\x13\n" +
-	"\x0fREASON_NO_SPACE\x10,*\x86\x01\n" +
+	"\x0fREASON_NO_SPACE\x10,\x12\x19\n" +
+	"\x15REASON_WEIGHTS_DIFFER\x10\x16*\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +

@@ -2665,6 +2665,213 @@ func (x *NodeTreeResponse) GetRoot() *ActorNode {
 	return nil
 }
 
+// troupe.v1.node.<name>.model: whether a node has a model's folder, and what it is. Asked by the node that answers
+// troupe.v1.models.deploy, where it lacks the folder.
+type NodeModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeModelRequest) Reset() {
+	*x = NodeModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModelRequest) ProtoMessage() {}
+
+func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
+func (*NodeModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *NodeModelRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type NodeModelResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Missing        bool                   `protobuf:"varint,1,opt,name=missing,proto3" json:"missing,omitempty"`                                 // there is no such folder, or it may not be read
+	WeightsDigest  string                 `protobuf:"bytes,2,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"` // where the node has loaded these files; else empty
+	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // it had loaded others before
+	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // unless it is missing
+	Detail         string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // where it is: in what way
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *NodeModelResponse) Reset() {
+	*x = NodeModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModelResponse) ProtoMessage() {}
+
+func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
+func (*NodeModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *NodeModelResponse) GetMissing() bool {
+	if x != nil {
+		return x.Missing
+	}
+	return false
+}
+
+func (x *NodeModelResponse) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *NodeModelResponse) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *NodeModelResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *NodeModelResponse) GetSizes() *ModelSizes {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *NodeModelResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// ModelSizes are what a replica of a model takes of a device's memory.
+type ModelSizes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WeightBytes   uint64                 `protobuf:"varint,1,opt,name=weight_bytes,json=weightBytes,proto3" json:"weight_bytes,omitempty"`
+	KvTokenBytes  uint64                 `protobuf:"varint,2,opt,name=kv_token_bytes,json=kvTokenBytes,proto3" json:"kv_token_bytes,omitempty"`
+	StreamBytes   uint64                 `protobuf:"varint,3,opt,name=stream_bytes,json=streamBytes,proto3" json:"stream_bytes,omitempty"` // of workspace
+	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // likewise, for each token of a step
+	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // likewise, for each sequence of a step
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelSizes) Reset() {
+	*x = ModelSizes{}
+	mi := &file_messages_control_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelSizes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelSizes) ProtoMessage() {}
+
+func (x *ModelSizes) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
+func (*ModelSizes) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ModelSizes) GetWeightBytes() uint64 {
+	if x != nil {
+		return x.WeightBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetKvTokenBytes() uint64 {
+	if x != nil {
+		return x.KvTokenBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetStreamBytes() uint64 {
+	if x != nil {
+		return x.StreamBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetRowBytes() uint64 {
+	if x != nil {
+		return x.RowBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetLogitsBytes() uint64 {
+	if x != nil {
+		return x.LogitsBytes
+	}
+	return 0
+}
+
 // troupe.v1.node.<name>.status, asked by the node that answers troupe.v1.nodes.list.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2674,7 +2881,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2893,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2906,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 type NodeStatusResponse struct {
@@ -2711,7 +2918,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2930,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2943,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -2757,7 +2964,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2976,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2989,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -2820,7 +3027,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +3039,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +3052,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Event) GetKind() string {
@@ -2894,7 +3101,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +3113,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +3126,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2945,7 +3152,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3164,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3177,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 type ListKeysResponse struct {
@@ -2982,7 +3189,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3201,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3214,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3032,7 +3239,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3251,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3264,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3279,7 +3486,23 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
-	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"\x13\n" +
+	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"&\n" +
+	"\x10NodeModelRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xdc\x01\n" +
+	"\x11NodeModelResponse\x12\x18\n" +
+	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
+	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
+	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xb8\x01\n" +
+	"\n" +
+	"ModelSizes\x12!\n" +
+	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
+	"\x0ekv_token_bytes\x18\x02 \x01(\x04R\fkvTokenBytes\x12!\n" +
+	"\fstream_bytes\x18\x03 \x01(\x04R\vstreamBytes\x12\x1b\n" +
+	"\trow_bytes\x18\x04 \x01(\x04R\browBytes\x12!\n" +
+	"\flogits_bytes\x18\x05 \x01(\x04R\vlogitsBytes\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -3328,7 +3551,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3378,74 +3601,78 @@ var file_messages_control_proto_goTypes = []any{
 	(*ActorNode)(nil),               // 45: troupe.v1.ActorNode
 	(*NodeTreeRequest)(nil),         // 46: troupe.v1.NodeTreeRequest
 	(*NodeTreeResponse)(nil),        // 47: troupe.v1.NodeTreeResponse
-	(*NodeStatusRequest)(nil),       // 48: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 49: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 50: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 51: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 52: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 53: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 54: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 55: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 56: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 57: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 58: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 59: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 60: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 61: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 62: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 63: troupe.v1.Refused
-	(*Member)(nil),                  // 64: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 66: troupe.v1.RouteDecision
-	(Reason)(0),                     // 67: troupe.v1.Reason
-	(PriorityClass)(0),              // 68: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 69: troupe.v1.ClientUsage
+	(*NodeModelRequest)(nil),        // 48: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 49: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 50: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 51: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 52: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 53: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 54: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 55: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 56: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 57: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 58: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 59: troupe.v1.DeploymentSpec
+	(*DeploymentStatus)(nil),        // 60: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 61: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 62: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 63: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 64: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 65: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 66: troupe.v1.Refused
+	(*Member)(nil),                  // 67: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 68: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 69: troupe.v1.RouteDecision
+	(Reason)(0),                     // 70: troupe.v1.Reason
+	(PriorityClass)(0),              // 71: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 72: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	56, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	56, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	57, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	57, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	58, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	58, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	58, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	58, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	59, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	59, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	60, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	60, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	61, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	61, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	61, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	61, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	59, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	60, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	60, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	60, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	61, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	56, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	62, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	62, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	63, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	63, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	63, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	64, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	59, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	65, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
 	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	63, // 18: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	66, // 18: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
 	39, // 19: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	39, // 20: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	64, // 21: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	60, // 22: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	65, // 23: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	67, // 21: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	63, // 22: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	68, // 23: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
 	40, // 24: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	66, // 25: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	69, // 25: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	45, // 26: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 27: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	50, // 28: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	65, // 29: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	53, // 28: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	68, // 29: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	45, // 30: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
 	45, // 31: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	39, // 32: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	65, // 33: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	65, // 34: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	67, // 35: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	55, // 36: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	68, // 37: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	69, // 38: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	50, // 32: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	39, // 33: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	68, // 34: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	68, // 35: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	70, // 36: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	58, // 37: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	71, // 38: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	72, // 39: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3468,7 +3695,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   55,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -99,6 +99,12 @@ type DeploymentSpec struct {
 	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
 	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
 	Applied        string                 `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                        // digest of what a node's file said when it was applied last; set by nodes, and kept when others deploy
+	// The digests are set by nodes: with the first replica that is loaded after models.deploy, or at once
+	// where the files are known. Replicas that find other files do not serve.
+	WeightsDigest  string `protobuf:"bytes,16,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
+	RevisionDigest string `protobuf:"bytes,17,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of weights, configuration, tokenizer and template
+	Deploy         uint64 `protobuf:"varint,18,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // grows with each models.deploy after which the files may be others
+	AskedRevision  uint64 `protobuf:"varint,19,opt,name=asked_revision,json=askedRevision,proto3" json:"asked_revision,omitempty"`   // before the digests were added; still good as if_revision
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -236,6 +242,34 @@ func (x *DeploymentSpec) GetApplied() string {
 		return x.Applied
 	}
 	return ""
+}
+
+func (x *DeploymentSpec) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *DeploymentSpec) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *DeploymentSpec) GetDeploy() uint64 {
+	if x != nil {
+		return x.Deploy
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetAskedRevision() uint64 {
+	if x != nil {
+		return x.AskedRevision
+	}
+	return 0
 }
 
 // ApplyDeployment (command, to the deployments group): converge to this.
@@ -413,9 +447,11 @@ type DeploymentStatus struct {
 	State         DeploymentState        `protobuf:"varint,3,opt,name=state,proto3,enum=troupe.v1.DeploymentState" json:"state,omitempty"`
 	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // why it is not ready, in words
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`       // the member where the deployment's actor lives
-	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`      // its reign
-	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // why the last attempt failed, where it did
+	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`                                         // the member where the deployment's actor lives
+	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`                                        // its reign
+	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`                                   // why the last attempt failed, where it did
+	Weights       string                 `protobuf:"bytes,9,opt,name=weights,proto3" json:"weights,omitempty"`                                   // the first digits of weights_digest, for people
+	RevisionShort string                 `protobuf:"bytes,10,opt,name=revision_short,json=revisionShort,proto3" json:"revision_short,omitempty"` // likewise of revision_digest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +540,20 @@ func (x *DeploymentStatus) GetFailure() *Refused {
 		return x.Failure
 	}
 	return nil
+}
+
+func (x *DeploymentStatus) GetWeights() string {
+	if x != nil {
+		return x.Weights
+	}
+	return ""
+}
+
+func (x *DeploymentStatus) GetRevisionShort() string {
+	if x != nil {
+		return x.RevisionShort
+	}
+	return ""
 }
 
 // ListDeployments (query, to the deployments group).
@@ -646,7 +696,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x83\x04\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x92\x05\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1a\n" +
@@ -665,7 +715,11 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\radapter_pages\x18\f \x01(\rR\fadapterPages\x12!\n" +
 	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
 	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\x12\x18\n" +
-	"\aapplied\x18\x0f \x01(\tR\aapplied\"{\n" +
+	"\aapplied\x18\x0f \x01(\tR\aapplied\x12%\n" +
+	"\x0eweights_digest\x18\x10 \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\x11 \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06deploy\x18\x12 \x01(\x04R\x06deploy\x12%\n" +
+	"\x0easked_revision\x18\x13 \x01(\x04R\raskedRevision\"{\n" +
 	"\x0fApplyDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
@@ -678,7 +732,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\rGetDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xb3\x02\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xf4\x02\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -687,7 +741,10 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\breplicas\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12\x12\n" +
 	"\x04node\x18\x06 \x01(\tR\x04node\x12\x12\n" +
 	"\x04term\x18\a \x01(\x04R\x04term\x12,\n" +
-	"\afailure\x18\b \x01(\v2\x12.troupe.v1.RefusedR\afailure\"0\n" +
+	"\afailure\x18\b \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12\x18\n" +
+	"\aweights\x18\t \x01(\tR\aweights\x12%\n" +
+	"\x0erevision_short\x18\n" +
+	" \x01(\tR\rrevisionShort\"0\n" +
 	"\x0fListDeployments\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +

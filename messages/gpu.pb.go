@@ -157,7 +157,9 @@ type LoadModel struct {
 	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // with max_sequences, the size of the engine's workspace
 	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // different ones in a step; 0: none
 	MaxAdapterRank uint32                 `protobuf:"varint,9,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"`
-	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, leased with it; 0: none until LeaseAdapters
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // of 2 MiB, leased with it; 0: none until LeaseAdapters
+	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // that the files must have; empty: any
+	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // a lease of another one is refused where the files may be any
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -262,6 +264,20 @@ func (x *LoadModel) GetAdapterPages() uint32 {
 	return 0
 }
 
+func (x *LoadModel) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *LoadModel) GetDeploy() uint64 {
+	if x != nil {
+		return x.Deploy
+	}
+	return 0
+}
+
 type LoadModelResult struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -270,6 +286,7 @@ type LoadModelResult struct {
 	//	*LoadModelResult_Loaded
 	//	*LoadModelResult_Refused
 	Outcome       isLoadModelResult_Outcome `protobuf_oneof:"outcome"`
+	FoundRevision string                    `protobuf:"bytes,4,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with WEIGHTS_DIFFER
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +353,13 @@ func (x *LoadModelResult) GetRefused() *Refused {
 	return nil
 }
 
+func (x *LoadModelResult) GetFoundRevision() string {
+	if x != nil {
+		return x.FoundRevision
+	}
+	return ""
+}
+
 type isLoadModelResult_Outcome interface {
 	isLoadModelResult_Outcome()
 }
@@ -353,19 +377,21 @@ func (*LoadModelResult_Loaded) isLoadModelResult_Outcome() {}
 func (*LoadModelResult_Refused) isLoadModelResult_Outcome() {}
 
 type ModelLoaded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"` // "gpu-0"
-	KvBlocks      uint32                 `protobuf:"varint,3,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	KvBlockBytes  uint64                 `protobuf:"varint,4,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
-	ContextTokens uint32                 `protobuf:"varint,5,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
-	Vocab         uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
-	Eos           []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
-	Metrics       *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Adopted       bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
-	AdapterPages  uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Lease          string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Device         string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"` // "gpu-0"
+	KvBlocks       uint32                 `protobuf:"varint,3,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
+	KvBlockBytes   uint64                 `protobuf:"varint,4,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
+	ContextTokens  uint32                 `protobuf:"varint,5,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
+	Vocab          uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
+	Eos            []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
+	Metrics        *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	Adopted        bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
+	WeightsDigest  string                 `protobuf:"bytes,11,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,12,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ModelLoaded) Reset() {
@@ -466,6 +492,20 @@ func (x *ModelLoaded) GetAdapterPages() uint32 {
 		return x.AdapterPages
 	}
 	return 0
+}
+
+func (x *ModelLoaded) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *ModelLoaded) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
 }
 
 // LeaseAdapters (command) asks for pages for the adapters of a lease that is held. Where it has some already, those are the answer.
@@ -2226,7 +2266,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xcc\x02\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\x8d\x03\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2240,13 +2280,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\fmax_adapters\x18\b \x01(\rR\vmaxAdapters\x12(\n" +
 	"\x10max_adapter_rank\x18\t \x01(\rR\x0emaxAdapterRank\x12#\n" +
 	"\radapter_pages\x18\n" +
-	" \x01(\rR\fadapterPages\"\x9d\x01\n" +
+	" \x01(\rR\fadapterPages\x12'\n" +
+	"\x0frevision_digest\x18\v \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06deploy\x18\f \x01(\x04R\x06deploy\"\xc4\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
 	"\x06loaded\x18\x02 \x01(\v2\x16.troupe.v1.ModelLoadedH\x00R\x06loaded\x12.\n" +
-	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\xc0\x02\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12%\n" +
+	"\x0efound_revision\x18\x04 \x01(\tR\rfoundRevisionB\t\n" +
+	"\aoutcome\"\x90\x03\n" +
 	"\vModelLoaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1b\n" +
@@ -2258,7 +2301,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\ametrics\x18\b \x01(\v2\x18.troupe.v1.SwitchMetricsR\ametrics\x12\x18\n" +
 	"\aadopted\x18\t \x01(\bR\aadopted\x12#\n" +
 	"\radapter_pages\x18\n" +
-	" \x01(\rR\fadapterPages\"Z\n" +
+	" \x01(\rR\fadapterPages\x12%\n" +
+	"\x0eweights_digest\x18\v \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\f \x01(\tR\x0erevisionDigest\"Z\n" +
 	"\rLeaseAdapters\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -13,6 +14,7 @@ import (
 	"troupe/core/spec"
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/messages"
 )
 
@@ -26,6 +28,11 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 		return
 	}
 	if m, ok := d.held[lease]; ok && !d.lost() {
+		if other := otherThan(m, msg); other != nil {
+			ctx.Send(who.replyTo, &messages.LoadModelResult{RequestId: who.requestID, FoundRevision: m.Digests.Revision,
+				Outcome: &messages.LoadModelResult_Refused{Refused: other}})
+			return
+		}
 		ctx.Send(who.replyTo, d.granted(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 		return
 	}
@@ -51,6 +58,12 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 		func(f engine.Facts, err error) any { return &inspected{incarnation, lease, f, err} })
 }
 
+// noRoom is the error for a model that does not fit.
+type noRoom string
+
+func (e noRoom) Error() string   { return string(e) }
+func (e noRoom) Is(t error) bool { return t == cuda.ErrOutOfMemory }
+
 // join adds one who waits; asking again replaces the first.
 func (l *load) join(who asker) {
 	for i, a := range l.askers {
@@ -69,7 +82,7 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 		return
 	}
 	if msg.err != nil {
-		d.refuse(ctx, msg.lease, messages.Reason_REASON_LOAD_FAILED, msg.err.Error())
+		d.refuse(ctx, msg.lease, msg.err)
 		return
 	}
 	l.facts = msg.facts
@@ -83,7 +96,7 @@ func (d *device) start(ctx actor.Context, l *load) {
 	}
 	load, short := d.reserve(l.command, l.facts)
 	if short != "" {
-		d.refuse(ctx, load.Lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short)
+		d.refuse(ctx, load.Lease, noRoom(d.Name+": "+short))
 		return
 	}
 	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
@@ -98,6 +111,7 @@ func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engi
 	load = engine.LoadSpec{
 		Lease: msg.GetLease(), Path: msg.GetPath(), BlockTokens: int(msg.GetBlockTokens()),
 		Limits: limitsOf(msg), AdapterPages: int(msg.GetAdapterPages()),
+		Revision: msg.GetRevisionDigest(), Deploy: msg.GetDeploy(),
 	}
 	blockBytes := facts.KVTokenBytes * int64(load.BlockTokens)
 	blocks, why := spec.KVBlocks(spec.KVRequest{
@@ -137,7 +151,7 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 		if errors.Is(msg.err, cuda.ErrDeviceLost) {
 			d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 		}
-		d.refuse(ctx, msg.lease, reasonOf(msg.err), msg.err.Error())
+		d.refuse(ctx, msg.lease, msg.err)
 		return
 	}
 	delete(d.loading, msg.lease)
@@ -151,10 +165,16 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 }
 
 // refuse ends a load and tells everyone who waited for it.
-func (d *device) refuse(ctx actor.Context, lease string, reason messages.Reason, detail string) {
+func (d *device) refuse(ctx actor.Context, lease string, err error) {
+	reason, detail, found := reasonOf(err), err.Error(), ""
+	if other := (*engine.OtherWeights)(nil); errors.As(err, &other) {
+		found = other.Found.Revision
+	}
 	d.Log.Warn().Str("lease", lease).Stringer("reason", reason).Str("detail", detail).Msg("model refused")
 	for _, a := range d.loading[lease].askers {
-		ctx.Send(a.replyTo, refusedLoad(a.requestID, &messages.Refused{Reason: reason, Detail: detail}))
+		refused := refusedLoad(a.requestID, &messages.Refused{Reason: reason, Detail: detail})
+		refused.FoundRevision = found
+		ctx.Send(a.replyTo, refused)
 	}
 	delete(d.loading, lease)
 }
@@ -227,7 +247,28 @@ func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.Sw
 		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
 		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
 		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages),
+		WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
 	}}}
+}
+
+// otherThan says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet
+// whether it was.
+func otherThan(m engine.Loaded, asked *messages.LoadModel) *messages.Refused {
+	switch want := asked.GetRevisionDigest(); {
+	case want != "" && m.Digests.Revision != want:
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
+			Detail: fmt.Sprintf("lease %s holds revision %s, not %s as asked for; it is loaded again once the lease is given back",
+				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
+		}
+	case want == "" && m.Deploy != asked.GetDeploy():
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_CONFLICT,
+			Detail: "lease " + m.Lease +
+				" was loaded before the last models.deploy; it is loaded again once the lease is given back",
+		}
+	}
+	return nil
 }
 
 func refusedLoad(requestID string, r *messages.Refused) *messages.LoadModelResult {

@@ -18,7 +18,7 @@ var reads = map[string]bool{
 	"models-list": true, "models-get": true,
 	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
 	"replicas-list": true, "keys-list": true, "explain": true, "kv-stats": true,
-	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true,
+	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "node-model": true,
 }
 
 // audited records a request to an endpoint.

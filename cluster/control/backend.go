@@ -11,8 +11,9 @@ import (
 
 // Backend answers for the cluster, and for the node it is on. Its errors are Refusals where the reason is known.
 type Backend interface {
-	// Inspect reads a model's headers and says what is wrong with them.
-	Inspect(path string) error
+	// Model reads a model's headers on this node alone and says what is wrong with them, or that the folder is
+	// missing, and the digests of its files where they are known.
+	Model(path string) (*messages.NodeModelResponse, error)
 	PutDeployment(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (revision uint64, err error)
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)

@@ -29,7 +29,7 @@ func (c *control) deploy(ctx context.Context, req *messages.DeployModelRequest) 
 	if err != nil {
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
-	if err := c.Backend.Inspect(spec.GetPath()); err != nil {
+	if spec.WeightsDigest, spec.RevisionDigest, err = c.view.inspect(ctx, spec.GetPath()); err != nil {
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
 	revision, err := c.Backend.PutDeployment(ctx, spec, req.GetIfRevision())

@@ -74,7 +74,8 @@ func (n *Node) replicasProps() *actor.Props {
 					return n.engineProps(spec.GetGpu(), lease, gate)
 				},
 				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
-				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
+				Folder: func(revision string) string { return n.folderFault(spec, revision) },
+				Tiers:  n.lower(), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
 				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
@@ -127,7 +128,7 @@ func (n *Node) deploymentsProps() *actor.Props {
 				GPU: func(m *messages.Member, gpu string) *actor.PID {
 					return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu)
 				},
-				Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
+				Inspect: n.size, Record: n.recordDigests, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
 }

@@ -36,7 +36,7 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	}
 	said = proto.CloneOf(said)
 	said.Path, said.Applied = spec.GetPath(), ""
-	if spec.Applied, err = digest(said); err != nil {
+	if spec.Applied, err = appliedDigest(said); err != nil {
 		return err
 	}
 	stored, _, err := n.store.Get(ctx, spec.GetName())
@@ -52,6 +52,7 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
 		return err
 	}
+	revise(spec, stored, n.knownDigests(spec))
 	_, err = n.put(ctx, spec, 0)
 	return err
 }
@@ -77,7 +78,7 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 	if req.Adapter.Path, err = filepath.Abs(named.GetPath()); err != nil {
 		return err
 	}
-	applied, err := digest(req)
+	applied, err := appliedDigest(req)
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,7 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
 		return nil
 	case unknown == nil:
+		spec.BaseDigest = stored.GetBaseDigest() // other weights of its base do not make it another adapter
 		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(stored, spec) {
 			return nil
 		}
@@ -101,8 +103,8 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 	return err
 }
 
-// digest is of what was said: defaults, which may change from one version to the next, are not part of it.
-func digest(said proto.Message) (string, error) {
+// appliedDigest is of what was said: defaults, which may change from one version to the next, are not part of it.
+func appliedDigest(said proto.Message) (string, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(said)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8]), err

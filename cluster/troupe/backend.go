@@ -146,20 +146,19 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend. It refuses a model that could not serve any request, and one
-// whose chat template fails.
-func (n *Node) Inspect(path string) error {
+// check refuses a model that could not serve any request, and one whose chat template fails.
+func (n *Node) check(path string) (engine.Facts, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
-		return err
+		return engine.Facts{}, err
 	}
 	facts, err := n.inspect(path)
 	if err != nil {
-		return err
+		return facts, err
 	}
 	if _, err := tokenizer.LoadFor(n.cfg.Roots, path, facts.Vocab); err != nil {
-		return err
+		return facts, err
 	}
-	return chat.Try(n.cfg.Roots, path)
+	return facts, chat.Try(n.cfg.Roots, path)
 }
 
 func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }
@@ -170,14 +169,18 @@ func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec,
 	if err != nil {
 		return 0, err
 	}
-	stored, _, err := n.store.Get(ctx, spec.GetName())
+	stored, at, err := n.store.Get(ctx, spec.GetName())
 	if failure := (store.Failure{}); errors.As(err, &failure) {
 		return 0, err
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		n.cfg.Log.Warn().Err(err).Msg("what was stored is overwritten unread")
 	}
+	if ifRevision != 0 && ifRevision == stored.GetAskedRevision() {
+		ifRevision = at // only the digests were added since
+	}
 	spec.Path, spec.Applied = path, stored.GetApplied()
+	revise(spec, stored, n.knownDigests(spec))
 	return n.put(ctx, spec, ifRevision)
 }
 

@@ -102,7 +102,7 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	if err != nil {
 		return nil, err
 	}
-	spec.Model = base.GetName()
+	spec.Model, spec.BaseDigest = base.GetName(), base.GetWeightsDigest()
 	file, err := n.holders[0].OpenAdapter(base.GetPath(), spec.GetPath())
 	if err != nil {
 		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))

@@ -32,9 +32,12 @@ func (n *Node) openDevices(context.Context) error {
 // adopt takes a device over: it is closed when the node ends.
 func (n *Node) adopt(d GPU) {
 	n.devices = append(n.devices, d)
-	n.holders = append(n.holders, engine.NewHolder(d.Device, llama.Format{Roots: n.cfg.Roots}))
+	n.holders = append(n.holders, engine.NewHolder(d.Device, n.format()))
 	n.undo = append(n.undo, func() { _ = d.Close() })
 }
+
+// format is how this node loads models.
+func (n *Node) format() llama.Format { return llama.Format{Roots: n.cfg.Roots, Digests: &n.digests} }
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 

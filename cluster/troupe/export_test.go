@@ -28,3 +28,6 @@ func (n *Node) Secret() []byte {
 
 // CheckStore replaces what is asked before a key of the store is read or written.
 func (n *Node) CheckStore(check func() error) { n.store.Check(check) }
+
+// Revise is what models.deploy does to a deployment.
+var Revise = revise

@@ -29,6 +29,7 @@ import (
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/gateway"
 	"troupe/internal/audit"
 	"troupe/messages"
@@ -56,8 +57,8 @@ type Node struct {
 
 	devices   []GPU
 	holders   []*engine.Holder
-	tiers     []lowerTier // the fastest first
-	weights   weights
+	tiers     []lowerTier  // the fastest first
+	digests   digest.Cache // of the files of models
 	copies    *copies
 	pins      pinned
 	secret    secret
@@ -66,6 +67,7 @@ type Node struct {
 	guard     *reply.Guard
 	inboxes   inboxes
 	events    *control.Events
+	view      *control.View
 	store     *store.Store
 	catalogue *catalogue.Catalogue
 	members   *members.Members
@@ -181,7 +183,7 @@ func (n *Node) awaitControl(ctx context.Context) error {
 
 func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
-	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
+	n.view = &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
 	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
@@ -192,9 +194,11 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
-		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes, Draining: n.emptied,
+		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls,
+		Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
+		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
+		Draining: n.emptied,
 		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)

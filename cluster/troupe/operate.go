@@ -114,6 +114,7 @@ func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messag
 		if err != nil {
 			return nil, 0, err
 		}
+		spec.AskedRevision = 0
 		if revision, err = n.store.Put(ctx, spec, revision); !errors.Is(err, store.ErrConflict) {
 			if err == nil {
 				n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
@@ -133,7 +134,7 @@ func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replic
 		return fmt.Errorf("deployment %s: %w", name, store.ErrConflict)
 	}
 	before := stored.GetReplicas()
-	stored.Replicas = replicas
+	stored.Replicas, stored.AskedRevision = replicas, 0
 	if _, err := n.store.Put(ctx, stored, revision); err != nil {
 		return err
 	}

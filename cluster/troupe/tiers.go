@@ -144,13 +144,9 @@ func (n *Node) tiersProps() *actor.Props {
 }
 
 // lower is what a replica is told of the tiers.
-func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
-	_, seen := files(n.cfg.Roots, r.GetPath()) // before they are loaded
+func (n *Node) lower() replica.Tiers {
 	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
-		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly,
-		Space: func(ctx context.Context) (string, error) {
-			return n.weights.digest(ctx, n.cfg.Roots, r.GetPath(), seen)
-		}}
+		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
 	}

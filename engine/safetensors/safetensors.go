@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"troupe/cuda"
+	"troupe/engine/digest"
 	"troupe/engine/modelfile"
 )
 
@@ -39,8 +40,19 @@ type Tensor struct {
 
 	roots      modelfile.Roots
 	file       string
-	begin, end int64 // in the file
+	stamp      digest.Stamp // of the file when its header was read
+	begin, end int64        // in the file
 }
+
+// Place is where the bytes of a tensor are, and the file as it was when its header was read.
+type Place struct {
+	File       string
+	Stamp      digest.Stamp
+	Begin, End int64
+}
+
+// Place returns where the tensor's bytes are.
+func (t Tensor) Place() Place { return Place{t.file, t.stamp, t.begin, t.end} }
 
 // Elements is how many there are.
 func (t Tensor) Elements() int64 {
@@ -66,12 +78,8 @@ func (t Tensor) Open() (io.ReadCloser, error) {
 // Folder reads the headers of a model folder: model.safetensors, or the files that model.safetensors.index.json
 // names.
 func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
-	single := filepath.Join(dir, "model.safetensors")
-	files, err := shards(roots, filepath.Join(dir, "model.safetensors.index.json"))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		files = []string{single}
-	case err != nil:
+	files, err := Files(roots, dir)
+	if err != nil {
 		return nil, err
 	}
 	all := make(map[string]Tensor)
@@ -91,6 +99,16 @@ func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
 		}
 	}
 	return all, nil
+}
+
+// Files returns the files of a model folder's weights, in the order of their names. The one file that is
+// taken where there is no index need not exist.
+func Files(roots modelfile.Roots, dir string) ([]string, error) {
+	files, err := shards(roots, filepath.Join(dir, "model.safetensors.index.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return []string{filepath.Join(dir, "model.safetensors")}, nil
+	}
+	return files, err
 }
 
 // shardName are the names that an index may give. Errors show no others.
@@ -141,7 +159,7 @@ func File(roots modelfile.Roots, path string) ([]Tensor, error) {
 		return nil, fmt.Errorf("%s: %w; the file is damaged or no safetensors file: download it again", path, err)
 	}
 	for i := range tensors {
-		tensors[i].roots, tensors[i].file = roots, path
+		tensors[i].roots, tensors[i].file, tensors[i].stamp = roots, path, digest.StampOf(info)
 	}
 	return tensors, nil
 }

@@ -26,7 +26,9 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 		return
 	}
 	if msg.err != nil { // the next tick looks again
-		d.fail(&messages.Refused{Reason: messages.Reason_REASON_LOAD_FAILED, Detail: msg.err.Error()})
+		d.fail(&messages.Refused{
+			Reason: messages.Reason_REASON_LOAD_FAILED, Detail: "node " + d.Node + ": " + msg.err.Error(),
+		})
 		d.tell(ctx)
 		return
 	}

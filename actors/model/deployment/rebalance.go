@@ -73,7 +73,7 @@ func (d *deployment) atRest() bool {
 	}
 	for _, r := range d.replicas {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
-		if !r.ready() || !d.current(r.spec) || r.bytes == 0 || d.sick[at] || !d.nodes[at.node].open() {
+		if !r.ready() || !d.current(r) || r.bytes == 0 || d.sick[at] || !d.nodes[at.node].open() {
 			return false
 		}
 	}

@@ -117,7 +117,7 @@ func (r *replica) refuseAdapter(seq *messages.SequenceSpec) *messages.Refused {
 	case r.lora == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, "replica "+r.Spec.GetName()+" takes no adapters; ask for model "+r.Spec.GetModel(), 0)
 	}
-	return nil
+	return r.otherBase(spec)
 }
 
 // wantAdapter: a sequence has come that may have an adapter. It is loaded while a step is in flight.

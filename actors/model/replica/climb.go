@@ -40,11 +40,6 @@ type (
 		order       *restoreOrder
 		err         error
 	}
-	spaced struct {
-		incarnation uint64
-		space       string
-		err         error
-	}
 	tiersRested struct{ incarnation uint64 }
 )
 

@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -29,9 +28,9 @@ func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddlew
 func unbuilt(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
 	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
 	c.tiers = func(name string) replica.Tiers {
-		space := func(context.Context) (string, error) { return spaces[name], nil }
+		c.revisions = spaces
 		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil), kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
-		return replica.Tiers{Space: space, Always: true, Remote: remote, Elsewhere: func() bool { return true }}
+		return replica.Tiers{Always: true, Remote: remote, Elsewhere: func() bool { return true }}
 	}
 	c.find = func(q *messages.FindBlocks) proto.Message {
 		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}
@@ -257,7 +256,7 @@ func TestLeaseRefused(t *testing.T) {
 // leaseOf is how another replica would ask the first one for the blocks of a prompt.
 func (c *cluster) leaseOf(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
 	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes), Lease: durationpb.New(lease)}
-	space := kv.Root(c.a.layout, "", nil)
+	space := kv.Root(c.a.layout, sameRevision, nil)
 	m.Space = space[:]
 	for _, h := range kv.Hashes(kv.Root("m", "", nil), seq.GetPrompt(), 8)[:fetchable] {
 		m.Hashes = append(m.Hashes, h[:])

@@ -22,7 +22,12 @@ func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) 
 	if have != "" && (have != key || !spec.GetPinned()) {
 		r.lora.desk.Unpin(request)
 	}
-	if spec.GetPinned() {
+	if other := r.otherBase(spec); other != nil {
+		if r.lora.lacking[key] != other.GetDetail() {
+			r.Log.Warn().Str("adapter", key).Str("why", other.GetDetail()).Msg("pinned adapter is not on the device")
+		}
+		r.lora.lacking[key] = other.GetDetail()
+	} else if spec.GetPinned() {
 		r.noteAdapter(ctx, spec)
 		if _, why := r.lora.desk.Pin(request, key); why != nil {
 			r.lora.desk.Unpin(request) // it is asked for anew with the next command

@@ -28,7 +28,11 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 		return
 	}
 	seq := msg.GetSequence()
-	if why := r.refuseAdapter(seq); why != nil {
+	why := r.refuseAdapter(seq)
+	if len(msg.GetOutput()) > 0 && why == nil {
+		why = r.otherRevision(msg.GetRevisionDigest())
+	}
+	if why != nil {
 		ctx.Respond(r.refuse(id, why))
 		return
 	}
@@ -161,7 +165,7 @@ func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused)
 
 func (r *replica) accept(id string, ahead int) *messages.SubmitSequenceResult {
 	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation, Outcome: &messages.SubmitSequenceResult_Accepted{
-		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead)},
+		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead), RevisionDigest: r.model.GetRevisionDigest()},
 	}}
 }
 
@@ -184,6 +188,8 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 		SequencesNotFinite: r.totals.notFinite, NotFinite: r.numeric,
+		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(), FoundRevision: r.found,
+		FolderFault: r.fault,
 	}
 	if r.lora != nil {
 		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())

@@ -80,6 +80,7 @@ func (r *replica) offer(ctx actor.Context, o *order, id string) bool {
 	offer := &messages.OfferSequence{
 		RequestId: id, Attempt: d.attempt, Sequence: sequence, Session: refOf(c.session), Tokens: uint32(p.Tokens),
 		BlockTokens: r.Spec.GetBlockTokens(), BlockBytes: uint64(r.blocks.BlockBytes()), Layout: r.blocks.Layout(), Hashes: bytesOf(p.Hashes),
+		RevisionDigest: r.model.GetRevisionDigest(),
 	}
 	r.departures[id] = d
 	o.leaving++

@@ -119,8 +119,7 @@ func (r *replica) announce(ctx actor.Context) {
 func (r *replica) onEngineReady(ctx actor.Context) {
 	if !r.ready && !r.ending {
 		r.ready = true
-		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
-		r.advance(ctx)
+		r.serve(ctx)
 		return
 	}
 	if r.step == nil || r.ending {

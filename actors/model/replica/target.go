@@ -172,6 +172,9 @@ func (r *replica) refuseOffer(msg *messages.OfferSequence) *messages.Refused {
 	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.context:
 		return refusal(messages.Reason_REASON_TOO_LONG, name+" has no room for a context that long", 0)
 	}
+	if other := r.otherRevision(msg.GetRevisionDigest()); other != nil {
+		return other
+	}
 	return r.refuseAdapter(msg.GetSequence())
 }
 

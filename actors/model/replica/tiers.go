@@ -2,7 +2,6 @@ package replica
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,10 +13,7 @@ import (
 
 // Tiers are the places for KV blocks below HBM.
 type Tiers struct {
-	Lower []Tier // the fastest first; none: nothing is offloaded
-	// Space names what a block's hash leaves out: the content of the weights. Blocks of another space are other blocks. It may take long;
-	// until it is known nothing travels.
-	Space     func(context.Context) (string, error)
+	Lower     []Tier  // the fastest first; none: nothing is offloaded
 	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
 	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
 	// Always restores what lies below, also where recomputing would be faster, and where it is long looked for. For tests and measurements.
@@ -55,7 +51,7 @@ const (
 type lower struct {
 	Tiers
 	down, up Blocks  // a stream of its own for each direction
-	space    kv.Hash // of Tiers.Space and the layout of the blocks
+	space    kv.Hash // of the revision's files and the layout of the blocks: blocks of another one are other blocks
 	ready    bool    // space is known
 
 	offloading bool
@@ -89,6 +85,9 @@ type tierTotals struct {
 // openTiers makes ready to copy blocks of the lease.
 func (r *replica) openTiers() {
 	tiers := r.Tiers
+	if r.Bulk == nil || r.Router == nil {
+		tiers.Remote = nil
+	}
 	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
@@ -107,7 +106,7 @@ func (r *replica) openTiers() {
 		*open = blocks
 	}
 	r.lower = l
-	r.settleSpace()
+	r.openSpace(l)
 }
 
 // closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
@@ -120,8 +119,6 @@ func (r *replica) closeTiers() {
 
 func (r *replica) receiveTiers(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case *spaced:
-		r.onSpaced(ctx, msg)
 	case *offloaded:
 		r.onOffloaded(ctx, msg)
 	case *located:

@@ -172,7 +172,7 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 	t.routes.Update(plan.Replica{
 		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
-		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()),
+		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
 		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {

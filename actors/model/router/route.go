@@ -23,11 +23,17 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	if t != nil && (r.Stored.Find(msg.GetModel()) != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
 			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.shunned(t, msg.GetAvoid()),
-			Adapter: msg.GetAdapterSpec().Key(),
+			Adapter: msg.GetAdapterSpec().Key(), Revision: msg.GetRevisionDigest(),
 		})
 	}
 	if !decision.OK {
 		refused := r.unroutable(msg.GetModel())
+		if t != nil && r.replaced(msg, t) {
+			refused = &messages.Refused{
+				Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
+				Detail: "the weights of model " + msg.GetModel() + " were replaced while the request ran; send it again",
+			}
+		}
 		r.memory.add(msg.GetRequestId(), record{time: time.Now(), decision: decision, refused: refused, cause: msg.GetCause()})
 		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
 		return
@@ -39,6 +45,12 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 			Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(), Node: to.node,
 		},
 	}})
+}
+
+// replaced reports whether what computed a request's output is not served any more, and is not going to be.
+func (r *router) replaced(msg *messages.RouteSequence, t *table) bool {
+	begun, stored := msg.GetRevisionDigest(), r.Stored.Find(msg.GetModel()).GetSpec()
+	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun && !t.routes.Has(begun)
 }
 
 // shunned are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
@@ -112,9 +124,13 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 			s.Replicas = append(s.Replicas, m.status)
 		}
 	}
+	s.Weights, s.RevisionShort = short(s.GetSpec().GetWeightsDigest()), short(s.GetSpec().GetRevisionDigest())
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return s
 }
+
+// short returns the first digits of a digest.
+func short(digest string) string { return digest[:min(len(digest), 12)] }
 
 // table is everything that the router knows.
 func (r *router) table() *messages.Table {
