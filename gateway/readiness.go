@@ -59,7 +59,8 @@ func (g *Gateway) readiness(r *http.Request) (state readiness, err error) {
 	}
 	for _, d := range all {
 		switch d.GetState() {
-		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED:
+		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED,
+			messages.DeploymentState_DEPLOYMENT_STATE_STOPPED:
 		default:
 			state.Waiting[d.GetSpec().GetName()] = withoutPaths(d.GetDetail())
 		}

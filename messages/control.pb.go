@@ -84,9 +84,11 @@ func (ActorState) EnumDescriptor() ([]byte, []int) {
 
 // troupe.v1.models.deploy: stores the deployment; actors converge to it. Deploying what is there already changes it.
 type DeployModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	IfRevision    uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Deployment *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	IfRevision uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
+	// Fields of the deployment that get their default again. A field that is null in the request's JSON is one of them.
+	ResetFields   []string `protobuf:"bytes,13,rep,name=reset_fields,json=resetFields,proto3" json:"reset_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,10 +137,18 @@ func (x *DeployModelRequest) GetIfRevision() uint64 {
 	return 0
 }
 
+func (x *DeployModelRequest) GetResetFields() []string {
+	if x != nil {
+		return x.ResetFields
+	}
+	return nil
+}
+
 type DeployModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"` // with defaults filled in
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"` // of a new deployment: all that is not the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,6 +195,13 @@ func (x *DeployModelResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *DeployModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.models.list
@@ -1509,7 +1526,7 @@ func (x *RestartReplicaResponse) GetName() string {
 type ScaleModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Replicas      uint32                 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas      *uint32                `protobuf:"varint,2,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"` // 0 stops the model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,8 +1569,8 @@ func (x *ScaleModelRequest) GetName() string {
 }
 
 func (x *ScaleModelRequest) GetReplicas() uint32 {
-	if x != nil {
-		return x.Replicas
+	if x != nil && x.Replicas != nil {
+		return *x.Replicas
 	}
 	return 0
 }
@@ -1562,6 +1579,7 @@ type ScaleModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1608,6 +1626,13 @@ func (x *ScaleModelResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *ScaleModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.replicas.migrate: moves running sequences to another replica of the model; no stream notices but for a
@@ -2997,18 +3022,20 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"p\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1f\n" +
 	"\vif_revision\x18\x02 \x01(\x04R\n" +
-	"ifRevision\"l\n" +
+	"ifRevision\x12!\n" +
+	"\freset_fields\x18\r \x03(\tR\vresetFields\"\x9e\x01\n" +
 	"\x13DeployModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x13\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\x13\n" +
 	"\x11ListModelsRequest\"I\n" +
 	"\x12ListModelsResponse\x123\n" +
 	"\x06models\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\x06models\"%\n" +
@@ -3082,15 +3109,17 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x15RestartReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\",\n" +
 	"\x16RestartReplicaResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"C\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
 	"\x11ScaleModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\breplicas\x18\x02 \x01(\rR\breplicas\"k\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\breplicas\x18\x02 \x01(\rH\x00R\breplicas\x88\x01\x01B\v\n" +
+	"\t_replicas\"\x9d\x01\n" +
 	"\x12ScaleModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\\\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\\\n" +
 	"\x15MigrateReplicaRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
@@ -3265,61 +3294,64 @@ var file_messages_control_proto_goTypes = []any{
 	(*ListKeysResponse)(nil),        // 53: troupe.v1.ListKeysResponse
 	(*KeyStatus)(nil),               // 54: troupe.v1.KeyStatus
 	(*DeploymentSpec)(nil),          // 55: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 56: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 57: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 58: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 59: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 60: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 61: troupe.v1.SequenceMigration
-	(*Member)(nil),                  // 62: troupe.v1.Member
-	(*RouteDecision)(nil),           // 63: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
-	(Reason)(0),                     // 65: troupe.v1.Reason
-	(PriorityClass)(0),              // 66: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 67: troupe.v1.ClientUsage
+	(*FieldChange)(nil),             // 56: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 57: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 58: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 59: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 60: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 61: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 62: troupe.v1.SequenceMigration
+	(*Member)(nil),                  // 63: troupe.v1.Member
+	(*RouteDecision)(nil),           // 64: troupe.v1.RouteDecision
+	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
+	(Reason)(0),                     // 66: troupe.v1.Reason
+	(PriorityClass)(0),              // 67: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 68: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
 	55, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
 	55, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	56, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	56, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	57, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	57, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	58, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	59, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	59, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	59, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	60, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	55, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	61, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	62, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	59, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	63, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	49, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	64, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	64, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	64, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	65, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	54, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	66, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	67, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	56, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	57, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	57, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	58, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	58, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	58, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	58, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	18, // 10: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
+	59, // 11: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	60, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	60, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	60, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	61, // 15: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	55, // 16: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	56, // 17: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	62, // 18: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	39, // 19: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	39, // 20: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	39, // 21: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	63, // 22: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	60, // 23: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	64, // 24: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	44, // 25: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 26: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	49, // 27: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	65, // 28: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	44, // 29: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	44, // 30: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	39, // 31: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	65, // 32: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	65, // 33: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	66, // 34: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	54, // 35: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	67, // 36: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	68, // 37: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3336,6 +3368,7 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
+	file_messages_control_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -17,7 +17,8 @@ func (r Reason) HTTPStatus() int {
 		return 429
 	case Reason_REASON_CANCELLED:
 		return 499
-	case Reason_REASON_NO_MEMORY, Reason_REASON_NOT_READY, Reason_REASON_DRAINING, Reason_REASON_LOAD_FAILED, Reason_REASON_QUARANTINED:
+	case Reason_REASON_NO_MEMORY, Reason_REASON_NOT_READY, Reason_REASON_DRAINING, Reason_REASON_LOAD_FAILED,
+		Reason_REASON_QUARANTINED, Reason_REASON_STOPPED:
 		return 503
 	case Reason_REASON_DEADLINE:
 		return 504

@@ -70,7 +70,7 @@ func TestAdaptersMakeRoom(t *testing.T) {
 	n := start(t, func(c *troupe.Config) { c.Devices = []host.Config{{MemoryBytes: 64 << 20}} })
 	before := replica(t, n, "kjv").GetKvBlocks()
 	second := kjv(1)
-	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), 170 // the rest of the 64 MiB
+	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(170)) // the rest of the 64 MiB
 	deploy(t, n, second)
 	if r := replica(t, n, "kjv"); r.GetKvBlocks() != before {
 		t.Fatalf("it gave way too early: %d KV blocks of %d", r.GetKvBlocks(), before)

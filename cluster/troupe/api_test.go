@@ -239,7 +239,7 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 func small(sequences, waiting, blocks uint32) func(*troupe.Config) {
 	return func(c *troupe.Config) {
 		d := c.Deployments[0]
-		d.MaxSequences, d.MaxWaiting, d.KvBlocks = sequences, waiting, blocks
+		d.MaxSequences, d.MaxWaiting, d.KvBlocks = new(sequences), new(waiting), new(blocks)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestFewBlocks(t *testing.T) {
 func TestModelThatDoesNotFit(t *testing.T) {
 	n := start(t, nil)
 	if _, err := n.PutDeployment(t.Context(), &messages.DeploymentSpec{
-		Name: "huge", Path: testkit.Model(), Replicas: 1, MaxSequences: 4, StepTokens: 64, BlockTokens: 16, KvBlocks: 1 << 24,
+		Name: "huge", Path: testkit.Model(), Replicas: new(uint32(1)), MaxSequences: new(uint32(4)), StepTokens: new(uint32(64)), BlockTokens: new(uint32(16)), KvBlocks: new(uint32(1 << 24)),
 	}, 0); err != nil {
 		t.Fatal(err)
 	}

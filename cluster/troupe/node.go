@@ -242,11 +242,14 @@ func (n *Node) Registry() *tree.Registry { return n.registry }
 // Holders keep the models, by device.
 func (n *Node) Holders() []*engine.Holder { return n.holders }
 
-// Ready waits until every deployment of the configuration has a replica that serves, or one has failed.
+// Ready waits until every deployment of the configuration has a replica that serves or is stopped, or one has failed.
 func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.cfg.Deployments {
 		for {
 			d, err := n.Deployment(ctx, spec.GetName())
+			if err == nil && d.GetSpec().Stopped() {
+				break
+			}
 			if err == nil && len(d.GetReplicas()) > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY {
 				break
 			}

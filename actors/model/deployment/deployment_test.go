@@ -80,7 +80,7 @@ func TestNextReign(t *testing.T) {
 		before := s.pid
 		s.start(2)
 		s.apply(2)
-		s.router.Send(before, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: 1, BlockTokens: 16}, Revision: 2})
+		s.router.Send(before, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(1)), BlockTokens: new(uint32(16))}, Revision: 2})
 		s.pass(time.Minute)
 		s.has("a", "m-0")
 		s.has("b", "m-1")

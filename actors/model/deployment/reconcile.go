@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -72,7 +73,8 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
 		KvBlocks: d.spec.GetKvBlocks(), MaxSequences: d.spec.GetMaxSequences(), MaxWaiting: d.spec.GetMaxWaiting(),
 		StepTokens: d.spec.GetStepTokens(), Priority: d.spec.GetPriority(),
-		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: d.spec.GetMaxAdapters(), MaxAdapterRank: d.spec.GetMaxAdapterRank(),
+		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: cmp.Or(d.spec.GetMaxAdapters(), messages.DefaultAdapters),
+		MaxAdapterRank: cmp.Or(d.spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 	}
 }
 
@@ -80,7 +82,12 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 func (d *deployment) current(spec *messages.ReplicaSpec) bool {
 	want := d.replicaSpec(spec.GetName())
 	want.Node, want.Gpu = spec.GetNode(), spec.GetGpu()
-	want.Priority = spec.GetPriority() // not worth a restart
+	want.Priority = spec.GetPriority()                               // not worth a restart
+	if spec.GetMaxAdapters() == 0 || spec.GetMaxAdapterRank() == 0 { // a node of an earlier version started it
+		spec = proto.CloneOf(spec)
+		spec.MaxAdapters = cmp.Or(spec.GetMaxAdapters(), messages.DefaultAdapters)
+		spec.MaxAdapterRank = cmp.Or(spec.GetMaxAdapterRank(), messages.DefaultAdapterRank)
+	}
 	return proto.Equal(want, spec)
 }
 

@@ -126,7 +126,7 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 
 // apply says how many replicas there are to be.
 func (s *stage) apply(replicas uint32) {
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: replicas, BlockTokens: 16}, Revision: 1})
+	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
 	s.pass(10 * time.Second)
 }
 

@@ -82,6 +82,11 @@ func (r *router) unroutable(model string) *messages.Refused {
 			Reason: messages.Reason_REASON_NOT_FOUND,
 			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Stored.names(), ", ")),
 		}
+	case r.Stored.Find(model).GetSpec().Stopped():
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_STOPPED,
+			Detail: fmt.Sprintf(`model %s is stopped: it is deployed with 0 replicas; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+		}
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
 	}
