@@ -1167,7 +1167,7 @@ type MemoryBudget struct {
 	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"` // kept for KV blocks, divided among the replicas
 	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                          // weights, workspace and adapters of all replicas
 	KvLeast       uint64                 `protobuf:"varint,3,opt,name=kv_least,json=kvLeast,proto3" json:"kv_least,omitempty"`       // of KV blocks that all replicas need at least
-	Replicas      uint32                 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`                    // loaded, or waiting for memory
+	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // that are loaded, or wait for memory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1223,11 +1223,11 @@ func (x *MemoryBudget) GetKvLeast() uint64 {
 	return 0
 }
 
-func (x *MemoryBudget) GetReplicas() uint32 {
+func (x *MemoryBudget) GetReplicas() []string {
 	if x != nil {
 		return x.Replicas
 	}
-	return 0
+	return nil
 }
 
 // Quarantine says why a device takes nothing.
@@ -2407,7 +2407,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
 	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x19\n" +
 	"\bkv_least\x18\x03 \x01(\x04R\akvLeast\x12\x1a\n" +
-	"\breplicas\x18\x04 \x01(\rR\breplicas\"\xa5\x01\n" +
+	"\breplicas\x18\x04 \x03(\tR\breplicas\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x1a.troupe.v1.QuarantineCauseR\x05cause\x12\x16\n" +

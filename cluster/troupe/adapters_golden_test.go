@@ -67,7 +67,10 @@ func TestStoriesGoldens(t *testing.T) {
 
 // TestAdaptersMakeRoom: with no memory left on its device, a model gives KV blocks up for its first adapters, while it runs.
 func TestAdaptersMakeRoom(t *testing.T) {
-	n := start(t, func(c *troupe.Config) { c.Devices = []host.Config{{MemoryBytes: 64 << 20}} })
+	n := start(t, func(c *troupe.Config) {
+		c.Devices = []host.Config{{MemoryBytes: 64 << 20}}
+		c.Deployments[0].MaxSequences = new(uint32(8))
+	})
 	before := replica(t, n, "kjv").GetKvBlocks()
 	second := kjv(1)
 	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(170)) // the rest of the 64 MiB

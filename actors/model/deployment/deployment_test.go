@@ -61,7 +61,7 @@ func TestEmptiedNode(t *testing.T) {
 		s.pass(10 * time.Second)
 		s.has("a", "m-0", "m-2")
 		s.has("b")
-		s.hosts["b"].free = needed / 2
+		s.hosts["b"].memory = needed / 2
 		s.change(func(m *messages.MembersChanged) { m.Draining = []string{"a"} })
 		s.pass(10 * time.Second)
 		s.has("a", "m-0", "m-2")

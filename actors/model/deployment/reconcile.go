@@ -50,7 +50,7 @@ func (d *deployment) copies() []plan.Copy {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
 		c := plan.Copy{
 			Name: name, Node: at.node, GPU: at.name, Current: d.current(r.spec), Evicted: r.phase > starting && (d.sick[at] || !d.nodes[at.node].open()),
-			Moves: d.moves(r), Load: int(r.load()), Bytes: r.bytes,
+			Moves: d.moves(r), Load: int(r.load()), Need: r.holds,
 		}
 		switch {
 		case r.phase <= starting:

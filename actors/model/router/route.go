@@ -123,6 +123,7 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 		}
 	}
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	s.Squeezed = messages.Squeezed(s.GetReplicas())
 	return s
 }
 
