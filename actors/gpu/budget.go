@@ -96,11 +96,8 @@ func (d *device) budgetStatus() *messages.MemoryBudget {
 
 // overload is the refusal of a load that the budget has no room for.
 func (d *device) overload(l *load, over *hbm.Overload) *messages.Refused {
-	b := over.Budget
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ", " + l.command.GetPath() + ": " + over.Error(),
-		Memory: &messages.MemoryShortage{
-			Model: l.command.GetPath(), Bytes: uint64(over.Bytes()), Used: uint64(b.Fixed + b.Least), Total: uint64(b.Total), Reserve: uint64(b.Reserve),
-		},
+		Memory: messages.ShortOfMemory(l.command.GetPath(), over),
 	}
 }

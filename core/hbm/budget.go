@@ -52,8 +52,11 @@ func (o *Overload) Error() string {
 		spec.FormatBytes(b.Least), spec.FormatBytes(b.Reserve))
 }
 
-// Bytes are what the replica needs in all.
-func (o *Overload) Bytes() int64 { return o.Need.Fixed + o.least() }
+// Sizes are the bytes that the replica needs in all, those that the replicas on the device need, those of the device, and those
+// that are kept for KV blocks.
+func (o *Overload) Sizes() (bytes, used, total, reserve int64) {
+	return o.Need.Fixed + o.least(), o.Budget.Fixed + o.Budget.Least, o.Budget.Total, o.Budget.Reserve
+}
 
 func (o *Overload) least() int64 { return o.Budget.leastOf(o.Need) }
 

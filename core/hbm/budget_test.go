@@ -125,7 +125,7 @@ func TestReserveIsKept(t *testing.T) {
 				before := d.empty.With(d.needs...)
 				after, over := before.Add(n)
 				if over != nil {
-					if over.Short <= 0 || over.Bytes() <= 0 {
+					if bytes, _, _, _ := over.Sizes(); over.Short <= 0 || bytes <= 0 {
 						t.Fatalf("refused, and nothing is short: %+v", over)
 					}
 					return

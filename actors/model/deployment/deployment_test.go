@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -166,6 +168,42 @@ func TestBadModel(t *testing.T) {
 		s.apply(1)
 		if s.told().GetState() != messages.DeploymentState_DEPLOYMENT_STATE_FAILED || s.told().GetFailure().GetReason() != messages.Reason_REASON_LOAD_FAILED {
 			t.Errorf("%v", s.told())
+		}
+	})
+}
+
+// TestStopped: a deployment with no replicas has none, is not ready, and says how it is started.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, "a")
+		s.start(1)
+		s.apply(2)
+		s.has("a", "m-0", "m-1")
+		s.apply(0)
+		s.pass(time.Minute)
+		s.has("a")
+		if got := s.told(); got.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_STOPPED || !strings.Contains(got.GetDetail(), "models.scale starts it") {
+			t.Errorf("%v", got)
+		}
+		s.apply(1)
+		s.has("a", "m-0")
+		if got := s.told(); got.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestSaysHowMuchIsMissing: a replica that fits no GPU is refused with sizes.
+func TestSaysHowMuchIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, "a")
+		s.hosts["a"].memory = 20 << 20
+		s.start(1)
+		s.apply(3)
+		s.has("a", "m-0", "m-1")
+		want := &messages.MemoryShortage{Model: "p", Bytes: needed, Used: 2 * needed, Total: 20 << 20}
+		if got := s.told(); got.GetFailure().GetReason() != messages.Reason_REASON_NO_MEMORY || !proto.Equal(got.GetFailure().GetMemory(), want) {
+			t.Errorf("%v", got)
 		}
 	})
 }

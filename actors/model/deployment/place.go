@@ -101,9 +101,10 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 	name := r.spec.GetName()
 	at, left := d.homes[name]
 	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
-		chosen, why, ok := plan.Place(d.need(), d.candidates(r.gpus, r))
+		gpus := d.candidates(r.gpus, r)
+		chosen, why, ok := plan.Place(d.need(), gpus)
 		if !ok {
-			d.unplaced(ctx, r, why)
+			d.unplaced(ctx, r, why, plan.Closest(d.need(), gpus))
 			return
 		}
 		at = place{chosen.Node, chosen.Name}
@@ -116,12 +117,17 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 }
 
 // unplaced: there is no room. The next tick tries again.
-func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string) {
+func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string, closest *hbm.Overload) {
 	name := r.spec.GetName()
 	delete(d.replicas, name)
 	d.noRoom = true
 	if d.failure == nil || d.crowded { // else what a GPU itself said tells more
-		d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
+		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why}
+		if closest != nil {
+			refused.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
+			refused.Memory = messages.ShortOfMemory(d.spec.GetPath(), closest)
+		}
+		d.fail(refused)
 		d.crowded = true
 	}
 	d.reconcile(ctx)
