@@ -93,8 +93,8 @@ func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages
 	delete(d.adapting, lease)
 }
 
-// adapterPages is what was asked for; else what the adapters of a step take, within half of the memory that is not promised for KV
-// blocks, and for one at least.
+// adapterPages is what was asked for; else what the adapters of a step take, within half of the memory that is not
+// promised for KV blocks, and for one at least.
 func (d *device) adapterPages(m engine.Loaded, asked int) int {
 	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
 	return cmp.Or(asked, max(one, min(m.Limits.MaxAdapters*one, spare/2)))

@@ -9,7 +9,8 @@ import (
 	"troupe/messages"
 )
 
-// needs are the leases that count in the budget, in order, and what each needs: those that are held, and loads there is room for.
+// needs are the leases that count in the budget, in order, and what each needs: those that are held, and loads that there
+// is room for.
 func (d *device) needs() (leases []string, needs []hbm.Need) {
 	all := make(map[string]hbm.Need)
 	for lease, l := range d.loading {
@@ -54,8 +55,8 @@ func (d *device) shares() map[string]share {
 	return shares
 }
 
-// awaitsYield reports whether replicas that do not say yet what they use could give up so many pages: they are loading, or about
-// to report. As long as one loads, the time does not count.
+// awaitsYield reports whether replicas that do not say yet what they use could give up so many pages: they are loading,
+// or about to report. As long as one loads, the time does not count.
 func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bool {
 	shares, loading := d.shares(), false
 	could := make(map[string]int)

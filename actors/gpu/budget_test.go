@@ -39,8 +39,8 @@ func (o *obliging) pass(d time.Duration) {
 	}
 }
 
-// TestTinyReplicasStop: replicas are placed as long as each has its least, and then refused; what was taken from one comes back
-// when the others are gone.
+// TestTinyReplicasStop: replicas are placed as long as each has its least, and then refused; what was taken from one
+// comes back when the others are gone.
 func TestTinyReplicasStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{context: 1024}
@@ -54,8 +54,9 @@ func TestTinyReplicasStop(t *testing.T) {
 			return last[loadResult](t, p)
 		}
 		for i := range 8 {
-			if got := place(i).GetLoaded(); got.GetLease() != fmt.Sprint("m-", i) || got.GetKvBlocksAlone() != 1024 || got.GetKvBlocks() < 256 {
-				t.Fatalf("replica %d: %v", i, place(i))
+			got, name := place(i), fmt.Sprint("m-", i)
+			if m := got.GetLoaded(); m.GetLease() != name || m.GetKvBlocksAlone() != 1024 || m.GetKvBlocks() < 256 {
+				t.Fatalf("replica %d: %v", i, got)
 			}
 			for _, m := range s.Held() {
 				if m.KVBlocks < 256 {
@@ -66,7 +67,7 @@ func TestTinyReplicasStop(t *testing.T) {
 		refused := place(8).GetRefused()
 		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20, Reserve: 18 << 20}
 		if refused.GetReason() != messages.Reason_REASON_NO_MEMORY || refused.GetMemory().String() != want.String() ||
-			!strings.Contains(refused.GetDetail(), "gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV blocks at least") {
+			!strings.Contains(refused.GetDetail(), "gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV") {
 			t.Errorf("one more: %v", refused)
 		}
 		if got := s.has("m-0").KVBlocks; got != 256 {
@@ -82,14 +83,16 @@ func TestTinyReplicasStop(t *testing.T) {
 	})
 }
 
-// TestWeightsLeaveTheReserve: a model whose weights would leave less than the reserve is refused, though nothing else is there.
+// TestWeightsLeaveTheReserve: a model whose weights would leave less than the reserve is refused, though nothing else is
+// there.
 func TestWeightsLeaveTheReserve(t *testing.T) {
 	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4
 		synctest.Test(t, func(t *testing.T) {
 			p, pid := playWith(t, &shelf{}, func(c *gpu.Config) { c.KVReserve = share })
 			p.Send(pid, load("1", "m-0", "m"))
 			synctest.Wait()
-			if got := last[loadResult](t, p); (got.GetLoaded() != nil) != fits || (got.GetRefused().GetMemory().GetReserve() == 14<<20) == fits {
+			got := last[loadResult](t, p)
+			if reserve := got.GetRefused().GetMemory().GetReserve(); (got.GetLoaded() != nil) != fits || (reserve == 14<<20) == fits {
 				t.Errorf("%g: %v", share, got)
 			}
 		})

@@ -11,8 +11,9 @@
 // (KVShrunk), a job takes it away, GrowKV says how much is left, and no step runs in between. A replica that is silent or refuses keeps what it has, and
 // a load that got no memory in time is refused. The ledger follows what Models holds.
 //
-// A share of the memory, Config.KVReserve, is kept for KV blocks. A load is refused where core/hbm.Budget has no room for it (budget.go); no replica gives
-// up its share of what is promised, and what becomes free goes first to replicas that have less than their share.
+// A share of the memory, Config.KVReserve, is kept for KV blocks. A load is refused where core/hbm.Budget has no room for
+// it (budget.go); no replica gives up its share of what is promised, and what becomes free goes first to replicas that have
+// less than their share.
 //
 // Every second a job observes the device, and core/health judges what it saw. A device that is lost, has memory errors or needs a reset is
 // quarantined: it takes no new model, and deployments, which ask, move what is on it elsewhere. What is on a lost device is given

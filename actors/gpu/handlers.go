@@ -82,20 +82,19 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 
 // start takes the pages and reads the weights, or waits until others have given up as much.
 func (d *device) start(ctx actor.Context, l *load) {
-	lease, fixed, share := l.command.GetLease(), hbm.PagesOf(l.facts.Need(l.spec()).Fixed), d.shares()[l.command.GetLease()]
+	lease, fixed := l.command.GetLease(), hbm.PagesOf(l.facts.Need(l.spec()).Fixed)
+	share := d.shares()[lease]
 	if l.waits = !d.room(ctx, lease, fixed+share.promised, &l.until); l.waits {
 		return
 	}
 	free := int(d.ledger.Free()/hbm.PageBytes) - fixed
 	if free < share.promised {
-		d.refuse(ctx, lease, &messages.Refused{
-			Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ": the replicas there did not give up KV memory that they can do without; it is tried again",
-		})
+		d.refuse(ctx, lease, noMemory(d.Name+": the replicas there did not give up KV memory that they can do without; it is tried again"))
 		return
 	}
 	load, short := d.reserve(l, int64(min(free, max(share.promised, share.all)))*hbm.PageBytes)
 	if short != nil {
-		d.refuse(ctx, lease, &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ": " + short.Error()})
+		d.refuse(ctx, lease, noMemory(d.Name+": "+short.Error()))
 		return
 	}
 	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
@@ -103,6 +102,10 @@ func (d *device) start(ctx actor.Context, l *load) {
 	supervise.Job(ctx, d.life,
 		func(life context.Context) (engine.Loaded, error) { defer busy.Done(); return models.Load(life, load) },
 		func(m engine.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
+}
+
+func noMemory(detail string) *messages.Refused {
+	return &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: detail}
 }
 
 // reserve leases pages for a model, its workspace and its KV blocks.

@@ -143,7 +143,8 @@ func (d *device) pools() (all []hbm.Pool) {
 		pages := pagesOf(uint32(m.KVBlocks))
 		all = append(all, hbm.Pool{
 			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(), Pages: pages,
-			Least: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all, Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
+			Least: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all,
+			Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
 		})
 	}
 	return all
@@ -249,8 +250,8 @@ func (d *device) place(ctx actor.Context) {
 	}
 }
 
-// spread gives free memory back to replicas that have less than their share, and to those that are short of it, once nothing else
-// has wanted it for a while.
+// spread gives free memory back to replicas that have less than their share, and to those that are short of it, once
+// nothing else has wanted it for a while.
 func (d *device) spread(ctx actor.Context) {
 	if len(d.loading)+len(d.freeing)+len(d.resizing) > 0 || d.quarantine != nil {
 		d.busy = time.Now()
@@ -261,7 +262,8 @@ func (d *device) spread(ctx actor.Context) {
 	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.pools()) {
 		m, u := d.held[g.Owner], d.users[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Full()))
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Full())
+		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue
 		}

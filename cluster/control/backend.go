@@ -11,9 +11,9 @@ import (
 type Backend interface {
 	// Inspect reads a model's headers and says what is wrong with them.
 	Inspect(path string) error
-	// Update stores what change makes of the stored deployment, which is nil where there is none. Where the deployment was changed
-	// meanwhile, change is called again. With ifRevision not 0 the stored revision must be that one.
-	Update(ctx context.Context, name string, ifRevision uint64, change func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error)) (Updated, error)
+	// Update stores what change makes of the stored deployment, which is nil where there is none. Where the deployment was
+	// changed meanwhile, change is called again. With ifRevision not 0 the stored revision must be that one.
+	Update(ctx context.Context, name string, ifRevision uint64, change Change) (Updated, error)
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
@@ -56,7 +56,10 @@ type Backend interface {
 	Tree() []*messages.ActorNode
 }
 
-// Updated is a change of a deployment.
+// Change makes a deployment of the stored one.
+type Change func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error)
+
+// Updated is a change of a deployment that was stored.
 type Updated struct {
 	Before, After *messages.DeploymentSpec // Before is nil for a new deployment
 	Revision      uint64                   // of After

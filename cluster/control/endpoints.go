@@ -96,7 +96,8 @@ func Decode(data []byte, into proto.Message) error {
 	return nil
 }
 
-// resetNulls adds the fields of a deployment that are null to those that are to be reset: protojson takes null for absent.
+// resetNulls adds the fields of a deployment that are null to those that are to be reset: protojson takes null for
+// absent.
 func resetNulls(data []byte, into *messages.DeployModelRequest) error {
 	var raw struct {
 		Deployment map[string]json.RawMessage `json:"deployment"`

@@ -12,9 +12,7 @@ import (
 )
 
 // Update implements control.Backend. The path is stored as an absolute one, so that it means the same after a restart.
-func (n *Node) Update(
-	ctx context.Context, name string, ifRevision uint64, change func(*messages.DeploymentSpec) (*messages.DeploymentSpec, error),
-) (done control.Updated, err error) {
+func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, change control.Change) (done control.Updated, err error) {
 	for {
 		stored, at, err := n.store.Get(ctx, name)
 		switch {
@@ -27,7 +25,8 @@ func (n *Node) Update(
 			stored = nil
 		}
 		if ifRevision != 0 && ifRevision != at {
-			return done, control.Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
+			return done, control.Refuse(messages.Reason_REASON_CONFLICT,
+				fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
 		}
 		spec, err := change(stored)
 		if err != nil {
@@ -56,7 +55,8 @@ func (n *Node) Update(
 func (n *Node) nameIsFree(name string) error {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == name {
-			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name, a.GetModel()))
+			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
+				fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name, a.GetModel()))
 		}
 	}
 	return nil

@@ -65,6 +65,7 @@ func TestPrecedence(t *testing.T) {
 		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
+		"kv-reserve":  {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"},
 		"tls-revoked": file, "audit-log": file, "http-behind-tls": {"true", "false", "true"},
 		"trusted-proxies": {"10.0.0.0/8", "10.0.0.0/8,fd00::/8", "192.0.2.1/32"},
 	}

@@ -46,10 +46,10 @@ type Overload struct {
 
 func (o *Overload) Error() string {
 	b := o.Budget
-	return fmt.Sprintf("short of memory by %s: %s needed, and %s for KV blocks at least; of %s, %d replicas need %s and %s, and %s are kept for KV blocks (kv_reserve); "+
-		"delete a model, lower max_sequences or kv_blocks, or use a larger device",
-		spec.FormatBytes(o.Short), spec.FormatBytes(o.Need.Fixed), spec.FormatBytes(o.least()), spec.FormatBytes(b.Total), b.Replicas, spec.FormatBytes(b.Fixed),
-		spec.FormatBytes(b.Least), spec.FormatBytes(b.Reserve))
+	size := spec.FormatBytes
+	return fmt.Sprintf("short of memory by %s: %s needed, and %s for KV blocks at least; of %s, %d replicas need %s and %s, "+
+		"and %s are kept for KV blocks (kv_reserve); delete a model, lower max_sequences or kv_blocks, or use a larger device",
+		size(o.Short), size(o.Need.Fixed), size(o.least()), size(b.Total), b.Replicas, size(b.Fixed), size(b.Least), size(b.Reserve))
 }
 
 // Sizes are the bytes that the replica needs in all, those that the replicas on the device need, those of the device, and those

@@ -182,12 +182,13 @@ func TestStopped(t *testing.T) {
 		s.apply(0)
 		s.pass(time.Minute)
 		s.has("a")
-		if got := s.told(); got.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_STOPPED || !strings.Contains(got.GetDetail(), "models.scale starts it") {
+		stopped := messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
+		if got := s.told(); got.GetState() != stopped || !strings.Contains(got.GetDetail(), "models.scale starts it") {
 			t.Errorf("%v", got)
 		}
 		s.apply(1)
 		s.has("a", "m-0")
-		if got := s.told(); got.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
+		if got := s.told(); got.GetState() != ready {
 			t.Errorf("%v", got)
 		}
 	})
@@ -202,8 +203,9 @@ func TestSaysHowMuchIsMissing(t *testing.T) {
 		s.apply(3)
 		s.has("a", "m-0", "m-1")
 		want := &messages.MemoryShortage{Model: "p", Bytes: needed, Used: 2 * needed, Total: 20 << 20}
-		if got := s.told(); got.GetFailure().GetReason() != messages.Reason_REASON_NO_MEMORY || !proto.Equal(got.GetFailure().GetMemory(), want) {
-			t.Errorf("%v", got)
+		why := s.told().GetFailure()
+		if why.GetReason() != messages.Reason_REASON_NO_MEMORY || !proto.Equal(why.GetMemory(), want) {
+			t.Errorf("%v", why)
 		}
 	})
 }
