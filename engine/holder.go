@@ -18,6 +18,7 @@ type LoadSpec struct {
 	Path        string
 	BlockTokens int
 	KVBlocks    int
+	AskedBlocks int // KVBlocks, where the operator asked for so many; 0: as memory allows
 	Limits      Limits
 	// AdapterPages of 2 MiB are for adapters; 0: none until LeaseAdapters.
 	AdapterPages int

@@ -39,7 +39,7 @@ func TestReadyTellsNoNames(t *testing.T) {
 	const plain = `{"ready":false,"causes":["model"]}`
 	w.directory.all = nil
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: 1},
+		Spec:  &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: new(uint32(1))},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED, Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
 	})
 	for _, key := range []string{"", "sk-unknown-0123456789", kjvOnly, anyModel} {

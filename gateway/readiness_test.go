@@ -20,7 +20,7 @@ func deployed(
 	name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState,
 ) *messages.DeploymentStatus {
 	d := &messages.DeploymentStatus{
-		Spec: &messages.DeploymentSpec{Name: name, Path: testkit.Model(), Replicas: want}, State: state, Revision: 1,
+		Spec: &messages.DeploymentSpec{Name: name, Path: testkit.Model(), Replicas: new(want)}, State: state, Revision: 1,
 	}
 	for i, s := range of {
 		replica := &messages.ReplicaStatus{Name: fmt.Sprintf("%s-%d", name, i), Model: name, State: s}

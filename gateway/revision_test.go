@@ -34,7 +34,7 @@ func newRevised(t *testing.T) *revised {
 	r := &revised{world: newWorld(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) }),
 		dir: dir}
 	r.spec = &messages.DeploymentStatus{Revision: 1, Spec: &messages.DeploymentSpec{
-		Name: "own", Path: dir, Deploy: 1, BlockTokens: 16, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+		Name: "own", Path: dir, Deploy: 1, BlockTokens: new(uint32(16)), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
 	}}
 	r.directory.add(r.spec)
 	return r

@@ -50,7 +50,9 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	t.Helper()
 	w := &world{t: t, sys: testkit.System(t), calls: gateway.NewCalls(), directory: &directory{}, adapters: &adapters{catalogue: catalogue.New()}}
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
+		Spec: &messages.DeploymentSpec{
+			Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
+		},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServes("kjv"),
 	})
 	strategy := supervise.Strategy(nil)

@@ -84,9 +84,11 @@ func (ActorState) EnumDescriptor() ([]byte, []int) {
 
 // troupe.v1.models.deploy: stores the deployment; actors converge to it. Deploying what is there already changes it.
 type DeployModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	IfRevision    uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Deployment *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	IfRevision uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
+	// Fields of the deployment that get their default again. A field that is null in the request's JSON is one of them.
+	ResetFields   []string `protobuf:"bytes,13,rep,name=reset_fields,json=resetFields,proto3" json:"reset_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,10 +137,18 @@ func (x *DeployModelRequest) GetIfRevision() uint64 {
 	return 0
 }
 
+func (x *DeployModelRequest) GetResetFields() []string {
+	if x != nil {
+		return x.ResetFields
+	}
+	return nil
+}
+
 type DeployModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"` // with defaults filled in
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"` // of a new deployment: all that is not the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,6 +195,13 @@ func (x *DeployModelResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *DeployModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.models.list
@@ -1509,7 +1526,7 @@ func (x *RestartReplicaResponse) GetName() string {
 type ScaleModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Replicas      uint32                 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas      *uint32                `protobuf:"varint,2,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"` // 0 stops the model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,8 +1569,8 @@ func (x *ScaleModelRequest) GetName() string {
 }
 
 func (x *ScaleModelRequest) GetReplicas() uint32 {
-	if x != nil {
-		return x.Replicas
+	if x != nil && x.Replicas != nil {
+		return *x.Replicas
 	}
 	return 0
 }
@@ -1562,6 +1579,7 @@ type ScaleModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1608,6 +1626,13 @@ func (x *ScaleModelResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *ScaleModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.replicas.migrate: moves running sequences to another replica of the model; no stream notices but for a
@@ -2803,6 +2828,9 @@ type ModelSizes struct {
 	StreamBytes   uint64                 `protobuf:"varint,3,opt,name=stream_bytes,json=streamBytes,proto3" json:"stream_bytes,omitempty"` // of workspace
 	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // likewise, for each token of a step
 	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // likewise, for each sequence of a step
+	ContextTokens uint64                 `protobuf:"varint,6,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
+	AdapterBytes  uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"` // of workspace, for each adapter of a step
+	RankBytes     uint64                 `protobuf:"varint,8,opt,name=rank_bytes,json=rankBytes,proto3" json:"rank_bytes,omitempty"`          // of an adapter, for each rank
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2868,6 +2896,27 @@ func (x *ModelSizes) GetRowBytes() uint64 {
 func (x *ModelSizes) GetLogitsBytes() uint64 {
 	if x != nil {
 		return x.LogitsBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetContextTokens() uint64 {
+	if x != nil {
+		return x.ContextTokens
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetAdapterBytes() uint64 {
+	if x != nil {
+		return x.AdapterBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetRankBytes() uint64 {
+	if x != nil {
+		return x.RankBytes
 	}
 	return 0
 }
@@ -3313,18 +3362,20 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"p\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1f\n" +
 	"\vif_revision\x18\x02 \x01(\x04R\n" +
-	"ifRevision\"l\n" +
+	"ifRevision\x12!\n" +
+	"\freset_fields\x18\r \x03(\tR\vresetFields\"\x9e\x01\n" +
 	"\x13DeployModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x13\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\x13\n" +
 	"\x11ListModelsRequest\"I\n" +
 	"\x12ListModelsResponse\x123\n" +
 	"\x06models\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\x06models\"%\n" +
@@ -3398,15 +3449,17 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x15RestartReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\",\n" +
 	"\x16RestartReplicaResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"C\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
 	"\x11ScaleModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\breplicas\x18\x02 \x01(\rR\breplicas\"k\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\breplicas\x18\x02 \x01(\rH\x00R\breplicas\x88\x01\x01B\v\n" +
+	"\t_replicas\"\x9d\x01\n" +
 	"\x12ScaleModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\\\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\\\n" +
 	"\x15MigrateReplicaRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
@@ -3495,14 +3548,18 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
 	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xb8\x01\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xa3\x02\n" +
 	"\n" +
 	"ModelSizes\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
 	"\x0ekv_token_bytes\x18\x02 \x01(\x04R\fkvTokenBytes\x12!\n" +
 	"\fstream_bytes\x18\x03 \x01(\x04R\vstreamBytes\x12\x1b\n" +
 	"\trow_bytes\x18\x04 \x01(\x04R\browBytes\x12!\n" +
-	"\flogits_bytes\x18\x05 \x01(\x04R\vlogitsBytes\"\x13\n" +
+	"\flogits_bytes\x18\x05 \x01(\x04R\vlogitsBytes\x12%\n" +
+	"\x0econtext_tokens\x18\x06 \x01(\x04R\rcontextTokens\x12#\n" +
+	"\radapter_bytes\x18\a \x01(\x04R\fadapterBytes\x12\x1d\n" +
+	"\n" +
+	"rank_bytes\x18\b \x01(\x04R\trankBytes\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -3613,66 +3670,69 @@ var file_messages_control_proto_goTypes = []any{
 	(*ListKeysResponse)(nil),        // 57: troupe.v1.ListKeysResponse
 	(*KeyStatus)(nil),               // 58: troupe.v1.KeyStatus
 	(*DeploymentSpec)(nil),          // 59: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 60: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 61: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 62: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 63: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 64: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 65: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 66: troupe.v1.Refused
-	(*Member)(nil),                  // 67: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 68: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 69: troupe.v1.RouteDecision
-	(Reason)(0),                     // 70: troupe.v1.Reason
-	(PriorityClass)(0),              // 71: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 72: troupe.v1.ClientUsage
+	(*FieldChange)(nil),             // 60: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 61: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 62: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 63: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 64: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 65: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 66: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 67: troupe.v1.Refused
+	(*Member)(nil),                  // 68: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 70: troupe.v1.RouteDecision
+	(Reason)(0),                     // 71: troupe.v1.Reason
+	(PriorityClass)(0),              // 72: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 73: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
 	59, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
 	59, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	60, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	60, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	61, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	61, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	61, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	61, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	62, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	63, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	63, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	63, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	64, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	59, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	65, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	66, // 18: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	39, // 19: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	39, // 20: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	67, // 21: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	63, // 22: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	68, // 23: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	40, // 24: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	69, // 25: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	45, // 26: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 27: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	53, // 28: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	68, // 29: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	45, // 30: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	45, // 31: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	50, // 32: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	39, // 33: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	68, // 34: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	68, // 35: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	70, // 36: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	58, // 37: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	71, // 38: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	72, // 39: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	60, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	61, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	61, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	62, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	62, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	62, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	62, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	18, // 10: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
+	63, // 11: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	64, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	64, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	64, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	65, // 15: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	59, // 16: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	60, // 17: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	66, // 18: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	39, // 19: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	67, // 20: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	39, // 21: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	39, // 22: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	68, // 23: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	64, // 24: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	69, // 25: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	40, // 26: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	70, // 27: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	45, // 28: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 29: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	53, // 30: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	69, // 31: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	45, // 32: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	45, // 33: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	50, // 34: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	39, // 35: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	69, // 36: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	69, // 37: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	71, // 38: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	58, // 39: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	72, // 40: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	73, // 41: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3689,6 +3749,7 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
+	file_messages_control_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

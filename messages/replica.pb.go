@@ -1253,6 +1253,7 @@ type ReplicaStatus struct {
 	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 4
 	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // ended since their logits were NaN or infinite
 	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of them: the model or adapter, and since when
+	KvBlocksAlone        uint32                 `protobuf:"varint,82,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"`                      // that it would have as the only one on its device; more than kv_blocks: it is squeezed
 	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
 	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of what it has loaded
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
@@ -1605,6 +1606,13 @@ func (x *ReplicaStatus) GetNotFinite() string {
 		return x.NotFinite
 	}
 	return ""
+}
+
+func (x *ReplicaStatus) GetKvBlocksAlone() uint32 {
+	if x != nil {
+		return x.KvBlocksAlone
+	}
+	return 0
 }
 
 func (x *ReplicaStatus) GetKvTravels() bool {
@@ -2224,7 +2232,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xe9\r\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x91\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2278,7 +2286,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\brequests\x18> \x03(\tR\brequests\x120\n" +
 	"\x14sequences_not_finite\x18F \x01(\x04R\x12sequencesNotFinite\x12\x1d\n" +
 	"\n" +
-	"not_finite\x18G \x01(\tR\tnotFinite\x12\x1d\n" +
+	"not_finite\x18G \x01(\tR\tnotFinite\x12&\n" +
+	"\x0fkv_blocks_alone\x18R \x01(\rR\rkvBlocksAlone\x12\x1d\n" +
 	"\n" +
 	"kv_travels\x185 \x01(\bR\tkvTravels\x12%\n" +
 	"\x0eweights_digest\x18H \x01(\tR\rweightsDigest\x12'\n" +

@@ -124,8 +124,9 @@ func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
 
 func (p *planner) watch(spec *messages.DeploymentSpec) *watched {
 	w := p.models[spec.GetName()]
-	if low, high := int(spec.GetMinReplicas()), int(spec.GetMaxReplicas()); w == nil || w.scaler.Low != low || w.scaler.High != high {
-		w = &watched{scaler: plan.NewScaler(plan.Scaling{Low: low, High: high})}
+	bounds := plan.NewScaler(plan.Scaling{Low: int(spec.GetMinReplicas()), High: int(spec.GetMaxReplicas())})
+	if w == nil || w.scaler.Low != bounds.Low || w.scaler.High != bounds.High {
+		w = &watched{scaler: bounds}
 		p.models[spec.GetName()] = w
 	}
 	return w

@@ -9,6 +9,8 @@
 // operator would; the deployment carries it out. So a planner that does not know yet that its reign is over does no harm: the
 // other one's write makes its own fail, and the next observation decides anew.
 //
+// A deployment with no replicas was stopped by an operator, and is left alone; none is scaled below one replica.
+//
 // State: how long a load has been what it is, per deployment: observed. A crash, or a new reign, loses it and takes a few
 // seconds longer to decide.
 package planner

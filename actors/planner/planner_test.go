@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ type stage struct {
 	reigns   bool
 	running  uint32
 	replicas uint32
+	least    *uint32 // nil: 1
 	revision uint64
 	scaled   []string
 	crash    *testkit.Crash
@@ -35,7 +37,7 @@ func (s *stage) table(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &messages.DeploymentStatus{
-		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: s.replicas, MinReplicas: 1, MaxReplicas: 3},
+		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(s.replicas)), MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3))},
 		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for range s.replicas {
@@ -44,7 +46,7 @@ func (s *stage) table(proto.Message) proto.Message {
 		})
 	}
 	fixed := proto.CloneOf(d)
-	fixed.Spec.Name, fixed.Spec.MaxReplicas = "fixed", 1
+	fixed.Spec.Name, fixed.Spec.MinReplicas, fixed.Spec.MaxReplicas = "fixed", new(uint32(1)), new(uint32(1))
 	return &messages.Table{Deployments: []*messages.DeploymentStatus{fixed, d}}
 }
 
@@ -116,5 +118,25 @@ func TestSomebodyElseReigns(t *testing.T) {
 		if len(testkit.Got[*messages.GetTable](router)) > 0 || asked < 10 {
 			t.Errorf("it asked %d times for the lease", asked)
 		}
+	})
+}
+
+// TestStoppedStaysStopped: no load, and no bound, starts a model that an operator has stopped.
+func TestStoppedStaysStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 0, running: 10, revision: 1}
+		s.play(t)
+		s.after(t, 10*time.Minute)
+		s.set(func() { s.replicas = 1 })
+		s.after(t, time.Minute, "m to 2")
+	})
+}
+
+// TestLeastZero: min_replicas 0 does not lead to 0 replicas, and the load is followed.
+func TestLeastZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 2, least: new(uint32(0)), revision: 1}
+		s.play(t)
+		s.after(t, 30*time.Minute, "m to 1")
 	})
 }

@@ -14,12 +14,15 @@ type Backend interface {
 	// Model reads a model's headers on this node alone and says what is wrong with them, or that the folder is
 	// missing, and the digests of its files where they are known.
 	Model(path string) (*messages.NodeModelResponse, error)
-	PutDeployment(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (revision uint64, err error)
+	// Update stores what change makes of the stored deployment, which is nil where there is none. Where the deployment was
+	// changed meanwhile, change is called again. With ifRevision not 0 the stored revision must be that one.
+	Update(ctx context.Context, name string, ifRevision uint64, change Change) (Updated, error)
+	// Revise decides which files a deployment is to have that replaces the stored one, which may be nil. The
+	// deployment has the digests of its files where they are known.
+	Revise(spec, stored *messages.DeploymentSpec)
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
-	// Scale stores the deployment as Scaled has it, and returns what is stored now.
-	Scale(ctx context.Context, name string, replicas uint32) (spec *messages.DeploymentSpec, revision uint64, err error)
 	RestartReplica(ctx context.Context, name string) error
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
@@ -63,6 +66,15 @@ type Backend interface {
 	NodeStatus(ctx context.Context) (*messages.NodeStatus, error)
 	// Tree are this node's actors that have no parent.
 	Tree() []*messages.ActorNode
+}
+
+// Change makes a deployment of the stored one.
+type Change func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error)
+
+// Updated is a change of a deployment that was stored.
+type Updated struct {
+	Before, After *messages.DeploymentSpec // Before is nil for a new deployment
+	Revision      uint64                   // of After
 }
 
 // Refusal is an error with a reason.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +94,32 @@ func Decode(data []byte, into proto.Message) error {
 			detail += "; " + takes(into)
 		}
 		return fmt.Errorf("request: %s", detail)
+	}
+	if deploy, ok := into.(*messages.DeployModelRequest); ok {
+		return resetNulls(data, deploy)
+	}
+	return nil
+}
+
+// resetNulls adds the fields of a deployment that are null to those that are to be reset: protojson takes null for
+// absent.
+func resetNulls(data []byte, into *messages.DeployModelRequest) error {
+	var raw struct {
+		Deployment map[string]json.RawMessage `json:"deployment"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	fields := into.GetDeployment().ProtoReflect().Descriptor().Fields()
+	for _, key := range slices.Sorted(maps.Keys(raw.Deployment)) {
+		if string(raw.Deployment[key]) != "null" {
+			continue
+		}
+		f := fields.ByJSONName(key)
+		if f == nil {
+			f = fields.ByTextName(key)
+		}
+		into.ResetFields = append(into.ResetFields, string(f.Name())) // protojson knows the field
 	}
 	return nil
 }

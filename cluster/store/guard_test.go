@@ -54,7 +54,7 @@ func TestReasons(t *testing.T) {
 func TestCheck(t *testing.T) {
 	s, _ := open(t)
 	ctx := t.Context()
-	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: 1}
+	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(1))}
 	revision, err := s.Put(ctx, spec, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestDisconnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: 1}
+	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(1))}
 	revision, err := s.Put(t.Context(), spec, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -195,14 +195,14 @@ func TestRefusedIsNotApplied(t *testing.T) {
 		}
 		return nil
 	})
-	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: 1}
+	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(1))}
 	var revision uint64
 	until(t, "a deployment is stored", func() bool { revision, err = s.Put(t.Context(), spec, 0); return err == nil })
 
 	servers[1].Stop()
 	servers[2].Stop()
 	until(t, "the servers are gone", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
-	_, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: 2}, revision)
+	_, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(2))}, revision)
 	if !errors.Is(err, noQuorum) {
 		t.Errorf("got %v", err)
 	}

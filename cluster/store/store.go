@@ -89,20 +89,20 @@ func (s *Store) config() bucket.Config {
 	}
 }
 
-// Put stores a deployment and returns its revision. Where ifRevision is not 0, the stored revision must be that one, else
-// ErrConflict.
-func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
+// Put stores a deployment over a revision and returns the new one; 0: there must be none. Where another revision is
+// stored it returns ErrConflict.
+func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, over uint64) (revision uint64, err error) {
 	b, err := encode(spec)
 	if err != nil {
 		return 0, err
 	}
-	key := deployments + spec.GetName()
-	if ifRevision == 0 {
-		return s.kv.Put(ctx, key, b)
+	if key := deployments + spec.GetName(); over == 0 {
+		revision, err = s.kv.Create(ctx, key, b)
+	} else {
+		revision, err = s.kv.Update(ctx, key, b, over)
 	}
-	revision, err := s.kv.Update(ctx, key, b, ifRevision)
-	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
-		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), ifRevision, ErrConflict)
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), over, ErrConflict)
 	}
 	return revision, err
 }
@@ -180,5 +180,5 @@ func decode(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
 	if name := strings.TrimPrefix(e.Key(), deployments); spec.GetName() != name {
 		return nil, fmt.Errorf("key %s holds a deployment named %q", e.Key(), spec.GetName())
 	}
-	return spec, nil
+	return spec.Complete(), nil // earlier versions stored no value that is 0
 }

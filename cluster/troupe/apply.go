@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -25,7 +26,8 @@ func (n *Node) applyDeployments(ctx context.Context) error {
 }
 
 // apply stores a deployment of the configuration where it is not stored, or says other than what was applied last, here or by
-// another node. Else it stays as it is: it may have been scaled or deployed anew since, and a restart undoes nothing.
+// another node. Then it states the whole: what it does not mention has its default. Else the stored one stays as it is: it may
+// have been scaled or changed since, and a restart undoes nothing.
 func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	spec, err := control.Normalize(said)
 	if err != nil {
@@ -39,23 +41,32 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	if spec.Applied, err = appliedDigest(said); err != nil {
 		return err
 	}
-	stored, _, err := n.store.Get(ctx, spec.GetName())
-	if err == nil && stored.GetApplied() == spec.GetApplied() {
+	done, err := n.Update(ctx, spec.GetName(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		if stored != nil && stored.GetApplied() == spec.GetApplied() {
+			return nil, errApplied
+		}
+		if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
+			return nil, err
+		}
+		if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
+			return nil, err
+		}
+		next := proto.CloneOf(spec)
+		n.Revise(next, stored)
+		return next, nil
+	})
+	if err == nil && done.Before != nil {
+		n.cfg.Log.Info().Str("model", spec.GetName()).Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
+			Msg("configuration changed since it was applied last; applied")
+	}
+	if errors.Is(err, errApplied) {
 		return nil
 	}
-	if err == nil {
-		n.cfg.Log.Info().Str("model", spec.GetName()).Msg("the configuration says other than what was applied last; applied")
-	}
-	if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
-		return err
-	}
-	if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
-		return err
-	}
-	revise(spec, stored, n.knownDigests(spec))
-	_, err = n.put(ctx, spec, 0)
 	return err
 }
+
+// errApplied ends the application of what is stored already.
+var errApplied = errors.New("applied already")
 
 // applyAdapters likewise registers the adapters of the configuration.
 func (n *Node) applyAdapters(ctx context.Context) error {

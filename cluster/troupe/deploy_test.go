@@ -85,7 +85,7 @@ func TestDeployChecksTheTokenizer(t *testing.T) {
 // TestRegisterChecksTheRank: an adapter that no replica of its model would take is refused when it
 // is registered.
 func TestRegisterChecksTheRank(t *testing.T) {
-	n := start(t, func(cfg *troupe.Config) { cfg.Deployments[0].MaxAdapterRank = 2 })
+	n := start(t, func(cfg *troupe.Config) { cfg.Deployments[0].MaxAdapterRank = new(uint32(2)) })
 	_, err := n.RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{
 		Name: "psalms", Model: "kjv", Path: filepath.Join(testkit.Model(), "adapters", "psalms"),
 	}})

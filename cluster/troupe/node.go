@@ -199,7 +199,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
 		Draining: n.emptied,
-		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
+		Shares:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {
@@ -257,11 +257,14 @@ func (n *Node) Registry() *tree.Registry { return n.registry }
 // Holders keep the models, by device.
 func (n *Node) Holders() []*engine.Holder { return n.holders }
 
-// Ready waits until every deployment of the configuration has a replica that serves, or one has failed.
+// Ready waits until every deployment of the configuration has a replica that serves or is stopped, or one has failed.
 func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.cfg.Deployments {
 		for {
 			d, err := n.Deployment(ctx, spec.GetName())
+			if err == nil && d.GetSpec().Stopped() {
+				break
+			}
 			if err == nil && len(d.GetReplicas()) > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY {
 				break
 			}

@@ -31,6 +31,11 @@ func revise(spec, stored *messages.DeploymentSpec, known engine.Digests) {
 	spec.WeightsDigest, spec.RevisionDigest = known.Weights, known.Revision
 }
 
+// Revise implements control.Backend.
+func (n *Node) Revise(spec, stored *messages.DeploymentSpec) {
+	revise(spec, stored, n.knownDigests(spec))
+}
+
 // knownDigests are those of the files that are to be deployed, as far as they are known: as another node
 // has said, or by this node's own loads.
 func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
@@ -103,6 +108,8 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
 			StreamBytes: uint64(facts.StreamBytes),
 			RowBytes:    uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
+			ContextTokens: uint64(facts.ContextTokens), AdapterBytes: uint64(facts.AdapterBytes),
+			RankBytes: uint64(facts.RankBytes),
 		}}, nil
 }
 
@@ -124,6 +131,8 @@ func (n *Node) size(path string) (engine.Facts, error) {
 		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()),
 		StreamBytes: int64(s.GetStreamBytes()),
 		RowBytes:    int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
+		ContextTokens: int(s.GetContextTokens()), AdapterBytes: int64(s.GetAdapterBytes()),
+		RankBytes: int64(s.GetRankBytes()),
 	}, nil
 }
 

@@ -29,22 +29,22 @@ type Adapter struct {
 	AnyBase bool   `yaml:"any_base"`
 }
 
-// Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets.
+// Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets. What is nil has its default.
 type Deployment struct {
-	Name         string `yaml:"name" validate:"required,deployment"`
-	Path         string `yaml:"path" validate:"required,model"`
-	Replicas     uint32 `yaml:"replicas" validate:"max=1000"`
-	MinReplicas  uint32 `yaml:"min_replicas" validate:"max=1000"`
-	MaxReplicas  uint32 `yaml:"max_replicas" validate:"max=1000"`
-	Priority     string `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
-	MaxSequences uint32 `yaml:"max_sequences" validate:"max=4096"`
-	MaxWaiting   uint32 `yaml:"max_waiting" validate:"max=1048576"`
-	StepTokens   uint32 `yaml:"step_tokens" validate:"max=131072"`
-	BlockTokens  uint32 `yaml:"block_tokens" validate:"max=1024"`
-	KVBlocks     uint32 `yaml:"kv_blocks" validate:"max=1073741824"`
-	AdapterPages uint32 `yaml:"adapter_pages" validate:"max=1048576"`
-	MaxAdapters  uint32 `yaml:"max_adapters" validate:"max=4096"`
-	MaxRank      uint32 `yaml:"max_adapter_rank" validate:"max=256"`
+	Name         string  `yaml:"name" validate:"required,deployment"`
+	Path         string  `yaml:"path" validate:"required,model"`
+	Replicas     *uint32 `yaml:"replicas" validate:"omitempty,max=1000"`
+	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
+	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
+	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
+	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
+	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
+	StepTokens   *uint32 `yaml:"step_tokens" validate:"omitempty,max=131072"`
+	BlockTokens  *uint32 `yaml:"block_tokens" validate:"omitempty,max=1024"`
+	KVBlocks     *uint32 `yaml:"kv_blocks" validate:"omitempty,max=1073741824"`
+	AdapterPages *uint32 `yaml:"adapter_pages" validate:"omitempty,max=1048576"`
+	MaxAdapters  *uint32 `yaml:"max_adapters" validate:"omitempty,max=4096"`
+	MaxRank      *uint32 `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
 }
 
 // readFile reads and checks a file. No path is an empty file.
@@ -81,10 +81,13 @@ func (f file) specs() []*messages.DeploymentSpec {
 	specs := make([]*messages.DeploymentSpec, len(f.Deployments))
 	for i, d := range f.Deployments {
 		specs[i] = &messages.DeploymentSpec{
-			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Priority: priorities[d.Priority],
+			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
+		}
+		if class, said := priorities[d.Priority]; said {
+			specs[i].Priority = class.Enum()
 		}
 	}
 	return specs

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"troupe/actors/kvblock"
+	"troupe/core/hbm"
 	"troupe/core/kv"
 	"troupe/core/spec"
 	"troupe/cuda/driver"
@@ -27,6 +28,7 @@ type Options struct {
 	HTTP         string `yaml:"http" env:"TROUPE_HTTP" placeholder:"ADDR" help:"Where to serve the OpenAI API (default: ${http}, or the next free port). Port 0 picks any." validate:"omitempty,listen"`
 	NATSListen   string `yaml:"nats_listen" env:"TROUPE_NATS_LISTEN" placeholder:"ADDR" help:"Where to serve NATS (default: ${nats}; where a Troupe is there already, it is joined)." validate:"omitempty,listen"`
 	Devices      string `yaml:"devices" env:"TROUPE_DEVICES" placeholder:"auto|host:COUNTxSIZE" help:"GPUs: host:2x512MiB is two software GPUs; auto is all that this machine has, or else one software GPU with half of its memory (default: auto)." validate:"omitempty,devices"`
+	KVReserve    string `name:"kv-reserve" yaml:"kv_reserve" env:"TROUPE_KV_RESERVE" placeholder:"SHARE[,GPU=SHARE...]" help:"Share of each GPU's memory that is kept for KV blocks and divided among its replicas: 0.3, or 0.3,gpu-1=0.5 (default: ${kvreserve})." validate:"omitempty,reserve"`
 	CUBLAS       string `name:"cublas" yaml:"cublas" env:"TROUPE_CUBLAS" placeholder:"auto|off|FILE" help:"Who multiplies matrices on GPUs: the libcublas.so of this machine where there is one (auto), the program's own kernels (off), or the library at FILE. Tokens of one replica do not depend on the batch with either (default: auto)."`
 	DrainTimeout string `yaml:"drain_timeout" env:"TROUPE_DRAIN_TIMEOUT" placeholder:"TIME" help:"How long requests may finish when the node is told to end (default: ${drain})." validate:"omitempty,duration"`
 	DrainGrace   string `yaml:"drain_grace" env:"TROUPE_DRAIN_GRACE" placeholder:"TIME" help:"Of this, how long new requests are still served, while /ready answers 503: longer than balancers take to notice (default: ${grace}; half of --drain-timeout at most)." validate:"omitempty,duration"`
@@ -89,6 +91,7 @@ func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
 		"kvdram": spec.FormatBytes(mostDRAM), "kvremote": spec.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -133,7 +134,13 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
 	cfg.WebConfig = s.webConfig()
 	s.tiers(&cfg)
-	return cfg, s.devices(&cfg)
+	if err := s.devices(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := s.reserve(&cfg); err != nil {
+		return cfg, errors.Join(err, closeAll(cfg.GPUs))
+	}
+	return cfg, nil
 }
 
 // secure reads certificates, keys and credentials.

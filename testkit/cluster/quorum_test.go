@@ -20,7 +20,7 @@ func TestChangeWithoutQuorum(t *testing.T) {
 	}
 	deploy(t, c, 1)
 	scale := func(replicas uint32) error {
-		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: replicas}
+		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: new(replicas)}
 		return c.Ask(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
 	}
 	for _, n := range c.Nodes[1:] {

@@ -59,7 +59,7 @@ const ModelName = "kjv"
 
 // Spec is its deployment.
 func Spec(replicas int) *messages.DeploymentSpec {
-	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: uint32(replicas)}
+	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: new(uint32(replicas))}
 }
 
 // Undisturbed gets the answers to requests from a node with one replica that nothing happens to.

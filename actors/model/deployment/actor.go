@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/engine"
 	"troupe/messages"
 )
@@ -105,7 +106,7 @@ type copyOf struct {
 	gpus       map[place]*messages.GpuStatus // answers, while placing
 	moving     bool                          // its sequences are being moved to another replica
 	adopted    bool                          // an earlier reign or incarnation started it
-	bytes      int64                         // of its GPU that it holds, as that said last; 0: not known
+	holds      hbm.Need                      // of its GPU, as that said last; zero: not known
 	leaves     string                        // why, once it drains
 	substitute string                        // the replica that was started for this one to move to; see moves
 }

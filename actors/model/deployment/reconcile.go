@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -49,7 +50,7 @@ func (d *deployment) copies() []plan.Copy {
 		c := plan.Copy{
 			Name: name, Node: at.node, GPU: at.name, Current: d.current(r), Evicted: r.phase > starting && (d.sick[at] ||
 				!d.nodes[at.node].open()),
-			Moves: d.moves(r), Load: int(r.load()), Bytes: r.bytes,
+			Moves: d.moves(r), Load: int(r.load()), Need: r.holds,
 		}
 		switch {
 		case r.phase <= starting:
@@ -72,7 +73,8 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
 		KvBlocks: d.spec.GetKvBlocks(), MaxSequences: d.spec.GetMaxSequences(), MaxWaiting: d.spec.GetMaxWaiting(),
 		StepTokens: d.spec.GetStepTokens(), Priority: d.spec.GetPriority(),
-		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: d.spec.GetMaxAdapters(), MaxAdapterRank: d.spec.GetMaxAdapterRank(),
+		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: cmp.Or(d.spec.GetMaxAdapters(), messages.DefaultAdapters),
+		MaxAdapterRank: cmp.Or(d.spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		RevisionDigest: d.spec.GetRevisionDigest(), Deploy: d.spec.GetDeploy(),
 	}
 }

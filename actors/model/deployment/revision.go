@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -43,7 +44,13 @@ func (d *deployment) current(r *copyOf) bool {
 	want.Node, want.Gpu = r.spec.GetNode(), r.spec.GetGpu()
 	want.Priority = r.spec.GetPriority() // not worth a restart
 	want.RevisionDigest, want.Deploy = r.spec.GetRevisionDigest(), r.spec.GetDeploy()
-	return proto.Equal(want, r.spec) && d.wanted().Same(r.files())
+	is := r.spec
+	if is.GetMaxAdapters() == 0 || is.GetMaxAdapterRank() == 0 { // a node of an earlier version started it
+		is = proto.CloneOf(is)
+		is.MaxAdapters = cmp.Or(is.GetMaxAdapters(), messages.DefaultAdapters)
+		is.MaxAdapterRank = cmp.Or(is.GetMaxAdapterRank(), messages.DefaultAdapterRank)
+	}
+	return proto.Equal(want, is) && d.wanted().Same(r.files())
 }
 
 // judge looks at the files that a replica has found.

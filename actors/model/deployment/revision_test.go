@@ -23,7 +23,7 @@ type shelf struct {
 
 // deploys starts a reign of a deployment that is stored.
 func deploys(s *stage, replicas uint32) *shelf {
-	x := &shelf{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: replicas, BlockTokens: 16,
+	x := &shelf{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas), BlockTokens: new(uint32(16)),
 		Deploy: 1}}
 	s.record = func(deploy uint64, weights, revision string) error {
 		s.mu.Lock()
@@ -74,7 +74,7 @@ func TestFirstReplicaMakesTheRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
 		s.hosts["a"].files, s.hosts["b"].files = "one", "two"
-		s.hosts["a"].free, s.hosts["b"].free = needed, needed // room for one each
+		s.hosts["a"].memory, s.hosts["b"].memory = needed, needed // room for one each
 		x := deploys(s, 2)
 		x.change(func(*messages.DeploymentSpec) {})
 		winner, loser := s.hosts["a"], s.hosts["b"]

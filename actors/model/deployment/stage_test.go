@@ -15,6 +15,7 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/testkit"
@@ -29,8 +30,8 @@ type host struct {
 	replicas map[string]*testkit.Peer // name -> the replica
 	specs    map[string]*messages.ReplicaSpec
 	term     uint64 // the highest that was heard
-	free     uint64
-	yields   uint64 // of what others hold
+	memory   uint64
+	others   uint64 // that other models need
 	stopped  []string
 	starts   int
 	frail    bool            // its replicas end as soon as they are started
@@ -64,15 +65,20 @@ func play(t *testing.T, hosts ...string) *stage {
 }
 
 func (s *stage) host(name string) *host {
-	h := &host{name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
-		serve: make(map[string]bool), free: 100 << 20}
+	h := &host{
+		name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
+		serve: make(map[string]bool), memory: 100 << 20,
+	}
 	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message { return h.answer(s, m) })
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s := &messages.GpuStatus{Node: name, Name: "gpu-0", FreeBytes: h.free - uint64(len(h.replicas))*needed, YieldableBytes: h.yields}
+		s := &messages.GpuStatus{Node: name, Name: "gpu-0", MemoryBytes: h.memory, Budget: &messages.MemoryBudget{
+			Fixed: h.others + uint64(len(h.replicas))*needed,
+		}}
 		for owner := range h.replicas {
-			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed})
+			s.Budget.Replicas = append(s.Budget.Replicas, owner)
+			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed, Pages: needed / hbm.PageBytes})
 		}
 		return s
 	})
@@ -129,14 +135,14 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 			return s.record(deploy, weights, revision)
 		},
 		Inspect: func(string) (engine.Facts, error) {
-			return engine.Facts{WeightBytes: needed - 16, KVTokenBytes: 1}, s.inspect
+			return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
 		},
 	}), mw...)
 }
 
 // apply says how many replicas there are to be.
 func (s *stage) apply(replicas uint32) {
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: replicas, BlockTokens: 16}, Revision: 1})
+	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
 	s.pass(10 * time.Second)
 }
 

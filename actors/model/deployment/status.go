@@ -70,9 +70,13 @@ func (d *deployment) state(serving int) (messages.DeploymentState, string) {
 	switch {
 	case d.removing:
 		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas finish what they have"
+	case d.spec.Stopped() && len(d.replicas) > 0:
+		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; those left finish what they have"
+	case d.spec.Stopped():
+		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; models.scale starts it"
 	case d.spec != nil && serving >= want && d.fault() != "":
-		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve, but %s", serving,
-			want, d.fault())
+		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED,
+			fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.fault())
 	case d.spec != nil && serving >= want:
 		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
 	case serving > 0:

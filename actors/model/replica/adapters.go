@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	defaultAdapters = 32                     // different ones in a step
-	adapterAhead    = 10                     // sequences at the head of the line whose adapters are loaded ahead
-	adapterTick     = 250 * time.Millisecond // between two looks at who waits for an adapter, while no step ends
+	adapterAhead = 10                     // sequences at the head of the line whose adapters are loaded ahead
+	adapterTick  = 250 * time.Millisecond // between two looks at who waits for an adapter, while no step ends
 )
 
 // adapterWait is how long a sequence waits for its adapter, by class.
@@ -46,7 +45,7 @@ func (r *replica) maxAdapters() uint32 {
 	if r.Adapters == nil {
 		return 0
 	}
-	return cmp.Or(r.Spec.GetMaxAdapters(), defaultAdapters)
+	return cmp.Or(r.Spec.GetMaxAdapters(), messages.DefaultAdapters)
 }
 
 // openAdapters makes ready for sequences with adapters. Where the lease has pages for them already, the pool is started.

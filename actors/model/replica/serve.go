@@ -206,6 +206,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())
+		s.KvBlocksAlone = r.model.GetKvBlocksAlone()
 		s.KvBlocks, s.KvBlocksFree, s.KvBlocksCached = uint32(kv.Blocks), uint32(kv.Free), uint32(kv.Cached)
 		s.KvHits, s.KvMisses, s.KvEvictions = kv.Hits, kv.Misses, kv.Evictions
 		s.KvBlocksPinned, s.KvBlockBytes = uint32(r.pool.Pinned()), r.model.GetKvBlockBytes()

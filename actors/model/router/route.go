@@ -89,6 +89,11 @@ func (r *router) unroutable(model string) *messages.Refused {
 			Reason: messages.Reason_REASON_NOT_FOUND,
 			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Stored.names(), ", ")),
 		}
+	case r.Stored.Find(model).GetSpec().Stopped():
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_STOPPED,
+			Detail: fmt.Sprintf(`model %s is stopped: it is deployed with 0 replicas; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+		}
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
 	}
@@ -126,6 +131,7 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 	}
 	s.Weights, s.RevisionShort = short(s.GetSpec().GetWeightsDigest()), short(s.GetSpec().GetRevisionDigest())
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	s.Squeezed = messages.Squeezed(s.GetReplicas())
 	return s
 }
 
