@@ -98,7 +98,7 @@ func TestKeepsWhatItHasRead(t *testing.T) {
 					harm(r)
 					r.change(identify)
 					r.answers(http.StatusOK, "")
-					r.change(func(s *messages.DeploymentSpec) { s.Replicas = 2 })
+					r.change(func(s *messages.DeploymentSpec) { s.Replicas = new(uint32(2)) })
 					r.answers(http.StatusOK, "")
 					r.change(func(s *messages.DeploymentSpec) { s.Deploy, s.WeightsDigest, s.RevisionDigest = 2, "", "" })
 					r.answers(http.StatusOK, "") // until the new files are known
