@@ -43,8 +43,10 @@ type Config struct {
 	ClusterTLS func() *tls.Config
 	// TrustedKeys returns the hashes of the public keys of other servers that are still trusted, for ReloadTLS.
 	TrustedKeys func() map[string]struct{}
-	Shared      bool          // other servers of the cluster may run in this process, as those of tests do
-	FormWithin  time.Duration // how long Start waits for a majority of the servers; default 2 minutes
+	// Offline servers take connections of this process only: for a look at a store before others see it.
+	Offline    bool
+	Shared     bool          // other servers of the cluster may run in this process, as those of tests do
+	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
 }
 
 // Server is a running nats-server.
@@ -87,6 +89,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
 		opts.JetStream, opts.StoreDir = true, cfg.StoreDir
 		opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
+		opts.DontListen = cfg.Offline
 		opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
 		opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 		others(opts)
@@ -100,12 +103,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nats-server: %w", err)
 	}
-	s.SetLogger(newLogger(&cfg), false, false)
-	go s.Start()
 	running := &Server{server: s, cluster: cluster, options: options, trusted: cfg.TrustedKeys}
-	if !s.ReadyForConnections(startWithin) {
-		running.Stop()
-		return nil, fmt.Errorf("nats-server was not ready within %s; look for an earlier log line", startWithin)
+	if err := running.start(newLogger(&cfg), cfg.StoreDir); err != nil {
+		return nil, err
+	}
+	if cfg.Offline {
+		return running, nil
 	}
 	if err := running.formed(ctx, cfg.Log); err != nil {
 		running.Stop()

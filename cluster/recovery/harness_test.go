@@ -1,0 +1,191 @@
+package recovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/members"
+	"troupe/cluster/natsd"
+	"troupe/cluster/recovery"
+	"troupe/cluster/store"
+	"troupe/messages"
+)
+
+// node is what a node has of the store: its server, the desired state and the members.
+type node struct {
+	server  *natsd.Server
+	conn    *nats.Conn
+	store   *store.Store
+	members *members.Members
+	end     context.CancelFunc
+	kept    sync.WaitGroup
+	once    sync.Once
+}
+
+func (n *node) stop() { n.once.Do(n.stopOnce) }
+
+func (n *node) stopOnce() {
+	if n.end != nil {
+		n.end()
+	}
+	n.kept.Wait()
+	if n.members != nil {
+		n.members.Close()
+	}
+	if n.store != nil {
+		n.store.Close()
+	}
+	if n.conn != nil {
+		n.conn.Close()
+	}
+	n.server.Stop()
+}
+
+// boot starts a node's store from a folder.
+func boot(t *testing.T, dir string) (n *node, err error) {
+	t.Helper()
+	n = &node{}
+	log := zerolog.Nop()
+	known, err := recovery.Load(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	cfg, opts := natsd.Config{Listen: "127.0.0.1:0", StoreDir: dir, Name: "test", Log: log}, natsd.ClientOptions("test", log)
+	if n.server, err = recovery.Start(t.Context(), cfg, opts, known); err != nil {
+		return nil, err
+	}
+	t.Cleanup(n.stop)
+	if n.conn, err = n.server.Connect(opts...); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(n.conn)
+	if err != nil {
+		return nil, err
+	}
+	if n.store, err = store.Open(t.Context(), js, store.Config{Folder: dir, Copy: known, Log: log}); err != nil {
+		return nil, err
+	}
+	seen, limit := n.store.Terms()
+	cfg2 := members.Config{Name: "test", Instance: "i", SeenTerm: seen, TermLimit: limit, Log: log}
+	if n.members, err = members.Open(t.Context(), js, cfg2); err != nil {
+		return nil, err
+	}
+	if err := n.store.KeepTerms(t.Context(), n.members.Highest); err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	n.kept.Go(func() { n.store.Keep(ctx, func(string, string) {}) })
+	n.end = end
+	return n, nil
+}
+
+// prepared is a folder and what is stored in it.
+type prepared struct {
+	dir         string
+	deployments map[string]uint32 // replicas
+	revision    uint64
+	term        uint64
+}
+
+// prepare makes the folder of a node that was stopped, and that of one that was killed.
+func prepare(t *testing.T) (stopped, killed prepared) {
+	t.Helper()
+	p := prepared{dir: t.TempDir(), deployments: map[string]uint32{}}
+	n, err := boot(t, p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	put := func(name string, replicas uint32) {
+		spec := &messages.DeploymentSpec{Name: name, Path: "/srv/models/" + name, Replicas: replicas, MaxSequences: 64}
+		if p.revision, err = n.store.Put(ctx, spec, 0); err != nil {
+			t.Fatal(err)
+		}
+		p.deployments[name] = replicas
+	}
+	for i := range 8 {
+		put(fmt.Sprint("model-", i), 1)
+	}
+	if err := errors.Join(n.store.Delete(ctx, "model-2"), n.store.Delete(ctx, "model-5")); err != nil {
+		t.Fatal(err)
+	}
+	delete(p.deployments, "model-2")
+	delete(p.deployments, "model-5")
+	for i := range 3 {
+		spec := &messages.AdapterSpec{Model: "model-0", Name: fmt.Sprint("adapter-", i), Path: "/srv/adapters"}
+		if _, err := n.store.PutAdapter(ctx, spec, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("model-1", 3)
+	if err := errors.Join(
+		n.store.PutNode(ctx, &messages.NodeSpec{Name: "test", Draining: true}), n.members.Join(ctx, "127.0.0.1:1"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	put("model-6", 2)
+	for p.term == 0 {
+		if p.term, _, err = n.members.Acquire(ctx, "planner"); err != nil && !errors.Is(err, members.ErrNotMember) {
+			t.Fatal(err)
+		}
+	}
+	killed = p
+	killed.dir = t.TempDir()
+	if err := os.CopyFS(killed.dir, os.DirFS(p.dir)); err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	return p, killed
+}
+
+// check fails where a node lacks what was stored.
+func (p prepared) check(t *testing.T, n *node, done string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	all, err := n.store.List(ctx)
+	if err != nil {
+		t.Fatalf("%s: %v", done, err)
+	}
+	have := map[string]uint32{}
+	for _, spec := range all {
+		have[spec.GetName()] = spec.GetReplicas()
+	}
+	for name, replicas := range p.deployments {
+		if have[name] != replicas {
+			t.Errorf("%s: ready with %d replicas of %s instead of %d", done, have[name], name, replicas)
+		}
+	}
+	for _, name := range []string{"model-2", "model-5"} {
+		if _, back := have[name]; back {
+			t.Errorf("%s: %s was deleted, and is back", done, name)
+		}
+	}
+	if revision, err := n.store.Put(ctx, &messages.DeploymentSpec{Name: "later"}, 0); err != nil || revision <= p.revision {
+		t.Errorf("%s: revision %d after %d, %v", done, revision, p.revision, err)
+	}
+	if err := n.members.Join(ctx, "127.0.0.1:1"); err != nil {
+		t.Fatalf("%s: %v", done, err)
+	}
+	for {
+		term, ok, err := n.members.Acquire(ctx, "next")
+		if err == nil && ok {
+			if term <= p.term {
+				t.Errorf("%s: term %d after %d", done, term, p.term)
+			}
+			break
+		}
+		if err != nil && !errors.Is(err, members.ErrNotMember) {
+			t.Fatalf("%s: %v", done, err)
+		}
+	}
+}
