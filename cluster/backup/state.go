@@ -28,7 +28,9 @@ type State struct {
 	// Term is the highest known one. TermLimit is above all that members were given.
 	Term      uint64 `json:"term"`
 	TermLimit uint64 `json:"term_limit"`
-	Saved     uint64 `json:"saved"` // grows with each save
+	// Stopped says that the node stopped after it had saved this: Term is the last one that it gave.
+	Stopped bool   `json:"stopped,omitempty"`
+	Saved   uint64 `json:"saved"` // grows with each save
 }
 
 // TermGap is the number of terms that a saved limit is above the highest known one.

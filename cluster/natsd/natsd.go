@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -162,9 +163,9 @@ func writable(dir string) error {
 // URL is where clients connect.
 func (s *Server) URL() string { return s.server.ClientURL() }
 
-// Connect returns a connection within the process.
+// Connect returns a connection within the process, which may be busy.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(opts, nats.InProcessServer(s.server))...)
+	return nats.Connect("", append(slices.Clone(opts), nats.InProcessServer(s.server), nats.Timeout(startWithin))...)
 }
 
 // Stop ends the server and waits until its store is on disk.

@@ -133,11 +133,7 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 		t.Fatal(err)
 	}
 	put("model-6", 2)
-	for p.term == 0 {
-		if p.term, _, err = n.members.Acquire(ctx, "planner"); err != nil && !errors.Is(err, members.ErrNotMember) {
-			t.Fatal(err)
-		}
-	}
+	p.term = acquire(t, n, "planner")
 	killed = p
 	killed.dir = t.TempDir()
 	if err := os.CopyFS(killed.dir, os.DirFS(p.dir)); err != nil {
@@ -170,22 +166,28 @@ func (p prepared) check(t *testing.T, n *node, done string) {
 			t.Errorf("%s: %s was deleted, and is back", done, name)
 		}
 	}
-	if revision, err := n.store.Put(ctx, &messages.DeploymentSpec{Name: "later"}, 0); err != nil || revision <= p.revision {
+	revision, err := n.store.Put(ctx, &messages.DeploymentSpec{Name: "later"}, 0)
+	if err != nil || revision <= p.revision {
 		t.Errorf("%s: revision %d after %d, %v", done, revision, p.revision, err)
 	}
 	if err := n.members.Join(ctx, "127.0.0.1:1"); err != nil {
 		t.Fatalf("%s: %v", done, err)
 	}
+	if term := acquire(t, n, "next"); term <= p.term {
+		t.Errorf("%s: term %d after %d", done, term, p.term)
+	}
+}
+
+// acquire takes a role, which nothing else holds, as soon as the node is a member for certain.
+func acquire(t *testing.T, n *node, role string) (term uint64) {
+	t.Helper()
 	for {
-		term, ok, err := n.members.Acquire(ctx, "next")
-		if err == nil && ok {
-			if term <= p.term {
-				t.Errorf("%s: term %d after %d", done, term, p.term)
-			}
-			break
+		term, ok, err := n.members.Acquire(t.Context(), role)
+		if ok {
+			return term
 		}
 		if err != nil && !errors.Is(err, members.ErrNotMember) {
-			t.Fatalf("%s: %v", done, err)
+			t.Fatal(err)
 		}
 	}
 }

@@ -144,8 +144,8 @@ func raiseTerms(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, 
 		return err
 	}
 	last := stream.CachedInfo().State.LastSeq
-	if last == known.Term {
-		return nil // the node was stopped, and this was the last one
+	if known.Stopped && last == known.Term {
+		return nil
 	}
 	from := max(last, known.TermLimit)
 	known.TermLimit = from + backup.TermGap

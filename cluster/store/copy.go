@@ -28,7 +28,7 @@ func (c *copied) start(s *Store, cfg Config) {
 	}
 	c.folder = cfg.Folder
 	if known := cfg.Copy; known != nil {
-		c.last.Saved, c.last.Term, c.last.TermLimit = known.Saved, known.Term, known.TermLimit
+		c.last.Saved, c.last.Stopped, c.last.Term, c.last.TermLimit = known.Saved, known.Stopped, known.Term, known.TermLimit
 		c.limit.Store(known.TermLimit)
 		c.term = known.Term
 	}
@@ -48,11 +48,12 @@ func (c *copied) save(ctx context.Context) error {
 func (c *copied) write(seen *mirror) error {
 	next, changes := seen.state()
 	next.Saved, next.Term, next.TermLimit = c.last.Saved, c.last.Term, c.last.TermLimit
+	next.Stopped = c.ends.Load()
 	raised := false
 	if terms := c.terms.Load(); terms != nil {
 		raised = next.LimitTerms((*terms)())
 	}
-	if changes == c.wrote && !raised && (!c.ends.Load() || next.Term == c.last.Term) {
+	if changes == c.wrote && !raised && next.Stopped == c.last.Stopped {
 		return nil
 	}
 	if err := backup.Save(c.folder, &next); err != nil {
