@@ -1,10 +1,12 @@
 package recovery_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,19 +71,57 @@ func TestDamagedStore(t *testing.T) {
 			if seed%2 == 1 {
 				from = killed
 			}
-			if err := os.CopyFS(dir, os.DirFS(from.dir)); err != nil {
+			if err := os.CopyFS(dir, os.DirFS(from.Dir)); err != nil {
 				t.Fatal(err)
 			}
 			done := damage(t, dir, seed)
-			n, err := boot(t, dir)
-			if err != nil {
-				if !strings.Contains(err.Error(), dir) {
-					t.Errorf("%s: the start failed without naming the files: %v", done, err)
+			from.Dir = dir
+			out, err := from.child()
+			if refusal, ok := strings.CutPrefix(out, refused); ok {
+				if !strings.Contains(refusal, dir) {
+					t.Errorf("%s: the start failed without naming the files: %s", done, refusal)
 				}
-				t.Logf("%s: refused: %v", done, err)
+				t.Logf("%s: refused: %s", done, refusal)
 				return
 			}
-			from.check(t, n, done)
+			if err != nil {
+				t.Errorf("%s: %v: %s", done, err, out)
+			}
 		})
 	}
+}
+
+const (
+	refused = "REFUSED: "
+	// damagedChild is the variable that makes TestDamagedChild run, with what it should find.
+	damagedChild = "TROUPE_DAMAGED_CHILD"
+)
+
+// child starts from a folder in a process of its own, since nats-server may read a damaged file for ever.
+func (p prepared) child() (out string, err error) {
+	want, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDamagedChild$")
+	cmd.Env = append(os.Environ(), damagedChild+"="+string(want))
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+func TestDamagedChild(t *testing.T) {
+	given := os.Getenv(damagedChild)
+	if given == "" {
+		t.Skip("run by TestDamagedStore")
+	}
+	var p prepared
+	if err := json.Unmarshal([]byte(given), &p); err != nil {
+		t.Fatal(err)
+	}
+	n, err := boot(t, p.Dir)
+	if err != nil {
+		fmt.Println(refused + err.Error())
+		os.Exit(1) // as a node does: the server may still be reading
+	}
+	p.check(t, n)
 }

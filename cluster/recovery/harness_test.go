@@ -90,27 +90,27 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 
 // prepared is a folder and what is stored in it.
 type prepared struct {
-	dir         string
-	deployments map[string]uint32 // replicas
-	revision    uint64
-	term        uint64
+	Dir         string
+	Deployments map[string]uint32 // replicas
+	Revision    uint64
+	Term        uint64
 }
 
 // prepare makes the folder of a node that was stopped, and that of one that was killed.
 func prepare(t *testing.T) (stopped, killed prepared) {
 	t.Helper()
-	p := prepared{dir: t.TempDir(), deployments: map[string]uint32{}}
-	n, err := boot(t, p.dir)
+	p := prepared{Dir: t.TempDir(), Deployments: map[string]uint32{}}
+	n, err := boot(t, p.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
 	put := func(name string, replicas uint32) {
 		spec := &messages.DeploymentSpec{Name: name, Path: "/srv/models/" + name, Replicas: replicas, MaxSequences: 64}
-		if p.revision, err = n.store.Put(ctx, spec, 0); err != nil {
+		if p.Revision, err = n.store.Put(ctx, spec, 0); err != nil {
 			t.Fatal(err)
 		}
-		p.deployments[name] = replicas
+		p.Deployments[name] = replicas
 	}
 	for i := range 8 {
 		put(fmt.Sprint("model-", i), 1)
@@ -118,8 +118,8 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 	if err := errors.Join(n.store.Delete(ctx, "model-2"), n.store.Delete(ctx, "model-5")); err != nil {
 		t.Fatal(err)
 	}
-	delete(p.deployments, "model-2")
-	delete(p.deployments, "model-5")
+	delete(p.Deployments, "model-2")
+	delete(p.Deployments, "model-5")
 	for i := range 3 {
 		spec := &messages.AdapterSpec{Model: "model-0", Name: fmt.Sprint("adapter-", i), Path: "/srv/adapters"}
 		if _, err := n.store.PutAdapter(ctx, spec, 0); err != nil {
@@ -133,10 +133,10 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 		t.Fatal(err)
 	}
 	put("model-6", 2)
-	p.term = acquire(t, n, "planner")
+	p.Term = acquire(t, n, "planner")
 	killed = p
-	killed.dir = t.TempDir()
-	if err := os.CopyFS(killed.dir, os.DirFS(p.dir)); err != nil {
+	killed.Dir = t.TempDir()
+	if err := os.CopyFS(killed.Dir, os.DirFS(p.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	n.stop()
@@ -144,37 +144,37 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 }
 
 // check fails where a node lacks what was stored.
-func (p prepared) check(t *testing.T, n *node, done string) {
+func (p prepared) check(t *testing.T, n *node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	all, err := n.store.List(ctx)
 	if err != nil {
-		t.Fatalf("%s: %v", done, err)
+		t.Fatalf("%v", err)
 	}
 	have := map[string]uint32{}
 	for _, spec := range all {
 		have[spec.GetName()] = spec.GetReplicas()
 	}
-	for name, replicas := range p.deployments {
+	for name, replicas := range p.Deployments {
 		if have[name] != replicas {
-			t.Errorf("%s: ready with %d replicas of %s instead of %d", done, have[name], name, replicas)
+			t.Errorf("ready with %d replicas of %s instead of %d", have[name], name, replicas)
 		}
 	}
 	for _, name := range []string{"model-2", "model-5"} {
 		if _, back := have[name]; back {
-			t.Errorf("%s: %s was deleted, and is back", done, name)
+			t.Errorf("%s was deleted, and is back", name)
 		}
 	}
 	revision, err := n.store.Put(ctx, &messages.DeploymentSpec{Name: "later"}, 0)
-	if err != nil || revision <= p.revision {
-		t.Errorf("%s: revision %d after %d, %v", done, revision, p.revision, err)
+	if err != nil || revision <= p.Revision {
+		t.Errorf("revision %d after %d, %v", revision, p.Revision, err)
 	}
 	if err := n.members.Join(ctx, "127.0.0.1:1"); err != nil {
-		t.Fatalf("%s: %v", done, err)
+		t.Fatalf("%v", err)
 	}
-	if term := acquire(t, n, "next"); term <= p.term {
-		t.Errorf("%s: term %d after %d", done, term, p.term)
+	if term := acquire(t, n, "next"); term <= p.Term {
+		t.Errorf("term %d after %d", term, p.Term)
 	}
 }
 
