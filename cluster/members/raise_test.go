@@ -31,11 +31,13 @@ func TestTermsThatTheServerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	a.until("the server is back", func() bool {
-		_, ok, _ := a.Acquire(t.Context(), "later")
-		return ok
-	})
-	_, last, _ := a.Holder("later")
+	var last uint64
+	for range 300 { // more than renewals that the server takes before the nodes read the bucket
+		a.until("the server is back", func() (ok bool) {
+			last, ok, _ = a.Acquire(t.Context(), "later")
+			return ok && a.Release(t.Context(), "later", last) == nil
+		})
+	}
 	s.restartFrom(before)
 	a.until("a term above all that were given", func() bool {
 		term, ok, _ := a.Acquire(t.Context(), "again")
