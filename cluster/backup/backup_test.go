@@ -53,10 +53,11 @@ func TestDamage(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	s := backup.State{Revision: 20, Keys: map[string]backup.Key{"old": value("x", 10), "lost": value("x", 11), "back": deleted(12)}}
+	keys := map[string]backup.Key{"old": value("x", 10), "lost": value("x", 11), "back": deleted(12)}
+	s := backup.State{Revision: 20, Keys: keys}
 	s.Merge(map[string]backup.Key{"old": value("y", 21), "back": value("x", 5), "new": value("n", 22)}, 22)
-	if s.Revision != 22 || string(s.Keys["old"].Value) != "y" || s.Keys["lost"].Revision != 11 || !s.Keys["back"].Deleted ||
-		string(s.Keys["new"].Value) != "n" {
+	if s.Revision != 22 || string(keys["old"].Value) != "y" || keys["lost"].Revision != 11 || !keys["back"].Deleted ||
+		string(keys["new"].Value) != "n" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -106,7 +107,10 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _, err := backup.Load(dir)
-		if (err != nil) != tc.fails || tc.fails && (!errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), first)) {
+		if (err != nil) != tc.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tc.fails && (!errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), first)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if whole := got != nil && string(got.Keys["a"].Value) == "x" && got.Created.Equal(s.Created); whole != tc.whole {

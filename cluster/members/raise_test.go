@@ -20,7 +20,8 @@ func (s *site) restartFrom(dir string) {
 	s.start()
 }
 
-// TestTermsThatTheServerLost: nodes that know higher terms than the bucket has them go on above; no term is given twice.
+// TestTermsThatTheServerLost: where the bucket lacks terms that nodes know, terms go on above these; none is given
+// twice.
 func TestTermsThatTheServerLost(t *testing.T) {
 	s := startSite(t)
 	a := s.joinAll("a", "b")[0]

@@ -20,7 +20,8 @@ const (
 
 // streamFolders returns where nats-server keeps a bucket: below the folder of an account.
 func streamFolders(dir, name string) []string {
-	found, _ := filepath.Glob(filepath.Join(glob(dir), jetStream, "*", "streams", bucket.Stream(name))) // the pattern is valid
+	pattern := filepath.Join(glob(dir), jetStream, "*", "streams", bucket.Stream(name))
+	found, _ := filepath.Glob(pattern) // it is valid
 	return found
 }
 

@@ -59,7 +59,8 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, opts := natsd.Config{Listen: "127.0.0.1:0", StoreDir: dir, Name: "test", Log: log}, natsd.ClientOptions("test", log)
+	cfg := natsd.Config{Listen: "127.0.0.1:0", StoreDir: dir, Name: "test", Log: log}
+	opts := natsd.ClientOptions("test", log)
 	if n.server, err = recovery.Start(t.Context(), cfg, opts, known); err != nil {
 		return nil, err
 	}

@@ -71,8 +71,9 @@ func repair(ctx context.Context, cfg natsd.Config, connect []nats.Option, known 
 		return err
 	}
 	if found.lost && known == nil {
-		return fmt.Errorf("the store in %s is damaged (%s), and there is no copy of it beside it; restore the folder "+
-			"from elsewhere, or remove %s to start without deployments", cfg.StoreDir, found.why, strings.Join(found.folders, " and "))
+		return fmt.Errorf("the store in %s is damaged (%s), and there is no copy of it beside it; restore the folder from "+
+			"elsewhere, or remove %s to start without deployments",
+			cfg.StoreDir, found.why, strings.Join(found.folders, " and "))
 	}
 	if found.lost {
 		known.Merge(found.have, found.last)

@@ -95,7 +95,8 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestNoCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does not start.
+// TestNoCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does
+// not start.
 func TestNoCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)

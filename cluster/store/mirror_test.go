@@ -57,9 +57,11 @@ func TestRetain(t *testing.T) {
 	for _, key := range []string{"nodes.a", "nodes.b", "pins.c"} {
 		m.put(key, held{value: []byte("v"), revision: 5})
 	}
-	m.retain("nodes.", map[string]bool{"nodes.a": true}, m.last())
+	at := m.last()
+	m.put("nodes.d", held{value: []byte("v"), revision: at + 1}) // written while the watch was listing
+	m.retain("nodes.", map[string]bool{"nodes.a": true}, at)
 	all := m.all()
-	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted {
+	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted || all["nodes.d"].deleted {
 		t.Errorf("%+v", all)
 	}
 	m.put("nodes.a", held{revision: 4, deleted: true})
