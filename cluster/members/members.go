@@ -55,8 +55,11 @@ type subscriber struct{ tell func(Change) }
 // natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	w, err := openWire(ctx, js, cfg.Replicas, 0, cfg.Log)
+	w, err := openWire(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.raise(ctx, cfg.SeenTerm, cfg.TermLimit); err != nil {
 		return nil, err
 	}
 	m := &Members{
@@ -113,6 +116,13 @@ func (m *Members) Live() []*messages.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view.live()
+}
+
+// Highest returns the highest term that this node knows.
+func (m *Members) Highest() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.highest
 }
 
 // Lost reports whether the bucket was deleted, and this node is not in a new one yet.
@@ -208,12 +218,26 @@ func (m *Members) hurry() {
 	}
 }
 
+// raise has terms go on above the highest known one, where the bucket has lost some, and reads it.
+func (m *Members) raise(highest uint64) (all []entry, upTo uint64, err error) {
+	ctx, cancel := context.WithTimeout(m.life, raiseWithin)
+	defer cancel()
+	if err := m.wire.raise(ctx, highest, 0); err != nil {
+		return nil, 0, err
+	}
+	return m.wire.snapshot(ctx)
+}
+
 // readAll reads the bucket whole. The caller holds writing, or is alone.
 func (m *Members) readAll(ctx context.Context) error {
 	m.mu.Lock()
 	m.behind = false // what is missed from here on is missed again
+	highest := m.highest
 	m.mu.Unlock()
 	all, upTo, err := m.wire.snapshot(ctx)
+	if err == nil && upTo < highest {
+		all, upTo, err = m.raise(highest)
+	}
 	m.mu.Lock()
 	if err != nil {
 		m.behind = true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -41,8 +42,10 @@ type Config struct {
 	ClusterTLS func() *tls.Config
 	// TrustedKeys returns the hashes of the public keys of other servers that are still trusted, for ReloadTLS.
 	TrustedKeys func() map[string]struct{}
-	Shared      bool          // other servers of the cluster may run in this process, as those of tests do
-	FormWithin  time.Duration // how long Start waits for a majority of the servers; default 2 minutes
+	// Offline servers take connections of this process only: for a look at a store before others see it.
+	Offline    bool
+	Shared     bool          // other servers of the cluster may run in this process, as those of tests do
+	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
 
 	// MinFree is the free space in bytes that StoreDir needs; default DefaultMinFree.
 	MinFree int64
@@ -91,6 +94,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
 		opts.JetStream, opts.StoreDir = true, cfg.StoreDir
 		opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
+		opts.DontListen = cfg.Offline
 		opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
 		opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 		others(opts)
@@ -101,12 +105,16 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		running: running{options: options, log: newLogger(&cfg)},
 		cluster: cluster, options: options, trusted: cfg.TrustedKeys, end: end,
 	}
-	for _, step := range []func() error{
+	steps := []func() error{
 		s.running.start,
 		func() error { return s.formed(ctx, cfg.Log) },
 		func() error { return s.followUsers(life, &cfg) },
 		func() error { return s.watchDisk(life, &cfg) },
-	} {
+	}
+	if cfg.Offline {
+		steps = steps[:1]
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			s.Stop()
 			return nil, err
@@ -144,9 +152,9 @@ func cause(err error) error {
 // URL is where clients connect.
 func (s *Server) URL() string { return s.running.now().ClientURL() }
 
-// Connect returns a connection within the process, which also finds a server that was started again.
+// Connect returns a connection within the process, which may be busy. It also finds a server that was started again.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(opts, nats.InProcessServer(&s.running))...)
+	return nats.Connect("", append(slices.Clone(opts), nats.InProcessServer(&s.running), nats.Timeout(startWithin))...)
 }
 
 // Stop ends the server and waits until its store is on disk.

@@ -14,6 +14,7 @@ type running struct {
 	options func() (*server.Options, error)
 	log     *logger
 	server  atomic.Pointer[server.Server]
+	hung    atomic.Pointer[server.Server] // did not start, and may never stop
 	ports   ports
 }
 
@@ -23,7 +24,8 @@ type ports struct{ client, cluster int }
 // now returns the server of the moment, nil before the first start.
 func (r *running) now() *server.Server { return r.server.Load() }
 
-// start starts a server and waits until it takes connections.
+// start starts a server and returns once it takes connections and has JetStream. The error is ErrStore where its files
+// are the reason.
 func (r *running) start() error {
 	opts, err := r.options()
 	if err != nil {
@@ -39,11 +41,9 @@ func (r *running) start() error {
 	if err != nil {
 		return fmt.Errorf("nats-server: %w", err)
 	}
-	s.SetLogger(r.log, false, false)
-	go s.Start()
 	r.server.Store(s)
-	if !s.ReadyForConnections(startWithin) {
-		return fmt.Errorf("nats-server was not ready within %s; look for an earlier log line", startWithin)
+	if err := r.begin(s, opts.StoreDir); err != nil {
+		return err
 	}
 	if at, ok := s.Addr().(*net.TCPAddr); ok {
 		r.ports.client = at.Port
@@ -54,9 +54,9 @@ func (r *running) start() error {
 	return nil
 }
 
-// stop ends the server and waits until its store is on disk.
+// stop ends the server and waits until its store is on disk. A server that did not start is not waited for.
 func (r *running) stop() {
-	if s := r.now(); s != nil {
+	if s := r.now(); s != nil && s != r.hung.Load() {
 		s.Shutdown()
 		s.WaitForShutdown()
 	}

@@ -102,7 +102,7 @@ func TestDisconnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), js, 1, zerolog.Nop())
+	s, err := Open(t.Context(), js, Config{Replicas: 1, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestRefusedIsNotApplied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), js, 3, zerolog.Nop())
+	s, err := Open(t.Context(), js, Config{Replicas: 3, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

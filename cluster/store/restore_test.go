@@ -16,7 +16,7 @@ import (
 // second opens the same bucket as another node would.
 func second(t *testing.T, s *Store) *Store {
 	t.Helper()
-	other, err := Open(t.Context(), s.js, 0, zerolog.Nop())
+	other, err := Open(t.Context(), s.js, Config{Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func open(t *testing.T) (s *Store, restart func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(t.Context(), js, server.Replicas(), zerolog.New(os.Stderr)); err != nil {
+	if s, err = Open(t.Context(), js, Config{Replicas: server.Replicas(), Log: zerolog.New(os.Stderr)}); err != nil {
 		t.Fatal(err)
 	}
 	return s, func() { server.Stop(); start() }

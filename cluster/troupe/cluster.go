@@ -27,13 +27,16 @@ const (
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
+	seen, limit := n.store.Terms()
 	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
+		SeenTerm: seen, TermLimit: limit,
 		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
-	if err == nil {
-		n.undo = append(n.undo, n.members.Close)
-		n.inboxes.announceBy(n.members.Describe)
+	if err != nil {
+		return err
 	}
-	return err
+	n.undo = append(n.undo, n.members.Close)
+	n.inboxes.announceBy(n.members.Describe)
+	return n.store.KeepTerms(ctx, n.members.Highest)
 }
 
 // describe fills in what others should know of this node.

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"troupe/cluster/natsd"
+	"troupe/cluster/recovery"
 	"troupe/cluster/security"
 )
 
@@ -22,6 +23,11 @@ func (n *Node) openNATS(ctx context.Context) error {
 	if err := n.openInboxes(); err != nil {
 		return err
 	}
+	known, err := recovery.Load(n.cfg.DataDir, n.cfg.Log)
+	if err != nil {
+		return err
+	}
+	n.copied = known
 	opts := natsd.ClientOptions("troupe node "+n.cfg.Name, n.cfg.Log)
 	login, err := n.cfg.Login.Options()
 	if err != nil {
@@ -71,7 +77,7 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	if cfg.Self, err = n.cfg.Login.Public(); err != nil {
 		return err
 	}
-	if n.nats, err = natsd.Start(ctx, cfg); err != nil {
+	if n.nats, err = recovery.Start(ctx, cfg, opts, n.copied); err != nil {
 		return err
 	}
 	n.undo = append(n.undo, n.nats.Stop)

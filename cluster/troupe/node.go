@@ -19,6 +19,7 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/actors/model/router"
 	"troupe/actors/supervise"
+	"troupe/cluster/backup"
 	"troupe/cluster/bulk"
 	"troupe/cluster/catalogue"
 	"troupe/cluster/control"
@@ -68,6 +69,7 @@ type Node struct {
 	inboxes   inboxes
 	events    *control.Events
 	view      *control.View
+	copied    *backup.State // the copy of the desired state in the data folder, as it was at the start
 	store     *store.Store
 	catalogue *catalogue.Catalogue
 	members   *members.Members
@@ -143,9 +145,10 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n.store, err = store.Open(ctx, js, 0, n.cfg.Log); err != nil {
+	if n.store, err = store.Open(ctx, js, store.Config{Folder: n.cfg.DataDir, Copy: n.copied, Log: n.cfg.Log}); err != nil {
 		return err
 	}
+	n.undo = append(n.undo, n.store.Close)
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.mu.Lock()
 	n.diskEvents = n.events
@@ -153,8 +156,9 @@ func (n *Node) openStore(ctx context.Context) error {
 	n.audit.Publish(n.events.Publish)
 	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
 	life, end := context.WithCancel(context.Background())
-	n.undo = append(n.undo, end)
-	go n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) })
+	var kept sync.WaitGroup
+	n.undo = append(n.undo, func() { end(); kept.Wait() })
+	kept.Go(func() { n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) }) })
 	return n.openMembers(ctx, js)
 }
 

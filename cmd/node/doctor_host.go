@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"troupe/cluster/natsd"
+	"troupe/cluster/recovery"
 	"troupe/cluster/reply"
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
@@ -106,6 +107,16 @@ func checkNATS(ctx context.Context, s settings) []finding {
 		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", s.Join, err), "enable JetStream in its configuration"}}
 	}
 	return []finding{{"NATS", fine, fmt.Sprintf("%s answers in %.1f ms, with JetStream", conn.ConnectedUrlRedacted(), float64(rtt.Microseconds())/1000), ""}}
+}
+
+// checkStore looks for files of a store that was damaged.
+func checkStore(_ context.Context, s settings) []finding {
+	aside, err := recovery.Aside(s.Data)
+	if err != nil || len(aside) == 0 {
+		return nil
+	}
+	return []finding{{"store", odd, fmt.Sprintf("the store was damaged, and restored; %s has its files", aside[len(aside)-1]),
+		"check the disk; remove the folder when it is of no use any more"}}
 }
 
 // checkData looks whether the folder can be written to, by whom it is held, and what room there is.
