@@ -11,7 +11,7 @@ BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),p
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz fuzz-execs bench bench-shares bench-kv chaos soak sim nats
+.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz fuzz-execs bench bench-shares bench-kv chaos soak soak-plot sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -85,6 +85,10 @@ chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED
 REQUESTS ?= 100000
 soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors or watchers grow
 	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./cluster/troupe | grep -v '"level":"info"'
+
+SOAK ?= 30m
+soak-plot: ## drive two real nodes with a mix of everything for SOAK (30m), write docs/soak.svg, and fail where a node grows
+	go run ./tools/soak --length $(SOAK)
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
