@@ -51,7 +51,10 @@ func draw(path string, samples []sample) error {
 		return err
 	}
 	canvas := vgsvg.New(24*vg.Centimeter, 16*vg.Centimeter)
-	tiles := vgdraw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2}
+	tiles := vgdraw.Tiles{
+		Rows: len(rows), Cols: len(rows[0]), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2,
+		PadTop: vg.Centimeter / 4, PadRight: vg.Centimeter / 2, PadBottom: vg.Centimeter / 4,
+	}
 	for i, row := range plot.Align(rows, tiles, vgdraw.New(canvas)) {
 		for j, at := range row {
 			rows[i][j].Draw(at)
