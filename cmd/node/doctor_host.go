@@ -56,6 +56,8 @@ func checkPorts(_ context.Context, s settings) (all []finding) {
 		}
 		f := finding{"port", fine, l.addr + " is free", ""}
 		switch err := listens(l.addr); {
+		case errors.Is(err, syscall.EADDRINUSE) && ownNodeListens(s.Data, l.addr):
+			f.Text = l.addr + " is where the running node listens"
 		case errors.Is(err, syscall.EADDRINUSE) && !s.chose(l.flag):
 			f = finding{"port", fine, l.addr + " is in use; the next free one would be taken", ""}
 		case err != nil:
