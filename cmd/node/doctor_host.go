@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"troupe/cluster/reply"
+	"troupe/cluster/security"
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
 )
@@ -89,22 +90,24 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	if err != nil {
 		return []finding{{"NATS", bad, err.Error(), "see --nats-creds and --nats-nkey"}}
 	}
+	shown := security.WithoutSecrets(s.Join)
 	conn, err := nats.Connect(s.Join, append(login,
 		nats.Name("node doctor"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(askWithin))...)
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "start the node or NATS server there, or correct --join"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err),
+			security.Remedy(err, "start the node or NATS server there, or correct --join")}}
 	}
 	defer conn.Close()
 	rtt, err := conn.RTT()
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "see the log of the NATS server"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err), "see the log of the NATS server"}}
 	}
 	js, err := jetstream.New(conn)
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", s.Join, err), "enable JetStream in its configuration"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", shown, err), "enable JetStream in its configuration"}}
 	}
 	return []finding{{"NATS", fine, fmt.Sprintf("%s answers in %.1f ms, with JetStream", conn.ConnectedUrlRedacted(), float64(rtt.Microseconds())/1000), ""}}
 }

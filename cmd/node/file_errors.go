@@ -22,7 +22,8 @@ func inWordsOfTheFile(err error) error {
 	var node *yaml.UnexpectedNodeTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return at(wrong.Token, fmt.Sprintf("%s must be %s, not %s", keyOf(wrong.Token), kindOf(wrong.DstType), kindOf(wrong.SrcType)))
+		return at(wrong.Token, fmt.Sprintf("%s must be %s, not %s",
+			keyOf(wrong.Token), kindOf(wrong.DstType), kindOf(wrong.SrcType)))
 	case errors.As(err, &large):
 		return at(large.Token, fmt.Sprintf("%s is %s; it must be %s from 0 to %d",
 			keyOf(large.Token), large.SrcNum, kindOf(large.DstType), math.MaxUint32))

@@ -31,7 +31,8 @@ func TestWrongFile(t *testing.T) {
 			"[8:13]", "pinned must be true or false, not text", "^"},
 		deployment + "adapters:\n  - name: psalms\n    model: other\n" + adapter: {
 			"[6:12]", `model "other" is not under deployments`, "model: other", "^"},
-		"adapters:\n  - name: psalms\n    model: other\n" + adapter: {"[3:12]", `model "other" is not under deployments`, "^"},
+		"adapters:\n  - name: psalms\n    model: other\n" + adapter: {
+			"[3:12]", `model "other" is not under deployments`, "^"},
 		deployment + "adapters:\n" + strings.Repeat("  - name: psalms\n    model: kjv\n"+adapter, 2): {
 			"[8:11]", "two adapters are kjv:psalms", "^"},
 	} {
@@ -56,7 +57,8 @@ func TestWrongFile(t *testing.T) {
 
 // TestAdapterOfTheCluster: the model of an adapter may be one that the cluster has.
 func TestAdapterOfTheCluster(t *testing.T) {
-	text := "adapters:\n  - name: psalms\n    model: other\n    path: " + filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
+	text := "adapters:\n  - name: psalms\n    model: other\n    path: " +
+		filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
 	path := write(t, t.TempDir(), "node.yaml", text)
 	for _, flags := range []Options{{Join: "nats://127.0.0.1:4222"}, {NATSRoutes: "nats://127.0.0.1:6222"}} {
 		if _, err := gather(flags, path); err != nil {
