@@ -14,9 +14,11 @@ func TestWrongFile(t *testing.T) {
 	deployment := "deployments:\n  - name: kjv\n    path: " + testkit.Model() + "\n"
 	adapter := "    path: " + filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
 	for text, want := range map[string][]string{
-		deployment + "    replicas: two\n":         {"[4:15]", "replicas must be a whole number, not text", "replicas: two", "^"},
-		deployment + "    replicas: 1.5\n":         {"[4:15]", "replicas must be a whole number, not 1.5", "^"},
-		deployment + "    replicas: -1\n":          {"[4:15]", "replicas is -1; it must be a whole number from 0 to 4294967295", "^"},
+		deployment + "    replicas: two\n": {
+			"[4:15]", "replicas must be a whole number, not text", "replicas: two", "^"},
+		deployment + "    replicas: 1.5\n": {"[4:15]", "replicas must be a whole number, not 1.5", "^"},
+		deployment + "    replicas: -1\n": {
+			"[4:15]", "replicas is -1; it must be a whole number from 0 to 4294967295", "^"},
 		deployment + "    replicas: 99999999999\n": {"[4:15]", "it must be a whole number from 0 to 4294967295", "^"},
 		deployment + "    replicas: [1]\n":         {"[4:15]", "replicas must be a whole number, not a list", "^"},
 		deployment + "    priority: [a]\n":         {"[4:15]", "priority must be text, not a list", "^"},

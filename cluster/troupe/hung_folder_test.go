@@ -54,9 +54,9 @@ func (f heldFormat) Load(ctx context.Context, d cuda.Device, path string) (engin
 	return f.Format.Load(ctx, d, path)
 }
 
-// TestHostileFolderHoldsNobody: while the inspection or the load of a model's folder hangs, nodes stay members and
+// TestHungFolderStopsNoMember: while the inspection or the load of a model's folder hangs, nodes stay members and
 // renew their leases, they answer, and another model serves through each of them.
-func TestHostileFolderHoldsNobody(t *testing.T) {
+func TestHungFolderStopsNoMember(t *testing.T) {
 	for name, inspect := range map[string]bool{"inspection": true, "load": false} {
 		t.Run(name, func(t *testing.T) {
 			held := &heldFolder{path: copied(t, testkit.Model(), nil), inspect: inspect,
