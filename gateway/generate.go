@@ -114,7 +114,7 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 		Client: gen.client, Weight: gen.weight,
 	}}
 	if r.Echo {
-		c.echo(r.Prompts[prompt], gen.model.tokenizer)
+		c.echo(r.Prompts[prompt], gen.model.tokenizer, !r.KeepSpecial)
 	}
 	gen.choices = append(gen.choices, c)
 	return c

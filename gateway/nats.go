@@ -179,7 +179,11 @@ func errorHeaders(e *openai.Error) micro.Headers {
 
 // inferError is a messages.ErrorResponse.
 func inferError(e *openai.Error) []byte {
-	return fmt.Appendf(nil, `{"reason":%q,"error":%s}`, e.Reason, quoted(e.Message))
+	b := fmt.Appendf(nil, `{"reason":%q,"error":%s`, e.Reason, quoted(e.Message))
+	if e.Param != nil {
+		b = fmt.Appendf(b, `,"param":%s`, quoted(*e.Param))
+	}
+	return append(b, '}')
 }
 
 func quoted(text string) []byte { return openai.AppendString(nil, text) }

@@ -186,11 +186,16 @@ var tokens = sync.OnceValue(func() *tokenizer.Tokenizer {
 // beat is the virtual time between two tokens.
 const beat = 10 * time.Millisecond
 
-// says is a session that delivers a text's tokens one by one, and then finishes.
+// says is a session that delivers a text's tokens one by one, and finishes with the last.
 func says(text string, finish messages.FinishReason) play {
 	return func(ctx context.Context, call *gateway.Call) {
-		for _, id := range tokens().Encode(text, false)[len(call.Output()):] {
+		ids := tokens().Encode(text, false)[len(call.Output()):]
+		for i, id := range ids {
 			if !rest(ctx, beat) {
+				return
+			}
+			if i == len(ids)-1 {
+				deliverEnd(call, finish, id)
 				return
 			}
 			deliver(call, id)
@@ -200,13 +205,18 @@ func says(text string, finish messages.FinishReason) play {
 }
 
 func deliver(call *gateway.Call, ids ...uint32) {
+	deliverEnd(call, messages.FinishReason_FINISH_REASON_UNSPECIFIED, ids...)
+}
+
+// deliverEnd delivers tokens and how the output ends.
+func deliverEnd(call *gateway.Call, finish messages.FinishReason, ids ...uint32) {
 	var logprobs []*messages.TokenLogprobs
 	if s := call.Sequence.GetSampling(); s.GetLogprobs() {
 		for _, id := range ids {
 			logprobs = append(logprobs, logprobsOf(id, s.GetTopLogprobs()))
 		}
 	}
-	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16), messages.FinishReason_FINISH_REASON_UNSPECIFIED)
+	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16), finish)
 }
 
 // logprobsOf makes a token the likeliest, and those after it in the vocabulary less and less likely.

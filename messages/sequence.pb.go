@@ -263,6 +263,7 @@ type SamplingParams struct {
 	StopTokenIds      []uint32               `protobuf:"varint,13,rep,packed,name=stop_token_ids,json=stopTokenIds,proto3" json:"stop_token_ids,omitempty"`
 	Logprobs          bool                   `protobuf:"varint,14,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	TopLogprobs       uint32                 `protobuf:"varint,15,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
+	AllowedTokenIds   []uint32               `protobuf:"varint,56,rep,packed,name=allowed_token_ids,json=allowedTokenIds,proto3" json:"allowed_token_ids,omitempty"` // only these are chosen; empty: all
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -400,6 +401,13 @@ func (x *SamplingParams) GetTopLogprobs() uint32 {
 		return x.TopLogprobs
 	}
 	return 0
+}
+
+func (x *SamplingParams) GetAllowedTokenIds() []uint32 {
+	if x != nil {
+		return x.AllowedTokenIds
+	}
+	return nil
 }
 
 // CloseSession (command, to a session): the client left, or has all it wants.
@@ -1380,7 +1388,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"cache_salt\x18\b \x01(\fR\tcacheSalt\x12\x16\n" +
 	"\x06client\x18\t \x01(\tR\x06client\x12\x16\n" +
 	"\x06weight\x18\n" +
-	" \x01(\x01R\x06weight\"\xd5\x04\n" +
+	" \x01(\x01R\x06weight\"\x81\x05\n" +
 	"\x0eSamplingParams\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
@@ -1401,7 +1409,8 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"ignore_eos\x18\f \x01(\bR\tignoreEos\x12$\n" +
 	"\x0estop_token_ids\x18\r \x03(\rR\fstopTokenIds\x12\x1a\n" +
 	"\blogprobs\x18\x0e \x01(\bR\blogprobs\x12!\n" +
-	"\ftop_logprobs\x18\x0f \x01(\rR\vtopLogprobs\x1a<\n" +
+	"\ftop_logprobs\x18\x0f \x01(\rR\vtopLogprobs\x12*\n" +
+	"\x11allowed_token_ids\x188 \x03(\rR\x0fallowedTokenIds\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +

@@ -96,8 +96,11 @@ func Remedy(err error, otherwise string) string {
 		return "it asks for certificates of its CA: give --tls-ca, --tls-cert and --tls-key"
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return "it has no TLS: leave --tls-ca, --tls-cert and --tls-key out, or give them to it too"
-	case errors.Is(err, nats.ErrAuthorization):
-		return "it does not know you: give --nats-nkey or --nats-creds, of a user that it has"
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		return "it has no users with nkeys: leave --nats-nkey out, or add the public nkey to its users"
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+		return "it does not know this user, or the secret is wrong: give --nats-nkey or --nats-creds of a user that " +
+			"it has, or correct user and password in the URL"
 	}
 	return otherwise
 }

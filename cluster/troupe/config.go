@@ -17,6 +17,7 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/cuda/telemetry"
+	"troupe/engine"
 	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 	"troupe/messages"
@@ -78,6 +79,8 @@ type Config struct {
 
 	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
 	Wrap func(kind string, props *actor.Props) *actor.Props
+	// WrapFormat is given what reads models, likewise.
+	WrapFormat func(engine.Format) engine.Format
 }
 
 // GPU is a device and what tells how it is.

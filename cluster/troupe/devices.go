@@ -32,7 +32,11 @@ func (n *Node) openDevices(context.Context) error {
 // adopt takes a device over: it is closed when the node ends.
 func (n *Node) adopt(d GPU) {
 	n.devices = append(n.devices, d)
-	n.holders = append(n.holders, engine.NewHolder(d.Device, n.format()))
+	format := engine.Format(n.format())
+	if n.cfg.WrapFormat != nil {
+		format = n.cfg.WrapFormat(format)
+	}
+	n.holders = append(n.holders, engine.NewHolder(d.Device, format))
 	n.undo = append(n.undo, func() { _ = d.Close() })
 }
 

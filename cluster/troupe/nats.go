@@ -81,27 +81,40 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 		return err
 	}
 	n.undo = append(n.undo, n.nats.Stop)
-	if n.conn, err = n.nats.Connect(opts...); err != nil {
+	n.conn, err = n.nats.Connect(opts...)
+	switch {
+	case err == nil:
+	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before it says why
+		return fmt.Errorf("the node's own nats-server does not let it in (%w); name a user that %s has with --nats-nkey or "+
+			"--nats-creds, or add this one %s", err, n.cfg.NATSUsers, cfg.Self)
+	default:
 		return fmt.Errorf("connection to the node's own nats-server: %w", err)
 	}
 	return nil
 }
 
-// dial waits for a server: nodes that are started together need no order.
+// dial waits for a server: nodes that are started together need no order. One that refuses this node ends the wait.
 func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
 	urls := strings.Join(n.cfg.Join, ",")
+	shown := security.WithoutSecrets(urls)
+	failed := func() error {
+		return fmt.Errorf("NATS at %s: %w; %s", shown, err, security.Remedy(err, "is the node that --join names running?"))
+	}
 	for told := false; ; told = true {
 		if n.conn, err = nats.Connect(urls, opts...); err == nil {
 			return nil
 		}
+		if security.Refused(err) {
+			return failed()
+		}
 		if !told {
-			n.cfg.Log.Warn().Err(err).Str("servers", urls).Msg("waiting for NATS")
+			n.cfg.Log.Warn().Err(err).Str("servers", shown).Msg("waiting for NATS")
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("NATS at %s: %w; %s", urls, err, security.Remedy(err, "is the node that --join names running?"))
+			return failed()
 		case <-time.After(joinAgain):
 		}
 	}

@@ -100,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
-	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.metrics.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.copies = newCopies(n.metrics)
 	n.metrics.MustRegister(kvCollector{n})
 	defer func() {

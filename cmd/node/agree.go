@@ -51,18 +51,6 @@ func (s settings) clash() error {
 			return err
 		}
 	}
-	named := map[string]bool{}
-	for _, a := range s.Adapters {
-		spec, err := control.NormalizeAdapter(a.GetAdapter())
-		if err != nil {
-			return err
-		}
-		name := spec.GetModel() + ":" + spec.GetName()
-		if named[name] {
-			return fmt.Errorf("two adapters are %s; give each its own name", name)
-		}
-		named[name] = true
-	}
 	return nil
 }
 

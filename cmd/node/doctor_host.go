@@ -16,6 +16,7 @@ import (
 	"troupe/cluster/natsd"
 	"troupe/cluster/recovery"
 	"troupe/cluster/reply"
+	"troupe/cluster/security"
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
 )
@@ -58,6 +59,8 @@ func checkPorts(_ context.Context, s settings) (all []finding) {
 		}
 		f := finding{"port", fine, l.addr + " is free", ""}
 		switch err := listens(l.addr); {
+		case errors.Is(err, syscall.EADDRINUSE) && ownNodeListens(s.Data, l.addr):
+			f.Text = l.addr + " is where the running node listens"
 		case errors.Is(err, syscall.EADDRINUSE) && !s.chose(l.flag):
 			f = finding{"port", fine, l.addr + " is in use; the next free one would be taken", ""}
 		case err != nil:
@@ -89,22 +92,24 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	if err != nil {
 		return []finding{{"NATS", bad, err.Error(), "see --nats-creds and --nats-nkey"}}
 	}
+	shown := security.WithoutSecrets(s.Join)
 	conn, err := nats.Connect(s.Join, append(login,
 		nats.Name("node doctor"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(askWithin))...)
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "start the node or NATS server there, or correct --join"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err),
+			security.Remedy(err, "start the node or NATS server there, or correct --join")}}
 	}
 	defer conn.Close()
 	rtt, err := conn.RTT()
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "see the log of the NATS server"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err), "see the log of the NATS server"}}
 	}
 	js, err := jetstream.New(conn)
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", s.Join, err), "enable JetStream in its configuration"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", shown, err), "enable JetStream in its configuration"}}
 	}
 	return []finding{{"NATS", fine, fmt.Sprintf("%s answers in %.1f ms, with JetStream", conn.ConnectedUrlRedacted(), float64(rtt.Microseconds())/1000), ""}}
 }

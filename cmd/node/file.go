@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ type file struct {
 	Options     `yaml:",inline"`
 	Deployments []Deployment `yaml:"deployments" validate:"unique=Name"`
 	Adapters    []Adapter    `yaml:"adapters"`
+
+	source []byte
 }
 
 // Adapter has the fields of messages.AdapterSpec that are for the operator to say. What is in its folder is checked against the model when the
@@ -52,19 +55,21 @@ func readFile(path string) (file, error) {
 	if path == "" {
 		return file{}, nil
 	}
-	in, err := os.Open(path)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return file{}, fmt.Errorf("--config (or TROUPE_CONFIG): %w", err)
 	}
-	defer in.Close()
 	base, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return file{}, fmt.Errorf("--config %s: %w", path, err)
 	}
-	var f file
-	err = yaml.NewDecoder(in, yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
+	f := file{source: source}
+	err = yaml.NewDecoder(bytes.NewReader(source), yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
-		return file{}, fmt.Errorf("%s: %w", path, err)
+		return file{}, fmt.Errorf("%s: %w", path, inWordsOfTheFile(err))
+	}
+	if err := f.checkFractions(path); err != nil {
+		return file{}, err
 	}
 	f.absolutePaths(base)
 	f.ModelRoots = absoluteList(base, f.ModelRoots)

@@ -133,7 +133,11 @@ func gather(flags Options, path string) (settings, error) {
 		return settings{}, err
 	}
 	file, err := readFile(path)
-	return settings{config: path, given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}, err
+	s := settings{config: path, given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}
+	if err == nil {
+		err = file.checkAdapters(path, s.given.Join != "" || s.given.NATSRoutes != "")
+	}
+	return s, err
 }
 
 // settle checks what was given, completes it, and refuses a set-up that lets others in.

@@ -94,6 +94,21 @@ func (s *Scheduler) Drop(id string) bool {
 	return ok
 }
 
+// Discard is Drop for a sequence whose blocks hold nonsense: no other sequence begins with them.
+func (s *Scheduler) Discard(id string) bool {
+	seq, ok := s.byID[id]
+	if !ok {
+		return false
+	}
+	if seq.state == Running {
+		for _, b := range seq.table {
+			s.pool.Forget(b)
+		}
+	}
+	s.drop(seq)
+	return true
+}
+
 func (s *Scheduler) drop(seq *sequence) {
 	s.release(seq)
 	delete(s.byID, seq.ID)

@@ -197,6 +197,18 @@ func TestPoolAgainstModel(t *testing.T) {
 					delete(m.below, b)
 				}
 			},
+			"forget": func(t *rapid.T) {
+				if len(tables) == 0 {
+					return
+				}
+				b := rapid.SampledFrom(tables).Draw(t, "table")[0]
+				_, held := m.hash[b]
+				if got := p.Forget(b); got != held {
+					t.Fatalf("forget of a block that has a hash: %v, is %v", held, got)
+				}
+				delete(m.hash, b)
+				delete(m.below, b)
+			},
 			"tick": func(*rapid.T) { p.Tick(); m.step++ },
 			"depart idle": func(t *rapid.T) {
 				steps, burst := rapid.IntRange(0, 3).Draw(t, "steps"), rapid.IntRange(1, 4).Draw(t, "burst")

@@ -64,7 +64,7 @@ func Choose(logits []float32, p Params, prompt, output []uint32, position int) T
 func (p Params) adjust(logits []float32, prompt, output []uint32) []float32 {
 	repetition := p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1
 	counted := p.PresencePenalty != 0 || p.FrequencyPenalty != 0
-	if !repetition && !counted && len(p.LogitBias) == 0 && len(p.Banned) == 0 {
+	if !repetition && !counted && len(p.LogitBias) == 0 && len(p.Banned) == 0 && len(p.Allowed) == 0 {
 		return logits
 	}
 	x := slices.Clone(logits)
@@ -98,6 +98,20 @@ func (p Params) adjust(logits []float32, prompt, output []uint32) []float32 {
 	for _, t := range p.Banned {
 		if int(t) < len(x) {
 			x[t] = negInf
+		}
+	}
+	if len(p.Allowed) > 0 {
+		return only(x, p.Allowed)
+	}
+	return x
+}
+
+// only returns the logits of some tokens; all others are never chosen.
+func only(logits []float32, tokens []uint32) []float32 {
+	x := slices.Repeat([]float32{negInf}, len(logits))
+	for _, t := range tokens {
+		if int(t) < len(x) {
+			x[t] = logits[t]
 		}
 	}
 	return x

@@ -16,6 +16,8 @@ type Params struct {
 	TopLogprobs int
 	// Banned tokens are never chosen: end-of-sequence before min_tokens, ignore_eos.
 	Banned []uint32
+	// Allowed tokens are the only ones that are chosen; nil: all.
+	Allowed []uint32
 }
 
 // Token is a chosen token.

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Encode returns the ids of a text. Added tokens that are written out in it are recognised. With special set, what the
 // model expects around a text is put there: usually the token that begins a sequence.
@@ -20,6 +23,18 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, special bool
 		return ids, nil
 	}
 	return nil, ctx.Err()
+}
+
+// Last returns no more than the last n of a text's tokens, as Encode gave them. What was put around the
+// text with special set stays where there is room for it.
+func (t *Tokenizer) Last(ids []uint32, special bool, n int) []uint32 {
+	if len(ids) <= n {
+		return ids
+	}
+	if !special || len(t.prefix)+len(t.suffix) >= n {
+		return ids[len(ids)-n:]
+	}
+	return append(slices.Clone(t.prefix), ids[len(ids)-n+len(t.prefix):]...)
 }
 
 func (t *Tokenizer) encode(text string, special, literal bool) []uint32 {
