@@ -28,7 +28,7 @@ func (s *slots) onBeat(ctx actor.Context, msg *beat) {
 }
 
 func (s *slots) announce(ctx actor.Context, everything bool) {
-	s.news.Changes(s.tier.Changes())
+	s.news.Apply(s.tier.Changes())
 	if s.Router == nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 type (
 	departed struct {
 		incarnation uint64
-		blocks      []kv.Departure
+		blocks      []kv.Demotion
 		left        []left // of each block
 		err         error
 	}
@@ -27,10 +27,10 @@ func (s *slots) depart(ctx actor.Context) {
 		return
 	}
 	if len(s.due) == 0 {
-		s.due = s.tier.Depart()
-		slices.SortStableFunc(s.due, func(a, b kv.Departure) int { return a.Size - b.Size })
+		s.due = s.tier.SelectDemotions()
+		slices.SortStableFunc(s.due, func(a, b kv.Demotion) int { return a.Size - b.Size })
 	}
-	s.due = append(s.tier.Evacuate(), s.due...)
+	s.due = append(s.tier.SelectSlabDemotions(), s.due...)
 	if len(s.due) == 0 {
 		return
 	}
@@ -45,7 +45,7 @@ func (s *slots) depart(ctx actor.Context) {
 }
 
 // next takes the blocks that are copied down together: the first that are due, as long as they are of one size.
-func (s *slots) next() (blocks []kv.Departure) {
+func (s *slots) next() (blocks []kv.Demotion) {
 	n := 1
 	for n < min(together, len(s.due)) && s.due[n].Size == s.due[0].Size {
 		n++
@@ -62,7 +62,7 @@ func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
 		supervise.After(ctx, restFor, &rested{s.incarnation})
 		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("blocks not copied down")
 	}
-	s.tier.Cascade(!s.moving)
+	s.tier.SetLowerAvailable(!s.moving)
 	for i, b := range msg.blocks {
 		how := stays
 		if i < len(msg.left) {
@@ -71,11 +71,11 @@ func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
 		if how == broken {
 			s.drop(b.Hash)
 		}
-		s.tier.Left(b.Slot, how == below)
+		s.tier.DemotionDone(b.Slot, how == below)
 	}
 	if s.moving {
 		for _, b := range s.due {
-			s.tier.Left(b.Slot, false)
+			s.tier.DemotionDone(b.Slot, false)
 		}
 		s.due = nil
 	}
@@ -86,7 +86,7 @@ func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
 func (s *slots) onRested(ctx actor.Context, msg *rested) {
 	if msg.incarnation == s.incarnation {
 		s.moving = false
-		s.tier.Cascade(true)
+		s.tier.SetLowerAvailable(true)
 		s.depart(ctx)
 	}
 }

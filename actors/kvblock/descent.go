@@ -36,7 +36,7 @@ type descent struct {
 	from   tier.Store
 	to     Lower
 	root   *actor.RootContext
-	blocks []kv.Departure // of one size
+	blocks []kv.Demotion // of one size
 }
 
 // run returns how each block fared. It reserves slots below, and commits or aborts them whatever happens in between.

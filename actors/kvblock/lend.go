@@ -75,8 +75,8 @@ func (s *slots) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	l := &loan{asker: ctx.Sender()}
 	d := delivery{store: s.Store, bulk: s.Bulk, ticket: msg.GetTicket(), chunks: chunks}
 	for _, raw := range msg.GetHashes() {
-		h := kv.Hash(raw).Within(kv.Hash(msg.GetSpace()))
-		s.tier.Want([]kv.Hash{h})
+		h := kv.Hash(raw).Namespaced(kv.Hash(msg.GetSpace()))
+		s.tier.Lookup([]kv.Hash{h})
 		slot, ok := s.tier.Read(h)
 		if !ok {
 			break

@@ -59,7 +59,7 @@ func (w *wire) stalls(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = ye
 // space is of the weights: replicas know blocks without it, tiers within it.
 var space = kv.Root("space", "", nil)
 
-func within(n int) kv.Hash { return hash(n).Within(space) }
+func within(n int) kv.Hash { return hash(n).Namespaced(space) }
 
 // stock puts blocks into the tier as a replica would.
 func (s *stage) stock(numbers ...int) {
@@ -275,7 +275,7 @@ func TestAnnounces(t *testing.T) {
 			time.Sleep(time.Second)
 			got := believed(from)
 			for _, n := range numbers {
-				if !got[within(n).Short()] {
+				if !got[within(n).Fingerprint64()] {
 					t.Errorf("nothing was told of block %d", n)
 				}
 			}

@@ -51,7 +51,7 @@ type remote struct {
 	life        context.Context // cancelled when this incarnation ends
 	end         context.CancelFunc
 
-	blocks    *kv.Elsewhere
+	blocks    *kv.RemoteFetcher
 	questions map[string]*question // request id -> what the router was asked
 	fetches   map[string]*fetching // request id -> under way, or waiting
 }
@@ -109,7 +109,7 @@ func (r *remote) Receive(ctx actor.Context) {
 
 func (r *remote) onStarted(ctx actor.Context) {
 	r.life, r.end = context.WithCancel(context.Background())
-	r.blocks = kv.NewElsewhere(r.Capacity, maxWaiting)
+	r.blocks = kv.NewRemoteFetcher(r.Capacity, maxWaiting)
 	r.questions, r.fetches = make(map[string]*question), make(map[string]*fetching)
 	r.Log.Info().Str("tier", RemoteName).Int64("capacity", r.Capacity).Uint64("incarnation", r.incarnation).Msg("tier started")
 	r.onSwept(ctx, &swept{r.incarnation})
@@ -147,12 +147,12 @@ func (r *remote) onFound(ctx actor.Context, msg *messages.FindBlocksResult) {
 	result := &messages.FindBlocksResult{RequestId: msg.GetRequestId()}
 	for _, run := range msg.GetHeld() {
 		first := min(int(run.GetFirst()), len(q.blocks))
-		r.blocks.Found(q.blocks[first:min(first+int(run.GetBlocks()), len(q.blocks))], now)
+		r.blocks.MarkAvailable(q.blocks[first:min(first+int(run.GetBlocks()), len(q.blocks))], now)
 		path := r.blocks.Path(run.GetName(), now)
 		result.Held = append(result.Held, &messages.BlocksHeld{
 			First: run.GetFirst(), Blocks: run.GetBlocks(), Holder: run.GetHolder(), Name: run.GetName(), Node: run.GetNode(),
 			Path: &messages.HolderPath{
-				Latency: durationpb.New(path.Latency), BytesPerSecond: path.Rate.PerSecond(), QueuedBytes: uint64(path.Queued), TryBlocks: uint32(path.Try),
+				Latency: durationpb.New(path.Latency), BytesPerSecond: path.Rate.PerSecond(), QueuedBytes: uint64(path.Queued), TryBlocks: uint32(path.ProbeBlocks),
 			},
 		})
 	}
@@ -169,7 +169,7 @@ func (r *remote) onFetch(ctx actor.Context, msg *messages.FetchBlocks) {
 		return
 	}
 	f := &fetching{asker: ctx.Sender(), command: msg, deadline: time.Now().Add(msg.GetWithin().AsDuration())}
-	flight := kv.Flight{ID: id, Holder: msg.GetFrom().GetName(), Bytes: int64(len(msg.GetHashes())) * int64(msg.GetBlockBytes())}
+	flight := kv.Fetch{ID: id, Holder: msg.GetFrom().GetName(), Bytes: int64(len(msg.GetHashes())) * int64(msg.GetBlockBytes())}
 	for _, raw := range append([][]byte{msg.GetSpace()}, msg.GetHashes()...) {
 		if len(raw) != len(kv.Hash{}) {
 			r.refuse(ctx, f, messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("a hash has %d bytes, not %d", len(kv.Hash{}), len(raw)), 0)
@@ -177,9 +177,9 @@ func (r *remote) onFetch(ctx actor.Context, msg *messages.FetchBlocks) {
 		}
 	}
 	for _, raw := range msg.GetHashes() {
-		flight.Blocks = append(flight.Blocks, kv.Hash(raw).Within(kv.Hash(msg.GetSpace())).Short())
+		flight.Blocks = append(flight.Blocks, kv.Hash(raw).Namespaced(kv.Hash(msg.GetSpace())).Fingerprint64())
 	}
-	begin, err := r.blocks.Begin(flight)
+	begin, err := r.blocks.Start(flight)
 	if err != nil {
 		r.refuse(ctx, f, messages.Reason_REASON_QUEUE_FULL, err.Error()+"; compute the blocks, or let more come at once with --kv-remote", askAgainIn)
 		return
@@ -189,7 +189,7 @@ func (r *remote) onFetch(ctx actor.Context, msg *messages.FetchBlocks) {
 }
 
 // lease asks the holders for the blocks of fetches that may begin.
-func (r *remote) lease(ctx actor.Context, begin []kv.Flight) {
+func (r *remote) lease(ctx actor.Context, begin []kv.Fetch) {
 	for len(begin) > 0 {
 		id := begin[0].ID
 		begin = begin[1:]
@@ -212,10 +212,10 @@ func (r *remote) lease(ctx actor.Context, begin []kv.Flight) {
 }
 
 // late refuses a fetch that no room came for in time, and returns those that may begin now.
-func (r *remote) late(ctx actor.Context, id string, f *fetching) []kv.Flight {
+func (r *remote) late(ctx actor.Context, id string, f *fetching) []kv.Fetch {
 	delete(r.fetches, id)
 	r.refuse(ctx, f, messages.Reason_REASON_DEADLINE, "no room came for it in time; let more come at once with --kv-remote", 0)
-	return r.blocks.End(id, 0)
+	return r.blocks.Finish(id, 0)
 }
 
 // onLeased: the holder has sent what it has, or it is said why not.
@@ -233,7 +233,7 @@ func (r *remote) onLeased(ctx actor.Context, msg *leased) {
 	case f.asker != nil:
 		ctx.Send(f.asker, &messages.FetchBlocksResult{RequestId: msg.id, Outcome: &messages.FetchBlocksResult_Sent{Sent: msg.result.GetSent()}})
 	}
-	r.lease(ctx, r.blocks.End(msg.id, int(msg.result.GetSent().GetBlocks())))
+	r.lease(ctx, r.blocks.Finish(msg.id, int(msg.result.GetSent().GetBlocks())))
 }
 
 // onRelease: nobody waits for a fetch any more. Where the holder was asked, its answer ends it.
@@ -246,12 +246,12 @@ func (r *remote) onRelease(ctx actor.Context, msg *messages.ReleaseBlocks) {
 		ctx.Send(holderOf(f.command), msg)
 	default:
 		delete(r.fetches, msg.GetRequestId())
-		r.lease(ctx, r.blocks.End(msg.GetRequestId(), 0))
+		r.lease(ctx, r.blocks.Finish(msg.GetRequestId(), 0))
 	}
 }
 
 func (r *remote) onFetched(msg *messages.BlocksFetched) {
-	r.blocks.Fetched(msg.GetFrom().GetName(), msg.GetFrom().GetNode(), int(msg.GetWanted()), kv.Fetch{
+	r.blocks.Record(msg.GetFrom().GetName(), msg.GetFrom().GetNode(), int(msg.GetWanted()), kv.FetchSample{
 		Blocks: int(min(msg.GetCame(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()), Bytes: int64(msg.GetBytes()), FirstBytes: int64(msg.GetFirstBytes()),
 		First: msg.GetFirst().AsDuration(), All: msg.GetTook().AsDuration(),
 	}, time.Now())

@@ -12,7 +12,7 @@ func (r *remote) status() *messages.SlotsStatus {
 	st := r.blocks.Stats()
 	s := &messages.SlotsStatus{
 		Name: RemoteName, Resident: uint32(st.Resident), Arriving: uint32(st.Arriving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Hits,
-		CapacityBytes: uint64(st.Capacity), TakenBytes: uint64(st.InFlight), Fetches: uint32(st.Flights), Waiting: uint32(st.Waiting), Refused: st.Refused,
+		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.InFlightBytes), Fetches: uint32(st.Active), Waiting: uint32(st.Waiting), Refused: st.Refused,
 		Bytes: st.Bytes,
 	}
 	for _, h := range r.blocks.Holders() {
@@ -21,7 +21,7 @@ func (r *remote) status() *messages.SlotsStatus {
 	return s
 }
 
-func holderStatus(h *kv.Holder, now time.Time) *messages.HolderStatus {
+func holderStatus(h *kv.HolderStats, now time.Time) *messages.HolderStatus {
 	path := h.Link.Path(h.Name, now)
 	return &messages.HolderStatus{
 		Name: h.Name, Node: h.Node, Fetches: h.Fetches, Blocks: h.Blocks, Missed: h.Missed, Bytes: h.Bytes,

@@ -65,10 +65,10 @@ func (s *slots) grant(msg *messages.ReserveSlots) (result *messages.ReserveSlots
 			if slot, ok := s.reserve(h, size); ok {
 				reserved.Slots = append(reserved.Slots, &messages.Block{Index: uint32(slot), Hash: raw})
 			} else {
-				waits = s.tier.Vacating(size)
+				waits = s.tier.Reassigning(size)
 			}
 		case kv.Resident, kv.Leaving:
-			s.tier.Keep([]kv.Hash{h}) // whoever relies on it needs it to stay
+			s.tier.Touch([]kv.Hash{h}) // whoever relies on it needs it to stay
 			reserved.Held = append(reserved.Held, raw)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *slots) admit(ctx actor.Context) {
 		return
 	}
 	s.waiting = slices.DeleteFunc(s.waiting, func(r reservation) bool {
-		if s.tier.Vacating(int(r.GetBlockBytes())) {
+		if s.tier.Reassigning(int(r.GetBlockBytes())) {
 			return false
 		}
 		result, waits := s.grant(r.ReserveSlots)
@@ -123,7 +123,7 @@ func (s *slots) onOverdue(ctx actor.Context, msg *overdue) {
 		return
 	}
 	s.Log.Warn().Str("tier", s.Name).Dur("waited", roomWithin).Msg("no slab was vacated in time; blocks of another size are dropped")
-	s.tier.Cascade(false)
+	s.tier.SetLowerAvailable(false)
 	s.admit(ctx)
-	s.tier.Cascade(!s.moving) // else at the end of what is so slow
+	s.tier.SetLowerAvailable(!s.moving) // else at the end of what is so slow
 }

@@ -41,7 +41,7 @@ func TierProps(cfg TierConfig) *actor.Props {
 		cfg.Policy = kv.DefaultPolicy
 	}
 	if cfg.Below != nil {
-		cfg.Limits.Below = cfg.Below.Store.SlotBytes()
+		cfg.Limits.MaxDemoteBytes = cfg.Below.Store.SlotBytes()
 	}
 	if cfg.Copied == nil {
 		cfg.Copied = func(string, string, int, tier.Move) {}
@@ -64,7 +64,7 @@ type slots struct {
 	locked   map[string]*messages.LockBlocksResult   // request id -> what it may read
 	pins     map[string]*pinned                      // replica -> what it wants to stay
 	flushes  map[string]*flush                       // request id -> what is being erased
-	due      []kv.Departure                          // are Leaving, and not being copied yet
+	due      []kv.Demotion                           // are Leaving, and not being copied yet
 	moving   bool                                    // blocks are being copied down, or rest after they could not be
 	descents uint64
 	damaged  uint64
@@ -120,12 +120,12 @@ func (s *slots) onStarted(ctx actor.Context) {
 	if s.tier, err = kv.NewTier(s.Limits, s.Policy); err != nil {
 		panic(err)
 	}
-	s.tier.Cascade(s.Below != nil)
+	s.tier.SetLowerAvailable(s.Below != nil)
 	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
 	s.pins, s.flushes = make(map[string]*pinned), make(map[string]*flush)
 	held := s.Store.Held()
 	for _, h := range held {
-		s.tier.Restore(h.Slot, h.Hash, h.Bytes)
+		s.tier.Recover(h.Slot, h.Hash, h.Bytes)
 	}
 	s.Log.Info().Str("tier", s.Name).Int("slabs", s.Limits.Slabs.Count).Int("slab_bytes", s.Limits.Slabs.Bytes).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
 	s.news, s.loans = kv.NewAnnouncer(announceBytes, believedBytes), make(map[string]*loan)
@@ -160,7 +160,7 @@ func (s *slots) onLock(ctx actor.Context, msg *messages.LockBlocks) {
 	result := &messages.LockBlocksResult{RequestId: id}
 	for i := len(msg.GetHashes()) - 1; i >= 0; i-- { // as a policy is to be told: the end first
 		h := kv.Hash(msg.GetHashes()[i])
-		s.tier.Want([]kv.Hash{h})
+		s.tier.Lookup([]kv.Hash{h})
 		if slot, ok := s.tier.Read(h); ok {
 			result.Locked = append(result.Locked, &messages.Block{Index: uint32(slot), Hash: msg.GetHashes()[i]})
 		}
@@ -207,9 +207,9 @@ func (s *slots) status() *messages.SlotsStatus {
 	st := s.tier.Stats()
 	status := &messages.SlotsStatus{
 		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
-		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
-		Pinned: uint32(st.Pinned), Kept: st.Kept, Lent: s.lent,
-		CapacityBytes: uint64(st.Capacity), TakenBytes: uint64(st.Taken), Slabs: uint32(s.Limits.Slabs.Count),
+		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Demotions, Drops: st.Drops, Damaged: s.damaged,
+		Pinned: uint32(st.Pinned), Kept: st.Reclaimed, Lent: s.lent,
+		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.TakenBytes), Slabs: uint32(s.Limits.Slabs.Count),
 	}
 	for _, z := range st.Sizes {
 		status.Sizes = append(status.Sizes, &messages.SlotsOfSize{BlockBytes: uint64(z.Bytes), Slabs: uint32(z.Slabs), Slots: uint32(z.Slots), Taken: uint32(z.Taken)})

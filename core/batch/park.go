@@ -15,7 +15,7 @@ func (p *planning) park(seq *sequence) {
 		return
 	}
 	p.pool.Commit(seq.table[full], seq.partial(size))
-	if full == 0 || !p.pool.IsBelow(seq.table[full-1]) {
+	if full == 0 || !p.pool.Backed(seq.table[full-1]) {
 		p.pool.Release(seq.table)
 		return
 	}
@@ -34,7 +34,7 @@ func (p *planning) unpark(seq *sequence) {
 	if len(found) == 0 {
 		return
 	}
-	if !p.pool.Take(found[0]) {
+	if !p.pool.ClaimExclusive(found[0]) {
 		p.pool.Release(found)
 		return
 	}

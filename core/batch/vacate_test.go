@@ -21,14 +21,14 @@ func TestVacate(t *testing.T) {
 	}
 	s.Plan(now)
 	pool.Resize(2)
-	if busy, _ := pool.Leaving(); busy != 2 {
+	if busy, _ := pool.Draining(); busy != 2 {
 		t.Fatalf("%d blocks are leaving", busy)
 	}
 	gone := s.Vacate(2)
 	if len(gone) != 1 || gone[0].ID != "high" || s.Running() != 1 {
 		t.Errorf("%v gave way, %d run", gone, s.Running())
 	}
-	if busy, _ := pool.Leaving(); busy != 0 {
+	if busy, _ := pool.Draining(); busy != 0 {
 		t.Errorf("%d blocks are still leaving", busy)
 	}
 }

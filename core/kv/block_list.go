@@ -1,15 +1,15 @@
 package kv
 
-// none is the index of no block.
+// none is the index that refers to no block.
 const none int32 = -1
 
-// list is a doubly linked list through the blocks, oldest first.
-type list struct {
+// blockList is a doubly linked list of blocks, oldest first. The links are in the blocks.
+type blockList struct {
 	first, last int32
 	len         int
 }
 
-func (l *list) push(blocks []block, index int32) {
+func (l *blockList) push(blocks []block, index int32) {
 	b := &blocks[index]
 	b.prev, b.next = l.last, none
 	if l.last == none {
@@ -21,8 +21,8 @@ func (l *list) push(blocks []block, index int32) {
 	l.len++
 }
 
-// pushFirst makes a block the oldest.
-func (l *list) pushFirst(blocks []block, index int32) {
+// pushFront makes a block the oldest.
+func (l *blockList) pushFront(blocks []block, index int32) {
 	b := &blocks[index]
 	b.prev, b.next = none, l.first
 	if l.first == none {
@@ -34,7 +34,7 @@ func (l *list) pushFirst(blocks []block, index int32) {
 	l.len++
 }
 
-func (l *list) remove(blocks []block, index int32) {
+func (l *blockList) remove(blocks []block, index int32) {
 	b := &blocks[index]
 	if b.prev == none {
 		l.first = b.next

@@ -1,32 +1,39 @@
 package kv
 
 const (
-	needSteps = 16   // within which places are taken at once: about as long as it takes to copy blocks down
-	needHolds = 1024 // steps, and at most twice as many, for which it is expected again
-	needMost  = 0.5  // of all blocks, for which places are made ahead
+	// burstWindow is the number of steps whose allocations count as one burst, about as long as
+	// offloading takes.
+	burstWindow = 16
+	// burstPeriod is the number of steps for which a burst is expected to recur; at most twice as
+	// many pass.
+	burstPeriod = 1024
+	// maxBurstShare is the largest share of all blocks kept free for a burst.
+	maxBurstShare = 0.5
 )
 
-// Needs foresees how many places are taken at once, as by a long prompt: as many as were, not long ago. The zero value has seen nothing.
-type Needs struct {
-	since, began uint64 // step, and allocations until then, when the steps that are looked at together began
-	turned       uint64 // step in which now was begun
-	now, before  int    // most places that were taken at once, since then, and as long before
+// BurstEstimator predicts how many blocks are allocated at once, as by a long prompt: the most that
+// were in the recent past. The zero value has observed nothing.
+type BurstEstimator struct {
+	windowStep, windowAllocated uint64 // step and allocations at the start of the window
+	periodStep                  uint64 // step at which current was started
+	current, previous           int    // largest burst in this period and in the one before
 }
 
-// See is told how many steps there were and how many blocks were allocated, so far.
-func (n *Needs) See(steps, allocated uint64) {
-	n.now = max(n.now, int(allocated-n.began))
-	if steps-n.since >= needSteps {
-		n.since, n.began = steps, allocated
+// Observe records the number of steps and of allocated blocks so far.
+func (n *BurstEstimator) Observe(steps, allocated uint64) {
+	n.current = max(n.current, int(allocated-n.windowAllocated))
+	if steps-n.windowStep >= burstWindow {
+		n.windowStep, n.windowAllocated = steps, allocated
 	}
-	if steps-n.turned >= needHolds {
-		n.turned, n.now, n.before = steps, 0, n.now
+	if steps-n.periodStep >= burstPeriod {
+		n.periodStep, n.current, n.previous = steps, 0, n.current
 	}
 }
 
-// Watermark is the share of so many blocks above which they leave, where share was asked for: lower, if more places are needed at once than are above that, so that what is
-// evicted for them is below by then.
-func (n *Needs) Watermark(share float64, blocks int) float64 {
-	need := min(float64(max(n.now, n.before))/float64(max(blocks, 1)), needMost)
+// Watermark returns the share of the pool above which blocks are offloaded. It is at most share,
+// and lower if a burst needs more blocks than that leaves free. The blocks evicted for the burst
+// are then backed below by the time it comes.
+func (n *BurstEstimator) Watermark(share float64, blocks int) float64 {
+	need := min(float64(max(n.current, n.previous))/float64(max(blocks, 1)), maxBurstShare)
 	return min(share, 1-need)
 }

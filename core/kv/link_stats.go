@@ -2,35 +2,40 @@ package kv
 
 import "time"
 
-// Link is the measured way to a holder of blocks on another node: how long the first one takes to come, and how fast the others follow. It forgets
-// what it has not measured anew for a while, since others use the way too. The zero value knows nothing.
-type Link struct {
-	start    Rate // fetches
-	rate     Rate // bytes, after the first ones
+// LinkStats are the measurements of the path to a holder on another node: the time to its first
+// block and the rate of the following ones. They expire when not renewed, since other traffic
+// shares the path. The zero value has no measurements.
+type LinkStats struct {
+	latency  Rate // fetches per second: the inverse of the latency
+	rate     Rate // bytes per second, after the first ones
 	measured time.Time
 }
 
 const (
-	linkHolds = 30 * time.Second // a measurement
-	linkTry   = 4                // blocks that a way is tried with that was not measured: one for the latency, three for the rate
+	// linkTTL is how long a measurement is valid.
+	linkTTL = 30 * time.Second
+	// linkProbeBlocks is the number of blocks fetched over an unmeasured path: one for the latency,
+	// three for the rate.
+	linkProbeBlocks = 4
 )
 
-// Fetch is one use of a Link.
-type Fetch struct {
-	Blocks     int // leading ones that came
+// FetchSample is the measurement of one fetch.
+type FetchSample struct {
+	Blocks     int // leading blocks that arrived
 	BlockBytes int
-	Bytes      int64         // that came, with those that are of no use
-	FirstBytes int64         // of them, that came first
-	First      time.Duration // until these came, or until the end where none did
+	Bytes      int64         // received, including those of useless blocks
+	FirstBytes int64         // part of Bytes that arrived first
+	First      time.Duration // time until the first bytes, or until the end if none arrived
 	All        time.Duration
 }
 
-// Add takes a measurement. A fetch of which all came at once says little of the rate, and one that brought nothing says nothing: what it took counts as if it were
-// of one block all the same where nothing better is known, so that a way that brings nothing is not taken for a fast one.
-func (l *Link) Add(f Fetch, now time.Time) {
+// Add adds a measurement. A fetch whose bytes all arrived at once says little about the rate, and
+// an empty one nothing. If the rate is unknown, such a fetch counts as one block in its whole time.
+// An empty path thus never looks fast.
+func (l *LinkStats) Add(f FetchSample, now time.Time) {
 	l.expire(now)
 	l.measured = now
-	l.start.Add(1, f.First)
+	l.latency.Add(1, f.First)
 	if f.Bytes > f.FirstBytes {
 		l.rate.Add(float64(f.Bytes-f.FirstBytes), f.All-f.First)
 	} else if l.rate.PerSecond() == 0 {
@@ -38,18 +43,18 @@ func (l *Link) Add(f Fetch, now time.Time) {
 	}
 }
 
-func (l *Link) expire(now time.Time) {
-	if now.Sub(l.measured) > linkHolds {
-		*l = Link{}
+func (l *LinkStats) expire(now time.Time) {
+	if now.Sub(l.measured) > linkTTL {
+		*l = LinkStats{}
 	}
 }
 
-// Known reports whether it was measured of late.
-func (l *Link) Known(now time.Time) bool { l.expire(now); return !l.measured.IsZero() }
+// Fresh reports whether there is a measurement that has not expired.
+func (l *LinkStats) Fresh(now time.Time) bool { l.expire(now); return !l.measured.IsZero() }
 
-// Path is the way as RestoreQuestion asks for it.
-func (l *Link) Path(name string, now time.Time) Path {
+// Path returns the path for RestoreCost.
+func (l *LinkStats) Path(name string, now time.Time) Path {
 	l.expire(now)
-	latency, _ := l.start.Time(1)
-	return Path{Name: name, Rate: l.rate, Latency: seconds(latency), Try: linkTry}
+	latency, _ := l.latency.Time(1)
+	return Path{Name: name, Rate: l.rate, Latency: seconds(latency), ProbeBlocks: linkProbeBlocks}
 }

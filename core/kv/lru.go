@@ -2,45 +2,45 @@ package kv
 
 import stdlist "container/list"
 
-// order is a queue of blocks out of which any can be taken.
-type order struct {
+// lruQueue is a queue of blocks that supports removal of any block.
+type lruQueue struct {
 	blocks *stdlist.List // of Hash, oldest first
-	at     map[Hash]*stdlist.Element
+	elems  map[Hash]*stdlist.Element
 }
 
-func newOrder() order { return order{stdlist.New(), make(map[Hash]*stdlist.Element)} }
+func newLRUQueue() lruQueue { return lruQueue{stdlist.New(), make(map[Hash]*stdlist.Element)} }
 
-func (o order) len() int { return o.blocks.Len() }
+func (o lruQueue) len() int { return o.blocks.Len() }
 
-// push makes a block the newest, whether it was there or not.
-func (o order) push(h Hash) {
-	if e, ok := o.at[h]; ok {
+// push makes a block the newest, whether or not it was queued.
+func (o lruQueue) push(h Hash) {
+	if e, ok := o.elems[h]; ok {
 		o.blocks.MoveToBack(e)
 		return
 	}
-	o.at[h] = o.blocks.PushBack(h)
+	o.elems[h] = o.blocks.PushBack(h)
 }
 
-// remove reports whether the block was there.
-func (o order) remove(h Hash) bool {
-	e, ok := o.at[h]
+// remove removes a block. It reports whether the block was queued.
+func (o lruQueue) remove(h Hash) bool {
+	e, ok := o.elems[h]
 	if ok {
 		o.blocks.Remove(e)
-		delete(o.at, h)
+		delete(o.elems, h)
 	}
 	return ok
 }
 
-func (o order) has(h Hash) bool { _, ok := o.at[h]; return ok }
+func (o lruQueue) has(h Hash) bool { _, ok := o.elems[h]; return ok }
 
-// oldest is the oldest block that may be taken.
-func (o order) oldest(may func(Hash) bool) (Hash, bool) {
+// oldest returns the oldest eligible block. It reports false if there is none.
+func (o lruQueue) oldest(eligible func(Hash) bool) (Hash, bool) {
 	for e := o.blocks.Front(); e != nil; e = e.Next() {
-		if h := e.Value.(Hash); may(h) {
+		if h := e.Value.(Hash); eligible(h) {
 			return h, true
 		}
 	}
 	return Hash{}, false
 }
 
-func whichever(Hash) bool { return true }
+func anyBlock(Hash) bool { return true }

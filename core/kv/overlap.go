@@ -5,52 +5,57 @@ import (
 	"time"
 )
 
-// BeginQuestion asks whether a sequence's prefill may begin while its blocks are still being restored, part by part of their layers.
-type BeginQuestion struct {
-	Parts   int           // of equal size
-	Came    int           // of them, leading
-	First   time.Duration // for the first one
-	Took    time.Duration // for those that came
-	Tokens  int           // that the first step computes for the sequence
-	Prefill Rate          // tokens a second
+// OverlapEstimate is the input for deciding whether a sequence's prefill starts while its blocks
+// are still being restored. The blocks are restored in parts, each part being a run of layers.
+type OverlapEstimate struct {
+	Parts      int           // number of parts, of equal size
+	Arrived    int           // leading parts that have arrived
+	FirstAfter time.Duration // until the first part arrived
+	Elapsed    time.Duration // until the last of them arrived
+	Tokens     int           // that the first step computes for the sequence
+	Prefill    Rate          // tokens per second
 }
 
-// BeginChoice is the answer.
-type BeginChoice struct {
-	Begin bool
-	Left  time.Duration // until the last part has come
-	Why   string
+// OverlapDecision is the result of Decide.
+type OverlapDecision struct {
+	Start     bool
+	Remaining time.Duration // until the last part arrives
+	Why       string
 }
 
-// Choose lets the prefill begin as soon as no layer of its step will have to wait: whoever is in the step beside it loses nothing, and the step ends
-// as early as if it had begun with the restore and waited. What was never measured is waited for.
-func (q BeginQuestion) Choose() BeginChoice {
+// Decide starts the prefill as soon as no layer of its step has to wait for its part. The other
+// sequences in the step then lose nothing. The step also ends as early as if it had started
+// together with the restore and waited. Without a measured prefill rate it waits for all parts.
+func (q OverlapEstimate) Decide() OverlapDecision {
 	compute, known := q.Prefill.Time(float64(q.Tokens))
 	switch {
-	case q.Came >= q.Parts:
-		return BeginChoice{Begin: true, Why: "all parts have come"}
-	case q.Came == 0:
-		return BeginChoice{Why: "no part has come yet"}
+	case q.Arrived >= q.Parts:
+		return OverlapDecision{Start: true, Why: "all parts have arrived"}
+	case q.Arrived == 0:
+		return OverlapDecision{Why: "no part has arrived yet"}
 	}
-	each := q.each()
-	c := BeginChoice{Left: seconds(float64(q.Parts-q.Came) * each)}
+	perPart := q.secondsPerPart()
+	d := OverlapDecision{Remaining: seconds(float64(q.Parts-q.Arrived) * perPart)}
 	if !known {
-		c.Why = "no prefill was measured yet"
-		return c
+		d.Why = "prefill rate not measured yet"
+		return d
 	}
-	// Part p comes in (p-Came+1)*each, and is wanted p/Parts through the step. That is linear in p: no part is late where neither end is.
+	// Part p arrives after (p-Arrived+1)*perPart, and the step reads it after p/Parts of its
+	// compute time. Both are linear in p: if neither the first nor the last part is late, none is.
 	late := func(part int) float64 {
-		return float64(part-q.Came+1)*each - float64(part)/float64(q.Parts)*compute
+		return float64(part-q.Arrived+1)*perPart - float64(part)/float64(q.Parts)*compute
 	}
-	c.Begin = late(q.Came) <= 0 && late(q.Parts-1) <= 0
-	c.Why = fmt.Sprintf("%d of %d parts are to come in %v, and the step takes %v", q.Parts-q.Came, q.Parts, c.Left.Round(time.Microsecond), seconds(compute).Round(time.Microsecond))
-	return c
+	d.Start = late(q.Arrived) <= 0 && late(q.Parts-1) <= 0
+	d.Why = fmt.Sprintf("%d of %d parts arrive within %v, and the step takes %v",
+		q.Parts-q.Arrived, q.Parts, d.Remaining.Round(time.Microsecond), seconds(compute).Round(time.Microsecond))
+	return d
 }
 
-// each is how many seconds a part takes. The first one, which may have waited for the way to another node, says so only where it is alone.
-func (q BeginQuestion) each() float64 {
-	if q.Came == 1 {
-		return q.Took.Seconds()
+// secondsPerPart returns the time between two parts. The first part includes the latency of the
+// path, so its time counts only if it is the only one.
+func (q OverlapEstimate) secondsPerPart() float64 {
+	if q.Arrived == 1 {
+		return q.Elapsed.Seconds()
 	}
-	return (q.Took - q.First).Seconds() / float64(q.Came-1)
+	return (q.Elapsed - q.FirstAfter).Seconds() / float64(q.Arrived-1)
 }

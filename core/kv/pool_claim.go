@@ -1,20 +1,22 @@
 package kv
 
-// Take gives a block back to its only reader, to write on behind what it holds: nobody finds it by its hash any more. A copy down a tier that is under
-// way goes on, and is of no use. It reports false, and does nothing, where somebody else reads the block.
-func (p *Pool) Take(index int32) bool {
+// ClaimExclusive removes the hash of a block with a single reader, so that the reader can keep
+// writing to it. The block is no longer found by its hash. A copy to a lower tier that is in flight
+// completes but is useless. It reports false and does nothing if the block has other readers or is
+// not committed.
+func (p *Pool) ClaimExclusive(index int32) bool {
 	b := &p.blocks[index]
 	readers := b.refs
-	if b.departing {
+	if b.offloading {
 		readers--
 	}
 	if readers != 1 || !b.committed {
 		return false
 	}
-	p.forget(index)
-	p.stats.Evictions-- // it is lost to nobody
+	p.dropHash(index)
+	p.stats.Evictions-- // the reader keeps the content
 	return true
 }
 
-// IsBelow reports whether a lower tier has what a block holds.
-func (p *Pool) IsBelow(index int32) bool { return p.blocks[index].below }
+// Backed reports whether a lower tier has the content of a block.
+func (p *Pool) Backed(index int32) bool { return p.blocks[index].backed }

@@ -1,124 +1,135 @@
 package kv
 
-// A pool whose blocks can be copied down a tier. A block that is below too stays here until its place is needed, which then loses
-// nothing and waits for nobody.
+// This file selects the blocks of a pool to offload. An offloaded block keeps its copy in the pool
+// until its place is needed; evicting it then loses nothing and waits for no copy.
 
-// pinnedShare of all blocks, one part is copied down at once of those that are pinned, however small the burst: a small pool needs their places within few steps.
+// pinnedShare is the divisor of the pool size that limits how many pinned blocks are offloaded at
+// once, whatever the burst. A small pool needs their places within a few steps.
 const pinnedShare = 4
 
-// Depart decides which blocks are copied down now, at most so many at once with those under way: first what is pinned and nobody reads, so that it is not lost
-// should its place be needed all the same; of that pinnedShare may go. Of the rest that nobody reads, in the order in which it would be evicted, as many as have the places above the
-// watermark, a share of all blocks, empty or held by what is below too. Then what running sequences hold, until as many blocks as there are above
-// the watermark are below or empty, so that they lose little when they have to give way.
-// Until Left, they can be read and acquired as before, and are not given to anybody.
-func (p *Pool) Depart(watermark float64, burst int) []Committed {
-	above, most := p.size-len(p.empty)-p.departing-int(watermark*float64(p.size)), burst-p.departing
-	all := p.departFrom(&p.kept, max(most, p.size/pinnedShare-p.departing), func(*block) bool { return true })
-	if above <= 0 { // as ever below the watermark: no look at each block between two steps
+// SelectOffload selects the blocks to copy to the lower tier now. Including the copies in flight,
+// these are at most burst blocks; for pinned blocks the limit is at least 1/pinnedShare of the
+// pool.
+//
+// Pinned blocks with no readers come first, so that they are not lost if their places are needed.
+// Other blocks with no readers follow in eviction order, until the places above the watermark are
+// empty or hold blocks that are backed below. The watermark is a share of all blocks. Blocks of
+// running sequences come last, until as many blocks as exceed the watermark are backed or empty.
+// These sequences then lose little when they are preempted.
+//
+// Until OffloadDone, a selected block can be read and acquired but is not allocated.
+func (p *Pool) SelectOffload(watermark float64, burst int) []Committed {
+	above, most := p.size-len(p.empty)-p.offloading-int(watermark*float64(p.size)), burst-p.offloading
+	all := p.selectFrom(&p.pinned, max(most, p.size/pinnedShare-p.offloading), func(*block) bool { return true })
+	if above <= 0 { // the common case; skip the scan over all blocks
 		return all
 	}
-	all = append(all, p.departFrom(&p.cached, min(above-p.spare, most-len(all)), func(*block) bool { return true })...)
-	n := min(above-p.backed(), most)
+	all = append(all, p.selectFrom(&p.cached, min(above-p.backedCached, most-len(all)),
+		func(*block) bool { return true })...)
+	n := min(above-p.countBacked(), most)
 	for index := 0; index < p.size && len(all) < n; index++ {
-		if b := &p.blocks[index]; b.refs > 0 && b.committed && !b.below && !b.departing {
-			all = append(all, p.depart(int32(index)))
+		if b := &p.blocks[index]; b.refs > 0 && b.committed && !b.backed && !b.offloading {
+			all = append(all, p.startOffload(int32(index)))
 		}
 	}
 	return all
 }
 
-// Tick says that a step was run.
+// Tick advances the step count. Call it after each step.
 func (p *Pool) Tick() { p.step++ }
 
-// DepartIdle decides which blocks are copied down although there is room: those that nobody has read for so many steps. Burst is as of Depart.
-func (p *Pool) DepartIdle(steps uint64, burst int) []Committed {
-	return p.departFrom(&p.cached, burst-p.departing, func(b *block) bool { return p.step-b.released >= steps })
+// SelectIdle selects the blocks to copy to the lower tier although there is room: those with no
+// readers for so many steps. burst is as for SelectOffload.
+func (p *Pool) SelectIdle(steps uint64, burst int) []Committed {
+	return p.selectFrom(&p.cached, burst-p.offloading, func(b *block) bool { return p.step-b.releasedStep >= steps })
 }
 
-// departFrom has the first blocks of a list copied down that are not below yet, up to the first one that is not to be.
-func (p *Pool) departFrom(from *list, most int, due func(*block) bool) (all []Committed) {
+// selectFrom takes blocks from the head of the list that have no lower copy, stopping at the first
+// that is not due.
+func (p *Pool) selectFrom(from *blockList, most int, due func(*block) bool) (all []Committed) {
 	for index := from.first; index != none && len(all) < most; {
 		b := &p.blocks[index]
 		next := b.next
-		if !b.below {
+		if !b.backed {
 			if !due(b) {
 				break
 			}
 			p.uncache(index)
-			all = append(all, p.depart(index))
+			all = append(all, p.startOffload(index))
 		}
 		index = next
 	}
 	return all
 }
 
-// backed is how many blocks are below too.
-func (p *Pool) backed() (n int) {
+// countBacked returns the number of blocks that a lower tier has too.
+func (p *Pool) countBacked() (n int) {
 	for i := range p.blocks {
-		if p.blocks[i].below {
+		if p.blocks[i].backed {
 			n++
 		}
 	}
 	return n
 }
 
-func (p *Pool) depart(index int32) Committed {
+func (p *Pool) startOffload(index int32) Committed {
 	b := &p.blocks[index]
-	b.departing, b.wanted = true, false
+	b.offloading, b.reused = true, false
 	b.refs++
-	p.departing++
+	p.offloading++
 	return Committed{index, b.hash}
 }
 
-// Left ends the copy of a block, and says whether the tier below has it now. Unless it was wanted meanwhile such a block is the first to be
-// evicted; so of several that is the last which Left is called for.
-func (p *Pool) Left(index int32, below bool) {
+// OffloadDone ends the copy of a block. A block that was stored below and not used meanwhile moves
+// to the eviction head, so call it for the block to evict first last.
+func (p *Pool) OffloadDone(index int32, stored bool) {
 	b := &p.blocks[index]
-	if !b.departing {
-		panic("kv: end of a departure that did not begin")
+	if !b.offloading {
+		panic("kv: OffloadDone without SelectOffload")
 	}
-	b.departing, b.below = false, below && b.committed
-	p.departing--
-	if b.refs > 1 || !b.below || b.wanted || p.pins[b.hash] {
+	b.offloading, b.backed = false, stored && b.committed
+	p.offloading--
+	if b.refs > 1 || !b.backed || b.reused || p.pins[b.hash] {
 		p.Release([]int32{index})
 		return
 	}
 	b.refs--
 	b.pinned = false
-	p.cached.pushFirst(p.blocks, index)
-	p.spare++
+	p.cached.pushFront(p.blocks, index)
+	p.backedCached++
 }
 
-// Below says that the tier below has what a block holds, if that is h: it came from there.
-func (p *Pool) Below(index int32, h Hash) {
+// MarkBacked records that the lower tier has the content of a block, if that is still h: the block
+// was restored from there.
+func (p *Pool) MarkBacked(index int32, h Hash) {
 	b := &p.blocks[index]
 	if b.refs == 0 {
-		panic("kv: an unreferenced block came from below")
+		panic("kv: MarkBacked of an unreferenced block")
 	}
-	b.below = b.below || b.committed && b.hash == h
+	b.backed = b.backed || b.committed && b.hash == h
 }
 
-// cache puts a block that nobody reads where Allocate takes it from, as the newest.
+// cache appends a block with no readers to its list as the newest.
 func (p *Pool) cache(index int32) {
 	b := &p.blocks[index]
-	b.pinned, b.released = p.pins[b.hash], p.step
+	b.pinned, b.releasedStep = p.pins[b.hash], p.step
 	p.listOf(b).push(p.blocks, index)
-	if b.below && !b.pinned {
-		p.spare++
+	if b.backed && !b.pinned {
+		p.backedCached++
 	}
 }
 
 func (p *Pool) uncache(index int32) {
 	b := &p.blocks[index]
 	p.listOf(b).remove(p.blocks, index)
-	if b.below && !b.pinned {
-		p.spare--
+	if b.backed && !b.pinned {
+		p.backedCached--
 	}
 }
 
-func (p *Pool) listOf(b *block) *list {
+func (p *Pool) listOf(b *block) *blockList {
 	if b.pinned {
-		return &p.kept
+		return &p.pinned
 	}
 	return &p.cached
 }

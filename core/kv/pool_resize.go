@@ -2,15 +2,16 @@ package kv
 
 import "slices"
 
-// Resize makes the pool so many blocks large. Blocks beyond that are evicted; those that somebody reads stay until they are
-// released, and are shared with nobody new meanwhile: the memory of a block may be taken away once it is not among Leaving's.
+// Resize sets the number of blocks. Blocks beyond it are evicted. Those with readers stay until
+// they are released, and are not shared with further sequences. The caller may free the memory of a
+// block once it lies beyond the end that Draining returns.
 func (p *Pool) Resize(blocks int) {
 	for index := int32(blocks); int(index) < min(p.size, len(p.blocks)); index++ {
 		if b := &p.blocks[index]; b.committed {
 			if b.refs == 0 {
 				p.uncache(index)
 			}
-			p.forget(index)
+			p.dropHash(index)
 		}
 	}
 	p.empty = slices.DeleteFunc(p.empty, func(index int32) bool { return int(index) >= blocks })
@@ -26,8 +27,9 @@ func (p *Pool) Resize(blocks int) {
 	p.trim()
 }
 
-// Leaving is how many blocks beyond the pool's size are read still, and the end of the last of them: memory from there on is free.
-func (p *Pool) Leaving() (blocks, end int) {
+// Draining returns how many blocks beyond the pool's size still have readers, and the end of the
+// last one. Memory from that index on is unused.
+func (p *Pool) Draining() (blocks, end int) {
 	for index := p.size; index < len(p.blocks); index++ {
 		if p.blocks[index].refs > 0 {
 			blocks++
@@ -36,7 +38,7 @@ func (p *Pool) Leaving() (blocks, end int) {
 	return blocks, max(p.size, len(p.blocks))
 }
 
-// trim forgets the blocks at the end that nobody reads any more.
+// trim removes the draining blocks at the end that have no readers.
 func (p *Pool) trim() {
 	for len(p.blocks) > p.size && p.blocks[len(p.blocks)-1].refs == 0 {
 		p.blocks = p.blocks[:len(p.blocks)-1]

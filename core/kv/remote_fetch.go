@@ -9,88 +9,97 @@ import (
 )
 
 const (
-	maxHolders = 256              // whose ways are remembered
-	maxKnown   = 64 << 10         // blocks that are known to be elsewhere: twice as many at most
-	knownFor   = 30 * time.Second // and twice as long
-	latencies  = 16               // counts of a Holder
-	leastFirst = 100 * time.Microsecond
+	// maxHolders limits the holders whose measurements are kept.
+	maxHolders = 256
+	// maxKnownPerSet limits the blocks in each of the two sets of blocks known to be elsewhere.
+	maxKnownPerSet = 64 << 10
+	// knownTTL is how long one of these sets is filled. A block is known for at most twice as long.
+	knownTTL = 30 * time.Second
+	// latencyBuckets is the number of buckets in HolderStats.Latencies.
+	latencyBuckets = 16
+	// firstLatencyBound is the upper bound of the first bucket; each further one doubles it.
+	firstLatencyBound = 100 * time.Microsecond
 )
 
-// Elsewhere keeps account of blocks that other nodes hold and of the fetches that bring them, as a Tier does of slots. It is a value for one owner, who asks
-// for the blocks and says when each fetch has ended. A block is known by its Short, within its space.
+// RemoteFetcher tracks the blocks that other nodes hold and the fetches that bring them, as a Tier
+// tracks slots. Its owner carries out the fetches and reports when each has ended. A block is
+// identified by its Fingerprint64, of the namespaced hash. A RemoteFetcher is not safe for
+// concurrent use.
 //
-// A block is Resident while a holder is known to have it, Arriving while a fetch of it is under way or waits, and Absent else. Invariants, checked by the
-// property test:
+// A block is Resident while a holder is known to have it, Arriving while a fetch of it runs or
+// waits, and Absent otherwise. Invariants, checked by the property test:
 //
-//   - bounded: no more than the capacity is under way, but for one fetch that is larger than it and then is alone
-//   - in turn: fetches begin in the order in which they came
-//   - ended: once no fetch is under way none waits, nothing is Arriving and nothing counts as under way
-type Elsewhere struct {
-	capacity int64
-	most     int // fetches that wait
-	flights  map[string]*flight
-	waiting  []string // ids, the first that came first
-	inFlight int64
-	arriving map[uint64]int // block -> fetches of it
-	known    [2]map[uint64]bool
-	turned   time.Time // when known[0] was begun
-	holders  map[string]*Holder
-	stats    ElsewhereStats
+//   - bounded: at most capacity bytes are in flight; a single fetch larger than that runs alone
+//   - ordered: fetches start in the order in which they were requested
+//   - ended: when no fetch is in flight, none waits, nothing is Arriving and no bytes count as in
+//     flight
+type RemoteFetcher struct {
+	capacity      int64
+	maxWaiting    int // limit of len(waiting)
+	fetches       map[string]*fetchState
+	waiting       []string // ids, oldest first
+	inFlightBytes int64
+	arriving      map[uint64]int // number of fetches by block
+	known         [2]map[uint64]bool
+	rotated       time.Time // when known[0] was started
+	holders       map[string]*HolderStats
+	stats         RemoteStats
 }
 
-// flight is a fetch that is under way or waits.
-type flight struct {
-	Flight
-	begun bool
+// fetchState is a fetch that is in flight or waits.
+type fetchState struct {
+	Fetch
+	started bool
 }
 
-// Flight is a fetch of blocks from a holder.
-type Flight struct {
+// Fetch is a fetch of blocks from a holder.
+type Fetch struct {
 	ID     string
 	Holder string
 	Blocks []uint64
 	Bytes  int64
 }
 
-// Holder is what is known of one that has blocks, and of the way to it.
-type Holder struct {
+// HolderStats are the counters and measurements of one holder and the path to it.
+type HolderStats struct {
 	Name, Node             string
-	Link                   Link
+	Link                   LinkStats
 	Fetches, Blocks, Bytes uint64
-	Missed                 uint64            // blocks that did not come
-	Latencies              [latencies]uint64 // fetches whose first bytes came within 100 µs, 200 µs, 400 µs, …; the last: all others
-	Latency                time.Duration     // of all of these together
+	Missed                 uint64                 // requested blocks that did not arrive
+	Latencies              [latencyBuckets]uint64 // fetches by time to first byte; see LatencyBounds
+	Latency                time.Duration          // sum of the times to first byte
 }
 
-// ElsewhereStats count blocks, and fetches that were refused.
-type ElsewhereStats struct {
-	Resident, Arriving    int
-	Flights, Waiting      int
-	InFlight, Capacity    int64
-	Hits, Misses, Refused uint64
-	Bytes                 uint64
+// RemoteStats describe a RemoteFetcher. Hits and Misses count blocks, and Refused counts fetches.
+type RemoteStats struct {
+	Resident, Arriving           int
+	Active, Waiting              int
+	InFlightBytes, CapacityBytes int64
+	Hits, Misses, Refused        uint64
+	Bytes                        uint64
 }
 
-// NewElsewhere returns one that knows of no holder. So many bytes may be under way, and so many fetches wait.
-func NewElsewhere(capacity int64, waiting int) *Elsewhere {
-	return &Elsewhere{
-		capacity: capacity, most: waiting, flights: make(map[string]*flight), arriving: make(map[uint64]int),
-		known: [2]map[uint64]bool{{}, {}}, holders: make(map[string]*Holder),
+// NewRemoteFetcher returns a RemoteFetcher that knows no holder. capacity limits the bytes in
+// flight, and waiting the number of fetches that wait.
+func NewRemoteFetcher(capacity int64, waiting int) *RemoteFetcher {
+	return &RemoteFetcher{
+		capacity: capacity, maxWaiting: waiting, fetches: make(map[string]*fetchState), arriving: make(map[uint64]int),
+		known: [2]map[uint64]bool{{}, {}}, holders: make(map[string]*HolderStats),
 	}
 }
 
-// Found says that a holder has these blocks.
-func (e *Elsewhere) Found(blocks []uint64, now time.Time) {
-	if now.Sub(e.turned) > knownFor || len(e.known[0])+len(blocks) > maxKnown {
-		e.known[1], e.known[0], e.turned = e.known[0], make(map[uint64]bool), now
+// MarkAvailable records that a holder has these blocks.
+func (e *RemoteFetcher) MarkAvailable(blocks []uint64, now time.Time) {
+	if now.Sub(e.rotated) > knownTTL || len(e.known[0])+len(blocks) > maxKnownPerSet {
+		e.known[1], e.known[0], e.rotated = e.known[0], make(map[uint64]bool), now
 	}
 	for _, b := range blocks {
 		e.known[0][b] = true
 	}
 }
 
-// State is how a block is: Resident with another holder, Arriving from there, or Absent.
-func (e *Elsewhere) State(block uint64) State {
+// State returns the state of a block: Resident at another holder, Arriving from there, or Absent.
+func (e *RemoteFetcher) State(block uint64) State {
 	switch {
 	case e.arriving[block] > 0:
 		return Arriving
@@ -100,115 +109,119 @@ func (e *Elsewhere) State(block uint64) State {
 	return Absent
 }
 
-// Begin takes a fetch, and returns those that are to begin now. It returns an error, and takes nothing, where too many wait. A fetch of
-// the same id is no other one.
-func (e *Elsewhere) Begin(f Flight) ([]Flight, error) {
-	if e.flights[f.ID] != nil {
+// Start queues a fetch and returns the fetches to start now. It returns an error if too many
+// fetches wait. It ignores a fetch whose ID is already known.
+func (e *RemoteFetcher) Start(f Fetch) ([]Fetch, error) {
+	if e.fetches[f.ID] != nil {
 		return nil, nil
 	}
-	if len(e.waiting) >= e.most {
+	if len(e.waiting) >= e.maxWaiting {
 		e.stats.Refused++
-		return nil, fmt.Errorf("%d of %d bytes are on their way, and %d fetches wait for room", e.inFlight, e.capacity, len(e.waiting))
+		return nil, fmt.Errorf("remote fetch queue full: %d of %d bytes in flight, %d fetches waiting",
+			e.inFlightBytes, e.capacity, len(e.waiting))
 	}
-	e.flights[f.ID] = &flight{Flight: f}
+	e.fetches[f.ID] = &fetchState{Fetch: f}
 	e.waiting = append(e.waiting, f.ID)
 	for _, b := range f.Blocks {
 		e.arriving[b]++
 	}
-	return e.next(), nil
+	return e.startReady(), nil
 }
 
-// next are those of the waiting that there is room for, in turn.
-func (e *Elsewhere) next() (begin []Flight) {
+// startReady returns the waiting fetches that fit the capacity, in order.
+func (e *RemoteFetcher) startReady() (begin []Fetch) {
 	for len(e.waiting) > 0 {
-		f := e.flights[e.waiting[0]]
-		if e.inFlight > 0 && e.inFlight+f.Bytes > e.capacity {
+		f := e.fetches[e.waiting[0]]
+		if e.inFlightBytes > 0 && e.inFlightBytes+f.Bytes > e.capacity {
 			break
 		}
 		e.waiting = e.waiting[1:]
-		f.begun = true
-		e.inFlight += f.Bytes
-		begin = append(begin, f.Flight)
+		f.started = true
+		e.inFlightBytes += f.Bytes
+		begin = append(begin, f.Fetch)
 	}
 	return begin
 }
 
-// End says that nothing comes of a fetch any more, and how many of its leading blocks its holder had. It returns those that are to begin now.
-func (e *Elsewhere) End(id string, had int) []Flight {
-	f := e.flights[id]
+// Finish ends a fetch, whose holder had the first had blocks. It returns the fetches to start now.
+func (e *RemoteFetcher) Finish(id string, had int) []Fetch {
+	f := e.fetches[id]
 	if f == nil {
 		return nil
 	}
-	delete(e.flights, id)
+	delete(e.fetches, id)
 	for i, b := range f.Blocks {
 		if e.arriving[b]--; e.arriving[b] == 0 {
 			delete(e.arriving, b)
 		}
-		if f.begun && i >= had {
+		if f.started && i >= had {
 			delete(e.known[0], b)
 			delete(e.known[1], b)
 		}
 	}
-	if f.begun {
-		e.inFlight -= f.Bytes
+	if f.started {
+		e.inFlightBytes -= f.Bytes
 	} else {
 		e.stats.Refused++
 		e.waiting = slices.DeleteFunc(e.waiting, func(w string) bool { return w == id })
 	}
-	return e.next()
+	return e.startReady()
 }
 
-// Fetched takes what was measured on the way to a holder, of which so many blocks were wanted.
-func (e *Elsewhere) Fetched(name, node string, wanted int, f Fetch, now time.Time) {
+// Record adds the measurements of a fetch that requested so many blocks from a holder.
+func (e *RemoteFetcher) Record(name, node string, wanted int, f FetchSample, now time.Time) {
 	h := e.holders[name]
 	if h == nil {
 		if len(e.holders) >= maxHolders {
-			e.forget(now)
+			e.evictHolders(now)
 		}
-		h = &Holder{Name: name, Node: node}
+		h = &HolderStats{Name: name, Node: node}
 		e.holders[name] = h
 	}
 	h.Link.Add(f, now)
 	bytes := uint64(f.Bytes)
-	h.Fetches, h.Blocks, h.Bytes, h.Missed = h.Fetches+1, h.Blocks+uint64(f.Blocks), h.Bytes+bytes, h.Missed+uint64(wanted-f.Blocks)
+	h.Fetches, h.Blocks, h.Bytes = h.Fetches+1, h.Blocks+uint64(f.Blocks), h.Bytes+bytes
+	h.Missed += uint64(wanted - f.Blocks)
 	if f.Bytes > 0 {
-		h.Latencies[latencyClass(f.First)]++
+		h.Latencies[latencyBucket(f.First)]++
 		h.Latency += f.First
 	}
-	e.stats.Hits, e.stats.Misses, e.stats.Bytes = e.stats.Hits+uint64(f.Blocks), e.stats.Misses+uint64(wanted-f.Blocks), e.stats.Bytes+bytes
+	e.stats.Hits, e.stats.Misses = e.stats.Hits+uint64(f.Blocks), e.stats.Misses+uint64(wanted-f.Blocks)
+	e.stats.Bytes += bytes
 }
 
-// forget drops the holders whose ways would be measured anew, and all where there is none.
-func (e *Elsewhere) forget(now time.Time) {
-	maps.DeleteFunc(e.holders, func(_ string, h *Holder) bool { return !h.Link.Known(now) })
+// evictHolders removes the holders whose measurements have expired, or all holders if none has.
+func (e *RemoteFetcher) evictHolders(now time.Time) {
+	maps.DeleteFunc(e.holders, func(_ string, h *HolderStats) bool { return !h.Link.Fresh(now) })
 	if len(e.holders) >= maxHolders {
 		clear(e.holders)
 	}
 }
 
-func latencyClass(first time.Duration) (i int) {
-	for limit := leastFirst; i < latencies-1 && first > limit; limit *= 2 {
+func latencyBucket(first time.Duration) (i int) {
+	for limit := firstLatencyBound; i < latencyBuckets-1 && first > limit; limit *= 2 {
 		i++
 	}
 	return i
 }
 
-// LatencyBounds are the upper bounds of a Holder's Latencies, but for the last, which has none.
+// LatencyBounds returns the upper bounds of the buckets in HolderStats.Latencies. The last bucket
+// has no bound.
 func LatencyBounds() (bounds []time.Duration) {
-	for limit := leastFirst; len(bounds) < latencies-1; limit *= 2 {
+	for limit := firstLatencyBound; len(bounds) < latencyBuckets-1; limit *= 2 {
 		bounds = append(bounds, limit)
 	}
 	return bounds
 }
 
-// Path is the way to a holder as RestoreQuestion asks for it, with what is to come over it before.
-func (e *Elsewhere) Path(name string, now time.Time) Path {
-	var link Link
+// Path returns the path to a holder for RestoreCost, including the bytes already requested from it.
+func (e *RemoteFetcher) Path(name string, now time.Time) Path {
+	var link LinkStats
 	if h := e.holders[name]; h != nil {
 		link = h.Link
 	}
 	p := link.Path(name, now)
-	for _, f := range e.flights {
+	for _, f := range e.fetches {
 		if f.Holder == name {
 			p.Queued += f.Bytes
 		}
@@ -216,20 +229,20 @@ func (e *Elsewhere) Path(name string, now time.Time) Path {
 	return p
 }
 
-// Holders are those that were fetched from, by name.
-func (e *Elsewhere) Holders() (all []Holder) {
+// Holders returns the statistics of all holders fetched from, sorted by name.
+func (e *RemoteFetcher) Holders() (all []HolderStats) {
 	for _, h := range e.holders {
 		all = append(all, *h)
 	}
-	slices.SortFunc(all, func(a, b Holder) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b HolderStats) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Stats describe it now.
-func (e *Elsewhere) Stats() ElsewhereStats {
+// Stats returns the current statistics.
+func (e *RemoteFetcher) Stats() RemoteStats {
 	s := e.stats
-	s.Arriving, s.Flights, s.Waiting = len(e.arriving), len(e.flights)-len(e.waiting), len(e.waiting)
-	s.InFlight, s.Capacity = e.inFlight, e.capacity
+	s.Arriving, s.Active, s.Waiting = len(e.arriving), len(e.fetches)-len(e.waiting), len(e.waiting)
+	s.InFlightBytes, s.CapacityBytes = e.inFlightBytes, e.capacity
 	for b := range e.known[0] {
 		if e.arriving[b] == 0 {
 			s.Resident++

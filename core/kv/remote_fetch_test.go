@@ -9,41 +9,43 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestElsewhere: whatever comes and ends in whichever order, fetches begin in turn and within the capacity, and blocks are what they should be.
-func TestElsewhere(t *testing.T) {
+// Whatever the order of requests and ends, fetches start in request order and within the capacity,
+// and block states match.
+func TestRemoteFetcherStartsInOrderWithinCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const capacity, waiting = 10, 3
-		e := NewElsewhere(capacity, waiting)
-		var came, begun []string // in order
-		flights := map[string]Flight{}
-		underWay := map[string]bool{}
+		e := NewRemoteFetcher(capacity, waiting)
+		var order, started []string // request order, start order
+		fetches := map[string]Fetch{}
+		active := map[string]bool{}
 		number := 0
-		begins := func(all []Flight) {
+		start := func(all []Fetch) {
 			for _, f := range all {
-				begun = append(begun, f.ID)
-				underWay[f.ID] = true
+				started = append(started, f.ID)
+				active[f.ID] = true
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"begin": func(t *rapid.T) {
 				number++
-				f := Flight{ID: fmt.Sprint(number), Holder: "b", Bytes: rapid.Int64Range(1, 14).Draw(t, "bytes"), Blocks: rapid.SliceOfNDistinct(rapid.Uint64Range(0, 5), 1, 4, rapid.ID).Draw(t, "blocks")}
-				wait := len(flights) - len(underWay)
-				all, err := e.Begin(f)
+				f := Fetch{ID: fmt.Sprint(number), Holder: "b", Bytes: rapid.Int64Range(1, 14).Draw(t, "bytes"),
+					Blocks: rapid.SliceOfNDistinct(rapid.Uint64Range(0, 5), 1, 4, rapid.ID).Draw(t, "blocks")}
+				wait := len(fetches) - len(active)
+				all, err := e.Start(f)
 				if (err != nil) != (wait == waiting) {
-					t.Fatalf("%d wait: %v", wait, err)
+					t.Fatalf("with %d waiting: %v", wait, err)
 				}
 				if err == nil {
-					flights[f.ID], came = f, append(came, f.ID)
+					fetches[f.ID], order = f, append(order, f.ID)
 				}
-				begins(all)
-				if again, err := e.Begin(f); err == nil && len(again) > 0 {
-					t.Fatalf("it began again: %v", again)
+				start(all)
+				if again, err := e.Start(f); err == nil && len(again) > 0 {
+					t.Fatalf("a known fetch started again: %v", again)
 				}
 			},
 			"end": func(t *rapid.T) {
-				ids := make([]string, 0, len(flights))
-				for id := range flights {
+				ids := make([]string, 0, len(fetches))
+				for id := range fetches {
 					ids = append(ids, id)
 				}
 				if len(ids) == 0 {
@@ -51,50 +53,53 @@ func TestElsewhere(t *testing.T) {
 				}
 				slices.Sort(ids)
 				id := rapid.SampledFrom(ids).Draw(t, "id")
-				if delete(flights, id); !underWay[id] {
-					came = slices.DeleteFunc(came, func(c string) bool { return c == id })
+				if delete(fetches, id); !active[id] {
+					order = slices.DeleteFunc(order, func(c string) bool { return c == id })
 				}
-				delete(underWay, id)
-				begins(e.End(id, 0))
-				if again := e.End(id, 0); len(again) > 0 {
-					t.Fatalf("its end began %v a second time", again)
+				delete(active, id)
+				start(e.Finish(id, 0))
+				if again := e.Finish(id, 0); len(again) > 0 {
+					t.Fatalf("the second Finish started %v", again)
 				}
 			},
 			"": func(t *rapid.T) {
 				var bytes int64
 				arriving := map[uint64]bool{}
-				for id, f := range flights {
-					if underWay[id] {
+				for id, f := range fetches {
+					if active[id] {
 						bytes += f.Bytes
 					}
 					for _, b := range f.Blocks {
 						arriving[b] = true
 					}
 				}
-				if bytes > capacity && len(underWay) > 1 || len(underWay) == 0 && len(flights) > 0 {
-					t.Fatalf("%d bytes of %d fetches are under way of %d", bytes, len(underWay), len(flights))
+				if bytes > capacity && len(active) > 1 || len(active) == 0 && len(fetches) > 0 {
+					t.Fatalf("%d bytes of %d fetches in flight, %d fetches in total", bytes, len(active), len(fetches))
 				}
-				if !slices.Equal(begun, came[:len(begun)]) {
-					t.Fatalf("they came as %v and began as %v", came, begun)
+				if !slices.Equal(started, order[:len(started)]) {
+					t.Fatalf("requested as %v, started as %v", order, started)
 				}
 				for b := range uint64(6) {
 					if (e.State(b) == Arriving) != arriving[b] {
 						t.Fatalf("block %d is %v", b, e.State(b))
 					}
 				}
-				if s := e.Stats(); s.InFlight != bytes || s.Flights != len(underWay) || s.Flights+s.Waiting != len(flights) || s.Arriving != len(arriving) {
-					t.Fatalf("%+v with %d bytes, %d of %d under way", s, bytes, len(underWay), len(flights))
+				if s := e.Stats(); s.InFlightBytes != bytes || s.Active != len(active) ||
+					s.Active+s.Waiting != len(fetches) || s.Arriving != len(arriving) {
+					t.Fatalf("%+v, want %d bytes in flight and %d of %d fetches active", s, bytes, len(active),
+						len(fetches))
 				}
 			},
 		})
 	})
 }
 
-// TestElsewhereStates: a block is Resident while a holder is known to have it, until it is forgotten or does not come.
-func TestElsewhereStates(t *testing.T) {
+// A block is Resident while a holder is known to have it, until that expires or the block does not
+// arrive.
+func TestRemoteFetcherBlockStates(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	e := NewElsewhere(100, 1)
-	e.Found([]uint64{1, 2, 3}, now)
+	e := NewRemoteFetcher(100, 1)
+	e.MarkAvailable([]uint64{1, 2, 3}, now)
 	states := func() (all [4]State) {
 		for i := range all {
 			all[i] = e.State(uint64(i))
@@ -114,46 +119,49 @@ func TestElsewhereStates(t *testing.T) {
 		}
 	}
 	expect("found", Absent, Resident, Resident, Resident)
-	_, _ = e.Begin(Flight{ID: "a", Blocks: []uint64{0, 1, 2}, Bytes: 60})
-	expect("under way", Arriving, Arriving, Arriving, Resident)
-	_, _ = e.Begin(Flight{ID: "b", Blocks: []uint64{3}, Bytes: 60})
-	e.End("b", 0)
-	expect("one that waited was given up", Arriving, Arriving, Arriving, Resident)
-	e.End("a", 2)
-	expect("two came", Absent, Resident, Absent, Resident)
-	e.Found([]uint64{1}, now.Add(knownFor+1))
-	e.Found([]uint64{1}, now.Add(2*knownFor+2))
-	expect("after a while", Absent, Resident, Absent, Absent)
+	_, _ = e.Start(Fetch{ID: "a", Blocks: []uint64{0, 1, 2}, Bytes: 60})
+	expect("in flight", Arriving, Arriving, Arriving, Resident)
+	_, _ = e.Start(Fetch{ID: "b", Blocks: []uint64{3}, Bytes: 60})
+	e.Finish("b", 0)
+	expect("a waiting fetch was given up", Arriving, Arriving, Arriving, Resident)
+	e.Finish("a", 2)
+	expect("two blocks arrived", Absent, Resident, Absent, Resident)
+	e.MarkAvailable([]uint64{1}, now.Add(knownTTL+1))
+	e.MarkAvailable([]uint64{1}, now.Add(2*knownTTL+2))
+	expect("expired", Absent, Resident, Absent, Absent)
 }
 
-// TestElsewhereHolders: what is measured is kept by holder, and what is to come over a way is known before it has come.
-func TestElsewhereHolders(t *testing.T) {
+// Measurements are kept per holder, and the path includes the bytes in flight.
+func TestRemoteFetcherHolderStats(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	e := NewElsewhere(100, 1)
-	if p := e.Path("dram on b", now); p.Rate.PerSecond() != 0 || p.Try != linkTry || p.Queued != 0 {
-		t.Errorf("an unknown way: %+v", p)
+	e := NewRemoteFetcher(100, 1)
+	if p := e.Path("dram on b", now); p.Rate.PerSecond() != 0 || p.ProbeBlocks != linkProbeBlocks || p.Queued != 0 {
+		t.Errorf("unmeasured path: %+v", p)
 	}
-	e.Fetched("dram on b", "b", 6, Fetch{Blocks: 5, BlockBytes: 1000, Bytes: 5000, FirstBytes: 1000, First: 150 * time.Microsecond, All: 4150 * time.Microsecond}, now)
-	e.Fetched("dram on b", "b", 4, Fetch{BlockBytes: 1000, First: time.Second, All: time.Second}, now)
-	_, _ = e.Begin(Flight{ID: "a", Holder: "dram on b", Blocks: []uint64{1}, Bytes: 60})
-	_, _ = e.Begin(Flight{ID: "b", Holder: "dram on c", Blocks: []uint64{1}, Bytes: 60})
+	e.Record("dram on b", "b", 6, FetchSample{Blocks: 5, BlockBytes: 1000, Bytes: 5000, FirstBytes: 1000,
+		First: 150 * time.Microsecond, All: 4150 * time.Microsecond}, now)
+	e.Record("dram on b", "b", 4, FetchSample{BlockBytes: 1000, First: time.Second, All: time.Second}, now)
+	_, _ = e.Start(Fetch{ID: "a", Holder: "dram on b", Blocks: []uint64{1}, Bytes: 60})
+	_, _ = e.Start(Fetch{ID: "b", Holder: "dram on c", Blocks: []uint64{1}, Bytes: 60})
 	if p := e.Path("dram on b", now); p.Rate.PerSecond() != 1e6 || p.Queued != 60 || p.Latency < 150*time.Microsecond {
-		t.Errorf("a measured way: %+v", p)
+		t.Errorf("measured path: %+v", p)
 	}
 	all := e.Holders()
-	if len(all) != 1 || all[0].Fetches != 2 || all[0].Blocks != 5 || all[0].Missed != 5 || all[0].Bytes != 5000 || all[0].Latencies[1] != 1 || all[0].Latency != 150*time.Microsecond {
+	if len(all) != 1 || all[0].Fetches != 2 || all[0].Blocks != 5 || all[0].Missed != 5 || all[0].Bytes != 5000 ||
+		all[0].Latencies[1] != 1 || all[0].Latency != 150*time.Microsecond {
 		t.Errorf("%+v", all)
 	}
 	if s := e.Stats(); s.Hits != 5 || s.Misses != 5 || s.Bytes != 5000 {
 		t.Errorf("%+v", s)
 	}
 	for i := range 3 * maxHolders {
-		e.Fetched(fmt.Sprint(i), "c", 1, Fetch{Blocks: 1, BlockBytes: 1, Bytes: 1, FirstBytes: 1, First: time.Hour, All: time.Hour}, now)
+		e.Record(fmt.Sprint(i), "c", 1, FetchSample{Blocks: 1, BlockBytes: 1, Bytes: 1, FirstBytes: 1,
+			First: time.Hour, All: time.Hour}, now)
 	}
-	if all := e.Holders(); len(all) > maxHolders || all[0].Latencies[latencies-1] != 1 {
-		t.Errorf("%d holders are remembered, the first as %+v", len(all), all[0])
+	if all := e.Holders(); len(all) > maxHolders || all[0].Latencies[latencyBuckets-1] != 1 {
+		t.Errorf("%d holders kept, the first is %+v", len(all), all[0])
 	}
-	if bounds := LatencyBounds(); len(bounds) != latencies-1 || bounds[1] != 200*time.Microsecond {
+	if bounds := LatencyBounds(); len(bounds) != latencyBuckets-1 || bounds[1] != 200*time.Microsecond {
 		t.Errorf("%v", bounds)
 	}
 }

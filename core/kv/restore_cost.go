@@ -5,69 +5,81 @@ import (
 	"time"
 )
 
-// Path is the way up from a tier.
+// Path is the path over which blocks are restored from a tier.
 type Path struct {
-	Name    string        // of the tier: "dram"
-	Rate    Rate          // bytes a second
-	Queued  int64         // bytes that are to be copied before
-	Latency time.Duration // before the first byte
-	Try     int           // blocks that it is tried with while it was never measured; 0: one
-	Parts   int           // runs of layers in which all of its blocks come up, so that prefill may follow; 0 or 1: whole, one after the other
+	Name        string        // of the tier, such as "dram"
+	Rate        Rate          // bytes per second
+	Queued      int64         // bytes to be copied before
+	Latency     time.Duration // before the first byte
+	ProbeBlocks int           // blocks restored to measure an unmeasured path; 0: one
+	// Parts is the number of runs of layers in which all blocks of the path are restored, so that
+	// prefill can follow each run. 0 or 1: block by block, as a whole.
+	Parts int
 }
 
-// RestoreQuestion asks whether blocks are restored from lower tiers, or computed again.
-type RestoreQuestion struct {
-	Sources     []int // for each block that is not in HBM and that a lower tier has, in order: the index of its tier in Paths
+// RestoreCost is the input for deciding whether to restore blocks from lower tiers or to recompute
+// them.
+type RestoreCost struct {
+	// Sources has, for each block that HBM lacks and a lower tier has, the index of its tier in
+	// Paths.
+	Sources     []int
 	Paths       []Path
 	BlockBytes  int64
 	BlockTokens int
-	Tokens      int  // to prefill if nothing is restored, those of the blocks included
-	StepTokens  int  // of those that a step computes at the most, which alone can overlap with a restore; 0: all
-	Prefill     Rate // tokens a second
+	Tokens      int // to prefill if nothing is restored, including those of the blocks
+	// StepTokens is the number of tokens in one step, which alone can overlap with a restore; 0: no
+	// limit.
+	StepTokens int
+	Prefill    Rate // tokens per second
 }
 
-// RestoreChoice is the answer.
-type RestoreChoice struct {
-	Blocks    int           // of Sources, from the first, are restored; 0: none
-	Takes     time.Duration // until the prompt is computed
-	Recompute time.Duration // what it would take without restoring anything
+// RestoreDecision is the result of Decide.
+type RestoreDecision struct {
+	Blocks    int           // leading blocks of Sources to restore
+	Duration  time.Duration // until the prompt is computed
+	Recompute time.Duration // the same without restoring
 	Why       string
 }
 
-// Choose takes the number of blocks that has the prompt computed first; of equals, the fewest. A path that was never measured is tried with
-// few blocks, since nothing is known of it otherwise; so is everything while no prefill was measured.
-func (q RestoreQuestion) Choose() RestoreChoice {
+// Decide selects the number of blocks that minimizes the time until the prompt is computed; of
+// equals, the smallest. An unmeasured path is tried with a few blocks, since nothing else would
+// measure it. Without a measured prefill rate all blocks are restored.
+func (q RestoreCost) Decide() RestoreDecision {
 	recompute, known := q.Prefill.Time(float64(q.Tokens))
 	if len(q.Sources) == 0 {
-		return RestoreChoice{Takes: seconds(recompute), Recompute: seconds(recompute), Why: "no lower tier has the next block"}
+		return RestoreDecision{Duration: seconds(recompute), Recompute: seconds(recompute),
+			Why: "no lower tier has the next block"}
 	}
 	if !known {
-		return RestoreChoice{Blocks: len(q.Sources), Why: "no prefill was measured yet"}
+		return RestoreDecision{Blocks: len(q.Sources), Why: "prefill rate not measured yet"}
 	}
-	best := RestoreChoice{Takes: seconds(recompute), Recompute: seconds(recompute)}
-	bytes := make([]int64, len(q.Paths)) // to restore by path
+	best := RestoreDecision{Duration: seconds(recompute), Recompute: seconds(recompute)}
+	bytes := make([]int64, len(q.Paths)) // to restore, by path
 	for n, source := range q.Sources {
 		if bytes[source] == 0 {
 			bytes[source] = q.Paths[source].Queued
 		}
 		bytes[source] += q.BlockBytes
-		copying, latency, parts, measured := q.copying(bytes)
+		copying, latency, parts, measured := q.copyTime(bytes)
 		if !measured {
-			best.Blocks, best.Why = q.try(n), "the path from "+q.Paths[source].Name+" was not measured yet"
+			best.Blocks, best.Why = q.probeBlocks(n), "path from "+q.Paths[source].Name+" not measured yet"
 			return best
 		}
-		if takes := seconds(latency + q.after(copying, parts, q.Tokens-(n+1)*q.BlockTokens)); takes < best.Takes {
-			best.Blocks, best.Takes = n+1, takes
+		if takes := seconds(latency + q.totalTime(copying, parts,
+			q.Tokens-(n+1)*q.BlockTokens)); takes < best.Duration {
+			best.Blocks, best.Duration = n+1, takes
 		}
 	}
 	best.Why = fmt.Sprintf("restoring %d of %d blocks takes %v, recomputing all %d tokens %v",
-		best.Blocks, len(q.Sources), best.Takes.Round(time.Microsecond), q.Tokens, best.Recompute.Round(time.Microsecond))
+		best.Blocks, len(q.Sources), best.Duration.Round(time.Microsecond), q.Tokens,
+		best.Recompute.Round(time.Microsecond))
 	return best
 }
 
-// try is how many blocks are restored where the path of block n was never measured: those before it, and as many as it is tried with.
-func (q RestoreQuestion) try(n int) int {
-	end := n + max(q.Paths[q.Sources[n]].Try, 1)
+// probeBlocks returns how many blocks are restored if the path of block n was never measured: the
+// blocks before n and the path's ProbeBlocks.
+func (q RestoreCost) probeBlocks(n int) int {
+	end := n + max(q.Paths[q.Sources[n]].ProbeBlocks, 1)
 	for i := n; i < min(end, len(q.Sources)); i++ {
 		if q.Sources[i] != q.Sources[n] {
 			return i
@@ -76,9 +88,9 @@ func (q RestoreQuestion) try(n int) int {
 	return min(end, len(q.Sources))
 }
 
-// copying is how long the slowest path copies, and how long it takes until all of them have begun; they work side by side. What they bring comes in as many
-// parts as that of each.
-func (q RestoreQuestion) copying(bytes []int64) (slowest, latency float64, parts int, measured bool) {
+// copyTime returns the copy time of the slowest path, the largest latency and the smallest number
+// of parts. The paths copy in parallel. It reports false if a path was never measured.
+func (q RestoreCost) copyTime(bytes []int64) (slowest, latency float64, parts int, measured bool) {
 	for i, b := range bytes {
 		if b == 0 {
 			continue
@@ -95,8 +107,9 @@ func (q RestoreQuestion) copying(bytes []int64) (slowest, latency float64, parts
 	return slowest, latency, parts, true
 }
 
-// after is how long restore and prefill take together: the first step's follows the parts, the others come after it.
-func (q RestoreQuestion) after(copying float64, parts, tokens int) float64 {
+// totalTime returns the seconds that restore and prefill take together. The first step overlaps
+// with the parts of the restore, and the other steps follow it.
+func (q RestoreCost) totalTime(copying float64, parts, tokens int) float64 {
 	first := tokens
 	if q.StepTokens > 0 {
 		first = min(tokens, q.StepTokens)
@@ -106,7 +119,8 @@ func (q RestoreQuestion) after(copying float64, parts, tokens int) float64 {
 	return pipelined(copying, step, parts) + rest
 }
 
-// pipelined is how long two passes over some parts take, where the second follows the first by one part.
+// pipelined returns the duration of two passes over the same parts if the second pass follows the
+// first by one part.
 func pipelined(first, second float64, parts int) float64 {
 	n := float64(parts)
 	return first/n + second/n + (n-1)*max(first, second)/n

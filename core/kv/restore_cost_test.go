@@ -13,31 +13,32 @@ func measured(units float64, took time.Duration) (r Rate) {
 	return r
 }
 
-// TestRestoreIsNeverSlower: of all numbers of blocks the choice takes the least time, by a naive simulation of the two pipelines.
-func TestRestoreIsNeverSlower(t *testing.T) {
+// No other number of blocks takes less time in a naive simulation of both pipelines.
+func TestRestoreDecisionIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := RestoreQuestion{BlockBytes: 1000, BlockTokens: 16, StepTokens: rapid.IntRange(0, 200).Draw(t, "step"),
+		q := RestoreCost{BlockBytes: 1000, BlockTokens: 16, StepTokens: rapid.IntRange(0, 200).Draw(t, "step"),
 			Prefill: measured(rapid.Float64Range(100, 100_000).Draw(t, "prefill"), time.Second)}
 		for range rapid.IntRange(1, 3).Draw(t, "paths") {
-			q.Paths = append(q.Paths, Path{Rate: measured(rapid.Float64Range(1000, 10_000_000).Draw(t, "rate"), time.Second),
+			q.Paths = append(q.Paths, Path{Rate: measured(rapid.Float64Range(1000, 10_000_000).Draw(t, "rate"),
+				time.Second),
 				Queued: rapid.Int64Range(0, 50_000).Draw(t, "queued"), Parts: rapid.IntRange(0, 8).Draw(t, "parts")})
 		}
 		q.Sources = rapid.SliceOfN(rapid.IntRange(0, len(q.Paths)-1), 1, 20).Draw(t, "sources")
 		q.Tokens = 16*len(q.Sources) + rapid.IntRange(1, 100).Draw(t, "rest")
-		got := q.Choose()
+		got := q.Decide()
 		for n := range len(q.Sources) + 1 {
-			if took := naiveRestore(q, n); took < got.Takes-time.Microsecond {
-				t.Fatalf("%d blocks take %v; %d were chosen, which take %v", n, took, got.Blocks, got.Takes)
+			if took := naiveRestore(q, n); took < got.Duration-time.Microsecond {
+				t.Fatalf("%d blocks take %v, but the decision is %d blocks in %v", n, took, got.Blocks, got.Duration)
 			}
 		}
-		if took := naiveRestore(q, got.Blocks); (took - got.Takes).Abs() > time.Microsecond {
-			t.Fatalf("%d blocks take %v, not %v", got.Blocks, took, got.Takes)
+		if took := naiveRestore(q, got.Blocks); (took - got.Duration).Abs() > time.Microsecond {
+			t.Fatalf("%d blocks take %v, the decision says %v", got.Blocks, took, got.Duration)
 		}
 	})
 }
 
-// naiveRestore runs both pipelines part by part.
-func naiveRestore(q RestoreQuestion, n int) time.Duration {
+// naiveRestore simulates both pipelines part by part.
+func naiveRestore(q RestoreCost, n int) time.Duration {
 	var slowest float64
 	parts := 8
 	for p := range q.Paths {
@@ -67,25 +68,33 @@ func naiveRestore(q RestoreQuestion, n int) time.Duration {
 	return time.Duration(prefilled * float64(time.Second))
 }
 
-func TestRestoreChoices(t *testing.T) {
-	fast, slow := Path{Name: "dram", Rate: measured(1e6, time.Second)}, Path{Name: "nvme", Rate: measured(10, time.Second)}
-	prefill := measured(160, time.Second) // a block in 0.1 s
+func TestRestoreDecisions(t *testing.T) {
+	fast, slow := Path{Name: "dram", Rate: measured(1e6, time.Second)},
+		Path{Name: "nvme", Rate: measured(10, time.Second)}
+	prefill := measured(160, time.Second) // 0.1 s per block
 	for name, tc := range map[string]struct {
-		q    RestoreQuestion
+		q    RestoreCost
 		want int
 		why  string
 	}{
-		"nothing below":             {RestoreQuestion{Paths: []Path{fast}, Prefill: prefill, Tokens: 100}, 0, "no lower tier"},
-		"fast":                      {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{fast}, Prefill: prefill, Tokens: 33}, 2, "restoring 2 of 2 blocks"},
-		"too slow":                  {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{slow}, Prefill: prefill, Tokens: 33}, 0, "restoring 0 of 2 blocks"},
-		"up to where it gets slow":  {RestoreQuestion{Sources: []int{0, 1}, Paths: []Path{fast, slow}, Prefill: prefill, Tokens: 33}, 1, "restoring 1 of 2 blocks"},
-		"a long queue":              {RestoreQuestion{Sources: []int{0}, Paths: []Path{{Rate: fast.Rate, Queued: 1e6}}, Prefill: prefill, Tokens: 17}, 0, "recomputing all 17 tokens"},
-		"a path that nobody tried":  {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{{Name: "dram"}}, Prefill: prefill, Tokens: 33}, 1, "not measured"},
-		"no prefill measured":       {RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{fast}, Tokens: 33}, 2, "no prefill"},
-		"fast, then one never seen": {RestoreQuestion{Sources: []int{0, 1}, Paths: []Path{fast, {Name: "remote"}}, Prefill: prefill, Tokens: 33}, 2, "remote"},
+		"no lower tier": {RestoreCost{Paths: []Path{fast}, Prefill: prefill, Tokens: 100}, 0, "no lower tier"},
+		"fast": {RestoreCost{Sources: []int{0, 0}, Paths: []Path{fast}, Prefill: prefill,
+			Tokens: 33}, 2, "restoring 2 of 2 blocks"},
+		"too slow": {RestoreCost{Sources: []int{0, 0}, Paths: []Path{slow}, Prefill: prefill,
+			Tokens: 33}, 0, "restoring 0 of 2 blocks"},
+		"stops at the slow tier": {RestoreCost{Sources: []int{0, 1}, Paths: []Path{fast, slow}, Prefill: prefill,
+			Tokens: 33}, 1, "restoring 1 of 2 blocks"},
+		"long queue": {RestoreCost{Sources: []int{0}, Paths: []Path{{Rate: fast.Rate, Queued: 1e6}},
+			Prefill: prefill, Tokens: 17}, 0, "recomputing all 17 tokens"},
+		"unmeasured path": {RestoreCost{Sources: []int{0, 0}, Paths: []Path{{Name: "dram"}}, Prefill: prefill,
+			Tokens: 33}, 1, "not measured"},
+		"unmeasured prefill": {RestoreCost{Sources: []int{0, 0}, Paths: []Path{fast}, Tokens: 33}, 2,
+			"prefill rate not measured"},
+		"fast, then unmeasured": {RestoreCost{Sources: []int{0, 1}, Paths: []Path{fast, {Name: "remote"}},
+			Prefill: prefill, Tokens: 33}, 2, "remote"},
 	} {
 		tc.q.BlockBytes, tc.q.BlockTokens = 100, 16
-		if got := tc.q.Choose(); got.Blocks != tc.want || !strings.Contains(got.Why, tc.why) {
+		if got := tc.q.Decide(); got.Blocks != tc.want || !strings.Contains(got.Why, tc.why) {
 			t.Errorf("%s: %+v, want %d blocks, %q", name, got, tc.want, tc.why)
 		}
 	}
@@ -94,7 +103,7 @@ func TestRestoreChoices(t *testing.T) {
 func TestRateFollowsChanges(t *testing.T) {
 	var r Rate
 	if _, ok := r.Time(1); ok || r.PerSecond() != 0 {
-		t.Error("a rate without measurements knows something")
+		t.Error("an unmeasured rate returns a value")
 	}
 	r.Add(0, time.Second)
 	r.Add(100, 0)
@@ -102,26 +111,26 @@ func TestRateFollowsChanges(t *testing.T) {
 		r.Add(100, time.Second)
 	}
 	if got := r.PerSecond(); got < 99.9 || got > 100.1 {
-		t.Errorf("%f a second", got)
+		t.Errorf("%f per second, want 100", got)
 	}
 	for range 50 {
 		r.Add(100, 10*time.Second)
 	}
 	if got := r.PerSecond(); got < 10 || got > 12 {
-		t.Errorf("%f a second after it became ten times slower", got)
+		t.Errorf("%f per second after becoming ten times slower", got)
 	}
 }
 
-// TestDoubtedRate: a way up that was slow once, and is avoided since, is tried again some day.
-func TestDoubtedRate(t *testing.T) {
-	q := RestoreQuestion{Sources: []int{0, 0}, Paths: []Path{{Name: "nvme"}}, BlockBytes: 1000, BlockTokens: 16, Tokens: 40}
+// A path avoided because of one slow measurement is eventually tried again.
+func TestDecayedRateIsTriedAgain(t *testing.T) {
+	q := RestoreCost{Sources: []int{0, 0}, Paths: []Path{{Name: "nvme"}}, BlockBytes: 1000, BlockTokens: 16, Tokens: 40}
 	q.Prefill.Add(40, time.Second)
 	q.Paths[0].Rate.Add(1000, 4*time.Second)
 	avoided := 0
-	for ; q.Choose().Blocks == 0 && avoided < 1000; avoided++ {
-		q.Paths[0].Rate.Doubt()
+	for ; q.Decide().Blocks == 0 && avoided < 1000; avoided++ {
+		q.Paths[0].Rate.Decay()
 	}
 	if avoided < 50 || avoided > 300 {
-		t.Errorf("it was tried again after %d times", avoided)
+		t.Errorf("tried again after being avoided %d times", avoided)
 	}
 }

@@ -5,64 +5,68 @@ import (
 	"slices"
 )
 
-// A slab that blocks of another size need, or will soon, is vacated where there is a tier below: Evacuate has its blocks go down, all at once, and with the last of them it is
-// given away. What is in it can be read meanwhile, and wanted: then it stays until the tier below has it. A pin calls that off.
+// A slab that blocks of another size need, or will need soon, is reassigned if there is a tier
+// below. SelectSlabDemotions demotes all its blocks at once, and the slab changes its owner when
+// the last one has left. Its blocks remain readable meanwhile; a block that is used stays until the
+// tier below has it. A pin cancels the reassignment.
 
-// Cascade says whether the tier below takes blocks now; a new tier takes it that there is none. Where it does not, slabs are not vacated: what is in one that
-// is needed is dropped.
-func (t *Tier) Cascade(takes bool) {
-	t.cascades = takes
+// SetLowerAvailable sets whether the tier below accepts blocks; initially it does not. While it
+// does not, slabs are not reassigned: a slab that another size needs has its blocks dropped.
+func (t *Tier) SetLowerAvailable(available bool) {
+	t.lowerAvailable = available
 	for i := range t.slabs {
-		if in := &t.slabs[i]; !takes && in.heir != nil {
-			t.retain(i)
+		if in := &t.slabs[i]; !available && in.newOwner != nil {
+			t.cancelReassign(i)
 		}
 	}
 }
 
-// Vacating reports whether a slab is being vacated for blocks of a size. Until it is theirs, or is so no more, Reserve makes no other room for them.
-func (t *Tier) Vacating(bytes int) bool {
-	return slices.ContainsFunc(t.slabs, func(in slab) bool { return in.heir != nil && in.heir.bytes == bytes })
+// Reassigning reports whether a slab is being reassigned to blocks of a size. Meanwhile Reserve
+// makes no other room for them.
+func (t *Tier) Reassigning(bytes int) bool {
+	return slices.ContainsFunc(t.slabs, func(in slab) bool { return in.newOwner != nil && in.newOwner.bytes == bytes })
 }
 
-// vacateFor has the coldest slab vacated for a size. It reports false where none is colder, what is in it can not go down, or another one is being vacated for
-// that size.
-func (t *Tier) vacateFor(z *size) bool {
+// reassignTo starts reassigning the coldest slab to a size class. It reports false if no slab is
+// colder, its blocks cannot be demoted, or a slab is already being reassigned to this class.
+func (t *Tier) reassignTo(z *sizeClass) bool {
 	i, ok := t.coldest(z)
-	if ok = ok && t.cascades && !t.Vacating(z.bytes) && t.sinks(t.slabs[i].size); ok {
-		t.slabs[i].heir = z
+	if ok = ok && t.lowerAvailable && !t.Reassigning(z.bytes) && t.canDemote(t.slabs[i].class); ok {
+		t.slabs[i].newOwner = z
 	}
 	return ok
 }
 
-// retain leaves a slab that was being vacated with its size.
-func (t *Tier) retain(i int) {
+// cancelReassign leaves a slab with its current size class.
+func (t *Tier) cancelReassign(i int) {
 	in := &t.slabs[i]
-	in.heir = nil
-	elsewhere := func(n int32) bool { slab, _ := t.limits.Slabs.Of(n); return slab == i }
-	in.size.free = slices.DeleteFunc(in.size.free, elsewhere)
+	in.newOwner = nil
+	ofSlab := func(n int32) bool { slab, _ := t.limits.Slabs.Locate(n); return slab == i }
+	in.class.free = slices.DeleteFunc(in.class.free, ofSlab)
 	for nth := range in.slots {
 		if in.slots[nth].free() {
-			in.size.free = append(in.size.free, t.limits.Slabs.Slot(i, nth))
+			in.class.free = append(in.class.free, t.limits.Slabs.Slot(i, nth))
 		}
 	}
 }
 
-// Evacuate is Depart of the blocks of slabs that are being vacated, all that nobody reads; of each slab those that were wanted longest ago first.
-func (t *Tier) Evacuate() (all []Departure) {
+// SelectSlabDemotions selects the blocks of slabs that are being reassigned for demotion, like
+// SelectDemotions. It selects all evictable blocks; within a slab, the least recently used first.
+func (t *Tier) SelectSlabDemotions() (all []Demotion) {
 	for i := range t.slabs {
 		in := &t.slabs[i]
-		if in.heir == nil {
+		if in.newOwner == nil {
 			continue
 		}
 		var due []*slot
 		for nth := range in.slots {
-			if s := &in.slots[nth]; s.state == Resident && t.idle(s.hash) {
+			if s := &in.slots[nth]; s.state == Resident && t.evictable(s.hash) {
 				due = append(due, s)
 			}
 		}
-		slices.SortFunc(due, func(a, b *slot) int { return cmp.Compare(a.wanted, b.wanted) })
+		slices.SortFunc(due, func(a, b *slot) int { return cmp.Compare(a.lastUse, b.lastUse) })
 		for _, s := range due {
-			all = append(all, t.leave(s.hash, "its slab is needed for blocks of another size, and was the coldest"))
+			all = append(all, t.demote(s.hash, "its slab was the coldest and blocks of another size need it"))
 		}
 	}
 	return all

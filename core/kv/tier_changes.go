@@ -2,8 +2,8 @@ package kv
 
 import "slices"
 
-// Changes returns the slots whose blocks went, and the blocks that came and are here still, since the last call. A slot that is in both lists
-// holds what the second one says.
+// Changes returns the slots whose blocks were evicted and the blocks that were committed and are
+// still present, since the last call. For a slot in both lists, committed has the current content.
 func (t *Tier) Changes() (evicted []int32, committed []Committed) {
 	evicted = t.evicted
 	seen := make(map[int32]bool, len(t.committed))

@@ -5,93 +5,102 @@ import (
 	"slices"
 )
 
-// Departure is a block that is to leave a tier, and why.
-type Departure struct {
+// Demotion is a block selected to leave a tier, and the reason.
+type Demotion struct {
 	Hash Hash
 	Slot int32
-	Size int // bytes of the block
+	Size int // bytes
 	Why  string
 }
 
-// Tick says that a step has ended.
+// Tick advances the step count. Call it at the end of each step.
 func (t *Tier) Tick() { t.step++ }
 
-// Depart decides which blocks leave now, ahead of need: those that were idle too long, and as many of each size as are above the watermark, unless a colder
-// slab of another size can be vacated for it. They are Leaving, and copied out of their slots, until Left.
-func (t *Tier) Depart() (all []Departure) {
-	fit := slices.DeleteFunc(t.bySize(), func(z *size) bool { return !t.sinks(z) })
-	for _, z := range fit {
-		for t.limits.IdleSteps > 0 && t.leaves < t.burst(z) {
-			h, ok := z.recent.oldest(t.idle)
+// SelectDemotions selects the blocks that leave the tier ahead of need. These are blocks that were
+// idle for too long, and as many blocks of each size as exceed the watermark. A size above the
+// watermark first tries to get a colder slab of another size. The selected blocks are Leaving, and
+// their slots are read until DemotionDone.
+func (t *Tier) SelectDemotions() (all []Demotion) {
+	classes := slices.DeleteFunc(t.sizeClasses(), func(z *sizeClass) bool { return !t.canDemote(z) })
+	for _, z := range classes {
+		for t.limits.IdleSteps > 0 && t.leaving < t.maxLeaving(z) {
+			h, ok := z.recent.oldest(t.evictable)
 			if !ok {
 				break
 			}
 			_, s := t.at(t.byHash[h])
-			idle := t.step - s.used
+			idle := t.step - s.usedStep
 			if idle < t.limits.IdleSteps {
 				break
 			}
-			all = append(all, t.leave(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
+			all = append(all, t.demote(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
 		}
 	}
-	for _, z := range fit {
-		most, room := t.most(z)
-		if z.taken-z.leaves > most && t.vacateFor(z) {
-			most, room = t.most(z)
+	for _, z := range classes {
+		most, room := t.limitsOf(z)
+		if z.taken-z.leaving > most && t.reassignTo(z) {
+			most, room = t.limitsOf(z)
 		}
-		for t.leaves < t.burst(z) && z.taken-z.leaves > most {
+		for t.leaving < t.maxLeaving(z) && z.taken-z.leaving > most {
 			h, ok := z.policy.Victim(t.replaceable)
 			if !ok {
-				h, ok = z.policy.Victim(t.pinned) // what is pinned is not lost below, and leaves others room here
+				// A pinned block is not lost in the tier below, and makes room for others here.
+				h, ok = z.policy.Victim(t.pinnedEvictable)
 			}
 			if !ok {
 				break
 			}
-			all = append(all, t.leave(h, fmt.Sprintf("%d of %d slots are taken, which is above %.0f %%", z.taken, room, 100*t.limits.Watermark)))
+			why := fmt.Sprintf("%d of %d slots are taken, which is above %.0f %%",
+				z.taken, room, 100*t.limits.Watermark)
+			all = append(all, t.demote(h, why))
 		}
 	}
 	return all
 }
 
-// most is how many blocks of a size are not above the watermark, and how many there is room for.
-func (t *Tier) most(z *size) (most, room int) {
-	room = t.room(z)
+// limitsOf returns how many blocks of a size the watermark allows, and how many fit.
+func (t *Tier) limitsOf(z *sizeClass) (most, room int) {
+	room = t.capacityFor(z)
 	return int(t.limits.Watermark * float64(room)), room
 }
 
-// sinks reports whether blocks of a size can leave.
-func (t *Tier) sinks(z *size) bool { return t.limits.Below == 0 || z.bytes <= t.limits.Below }
+// canDemote reports whether blocks of a size can move to the tier below.
+func (t *Tier) canDemote(z *sizeClass) bool {
+	return t.limits.MaxDemoteBytes == 0 || z.bytes <= t.limits.MaxDemoteBytes
+}
 
-// burst is how many blocks may be leaving while one of a size does.
-func (t *Tier) burst(z *size) int {
+// maxLeaving returns how many blocks may be Leaving before no further block of this size is
+// selected.
+func (t *Tier) maxLeaving(z *sizeClass) int {
 	if t.limits.Burst > 0 {
 		return t.limits.Burst
 	}
 	return max(1, t.limits.Slabs.Count*t.limits.Slabs.Fit(z.bytes)/16)
 }
 
-func (t *Tier) leave(h Hash, why string) Departure {
+func (t *Tier) demote(h Hash, why string) Demotion {
 	slot := t.byHash[h]
 	in, s := t.at(slot)
 	s.state = Leaving
 	s.copies++
-	t.leaves++
-	in.size.leaves++
-	in.size.policy.Remove(h)
-	in.size.recent.remove(h)
-	return Departure{h, slot, in.size.bytes, why}
+	t.leaving++
+	in.class.leaving++
+	in.class.policy.Remove(h)
+	in.class.recent.remove(h)
+	return Demotion{h, slot, in.class.bytes, why}
 }
 
-// Left ends the copy of a departure. Where the block is below, or is given up, it is gone from here, unless it was wanted meanwhile and its slab is not needed for
-// another size; where it could not be copied and is not given up it stays.
-func (t *Tier) Left(slot int32, gone bool) {
+// DemotionDone ends the copy of a demoted block. If gone is true, the block was stored below or is
+// given up, and its slot is freed. A block that was used meanwhile still stays, unless its slab is
+// being reassigned. If gone is false, the block stays.
+func (t *Tier) DemotionDone(slot int32, gone bool) {
 	in, s := t.at(slot)
 	switch {
-	case gone && (s.state == Leaving || s.state == Resident && in.heir != nil):
-		t.stats.Departures++
+	case gone && (s.state == Leaving || s.state == Resident && in.newOwner != nil):
+		t.stats.Demotions++
 		t.clear(slot)
 	case s.state == Leaving:
-		t.stay(in, s)
+		t.cancelDemotion(in, s)
 	}
 	t.Done(slot)
 }

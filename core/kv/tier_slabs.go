@@ -8,51 +8,53 @@ import (
 
 // slab is a row of slots for blocks of one size.
 type slab struct {
-	size   *size // that it is given to; nil: to none yet
-	heir   *size // that it is given to once its slots are free, of which none is given out meanwhile; nil: it stays with its size
-	slots  []slot
-	taken  int    // of these, are not free
-	wanted uint64 // sum of its slots'
+	class *sizeClass // nil: not assigned yet
+	// class that gets the slab once its slots are free; nil: not being reassigned. No slot is handed out meanwhile
+	newOwner   *sizeClass
+	slots      []slot
+	taken      int    // slots that are not free
+	lastUseSum uint64 // sum of lastUse over the slots
 }
 
-// size is what blocks of one size have of a tier.
-type size struct {
-	bytes  int // of a block
-	policy Policy
-	recent order   // its resident blocks, the one wanted longest ago first
-	slots  int     // of its slabs
-	taken  int     // of these, are not free
-	leaves int     // its blocks that are Leaving
-	free   []int32 // a stack: every free slot, and some that are not, or not of this size any more
+// sizeClass tracks the blocks of one size in a tier.
+type sizeClass struct {
+	bytes   int // per block
+	policy  Policy
+	recent  lruQueue // resident blocks, least recently used first
+	slots   int      // in its slabs
+	taken   int      // slots that are not free
+	leaving int      // blocks that are Leaving
+	free    []int32  // stack of slots: every free one, and some that are stale
 }
 
-func (t *Tier) sizeOf(bytes int) *size {
+func (t *Tier) sizeClassOf(bytes int) *sizeClass {
 	z := t.sizes[bytes]
 	if z == nil {
-		z = &size{bytes: bytes, recent: newOrder(), policy: t.policy(t.limits.Slabs.Count * t.limits.Slabs.Fit(bytes))}
+		z = &sizeClass{bytes: bytes, recent: newLRUQueue(),
+			policy: t.policy(t.limits.Slabs.Count * t.limits.Slabs.Fit(bytes))}
 		t.sizes[bytes] = z
 	}
 	return z
 }
 
-// bySize are all sizes that there have been, the smallest first.
-func (t *Tier) bySize() []*size {
-	return slices.SortedFunc(maps.Values(t.sizes), func(a, b *size) int { return a.bytes - b.bytes })
+// sizeClasses returns all size classes, smallest first.
+func (t *Tier) sizeClasses() []*sizeClass {
+	return slices.SortedFunc(maps.Values(t.sizes), func(a, b *sizeClass) int { return a.bytes - b.bytes })
 }
 
-// at is a slot of a slab that is given to a size, and the slab.
+// at returns a slot of an assigned slab, and the slab.
 func (t *Tier) at(n int32) (*slab, *slot) {
-	i, nth := t.limits.Slabs.Of(n)
+	i, nth := t.limits.Slabs.Locate(n)
 	return &t.slabs[i], &t.slabs[i].slots[nth]
 }
 
-// take makes a free slot of a size one that is not free.
-func (t *Tier) take(z *size) (int32, bool) {
+// takeFree takes a free slot of a size class. It reports false if there is none.
+func (t *Tier) takeFree(z *sizeClass) (int32, bool) {
 	for len(z.free) > 0 {
 		n := z.free[len(z.free)-1]
 		z.free = z.free[:len(z.free)-1]
-		i, nth := t.limits.Slabs.Of(n)
-		if in := &t.slabs[i]; in.size == z && in.heir == nil && in.slots[nth].free() {
+		i, nth := t.limits.Slabs.Locate(n)
+		if in := &t.slabs[i]; in.class == z && in.newOwner == nil && in.slots[nth].free() {
 			t.occupy(in)
 			return n, true
 		}
@@ -62,53 +64,55 @@ func (t *Tier) take(z *size) (int32, bool) {
 
 func (t *Tier) occupy(in *slab) {
 	in.taken++
-	in.size.taken++
+	in.class.taken++
 }
 
-// release makes a slot free that was not.
+// release frees a slot. The last one completes a reassignment of its slab.
 func (t *Tier) release(in *slab, n int32) {
 	in.taken--
-	in.size.taken--
-	in.size.free = append(in.size.free, n)
-	if in.heir != nil && in.taken == 0 {
-		i, _ := t.limits.Slabs.Of(n)
-		t.give(i, in.heir)
+	in.class.taken--
+	in.class.free = append(in.class.free, n)
+	if in.newOwner != nil && in.taken == 0 {
+		i, _ := t.limits.Slabs.Locate(n)
+		t.assign(i, in.newOwner)
 	}
 }
 
-// room is how many blocks of a size there could be without any other having to go that does not have to already.
-func (t *Tier) room(z *size) int {
+// capacityFor returns how many blocks of a size class fit without evicting any block that does not
+// already have to leave.
+func (t *Tier) capacityFor(z *sizeClass) int {
 	room, fit := z.slots, t.limits.Slabs.Fit(z.bytes)
 	for i := range t.slabs {
 		switch in := &t.slabs[i]; {
-		case in.size == z && in.heir != nil:
+		case in.class == z && in.newOwner != nil:
 			room -= fit - in.taken
-		case in.heir == z, in.size != z && in.taken == 0:
+		case in.newOwner == z, in.class != z && in.taken == 0:
 			room += fit
 		}
 	}
 	return room
 }
 
-// makeRoom gives a size an empty slab, or drops what has to go for another block of it: a colder slab of another size, or a block of its own. It drops nothing where
-// nothing can go, and where the blocks of a slab go down a tier first.
-func (t *Tier) makeRoom(z *size) (dropped []Dropped) {
-	if i, ok := t.vacant(); ok {
-		t.give(i, z)
+// makeRoom assigns an empty slab to the class, or drops blocks to make room for one more of its
+// blocks. It drops a colder slab of another class, or one block of its own. It drops nothing if
+// nothing can go, or if the blocks of a slab are demoted first.
+func (t *Tier) makeRoom(z *sizeClass) (dropped []Dropped) {
+	if i, ok := t.emptySlab(); ok {
+		t.assign(i, z)
 		return nil
 	}
-	if t.Vacating(z.bytes) || t.vacateFor(z) {
+	if t.Reassigning(z.bytes) || t.reassignTo(z) {
 		return nil
 	}
 	if i, colder := t.coldest(z); colder {
 		for nth := range t.slabs[i].slots {
 			if s := &t.slabs[i].slots[nth]; s.state == Resident {
-				dropped = append(dropped, t.dropFor(s.hash, "its slab was needed for blocks of another size, and was the coldest"))
+				dropped = append(dropped, t.dropFor(s.hash, "its slab was the coldest and blocks of another size needed it"))
 			}
 		}
-		t.give(i, z)
+		t.assign(i, z)
 	} else if h, ok := z.policy.Victim(t.replaceable); ok {
-		dropped = append(dropped, t.dropFor(h, "its slot was needed before it could go down a tier"))
+		dropped = append(dropped, t.dropFor(h, "its slot was needed before it could be demoted"))
 	}
 	return dropped
 }
@@ -119,49 +123,51 @@ func (t *Tier) dropFor(h Hash, why string) Dropped {
 	return d
 }
 
-// vacant is an empty slab.
-func (t *Tier) vacant() (int, bool) {
+// emptySlab returns the index of an empty slab.
+func (t *Tier) emptySlab() (int, bool) {
 	i := slices.IndexFunc(t.slabs, func(in slab) bool { return in.taken == 0 })
 	return i, i >= 0
 }
 
-// coldest is the slab whose blocks were on average wanted longest ago, of those that are given to another size and that can be taken from it; false where that is no
-// longer ago than for any block of this size. Free slots do not count: a slab that was given away just now is not cold for being empty still.
-func (t *Tier) coldest(z *size) (coldest int, ok bool) {
+// coldest returns the slab of another class with the lowest mean lastUse that can be emptied. It
+// reports false if every such slab was used more recently than the oldest block of class z. Free
+// slots do not count, so a slab assigned just now is not cold merely because it is empty.
+func (t *Tier) coldest(z *sizeClass) (coldest int, ok bool) {
 	than := math.Inf(1)
 	if h, some := z.recent.oldest(t.replaceable); some {
 		_, s := t.at(t.byHash[h])
-		than = float64(s.wanted)
+		than = float64(s.lastUse)
 	}
 	for i := range t.slabs {
 		in := &t.slabs[i]
-		if in.size == z || in.taken == 0 || in.heir != nil {
+		if in.class == z || in.taken == 0 || in.newOwner != nil {
 			continue
 		}
-		if mean := float64(in.wanted) / float64(in.taken); mean < than && t.movable(in) {
+		if mean := float64(in.lastUseSum) / float64(in.taken); mean < than && t.canEmpty(in) {
 			coldest, than, ok = i, mean, true
 		}
 	}
 	return coldest, ok
 }
 
-// movable reports whether all blocks of a slab may go. Where they go down a tier, some may be on the way.
-func (t *Tier) movable(in *slab) bool {
+// canEmpty reports whether all blocks of a slab may leave. Where they are demoted, some may already
+// be Leaving.
+func (t *Tier) canEmpty(in *slab) bool {
 	return !slices.ContainsFunc(in.slots, func(s slot) bool {
-		leaves := s.state == Leaving && t.cascades && t.pins[s.hash] == 0
-		return !s.free() && !leaves && (s.state != Resident || !t.idle(s.hash))
+		leaves := s.state == Leaving && t.lowerAvailable && t.pins[s.hash] == 0
+		return !s.free() && !leaves && (s.state != Resident || !t.evictable(s.hash))
 	})
 }
 
-// give makes a slab whose slots are all free one of a size.
-func (t *Tier) give(i int, z *size) {
+// assign gives a slab without taken slots to a size class.
+func (t *Tier) assign(i int, z *sizeClass) {
 	in := &t.slabs[i]
-	if in.size != nil {
-		in.size.slots -= len(in.slots)
+	if in.class != nil {
+		in.class.slots -= len(in.slots)
 	}
-	in.size, in.heir, in.slots = z, nil, make([]slot, t.limits.Slabs.Fit(z.bytes))
+	in.class, in.newOwner, in.slots = z, nil, make([]slot, t.limits.Slabs.Fit(z.bytes))
 	z.slots += len(in.slots)
 	for nth := range in.slots {
-		z.free = append(z.free, t.limits.Slabs.Slot(i, len(in.slots)-1-nth)) // the first is given out first
+		z.free = append(z.free, t.limits.Slabs.Slot(i, len(in.slots)-1-nth)) // the first slot is taken first
 	}
 }

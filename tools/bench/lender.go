@@ -45,7 +45,7 @@ func (l *lender) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part in
 	came := 0
 	seal := func(index uint32, _ int) hash.Hash64 {
 		i, part := chunks.Of(index)
-		return chunks.Sum(hashes[i].Within(lenderSpace), part)
+		return chunks.Sum(hashes[i].Namespaced(lenderSpace), part)
 	}
 	ticket, err := l.to.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), seal, func(index uint32, sealed []byte) error {
 		i, part := chunks.Of(index)

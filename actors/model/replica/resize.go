@@ -99,7 +99,7 @@ func (r *replica) shrinking(ctx actor.Context) bool {
 		return r.shrink != nil
 	}
 	r.preempted(ctx, r.batch.Vacate(int(r.shrink.command.GetBlocks())))
-	if reading, _ := r.pool.Leaving(); reading > 0 {
+	if reading, _ := r.pool.Draining(); reading > 0 {
 		return false
 	}
 	r.announce(ctx)

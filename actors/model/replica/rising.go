@@ -62,14 +62,14 @@ func (r *replica) raises(ctx actor.Context, found *located, c *climb, begin []in
 	note := &ripe{incarnation: r.incarnation, gate: l.gate}
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.BeginQuestion{Prefill: l.prefill,
+	q := kv.OverlapEstimate{Prefill: l.prefill,
 		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1), int(r.Spec.GetStepTokens()))}
 	began, told := time.Now(), l.Early
 	c.rise = c.riseOf(parts, func(came int) {
-		if q.Came, q.Took = came, time.Since(began); came == 1 {
-			q.First = q.Took
+		if q.Arrived, q.Elapsed = came, time.Since(began); came == 1 {
+			q.FirstAfter = q.Elapsed
 		}
-		if choice := q.Choose(); choice.Begin && !told {
+		if choice := q.Decide(); choice.Start && !told {
 			told, note.why = true, choice.Why
 			root.Send(self, note)
 		}
@@ -191,7 +191,7 @@ func (r *replica) settleRestore(ctx actor.Context, msg *restored) {
 			r.pool.Commit(b, msg.hashes[i])
 		}
 		if msg.places[i].tier < len(l.Lower) {
-			r.pool.Below(b, msg.hashes[i])
+			r.pool.MarkBacked(b, msg.hashes[i])
 			l.totals.restored++
 		}
 	}

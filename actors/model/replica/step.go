@@ -103,7 +103,7 @@ func (r *replica) announce(ctx actor.Context) {
 	if len(evicted) == 0 && len(committed) == 0 {
 		return
 	}
-	r.news.Changes(evicted, committed)
+	r.news.Apply(evicted, committed)
 	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
 	for _, b := range evicted {
 		msg.Evicted = append(msg.Evicted, uint32(b))
