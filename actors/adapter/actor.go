@@ -75,7 +75,7 @@ type known struct {
 	opening bool                   // its folder is being inspected
 	askers  []*messages.PinAdapter // meanwhile
 	failure messages.Reason        // of its last load
-	told    lora.Where             // to the replica
+	told    lora.Location             // to the replica
 }
 
 // inspected and prefetch are notes to self.
@@ -144,12 +144,12 @@ func (p *pool) onStarted(ctx actor.Context) {
 	p.store = store
 	p.core = lora.NewPool(lora.Config{Pages: store.Pages(), HostBytes: p.HostBytes})
 	for _, s := range store.Staged() {
-		if p.meet(s.Key, s.File); !p.core.RestoreHost(s.Key) {
+		if p.meet(s.Key, s.File); !p.core.RecoverHost(s.Key) {
 			p.drop(s.Key)
 		}
 	}
 	for _, h := range store.Held() {
-		if p.meet(h.Key, h.File); !p.core.Restore(h.Key, h.Pages) {
+		if p.meet(h.Key, h.File); !p.core.Recover(h.Key, h.Pages) {
 			panic("adapter: two adapters are in the same pages, " + h.Key + " is one of them")
 		}
 		p.spawn(ctx, SlotConfig{Store: store, Key: h.Key, File: h.File, Pages: h.Pages})

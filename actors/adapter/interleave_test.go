@@ -228,7 +228,7 @@ func (r *run) settle() {
 	if r.lost.Load() {
 		r.crash()
 	}
-	for key, w := range r.desk.Here() {
+	for key, w := range r.desk.Locations() {
 		if there := r.memory.whole(key); w.State != lora.Idle && w.State != lora.Absent || there != (w.State == lora.Idle) {
 			r.t.Errorf("%s is %s, with nobody there; it is on the device: %v", key, w.State, there)
 		}

@@ -31,7 +31,7 @@ type stage struct {
 
 	pool     *actor.PID
 	life     uint64 // of the pool, once it is ready
-	desk     *lora.Desk
+	desk     *lora.PinClient
 	stepping bool
 	refused  map[string]*messages.Refused // by pin
 	lost     atomic.Bool                  // the pool crashed too often
@@ -53,7 +53,7 @@ func (s *stage) begin() {
 	s.lives++
 	s.life, s.stepping = 0, false
 	s.lost.Store(false)
-	s.desk, s.refused = lora.NewDesk(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
+	s.desk, s.refused = lora.NewPinClient(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
 	s.parent = s.sys.Root.Spawn(actor.PropsFromFunc(s.receive, actor.WithSupervisor(supervise.Strategy(nil))))
 	synctest.Wait()
 }
@@ -101,7 +101,7 @@ func (s *stage) receive(ctx actor.Context) {
 	case *messages.AdaptersReady:
 		s.life = msg.GetIncarnation()
 		adopt := &messages.AdoptPins{Incarnation: s.life}
-		for _, a := range s.desk.Restarted() {
+		for _, a := range s.desk.OnPoolRestart() {
 			adopt.Pins = append(adopt.Pins, &messages.PinAdapter{RequestId: a.Name, Adapter: specOf(a.Adapter)})
 		}
 		ctx.Send(s.pool, adopt)
@@ -113,13 +113,13 @@ func (s *stage) receive(ctx actor.Context) {
 			if r.GetReason() == messages.Reason_REASON_QUEUE_FULL {
 				reason = lora.NoRoom
 			}
-			s.desk.Answered(msg.GetRequestId(), &lora.Refusal{Reason: reason, Detail: r.GetDetail()})
+			s.desk.OnPinResult(msg.GetRequestId(), &lora.Refusal{Reason: reason, Detail: r.GetDetail()})
 			return
 		}
-		s.desk.Answered(msg.GetRequestId(), nil)
+		s.desk.OnPinResult(msg.GetRequestId(), nil)
 	case *messages.AdaptersChanged:
 		for _, a := range msg.GetAdapters() {
-			s.desk.Told((&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key(), lora.Where{
+			s.desk.OnState((&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key(), lora.Location{
 				State: lora.State(a.GetState() - messages.AdapterState_ADAPTER_STATE_ABSENT), Tier: lora.Tier(a.GetLocation() - messages.AdapterLocation_ADAPTER_LOCATION_DISK),
 			})
 		}
@@ -135,8 +135,8 @@ func (s *stage) flush(ctx actor.Context) {
 	if s.life == 0 {
 		return
 	}
-	for _, a := range s.desk.Asks(s.stepping) {
-		if a.End {
+	for _, a := range s.desk.Drain(s.stepping) {
+		if a.Unpin {
 			ctx.Send(s.pool, &messages.UnpinAdapter{RequestId: a.Name})
 		} else {
 			ctx.Send(s.pool, &messages.PinAdapter{RequestId: a.Name, Adapter: specOf(a.Adapter)})

@@ -19,7 +19,7 @@ func (p *pool) tell(ctx actor.Context, key string) {
 	if !p.core.Registered(key) {
 		delete(p.known, key)
 	}
-	var now lora.Where
+	var now lora.Location
 	if now.State, now.Tier = p.core.State(key); now == k.told {
 		return
 	}
@@ -34,7 +34,7 @@ func (p *pool) change(ctx actor.Context, held ...*messages.AdapterHeld) {
 	did := p.core.Stats()
 	p.told = did
 	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held, Counts: &messages.AdapterCounts{
-		Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.Left()), Hits: did.Hits, Loads: did.Loads, Reads: did.Reads,
+		Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.FreePages()), Hits: did.Hits, Loads: did.Loads, Reads: did.Reads,
 		Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,
 	}})
 }
@@ -55,7 +55,7 @@ var locations = map[lora.Tier]messages.AdapterLocation{
 
 var reasons = map[lora.Reason]messages.Reason{
 	lora.Unknown:   messages.Reason_REASON_NOT_FOUND,
-	lora.Leaving:   messages.Reason_REASON_NOT_FOUND,
+	lora.Deleting:   messages.Reason_REASON_NOT_FOUND,
 	lora.NoRoom:    messages.Reason_REASON_QUEUE_FULL,
 	lora.TooLarge:  messages.Reason_REASON_NO_MEMORY,
 	lora.Failed:    messages.Reason_REASON_LOAD_FAILED,

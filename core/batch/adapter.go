@@ -11,14 +11,14 @@ import (
 // line, and room that is reserved.
 type adapters struct {
 	policy    lora.Policy
-	keeper    lora.Keeper // nil: no sequence has one
+	keeper    lora.Residency // nil: no sequence has one
 	admission *lora.Admission
 	rooms     map[*Reservation]bool // that are open, for sequences with adapters
 }
 
 // UseAdapters has the scheduler take sequences with adapters, which a keeper holds for them. MaxAdapters of the policy is how many
 // different ones run at once.
-func (s *Scheduler) UseAdapters(policy lora.Policy, keeper lora.Keeper) {
+func (s *Scheduler) UseAdapters(policy lora.Policy, keeper lora.Residency) {
 	s.adapters = adapters{policy, keeper, lora.NewAdmission(policy, keeper), make(map[*Reservation]bool)}
 }
 
@@ -51,7 +51,7 @@ func (a *adapters) wanted(waiting []*sequence) bool {
 // Ahead has the adapters of the first sequences in line loaded. Unlike Plan it may be called while a step is in flight.
 func (s *Scheduler) Ahead() {
 	if s.adapters.wanted(s.waiting) {
-		s.adapters.admission.Ahead(s.line())
+		s.adapters.admission.PrefetchAdapters(s.line())
 	}
 }
 

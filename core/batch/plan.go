@@ -34,7 +34,7 @@ func (s *Scheduler) Plan(now time.Time) (Step, bool) {
 		e.sequence.entered = false
 	}
 	if s.adapters.keeper != nil {
-		lora.SideBySide(p.step.Entries, func(e Entry) string { return e.Adapter })
+		lora.GroupByAdapter(p.step.Entries, func(e Entry) string { return e.Adapter })
 	}
 	return p.step, len(p.step.Entries) > 0
 }

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Action is something that the pool's caller is to carry out.
+// Action is an action for the pool's caller to carry out.
 type Action interface{ isAction() }
 
-// Load: copy an adapter into these pages, and report with Loaded.
+// Load tells the caller to copy an adapter into these pages and to report with Loaded.
 type Load struct {
 	Adapter string
 	Table   Table
 	From    Tier
-	Keep    bool // keep what was read from disk in host memory
+	Keep    bool // keep data read from disk in host memory
 }
 
-// Evict: see that nothing reads an adapter's pages any more, and report with Evicted.
+// Evict tells the caller to end all reads of an adapter's pages and to report with Evicted.
 type Evict struct{ Adapter string }
 
-// Drop: free an adapter's host memory.
+// Drop tells the caller to free an adapter's host memory.
 type Drop struct{ Adapter string }
 
-// Ready: the adapter that a request waited for is on the device.
+// Ready reports that the adapter a request waits for is on the device.
 type Ready struct{ Request, Adapter string }
 
-// Lost: a request that waited holds nothing any more.
+// Lost reports that a waiting request holds no adapter any more.
 type Lost struct {
 	Request, Adapter string
 	Refusal          *Refusal
@@ -37,44 +37,45 @@ func (Drop) isAction()  {}
 func (Ready) isAction() {}
 func (Lost) isAction()  {}
 
-// Actions returns what is to be done since the last call, in order.
+// Actions returns the actions since the last call, in order.
 func (p *Pool) Actions() []Action {
 	actions := p.actions
 	p.actions = nil
 	return actions
 }
 
-func (p *Pool) act(a Action) { p.actions = append(p.actions, a) }
+func (p *Pool) emit(a Action) { p.actions = append(p.actions, a) }
 
-// load begins to bring an adapter to the device. Where pages are missing, idle adapters that may be evicted make room, in
-// the pool's order; it reports false, and does nothing, where all of them together are not enough.
-func (p *Pool) load(a *adapter, may func(*adapter) bool) bool {
-	need := a.layout.Pages() - (p.pages.Left() + p.evicting - p.owed)
+// load starts loading an adapter to the device. If pages are missing it evicts eligible idle
+// adapters, in the pool's order. It reports false and does nothing if all of them together have too
+// few pages.
+func (p *Pool) load(a *adapter, eligible func(*adapter) bool) bool {
+	need := a.layout.Pages() - (p.pages.Available() + p.evictingPages - p.pendingPages)
 	var victims []*adapter
 	if need > 0 {
-		if victims = p.victims(need, may); victims == nil {
+		if victims = p.victims(need, eligible); victims == nil {
 			return false
 		}
 	}
 	a.state = Loading
 	p.pending = append(p.pending, a)
-	p.owed += a.layout.Pages()
+	p.pendingPages += a.layout.Pages()
 	for _, v := range victims {
 		p.evict(v)
 	}
-	p.settle()
+	p.startPending()
 	return true
 }
 
-// victims returns idle adapters with so many pages at least, or none.
-func (p *Pool) victims(pages int, may func(*adapter) bool) []*adapter {
+// victims returns eligible idle adapters with at least so many pages in total, or nil.
+func (p *Pool) victims(pages int, eligible func(*adapter) bool) []*adapter {
 	var idle []*adapter
 	for _, a := range p.adapters {
-		if a.state == Idle && may(a) {
+		if a.state == Idle && eligible(a) {
 			idle = append(idle, a)
 		}
 	}
-	slices.SortFunc(idle, p.before)
+	slices.SortFunc(idle, p.evictBefore)
 	for i, a := range idle {
 		if pages -= len(a.pages); pages <= 0 {
 			return idle[:i+1]
@@ -85,38 +86,38 @@ func (p *Pool) victims(pages int, may func(*adapter) bool) []*adapter {
 
 func (p *Pool) evict(a *adapter) {
 	a.state = Evicting
-	p.evicting += len(a.pages)
+	p.evictingPages += len(a.pages)
 	p.stats.Evictions++
-	p.act(Evict{a.id})
+	p.emit(Evict{a.id})
 }
 
-// Evicted says that nothing reads an adapter's pages any more.
+// Evicted reports that nothing reads an adapter's pages any more.
 func (p *Pool) Evicted(id string) {
 	a, ok := p.adapters[id]
 	if !ok || a.state != Evicting {
 		return
 	}
-	p.evicting -= len(a.pages)
-	p.vacate(a)
-	p.leave(a)
-	p.settle()
+	p.evictingPages -= len(a.pages)
+	p.freePages(a)
+	p.finishDelete(a)
+	p.startPending()
 }
 
-// vacate gives an adapter's pages back.
-func (p *Pool) vacate(a *adapter) {
+// freePages releases an adapter's pages.
+func (p *Pool) freePages(a *adapter) {
 	p.pages.Free(a.pages)
 	a.state, a.pages = Absent, nil
 }
 
-// abandon ends a load that no page was given to.
-func (p *Pool) abandon(a *adapter) {
+// cancelLoad cancels a load that has no pages yet.
+func (p *Pool) cancelLoad(a *adapter) {
 	p.pending = slices.DeleteFunc(p.pending, func(b *adapter) bool { return a == b })
-	p.owed -= a.layout.Pages()
+	p.pendingPages -= a.layout.Pages()
 	a.state = Absent
 }
 
-// settle gives pages to those that wait for them, in order.
-func (p *Pool) settle() {
+// startPending starts the pending loads, in order, as long as pages are free.
+func (p *Pool) startPending() {
 	for len(p.pending) > 0 {
 		a := p.pending[0]
 		pages, ok := p.pages.Allocate(a.layout.Pages())
@@ -124,26 +125,26 @@ func (p *Pool) settle() {
 			return
 		}
 		p.pending = p.pending[1:]
-		p.owed -= len(pages)
+		p.pendingPages -= len(pages)
 		a.pages = pages
 		from := a.tier()
 		if from == Disk {
 			p.stats.Reads++
-			p.keep(a)
+			p.cacheInHost(a)
 		}
 		p.stats.Loads++
-		p.act(Load{Adapter: a.id, Table: Table{a.layout, pages}, From: from, Keep: from == Disk && a.dram})
+		p.emit(Load{Adapter: a.id, Table: Table{a.layout, pages}, From: from, Keep: from == Disk && a.inHost})
 	}
 }
 
-// Loaded ends a load, well or not. Requests that waited for it are told.
+// Loaded ends a load, with or without an error. It reports the outcome to the waiting requests.
 func (p *Pool) Loaded(id string, err error) {
 	a, ok := p.adapters[id]
 	if !ok || a.state != Loading || a.pages == nil {
 		return
 	}
 	if err != nil {
-		p.failed(a, err)
+		p.loadFailed(a, err)
 		return
 	}
 	a.state = Idle
@@ -151,21 +152,21 @@ func (p *Pool) Loaded(id string, err error) {
 		a.state = Active
 	}
 	for _, request := range slices.Sorted(maps.Keys(a.users)) {
-		p.act(Ready{request, id})
+		p.emit(Ready{request, id})
 	}
-	p.leave(a)
+	p.finishDelete(a)
 }
 
-// failed takes back what an adapter that could not be loaded was given, and its requests with it.
-func (p *Pool) failed(a *adapter, err error) {
+// loadFailed releases the resources of an adapter whose load failed and ends its requests.
+func (p *Pool) loadFailed(a *adapter, err error) {
 	p.stats.Failures++
-	p.vacate(a)
+	p.freePages(a)
 	p.dropHost(a)
 	for _, request := range slices.Sorted(maps.Keys(a.users)) {
 		delete(p.requests, request)
-		p.act(Lost{request, a.id, refuse(Failed, "load adapter %s: %v", a.id, err)})
+		p.emit(Lost{request, a.id, refuse(Failed, "load adapter %s: %v", a.id, err)})
 	}
 	clear(a.users)
-	p.leave(a)
-	p.settle()
+	p.finishDelete(a)
+	p.startPending()
 }

@@ -8,26 +8,29 @@ import (
 	"time"
 )
 
-// TestOldClosesOneAdapter: while an old request waits for a place, the adapter with the fewest sequences takes none in, and the others do.
-func TestOldClosesOneAdapter(t *testing.T) {
+// TestOldRequestClosesSmallestAdapter checks that while an old request waits for a place, only the
+// adapter with the fewest sequences admits no requests.
+func TestOldRequestClosesSmallestAdapter(t *testing.T) {
 	p := newPool(4, "a", "b", "c", "d")
 	for i, id := range []string{"a", "b", "c", "d"} {
 		p.Pin(string(rune('w'+i)), id)
 	}
-	carry(p)
+	carryOut(p)
 	waiting, now := line("1:c", "2:d", "3:a", "4:b", "5:")
 	a := NewAdmission(Policy{MaxAdapters: 2}, p)
-	expect(t, admit(a, waiting, now, 9, "a", "a", "b"), "3", "4", "5") // none is old
+	expect(t, admitIDs(a, waiting, now, 9, "a", "a", "b"), "3", "4", "5") // no request is old
 	now = now.Add(time.Second)
-	expect(t, admit(a, waiting, now, 9, "a", "a", "b"), "3", "5")
-	expect(t, admit(a, waiting, now, 9, "b", "a"), "4", "5") // of as few the first by name
-	expect(t, admit(a, waiting, now, 9, "a"), "1", "5")      // the place is the oldest's, and a closes for d
-	expect(t, admit(NewAdmission(Policy{MaxAdapters: 2, FirstCome: true}, p), waiting, now, 9, "a", "b"))
+	expect(t, admitIDs(a, waiting, now, 9, "a", "a", "b"), "3", "5")
+	expect(t, admitIDs(a, waiting, now, 9, "b", "a"), "4", "5") // on a tie, the first name is closed
+	// the oldest request gets the place, and a is closed for d
+	expect(t, admitIDs(a, waiting, now, 9, "a"), "1", "5")
+	expect(t, admitIDs(NewAdmission(Policy{MaxAdapters: 2, FirstCome: true}, p), waiting, now, 9, "a", "b"))
 }
 
-// TestPlacesUnderLoad: more adapters are asked for than there are places, and the popular ones never run out of requests. Nobody waits
-// longer than until he is old, and every other adapter has had its turn before him.
-func TestPlacesUnderLoad(t *testing.T) {
+// TestAdapterLimitUnderLoad requests more adapters than there are places while the popular ones
+// never run out of requests. Once a request is old, it waits at most for one turn of every other
+// adapter.
+func TestAdapterLimitUnderLoad(t *testing.T) {
 	const adapters, places, longest, requests, each = 12, 4, 20, 1500, 10 * time.Millisecond
 	var names []string
 	for i := range adapters {
@@ -37,12 +40,13 @@ func TestPlacesUnderLoad(t *testing.T) {
 	a := NewAdmission(Policy{MaxAdapters: places}, p)
 	patience := a.policy.MaxAge + adapters*longest*each
 	r := rand.New(rand.NewPCG(3, 4))
-	left := map[string]int{} // steps, by sequence in the batch
+	left := map[string]int{} // remaining steps by sequence in the batch
 	adapter := map[string]string{}
 	var waiting []Waiting
 	for now := epoch; len(adapter) < requests || len(waiting) > 0; now = now.Add(each) {
 		for range 4 {
-			w := Waiting{ID: fmt.Sprintf("%06d", len(adapter)), Adapter: names[min(r.IntN(adapters), r.IntN(adapters), r.IntN(adapters))], Arrived: now}
+			w := Waiting{ID: fmt.Sprintf("%06d", len(adapter)),
+				Adapter: names[min(r.IntN(adapters), r.IntN(adapters), r.IntN(adapters))], Arrived: now}
 			if len(adapter) < requests {
 				waiting, adapter[w.ID] = append(waiting, w), w.Adapter
 			}
@@ -56,10 +60,10 @@ func TestPlacesUnderLoad(t *testing.T) {
 			running = append(running, w.Adapter)
 			return true
 		})
-		carry(p)
+		carryOut(p)
 		waiting = slices.DeleteFunc(waiting, func(w Waiting) bool { return left[w.ID] > 0 })
 		if len(waiting) > 0 && now.Sub(waiting[0].Arrived) > patience {
-			t.Fatalf("%s waits for %s since %s", waiting[0].ID, waiting[0].Adapter, now.Sub(waiting[0].Arrived))
+			t.Fatalf("%s has waited for %s for %s", waiting[0].ID, waiting[0].Adapter, now.Sub(waiting[0].Arrived))
 		}
 		slices.Sort(running)
 		if n := len(slices.Compact(running)); n > places {

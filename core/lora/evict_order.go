@@ -1,14 +1,15 @@
 package lora
 
-// Order says which of two idle adapters leaves the device first: negative for a. Of equals it is the less popular one.
+// Order compares two idle adapters for eviction: a negative result evicts a first. If it returns 0,
+// the less popular one is evicted first.
 type Order func(a, b string) int
 
-// before orders idle adapters, those that leave first in front.
-func (p *Pool) before(a, b *adapter) int {
+// evictBefore compares idle adapters; those evicted first come first.
+func (p *Pool) evictBefore(a, b *adapter) int {
 	if p.cfg.Order != nil {
 		if c := p.cfg.Order(a.id, b.id); c != 0 {
 			return c
 		}
 	}
-	return a.compare(b)
+	return a.comparePopularity(b)
 }

@@ -2,17 +2,17 @@ package lora
 
 import "slices"
 
-// FirstFit gives out contiguous ranges of bytes, each from the first hole that is large enough. It is the yardstick for
-// Pages, and serves nobody. It is not safe for concurrent use.
+// FirstFit allocates contiguous byte ranges, each from the first hole that is large enough. It is
+// only the baseline that Pages is measured against. It is not safe for concurrent use.
 type FirstFit struct {
 	total int64
 	used  []Extent // by offset
 }
 
-// NewFirstFit returns an empty range.
+// NewFirstFit returns an allocator of so many free bytes.
 func NewFirstFit(bytes int64) *FirstFit { return &FirstFit{total: bytes} }
 
-// Allocate returns the offset of bytes, or reports false where no hole is large enough.
+// Allocate returns the offset of a free range. It reports false if no hole is large enough.
 func (f *FirstFit) Allocate(bytes int64) (int64, bool) {
 	at := int64(0)
 	for i, e := range f.used {
@@ -29,12 +29,12 @@ func (f *FirstFit) Allocate(bytes int64) (int64, bool) {
 	return at, true
 }
 
-// Free gives the range at an offset back.
+// Free releases the range at an offset.
 func (f *FirstFit) Free(offset int64) {
 	f.used = slices.DeleteFunc(f.used, func(e Extent) bool { return e.Offset == offset })
 }
 
-// Holes returns how many bytes are free, and how many of them the largest hole has.
+// Holes returns the number of free bytes and the size of the largest hole.
 func (f *FirstFit) Holes() (free, largest int64) {
 	at := int64(0)
 	for _, e := range append(slices.Clip(f.used), Extent{f.total, 0}) {

@@ -2,25 +2,26 @@ package lora
 
 import "slices"
 
-// tier is the nearest place that an adapter can be read from.
+// tier returns the nearest tier below the device that has the adapter.
 func (a *adapter) tier() Tier {
-	if a.dram {
+	if a.inHost {
 		return DRAM
 	}
 	return Disk
 }
 
-// keep finds host memory for an adapter that is about to be read from disk. Others that are not being read make room, the least
-// popular first; where all of them together are not enough, it is not kept.
-func (p *Pool) keep(a *adapter) {
-	need := p.host + a.layout.Bytes() - p.cfg.HostBytes
+// cacheInHost reserves host memory for an adapter that is about to be read from disk. It drops
+// others that are not being read, least popular first. If dropping all of them is not enough, the
+// adapter is not cached.
+func (p *Pool) cacheInHost(a *adapter) {
+	need := p.hostBytes + a.layout.Bytes() - p.cfg.HostBytes
 	var others []*adapter
 	for _, b := range p.adapters {
-		if b.dram && b.state != Loading {
+		if b.inHost && b.state != Loading {
 			others = append(others, b)
 		}
 	}
-	slices.SortFunc(others, func(a, b *adapter) int { return a.compare(b) })
+	slices.SortFunc(others, func(a, b *adapter) int { return a.comparePopularity(b) })
 	n := 0
 	for ; need > 0 && n < len(others); n++ {
 		need -= others[n].layout.Bytes()
@@ -31,15 +32,15 @@ func (p *Pool) keep(a *adapter) {
 	for _, b := range others[:n] {
 		p.dropHost(b)
 	}
-	a.dram = true
-	p.host += a.layout.Bytes()
+	a.inHost = true
+	p.hostBytes += a.layout.Bytes()
 }
 
 // dropHost frees the host memory of an adapter.
 func (p *Pool) dropHost(a *adapter) {
-	if a.dram {
-		a.dram = false
-		p.host -= a.layout.Bytes()
-		p.act(Drop{a.id})
+	if a.inHost {
+		a.inHost = false
+		p.hostBytes -= a.layout.Bytes()
+		p.emit(Drop{a.id})
 	}
 }

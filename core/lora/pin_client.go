@@ -6,57 +6,59 @@ import (
 	"slices"
 )
 
-// Desk is where requests ask for the adapters of a Pool that is somewhere else: it answers by what the pool said last, and collects what
-// the pool is to be told. A request waits as Loading until the pool has answered. It is not safe for concurrent use.
-type Desk struct {
-	life   string
-	number uint64
-	pins   map[string]*pin  // by request
-	names  map[string]*pin  // the same by name, and those that the pool was not told the end of
-	here   map[string]Where // by adapter; those on disk alone are not in it
-	asks   []Ask            // in order
-	users  map[string]int   // by adapter: pins
+// PinClient caches a remote Pool's last known state and queues pin and unpin commands for it. A
+// request stays Loading until the pool has answered. A PinClient is not safe for concurrent use.
+type PinClient struct {
+	incarnation string
+	seq         uint64
+	pins        map[string]*pin     // by request
+	byName      map[string]*pin     // by pin name; includes released pins whose unpin was not sent
+	locations   map[string]Location // by adapter; without those that are only on disk
+	commands    []PinCommand        // to be sent, in order
+	users       map[string]int      // number of pins by adapter
 }
 
 // pin is one request's hold on an adapter.
 type pin struct {
 	name, adapter string
 	state         pinState
-	refusal       *Refusal // with refused
-	held          bool     // it was granted, whatever it is now
+	refusal       *Refusal // set in state refused
+	wasGranted    bool     // it was granted at some time
 }
 
 type pinState int
 
 const (
-	asked pinState = iota + 1
+	requested pinState = iota + 1
 	granted
 	refused
-	ended
+	released
 )
 
-// Ask is what the pool is to be told: a pin begins, or ends.
-type Ask struct {
+// PinCommand is a command for the pool: to pin an adapter or to unpin it.
+type PinCommand struct { // of the pin; a request that pins again uses a new name
 	Name    string // of the pin: a request that asks again is another one
 	Adapter string
-	End     bool
+	Unpin   bool
 }
 
-// Where an adapter is, and what it does.
-type Where struct {
+// Location is the state of an adapter and the nearest tier that has it.
+type Location struct {
 	State State
 	Tier  Tier
 }
 
-// NewDesk returns a desk without pins. Life makes its pins differ from those of other desks that ask the same pool.
-func NewDesk(life string) *Desk {
-	return &Desk{
-		life: life, pins: make(map[string]*pin), names: make(map[string]*pin), here: make(map[string]Where), users: make(map[string]int),
+// NewPinClient returns a client without pins. The incarnation distinguishes its pins from those of
+// other clients of the same pool.
+func NewPinClient(incarnation string) *PinClient {
+	return &PinClient{
+		incarnation: incarnation, pins: make(map[string]*pin), byName: make(map[string]*pin),
+		locations: make(map[string]Location), users: make(map[string]int),
 	}
 }
 
-// Pin implements Keeper. A refusal for want of room stands until something was given back.
-func (d *Desk) Pin(request, adapter string) (State, *Refusal) {
+// Pin implements Residency. A NoRoom refusal stands until something is released.
+func (d *PinClient) Pin(request, adapter string) (State, *Refusal) {
 	p, ok := d.pins[request]
 	switch {
 	case ok && p.adapter != adapter:
@@ -68,133 +70,137 @@ func (d *Desk) Pin(request, adapter string) (State, *Refusal) {
 	case ok:
 		return Loading, nil
 	}
-	d.number++
-	p = &pin{name: fmt.Sprintf("%s#%s.%d", request, d.life, d.number), adapter: adapter, state: asked}
-	d.pins[request], d.names[p.name] = p, p
+	d.seq++
+	p = &pin{name: fmt.Sprintf("%s#%s.%d", request, d.incarnation, d.seq), adapter: adapter, state: requested}
+	d.pins[request], d.byName[p.name] = p, p
 	d.users[adapter]++
-	d.asks = append(d.asks, Ask{Name: p.name, Adapter: adapter})
+	d.commands = append(d.commands, PinCommand{Name: p.name, Adapter: adapter})
 	return Loading, nil
 }
 
-// Unpin implements Keeper.
-func (d *Desk) Unpin(request string) {
+// Unpin implements Residency.
+func (d *PinClient) Unpin(request string) {
 	p, ok := d.pins[request]
 	if !ok {
 		return
 	}
 	delete(d.pins, request)
-	d.leave(p)
+	d.dropUser(p)
 	if p.state == refused {
-		delete(d.names, p.name)
+		delete(d.byName, p.name)
 		return
 	}
-	p.state = ended
-	if i := slices.IndexFunc(d.asks, func(a Ask) bool { return a.Name == p.name }); i >= 0 { // the pool never heard of it
-		d.asks = slices.Delete(d.asks, i, i+1)
-		delete(d.names, p.name)
+	p.state = released
+	// never sent to the pool
+	if i := slices.IndexFunc(d.commands, func(a PinCommand) bool { return a.Name == p.name }); i >= 0 {
+		d.commands = slices.Delete(d.commands, i, i+1)
+		delete(d.byName, p.name)
 	} else {
-		d.asks = append(d.asks, Ask{Name: p.name, Adapter: p.adapter, End: true})
+		d.commands = append(d.commands, PinCommand{Name: p.name, Adapter: p.adapter, Unpin: true})
 	}
-	d.retry()
+	d.forgetRefused()
 }
 
-// leave counts one user less.
-func (d *Desk) leave(p *pin) {
+// dropUser decrements the number of pins of the adapter.
+func (d *PinClient) dropUser(p *pin) {
 	if d.users[p.adapter]--; d.users[p.adapter] == 0 {
 		delete(d.users, p.adapter)
 	}
 }
 
-// State implements Keeper.
-func (d *Desk) State(adapter string) (State, Tier) {
-	w := d.here[adapter]
+// State implements Residency.
+func (d *PinClient) State(adapter string) (State, Tier) {
+	w := d.locations[adapter]
 	return w.State, w.Tier
 }
 
-// retry has those ask again that were refused for want of room.
-func (d *Desk) retry() {
+// forgetRefused forgets pins refused with NoRoom, so that their requests pin again.
+func (d *PinClient) forgetRefused() {
 	maps.DeleteFunc(d.pins, func(_ string, p *pin) bool {
 		again := p.state == refused && p.refusal.Reason == NoRoom
 		if again {
-			delete(d.names, p.name)
-			d.leave(p)
+			delete(d.byName, p.name)
+			d.dropUser(p)
 		}
 		return again
 	})
 }
 
-// Asks returns what the pool is to be told now, in order. While a step reads adapters no pin ends.
-func (d *Desk) Asks(stepping bool) []Ask {
-	all := d.asks
-	d.asks = nil
-	return slices.DeleteFunc(all, func(a Ask) bool {
-		if a.End && stepping {
-			d.asks = append(d.asks, a)
+// Drain returns and clears the queued commands, in order. While a step reads adapters, unpin
+// commands stay queued.
+func (d *PinClient) Drain(stepping bool) []PinCommand {
+	all := d.commands
+	d.commands = nil
+	return slices.DeleteFunc(all, func(a PinCommand) bool {
+		if a.Unpin && stepping {
+			d.commands = append(d.commands, a)
 			return true
 		}
-		if a.End {
-			delete(d.names, a.Name)
+		if a.Unpin {
+			delete(d.byName, a.Name)
 		}
 		return false
 	})
 }
 
-// Answered notes the pool's answer to a pin: it holds, or why not. A pin that held and was taken away is asked for no more.
-func (d *Desk) Answered(name string, refusal *Refusal) {
-	p, ok := d.names[name]
-	if !ok || p.state == ended {
+// OnPinResult records the pool's answer to a pin; a nil refusal grants it. A refusal also ends a
+// granted pin, which is not requested again.
+func (d *PinClient) OnPinResult(name string, refusal *Refusal) {
+	p, ok := d.byName[name]
+	if !ok || p.state == released {
 		return
 	}
 	if refusal != nil {
 		p.state, p.refusal = refused, refusal
 		return
 	}
-	p.state, p.held = granted, true
+	p.state, p.wasGranted = granted, true
 }
 
-// Told notes where an adapter is now.
-func (d *Desk) Told(adapter string, w Where) {
+// OnState records the location of an adapter.
+func (d *PinClient) OnState(adapter string, w Location) {
 	if w.State == Absent && w.Tier == Disk {
-		delete(d.here, adapter)
+		delete(d.locations, adapter)
 	} else {
-		d.here[adapter] = w
+		d.locations[adapter] = w
 	}
 	if w.State == Idle || w.State == Absent {
-		d.retry()
+		d.forgetRefused()
 	}
 }
 
-// Restarted says that the pool is in a new life, and knows of no pin. It returns the pins that must hold from its beginning, since steps
-// may read what they keep; the others are among the next Asks.
-func (d *Desk) Restarted() (hold []Ask) {
-	clear(d.here)
-	d.asks = nil
-	d.retry()
-	for _, name := range slices.Sorted(maps.Keys(d.names)) {
-		p := d.names[name]
-		switch a := (Ask{Name: name, Adapter: p.adapter}); {
-		case p.state == asked:
-			d.asks = append(d.asks, a)
+// OnPoolRestart resets the client after the pool restarted without any pins. It returns the pins
+// that must hold from the start, since steps may read those adapters. All others are queued for
+// Drain.
+func (d *PinClient) OnPoolRestart() (hold []PinCommand) {
+	clear(d.locations)
+	d.commands = nil
+	d.forgetRefused()
+	for _, name := range slices.Sorted(maps.Keys(d.byName)) {
+		p := d.byName[name]
+		switch a := (PinCommand{Name: name, Adapter: p.adapter}); {
+		case p.state == requested:
+			d.commands = append(d.commands, a)
 		case p.state == granted:
 			hold = append(hold, a)
-		case p.state == ended && p.held: // a step may read it
+		case p.state == released && p.wasGranted: // a step may still read the adapter
 			hold = append(hold, a)
-			d.asks = append(d.asks, Ask{Name: name, Adapter: p.adapter, End: true})
-		case p.state == ended:
-			delete(d.names, name)
+			d.commands = append(d.commands, PinCommand{Name: name, Adapter: p.adapter, Unpin: true})
+		case p.state == released:
+			delete(d.byName, name)
 		}
 	}
 	return hold
 }
 
-// Here returns the adapters that are not on disk alone.
-func (d *Desk) Here() map[string]Where { return d.here }
+// Locations returns the adapters that are not only on disk.
+func (d *PinClient) Locations() map[string]Location { return d.locations }
 
-// Users is how many requests hold an adapter, or ask for it.
-func (d *Desk) Users(adapter string) int { return d.users[adapter] }
+// Users returns the number of requests that hold or wait for an adapter.
+func (d *PinClient) Users(adapter string) int { return d.users[adapter] }
 
-// Awaited is how many requests have no adapter yet.
-func (d *Desk) Awaited() (n int) {
+// Pending returns the number of requests that have no adapter yet.
+func (d *PinClient) Pending() (n int) {
 	for _, p := range d.pins {
 		if p.state != granted {
 			n++

@@ -1,7 +1,8 @@
 package lora
 
-// Asked returns the adapter that a request asked for, and whether it holds it; "" where it asks for none.
-func (d *Desk) Asked(request string) (adapter string, holds bool) {
+// PinOf returns the adapter that a request pins, and whether the pin is granted. It returns "" for
+// a request without a pin.
+func (d *PinClient) PinOf(request string) (adapter string, holds bool) {
 	p, ok := d.pins[request]
 	if !ok {
 		return "", false

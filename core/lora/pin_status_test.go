@@ -2,19 +2,19 @@ package lora
 
 import "testing"
 
-// TestAsked follows one request at the desk: it asks, it holds, it has ended.
-func TestAsked(t *testing.T) {
-	d := NewDesk("1")
+// TestPinOf follows a request from its pin to its release.
+func TestPinOf(t *testing.T) {
+	d := NewPinClient("1")
 	asked := func(adapter string, holds bool) {
 		t.Helper()
-		if a, h := d.Asked("r"); a != adapter || h != holds {
-			t.Errorf("it asks for %q, and holds it: %v; want %q, %v", a, h, adapter, holds)
+		if a, h := d.PinOf("r"); a != adapter || h != holds {
+			t.Errorf("PinOf: %q, granted %v; want %q, %v", a, h, adapter, holds)
 		}
 	}
 	asked("", false)
 	d.Pin("r", "a@1")
 	asked("a@1", false)
-	d.Answered(d.Asks(false)[0].Name, nil)
+	d.OnPinResult(d.Drain(false)[0].Name, nil)
 	asked("a@1", true)
 	d.Unpin("r")
 	asked("", false)

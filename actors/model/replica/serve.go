@@ -186,7 +186,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		SequencesNotFinite: r.totals.notFinite, NotFinite: r.numeric,
 	}
 	if r.lora != nil {
-		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())
+		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Pending())
 	}
 	if r.lower != nil {
 		t := r.lower.totals
