@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TestStepsOfFastDevices counts the tokens of steps in which two clients have long prompts, on
-// devices of different speed. The limits of contended steps hold where steps are long.
-func TestStepsOfFastDevices(t *testing.T) {
+// TestContendedStepLimitsFollowDeviceSpeed counts the tokens of steps in which two clients have
+// long prompts, on devices of different speed. The limits of contended steps bind on slow devices.
+func TestContendedStepLimitsFollowDeviceSpeed(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		perToken time.Duration
-		most     int // tokens of prompts in a step
+		most     int // of prompts in a step
 		least    int
 	}{
 		{"unknown", 0, 128, 64},
@@ -20,7 +20,7 @@ func TestStepsOfFastDevices(t *testing.T) {
 		{"fast", 30 * time.Microsecond, 512, 500},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := newHarness(shipped, 20000)
+			h := newHarness(defaultLimits, 20000)
 			h.flood(t, "a", 8, 900, 1, 0)
 			h.flood(t, "b", 8, 900, 1, 0)
 			if tc.perToken > 0 {
@@ -38,19 +38,20 @@ func TestStepsOfFastDevices(t *testing.T) {
 	}
 }
 
-// TestObserve takes steps into account that say something about speed, and follows a change.
-func TestObserve(t *testing.T) {
-	h := newHarness(shipped, 100)
+// TestObserveIgnoresSmallSteps checks that Observe ignores steps with few tokens and follows
+// changes of speed.
+func TestObserveIgnoresSmallSteps(t *testing.T) {
+	h := newHarness(defaultLimits, 100)
 	h.Observe(1, time.Second)
 	h.Observe(512, 0)
 	if h.shares.perToken != 0 {
-		t.Errorf("%s per token by steps that say nothing", h.shares.perToken)
+		t.Errorf("%s per token from steps that must be ignored", h.shares.perToken)
 	}
 	h.Observe(512, 512*time.Millisecond)
 	for range 40 {
 		h.Observe(512, 512*time.Microsecond)
 	}
 	if per := h.shares.perToken; per > 2*time.Microsecond {
-		t.Errorf("%s per token after 40 steps with 1 µs each", per)
+		t.Errorf("%s per token after 40 steps of 1 µs per token", per)
 	}
 }

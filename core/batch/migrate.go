@@ -7,23 +7,24 @@ import (
 	"troupe/core/kv"
 )
 
-// Progress is how far a sequence is, as whoever moves it elsewhere needs to know.
+// Progress is the progress of a sequence, for its migration.
 type Progress struct {
-	Tokens int       // computed: their keys and values are in Blocks
-	Left   int       // to compute before the next one can be chosen
-	Blocks []int32   // the block table; only the last of those that hold Tokens may be partial
+	Tokens int       // computed; their keys and values are in Blocks
+	Left   int       // tokens to compute before the next one can be chosen
+	Blocks []int32   // block table; of the blocks that hold Tokens only the last may be partial
 	Hashes []kv.Hash // of the full blocks
-	// Arriving: Blocks are still being filled, and the sequence can not be moved before a step with it is done.
-	Arriving bool
+	// Restoring means that Blocks are still being filled; the sequence cannot migrate before a step
+	// with it is done.
+	Restoring bool
 }
 
-// Progress reports how far a sequence is. One that waits has no blocks.
+// Progress returns the progress of a sequence. A waiting sequence has no blocks.
 func (s *Scheduler) Progress(id string) (Progress, bool) {
 	seq, ok := s.byID[id]
 	if !ok {
 		return Progress{}, false
 	}
-	p := Progress{Tokens: seq.computed, Left: seq.left(), Blocks: slices.Clip(seq.table), Arriving: seq.arriving}
+	p := Progress{Tokens: seq.computed, Left: seq.left(), Blocks: slices.Clip(seq.table), Restoring: seq.restoring}
 	if size := s.pool.BlockTokens(); seq.computed >= size {
 		seq.hash(seq.computed/size-1, size)
 		p.Hashes = slices.Clip(seq.hashes[:seq.computed/size])
@@ -31,8 +32,8 @@ func (s *Scheduler) Progress(id string) (Progress, bool) {
 	return p, true
 }
 
-// Hold takes a sequence out of the next plans, until Resume. It keeps its blocks and its place, and nobody can take them;
-// what a step in flight computes for it still counts. It reports false where the sequence is unknown or held already.
+// Hold excludes a sequence from plans until Resume. It keeps its blocks and its place, and the step
+// in flight still counts for it. Hold reports false if the sequence is unknown or already held.
 func (s *Scheduler) Hold(id string) bool {
 	seq, ok := s.byID[id]
 	if !ok || seq.held {
@@ -48,14 +49,14 @@ func (s *Scheduler) Hold(id string) bool {
 	return true
 }
 
-// Resume puts a held sequence back to where it was.
+// Resume returns a held sequence to its list.
 func (s *Scheduler) Resume(id string) {
 	if seq, ok := s.byID[id]; ok {
-		s.release(seq)
+		s.unhold(seq)
 	}
 }
 
-func (s *Scheduler) release(seq *sequence) {
+func (s *Scheduler) unhold(seq *sequence) {
 	switch {
 	case !seq.held:
 		return
@@ -68,22 +69,26 @@ func (s *Scheduler) release(seq *sequence) {
 	seq.held = false
 }
 
-// Reservation is room for a running sequence that moves here from another replica.
+// Reservation is room for a running sequence that migrates here.
 type Reservation struct {
-	// Blocks are what its first blocks go to, in order: the leading Resident ones hold what they should already, the others are
-	// to be written. There may be more than were asked for, for what the sequence grows by on its way.
+	// Blocks are for the sequence's first blocks, in order. The first Resident ones already hold
+	// the right content; the others are to be written. There may be more than requested, for growth
+	// during the migration.
 	Blocks   []int32
 	Resident int
 
-	hashes  []kv.Hash // of the resident ones
+	hashes  []kv.Hash // of the resident blocks
 	request Request
 	closed  bool
 }
 
-// Reserve takes a place and blocks for so many computed tokens of a request, whose full blocks have these hashes. What is
-// resident is shared, the rest allocated; nobody gives way for it. Its adapter, where it has one, is held, from AdapterLoading on, after which
-// Reserve is to be called again, or Unreserve. It is all or nothing. As Plan, it may be called only while no
-// step is in flight, since such a step may still write to the blocks of a sequence that was dropped.
+// Reserve reserves a place and blocks for a request with so many computed tokens, whose full blocks
+// have these hashes. Resident blocks are shared and the rest are allocated, without preempting. The
+// request's adapter is pinned. If Reserve returns AdapterLoading the pin stays; call Reserve again,
+// or ReleaseAdapter. On any other refusal nothing is reserved.
+//
+// Like Plan, it must not be called while a step is in flight, since that step may still write to
+// the blocks of a dropped sequence.
 func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservation, *Refusal) {
 	if refusal := r.check(s.limits); refusal != nil {
 		return nil, refusal
@@ -92,23 +97,26 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 	longest := min(len(r.Prompt)+r.MaxOutput, s.limits.ContextTokens)
 	switch {
 	case s.byID[r.ID] != nil:
-		return nil, &Refusal{Duplicate, "request " + r.ID + " is here already"}
+		return nil, &Refusal{Duplicate, "request " + r.ID + " already exists"}
 	case tokens < 1 || tokens >= longest || len(hashes) != tokens/size:
-		return nil, &Refusal{Invalid, fmt.Sprintf("%d hashes for %d tokens of at most %d", len(hashes), tokens, longest)}
-	case len(s.running) >= s.places():
-		return nil, &Refusal{NoRoom, fmt.Sprintf("all of the %d places are taken", s.limits.MaxSequences)}
+		return nil, &Refusal{Invalid, fmt.Sprintf("%d hashes for %d tokens; the sequence has at most %d", len(hashes),
+			tokens, longest)}
+	case len(s.running) >= s.runLimit():
+		return nil, &Refusal{NoRoom, fmt.Sprintf("all %d places are taken", s.limits.MaxSequences)}
 	}
 	if refusal := s.reserveAdapter(r); refusal != nil {
 		return nil, refusal
 	}
 	need := tokens/size + 1
 	if short := need - s.pool.Match(hashes) - s.pool.FreeWithout(hashes); short > 0 {
-		s.Unreserve(r)
-		return nil, &Refusal{NoRoom, fmt.Sprintf("%d KV blocks are short of the %d that its %d tokens take", short, need, tokens)}
+		s.ReleaseAdapter(r)
+		return nil, &Refusal{NoRoom, fmt.Sprintf("%d of the %d KV blocks for %d tokens are missing", short, need,
+			tokens)}
 	}
 	res := &Reservation{Blocks: s.pool.Acquire(hashes), request: r}
 	res.Resident, res.hashes = len(res.Blocks), hashes[:len(res.Blocks)]
-	// What it grows by while the missing blocks are sent: half of them, where the data plane is three times faster than it fills them.
+	// Add blocks for the tokens generated while the missing blocks are sent: half as many as are
+	// missing, for a data plane that is three times as fast as the generation.
 	for most := min(need+2+(need-res.Resident)/2, (longest+size-1)/size); len(res.Blocks) < most; {
 		b, ok := s.pool.Allocate()
 		if !ok {
@@ -118,13 +126,14 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 	}
 	s.reserved++
 	if r.Adapter != "" {
-		s.adapters.rooms[res] = true
+		s.adapters.reservations[res] = true
 	}
 	return res, nil
 }
 
-// Adopt makes a running sequence of a reservation whose blocks were written: the request with the output so far, of which so many
-// tokens are computed. It goes on as if it had run here from its start. Whether adopted or refused, the reservation is used up.
+// Adopt starts a running sequence in a reservation whose blocks were written. r is the request with
+// its output so far, of which so many tokens are computed. The sequence continues as if it had
+// always run here. Adopt consumes the reservation even if it returns a refusal.
 func (s *Scheduler) Adopt(res *Reservation, r Request, tokens int) *Refusal {
 	if refusal := s.adoptable(res, r, tokens); refusal != nil {
 		s.Abandon(res)
@@ -147,18 +156,19 @@ func (s *Scheduler) adoptable(res *Reservation, r Request, tokens int) *Refusal 
 	}
 	switch {
 	case res.closed:
-		return &Refusal{Invalid, "the room kept for " + r.ID + " was given up"}
+		return &Refusal{Invalid, "the reservation for " + r.ID + " is closed"}
 	case s.byID[r.ID] != nil:
-		return &Refusal{Duplicate, "request " + r.ID + " is here already"}
+		return &Refusal{Duplicate, "request " + r.ID + " already exists"}
 	case tokens < 1 || tokens >= len(r.Prompt)+len(r.Output) || tokens > len(res.Blocks)*size:
-		return &Refusal{Invalid, fmt.Sprintf("%d computed tokens of %d, in %d blocks", tokens, len(r.Prompt)+len(r.Output), len(res.Blocks))}
+		return &Refusal{Invalid, fmt.Sprintf("%d of %d tokens computed, in %d blocks", tokens,
+			len(r.Prompt)+len(r.Output), len(res.Blocks))}
 	}
 	if refusal := s.reserveAdapter(r); refusal != nil {
 		return refusal
 	}
 	known := kv.Hashes(r.Root, slices.Concat(r.Prompt, r.Output)[:tokens], size)
 	if n := min(len(known), res.Resident); !slices.Equal(known[:n], res.hashes[:n]) {
-		return &Refusal{Invalid, "the blocks offered for " + r.ID + " are not of its tokens"}
+		return &Refusal{Invalid, "the reserved blocks do not match the tokens of " + r.ID + ""}
 	}
 	return nil
 }
@@ -170,11 +180,11 @@ func (s *Scheduler) Abandon(res *Reservation) {
 	}
 	s.close(res)
 	s.pool.Release(res.Blocks)
-	s.Unreserve(res.request)
+	s.ReleaseAdapter(res.request)
 }
 
 func (s *Scheduler) close(res *Reservation) {
 	res.closed = true
 	s.reserved--
-	delete(s.adapters.rooms, res)
+	delete(s.adapters.reservations, res)
 }

@@ -11,34 +11,36 @@ import (
 	"troupe/core/kv"
 )
 
-// pair is two replicas, and what is moving between them.
-type pair struct {
+// replicaPair is two replicas and the sequences migrating between them.
+type replicaPair struct {
 	at       [2]*harness
 	moves    map[string]*moving
-	stepping int // which of the two has a step in flight; -1: neither
+	stepping int // index of the replica with a step in flight; -1: none
 	dropped  map[string]bool
-	next     int // request
+	next     int // number of the next request
 	adopted  int
 }
 
 type moving struct {
 	from, to int
 	res      *Reservation
-	pinned   []int32 // blocks of the source that are just being read
+	pinned   []int32 // blocks of the source being read
 }
 
-func newPair(t *rapid.T) *pair {
+func newPair(t *rapid.T) *replicaPair {
 	context := rapid.IntRange(2, 8).Draw(t, "context") * blockTokens
-	p := &pair{moves: map[string]*moving{}, stepping: -1, dropped: map[string]bool{}}
+	p := &replicaPair{moves: map[string]*moving{}, stepping: -1, dropped: map[string]bool{}}
 	for i := range p.at {
 		blocks := context/blockTokens + rapid.IntRange(0, 6).Draw(t, "blocks")
 		p.at[i] = newHarness(Limits{
-			MaxSequences: rapid.IntRange(1, 4).Draw(t, "sequences"), MaxWaiting: 9, StepTokens: rapid.IntRange(1, 20).Draw(t, "tokens"), ContextTokens: context,
+			MaxSequences: rapid.IntRange(1, 4).Draw(t, "sequences"), MaxWaiting: 9,
+			StepTokens: rapid.IntRange(1, 20).Draw(t, "tokens"), ContextTokens: context,
 		}, blocks)
 		p.at[i].limits.StepTokens = max(p.at[i].limits.StepTokens, p.at[i].limits.MaxSequences)
 	}
 	a, b := p.at[0], p.at[1]
-	b.requests, b.outputs, b.finished = a.requests, a.outputs, a.finished // a sequence's output is its own, wherever it runs
+	// shared: an output does not depend on the replica
+	b.requests, b.outputs, b.finished = a.requests, a.outputs, a.finished
 	return p
 }
 
@@ -50,7 +52,7 @@ func pick[V any](t *rapid.T, m map[string]V) (string, bool) {
 	return rapid.SampledFrom(slices.Sorted(maps.Keys(m))).Draw(t, "id"), true
 }
 
-func (p *pair) submit(t *rapid.T) {
+func (p *replicaPair) submit(t *rapid.T) {
 	r := Request{
 		ID: fmt.Sprint("r", p.next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil),
 		Prompt:    rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, p.at[0].limits.ContextTokens-1).Draw(t, "prompt"),
@@ -62,7 +64,7 @@ func (p *pair) submit(t *rapid.T) {
 	}
 }
 
-func (p *pair) offer(t *rapid.T) {
+func (p *replicaPair) offer(t *rapid.T) {
 	from := rapid.IntRange(0, 1).Draw(t, "from")
 	src, dst := p.at[from], p.at[1-from]
 	id, ok := pick(t, src.byID)
@@ -79,8 +81,8 @@ func (p *pair) offer(t *rapid.T) {
 	}
 }
 
-// copy takes what is in a moving sequence's blocks over, the full ones only while it may still run.
-func (p *pair) copy(id string, m *moving, all bool) {
+// copy copies a migrating sequence's blocks, only the full ones while it may still run.
+func (p *replicaPair) copy(id string, m *moving, all bool) {
 	src, dst := p.at[m.from], p.at[m.to]
 	prog, _ := src.Progress(id)
 	for i, b := range prog.Blocks {
@@ -91,8 +93,8 @@ func (p *pair) copy(id string, m *moving, all bool) {
 	}
 }
 
-// adopt ends a move at the target, if it can be done.
-func (p *pair) adopt(t *rapid.T, id string, m *moving) {
+// adopt completes a migration at the target, if possible.
+func (p *replicaPair) adopt(t *rapid.T, id string, m *moving) {
 	src, dst := p.at[m.from], p.at[m.to]
 	seq := src.byID[id]
 	if seq == nil || seq.state != Running || !seq.held || p.stepping == m.from {
@@ -110,28 +112,28 @@ func (p *pair) adopt(t *rapid.T, id string, m *moving) {
 		src.Drop(id)
 		p.adopted++
 	}
-	p.end(id, m)
+	p.forget(id, m)
 }
 
-// end forgets a move: the sequence goes on where it is.
-func (p *pair) end(id string, m *moving) {
+// forget ends a migration; the sequence continues at its replica.
+func (p *replicaPair) forget(id string, m *moving) {
 	p.at[m.from].pool.Release(m.pinned)
 	p.at[m.to].Abandon(m.res)
 	p.at[m.from].Resume(id)
 	delete(p.moves, id)
 }
 
-// sweep ends the moves of sequences that finished, were dropped or preempted.
-func (p *pair) sweep() {
+// endStale ends the migrations of sequences that finished, were dropped or preempted.
+func (p *replicaPair) endStale() {
 	for id, m := range p.moves {
 		if state, ok := p.at[m.from].State(id); !ok || state != Running {
-			p.end(id, m)
+			p.forget(id, m)
 		}
 	}
 }
 
-// act does something to the moves, as it may happen at any moment.
-func (p *pair) act(t *rapid.T) {
+// act performs a random action on the migrations.
+func (p *replicaPair) act(t *rapid.T) {
 	id, ok := pick(t, p.moves)
 	if !ok {
 		return
@@ -153,12 +155,12 @@ func (p *pair) act(t *rapid.T) {
 		p.at[m.from].pool.Release(m.pinned)
 		m.pinned = nil
 	case "abandon":
-		p.end(id, m)
+		p.forget(id, m)
 	}
 }
 
-// drop cancels a sequence wherever it is.
-func (p *pair) drop(t *rapid.T) {
+// drop cancels a sequence at either replica.
+func (p *replicaPair) drop(t *rapid.T) {
 	h := p.at[rapid.IntRange(0, 1).Draw(t, "where")]
 	if id, ok := pick(t, h.byID); ok {
 		h.Drop(id)
@@ -166,12 +168,12 @@ func (p *pair) drop(t *rapid.T) {
 	}
 }
 
-func (p *pair) step(t *rapid.T, where int) bool {
+func (p *replicaPair) step(t *rapid.T, where int) bool {
 	h := p.at[where]
 	h.during = func() {
 		p.stepping = where
 		for range rapid.IntRange(0, 3).Draw(t, "during") {
-			p.sweep()
+			p.endStale()
 			if rapid.IntRange(0, 5).Draw(t, "what") == 0 {
 				p.drop(t)
 			} else {
@@ -184,11 +186,11 @@ func (p *pair) step(t *rapid.T, where int) bool {
 	return h.step(t)
 }
 
-// check holds the invariants of one replica against who owns what.
-func (p *pair) check(t *rapid.T, where int) {
+// check verifies the invariants of one replica.
+func (p *replicaPair) check(t *rapid.T, where int) {
 	h := p.at[where]
-	owners := map[int32]int{}    // of any kind
-	exclusive := map[int32]int{} // that write to it
+	owners := map[int32]int{}    // references by block
+	exclusive := map[int32]int{} // writers by block
 	own := func(blocks []int32, shared int) {
 		for i, b := range blocks {
 			owners[b]++
@@ -222,16 +224,17 @@ func (p *pair) check(t *rapid.T, where int) {
 	}
 	stats := h.pool.Stats()
 	if len(owners)+stats.Free != stats.Blocks {
-		t.Fatalf("conservation: %d blocks are owned and %d free, of %d", len(owners), stats.Free, stats.Blocks)
+		t.Fatalf("conservation: %d blocks owned and %d free of %d", len(owners), stats.Free, stats.Blocks)
 	}
 	if running > h.limits.MaxSequences || h.Running()+h.reserved != running || h.Running()+h.Waiting() != len(h.byID) {
-		t.Fatalf("places: %d run or come, %d run, %d wait, %d are reserved, of %+v", running, h.Running(), h.Waiting(), h.reserved, h.limits)
+		t.Fatalf("places: %d run or migrate here, %d run, %d wait, %d reserved; limits %+v", running, h.Running(),
+			h.Waiting(), h.reserved, h.limits)
 	}
 }
 
-// TestMovesAgainstAlone: however sequences move between two replicas, and whatever goes wrong on the way, each gets what it would
-// have got alone, and no block is left or owned twice.
-func TestMovesAgainstAlone(t *testing.T) {
+// TestMigratedSequencesMatchIsolatedRuns migrates sequences between two replicas with random
+// failures. Each gets the output of an isolated run, and no block leaks or has two owners.
+func TestMigratedSequencesMatchIsolatedRuns(t *testing.T) {
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPair(t)
@@ -240,12 +243,12 @@ func TestMovesAgainstAlone(t *testing.T) {
 				p.submit, p.offer, p.offer, p.act, p.act, p.act, p.drop,
 				func(t *rapid.T) { p.step(t, 0) }, func(t *rapid.T) { p.step(t, 1) },
 			}).Draw(t, "action")(t)
-			p.sweep()
+			p.endStale()
 			p.check(t, 0)
 			p.check(t, 1)
 		}
 		for id, m := range p.moves {
-			p.end(id, m)
+			p.forget(id, m)
 		}
 		for range 10000 {
 			if a, b := p.at[0].step(t), p.at[1].step(t); !a && !b {
@@ -253,24 +256,26 @@ func TestMovesAgainstAlone(t *testing.T) {
 			}
 		}
 		for id, r := range p.at[0].requests {
-			output, finish := want(r, p.at[0].limits.ContextTokens)
+			output, finish := isolatedRun(r, p.at[0].limits.ContextTokens)
 			if !p.dropped[id] && (p.at[0].finished[id] != finish || !slices.Equal(p.at[0].outputs[id], output)) {
-				t.Fatalf("progress: %s got %v (%d), want %v (%d)", id, p.at[0].outputs[id], p.at[0].finished[id], output, finish)
+				t.Fatalf("progress: %s got %v (%d), want %v (%d)", id, p.at[0].outputs[id], p.at[0].finished[id],
+					output, finish)
 			}
 		}
 		for _, h := range p.at {
 			if s := h.pool.Stats(); s.Free != s.Blocks || len(h.byID) != 0 || h.held != 0 || h.reserved != 0 {
-				t.Fatalf("conservation: %d of %d blocks are free at the end, %d held, %d reserved", s.Free, s.Blocks, h.held, h.reserved)
+				t.Fatalf("conservation: %d of %d blocks are free at the end, %d held, %d reserved", s.Free, s.Blocks,
+					h.held, h.reserved)
 			}
 		}
 		moved += p.adopted
 	})
 	if moved == 0 {
-		t.Error("no sequence moved in all of the runs: they say nothing")
+		t.Error("no sequence migrated in any run; the test shows nothing")
 	}
 }
 
-func TestReserveSharesWhatIsResident(t *testing.T) {
+func TestReserveSharesResidentBlocks(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 8)
 	r := request("r", Standard, 11, 8)
 	h.submit(r)
@@ -286,12 +291,13 @@ func TestReserveSharesWhatIsResident(t *testing.T) {
 		blocks, resident int
 		want             Reason
 	}{
-		{11, 5, prog.Hashes, 5, 2, 0},                    // three, and two to grow by
-		{11, 1, prog.Hashes, 3, 2, 0},                    // nothing is left to grow by
-		{11, 0, prog.Hashes, 0, 0, NoRoom},               // one is short
-		{11, 5, []kv.Hash{{1}, prog.Hashes[1]}, 5, 0, 0}, // what follows an unknown block is unknown
-		{11, 2, []kv.Hash{{1}, {2}}, 0, 0, NoRoom},       // three are needed
-		{11, 5, prog.Hashes[:1], 0, 0, Invalid}, {0, 5, nil, 0, 0, Invalid}, {64, 5, make([]kv.Hash, 16), 0, 0, Invalid},
+		{11, 5, prog.Hashes, 5, 2, 0},                    // three, and two for growth
+		{11, 1, prog.Hashes, 3, 2, 0},                    // none left for growth
+		{11, 0, prog.Hashes, 0, 0, NoRoom},               // one missing
+		{11, 5, []kv.Hash{{1}, prog.Hashes[1]}, 5, 0, 0}, // blocks after an unknown one are not shared
+		{11, 2, []kv.Hash{{1}, {2}}, 0, 0, NoRoom},       // three needed
+		{11, 5, prog.Hashes[:1], 0, 0, Invalid}, {0, 5, nil, 0, 0, Invalid},
+		{64, 5, make([]kv.Hash, 16), 0, 0, Invalid},
 	} {
 		var taken []int32
 		for h.pool.Free() > tc.free {
@@ -308,12 +314,12 @@ func TestReserveSharesWhatIsResident(t *testing.T) {
 			h.Abandon(res)
 		}
 		if h.pool.Release(taken); h.pool.Free() != 5 {
-			t.Fatalf("%+v: %d blocks are free after", tc, h.pool.Free())
+			t.Fatalf("%+v: %d blocks are free afterwards", tc, h.pool.Free())
 		}
 	}
 }
 
-func TestAdoptRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestAdoptRefusesMismatchedReservation(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 16)
 	r := request("r", Standard, 12, 8)
 	h.submit(r)
@@ -331,7 +337,8 @@ func TestAdoptRefusesWhatIsNotItsOwn(t *testing.T) {
 		tokens int
 		want   Reason
 	}{
-		"other tokens": {other, 12, Invalid}, "nothing to compute": {same, 13, Invalid}, "nothing computed": {same, 0, Invalid}, "here already": {r, 12, Duplicate},
+		"other tokens": {other, 12, Invalid}, "nothing to compute": {same, 13, Invalid},
+		"nothing computed": {same, 0, Invalid}, "here already": {r, 12, Duplicate},
 		"complete": {func() Request { c := same; c.Output = make([]uint32, 8); return c }(), 12, Finished},
 	} {
 		offer := request("x", Standard, 12, 8)
@@ -343,7 +350,7 @@ func TestAdoptRefusesWhatIsNotItsOwn(t *testing.T) {
 			t.Errorf("%s: %+v", name, refusal)
 		}
 		if h.Adopt(res, same, 12) == nil {
-			t.Errorf("%s: adopted though it was refused", name)
+			t.Errorf("%s: adopted after a refusal", name)
 		}
 		h.Abandon(res)
 	}
@@ -352,17 +359,17 @@ func TestAdoptRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestHeldSequenceIsInNoPlan(t *testing.T) {
+func TestHeldSequenceIsNotPlanned(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 2, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 16)
 	for _, id := range []string{"a", "b", "c"} {
 		h.submit(request(id, Standard, 4, 8))
 	}
 	h.step(t)
 	if !h.Hold("a") || h.Hold("a") || !h.Hold("c") || h.Hold("nobody") {
-		t.Error("each of the two that are there is held once")
+		t.Error("Hold returned the wrong result")
 	}
 	if plan, _ := h.Plan(now); fmt.Sprint(ids(plan)) != "[b:1]" || h.Running() != 2 || h.Waiting() != 1 {
-		t.Errorf("%v, %d run, %d wait: a held sequence keeps its place and its queue", ids(plan), h.Running(), h.Waiting())
+		t.Errorf("step %v, %d run, %d wait; held sequences must keep their places", ids(plan), h.Running(), h.Waiting())
 	}
 	h.Resume("a")
 	h.Resume("a")

@@ -10,43 +10,44 @@ import (
 	"troupe/core/kv"
 )
 
-// restoring is a harness whose waiting sequences can have what they need restored, as a replica does it, out of a tier that has everything.
+// restoring is a harness that restores the blocks of waiting sequences, as a replica does, from a
+// tier that has every block.
 type restoring struct {
 	*harness
 	t        fataler
 	restores map[string]*restore // by request
-	fails    func() bool         // whether a gate does
+	fails    func() bool         // reports whether a gate fails
 	begun    int
 	voided   int
 	landed   int
 	partial  int // restores that ended in a partial block
 }
 
-// restore fills blocks, behind those that are resident.
+// restore fills blocks after the resident ones.
 type restore struct {
 	hashes        []kv.Hash
 	begin, blocks []int32
-	tokens        int // that they hold
+	tokens        int // in the blocks
 	landed        bool
 }
 
 func newRestoring(t fataler, limits Limits, blocks int, fails func() bool) *restoring {
 	r := &restoring{harness: newHarness(limits, blocks), t: t, restores: map[string]*restore{}, fails: fails}
-	r.void = r.gates
+	r.abort = r.runGates
 	r.planned = func(plan Step) {
 		for _, p := range plan.Preempted {
 			to := r.restores[p.ID]
 			if seq := r.byID[p.ID]; seq != nil && seq.held != (to != nil && !to.landed) {
-				t.Fatalf("%s gave way, and is held: %v", p.ID, seq.held)
+				t.Fatalf("%s was preempted, and held is %v", p.ID, seq.held)
 			}
 		}
 	}
 	return r
 }
 
-// look begins a restore for the sequence that is next.
-func (r *restoring) look() *restore {
-	id, hashes, ok := r.First()
+// startRestore starts a restore for the sequence that is next.
+func (r *restoring) startRestore() *restore {
+	id, hashes, ok := r.PeekWaiting()
 	have := r.pool.Match(hashes)
 	if !ok || have == len(hashes) || r.restores[id] != nil {
 		return nil
@@ -54,7 +55,7 @@ func (r *restoring) look() *restore {
 	r.Hold(id)
 	to := &restore{hashes: hashes, begin: r.pool.Acquire(hashes[:have]), tokens: len(hashes) * blockTokens}
 	if seq := r.byID[id]; len(hashes) > len(seq.reusable(blockTokens)) {
-		to.tokens = seq.parked
+		to.tokens = seq.savedTokens
 		r.partial++
 	}
 	for len(to.begin)+len(to.blocks) < len(hashes) {
@@ -69,18 +70,18 @@ func (r *restoring) look() *restore {
 	return to
 }
 
-// start begins a sequence whose restore is not over.
-func (r *restoring) start(id string) bool {
+// startOverlap starts a sequence whose restore has not ended.
+func (r *restoring) startOverlap(id string) bool {
 	to := r.restores[id]
-	ok := r.Begin(id, slices.Concat(to.begin, to.blocks), len(to.begin))
+	ok := r.StartRestoring(id, slices.Concat(to.begin, to.blocks), len(to.begin))
 	if ok {
 		r.begun++
 	}
 	return ok
 }
 
-// fill is what the copies of the leading blocks do.
-func (r *restoring) fill(id string, many int) {
+// fillBlocks simulates the copies of the leading blocks.
+func (r *restoring) fillBlocks(id string, many int) {
 	to, q := r.restores[id], r.requests[id]
 	all := slices.Concat(q.Prompt, r.outputs[id])
 	for i, b := range to.blocks[:many] {
@@ -92,17 +93,18 @@ func (r *restoring) fill(id string, many int) {
 	}
 }
 
-// gates fills what a step reads as it runs, or makes it void: then the slots that it was to write hold nothing of use.
-func (r *restoring) gates(plan Step) bool {
+// runGates fills the blocks that a step reads while it runs, or aborts the step. The slots that an
+// aborted step was to write hold garbage.
+func (r *restoring) runGates(plan Step) bool {
 	for _, e := range plan.Entries {
 		to := r.restores[e.ID]
-		if !e.Arriving {
+		if !e.Restoring {
 			continue
 		}
 		for i, b := range to.blocks {
 			found := r.pool.Acquire(to.hashes[len(to.begin)+i : len(to.begin)+i+1])
 			if len(found) > 0 && found[0] == b {
-				r.t.Fatalf("arrived: %s: block %d is offered before it is filled", e.ID, b)
+				r.t.Fatalf("arrived: %s: block %d is offered for sharing before it is filled", e.ID, b)
 			}
 			r.pool.Release(found)
 		}
@@ -113,14 +115,14 @@ func (r *restoring) gates(plan Step) bool {
 					r.written[b] = r.written[b][:min(len(r.written[b]), p%blockTokens)]
 				}
 			}
-			r.Fall(e.ID)
+			r.RestoreFailed(e.ID)
 			r.voided++
 			return true
 		}
-		r.fill(e.ID, len(to.blocks))
+		r.fillBlocks(e.ID, len(to.blocks))
 	}
 	for _, e := range plan.Entries {
-		if e.Arriving {
+		if e.Restoring {
 			r.restores[e.ID].landed = true
 			r.landed++
 		}
@@ -128,20 +130,20 @@ func (r *restoring) gates(plan Step) bool {
 	return false
 }
 
-// end settles a restore of which the leading blocks came.
-func (r *restoring) end(id string, came int) {
+// endRestore ends a restore whose leading came blocks arrived.
+func (r *restoring) endRestore(id string, came int) {
 	to := r.restores[id]
-	if seq := r.byID[id]; !to.landed && (seq == nil || !seq.arriving || came == len(to.blocks)) {
-		r.fill(id, came)
+	if seq := r.byID[id]; !to.landed && (seq == nil || !seq.restoring || came == len(to.blocks)) {
+		r.fillBlocks(id, came)
 	}
 	switch seq := r.byID[id]; {
 	case to.landed:
-	case seq != nil && seq.arriving && came == len(to.blocks):
-		r.Land(id)
+	case seq != nil && seq.restoring && came == len(to.blocks):
+		r.RestoreDone(id)
 		to.landed = true
 	default:
-		r.Fall(id)
-		r.fill(id, came)
+		r.RestoreFailed(id)
+		r.fillBlocks(id, came)
 	}
 	for i, b := range to.blocks[:came] {
 		if !to.landed {
@@ -153,7 +155,7 @@ func (r *restoring) end(id string, came int) {
 	r.Resume(id)
 }
 
-func (r *restoring) any(t *rapid.T) string {
+func (r *restoring) anyRestore(t *rapid.T) string {
 	ids := make([]string, 0, len(r.restores))
 	for id := range r.restores {
 		ids = append(ids, id)
@@ -162,34 +164,38 @@ func (r *restoring) any(t *rapid.T) string {
 	return rapid.SampledFrom(ids).Draw(t, "restore")
 }
 
-// TestBeginAgainstAlone: whenever sequences begin on blocks that are still being filled, however their restores and gates fare, and whoever gives way or is dropped
-// meanwhile, each gets what it would have got alone, nothing is read that is not there, and no block is lost.
-func TestBeginAgainstAlone(t *testing.T) {
+// TestOverlappedSequencesMatchIsolatedRuns starts sequences on blocks that are still being filled,
+// fails restores and gates, and preempts and drops sequences at random. Each sequence gets the
+// output of an isolated run, reads nothing that is absent, and no block leaks.
+func TestOverlappedSequencesMatchIsolatedRuns(t *testing.T) {
 	begun, voided, landed, partial := 0, 0, 0, 0
 	run := func(t *rapid.T) {
 		blocks := rapid.IntRange(3, 14).Draw(t, "blocks")
-		limits := Limits{MaxSequences: rapid.IntRange(1, 4).Draw(t, "sequences"), MaxWaiting: 6, StepTokens: rapid.IntRange(4, 20).Draw(t, "tokens"), ContextTokens: blocks * blockTokens}
+		limits := Limits{MaxSequences: rapid.IntRange(1, 4).Draw(t, "sequences"), MaxWaiting: 6,
+			StepTokens: rapid.IntRange(4, 20).Draw(t, "tokens"), ContextTokens: blocks * blockTokens}
 		r := newRestoring(t, limits, blocks, func() bool { return rapid.IntRange(0, 3).Draw(t, "gate") == 0 })
 		next := 0
 		dropped := map[string]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				prompt := rapid.IntRange(1, min(blocks*blockTokens-1, 30)).Draw(t, "prompt")
-				q := Request{ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil), Prompt: make([]uint32, prompt), MaxOutput: rapid.IntRange(1, 12).Draw(t, "max")}
+				q := Request{ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")),
+					Root: kv.Root("m", "", nil), Prompt: make([]uint32, prompt),
+					MaxOutput: rapid.IntRange(1, 12).Draw(t, "max")}
 				q.Prompt[0] = uint32(rapid.IntRange(0, 2).Draw(t, "family"))
 				next++
 				_ = r.submit(q)
 			},
-			"look": func(t *rapid.T) { r.look() },
+			"look": func(t *rapid.T) { r.startRestore() },
 			"begin": func(t *rapid.T) {
 				if len(r.restores) > 0 {
-					r.start(r.any(t))
+					r.startOverlap(r.anyRestore(t))
 				}
 			},
 			"end": func(t *rapid.T) {
 				if len(r.restores) > 0 {
-					id := r.any(t)
-					r.end(id, rapid.IntRange(0, len(r.restores[id].blocks)).Draw(t, "came"))
+					id := r.anyRestore(t)
+					r.endRestore(id, rapid.IntRange(0, len(r.restores[id].blocks)).Draw(t, "came"))
 				}
 			},
 			"step": func(t *rapid.T) { r.step(t) },
@@ -203,15 +209,16 @@ func TestBeginAgainstAlone(t *testing.T) {
 		r.fails = func() bool { return false }
 		for turn := 0; len(r.restores) > 0 || len(r.byID) > 0; turn++ {
 			if turn > 10000 {
-				t.Fatalf("progress: %d restores, %d sequences are left", len(r.restores), len(r.byID))
+				t.Fatalf("progress: %d restores and %d sequences are left", len(r.restores), len(r.byID))
 			}
 			for id, to := range r.restores {
-				r.end(id, len(to.blocks))
+				r.endRestore(id, len(to.blocks))
 			}
 			r.step(t)
 		}
 		for id, q := range r.requests {
-			if output, finish := want(q, limits.ContextTokens); !dropped[id] && (r.finished[id] != finish || !slices.Equal(r.outputs[id], output)) {
+			if output, finish := isolatedRun(q, limits.ContextTokens); !dropped[id] &&
+				(r.finished[id] != finish || !slices.Equal(r.outputs[id], output)) {
 				t.Fatalf("progress: %s got %v (%d), want %v (%d)", id, r.outputs[id], r.finished[id], output, finish)
 			}
 		}
@@ -223,72 +230,75 @@ func TestBeginAgainstAlone(t *testing.T) {
 	for rounds := 0; rounds < 20 || rounds < 1000 && (voided == 0 || landed == 0 || partial == 0); rounds++ {
 		rapid.Check(t, run)
 	}
-	if t.Logf("%d began, %d steps were void, %d landed in a step, %d ended in a partial block", begun, voided, landed, partial); begun == 0 || voided == 0 || landed == 0 || partial == 0 {
-		t.Error("this shows nothing")
+	if t.Logf("%d began, %d steps were void, %d landed in a step, %d ended in a partial block", begun, voided, landed,
+		partial); begun == 0 || voided == 0 || landed == 0 || partial == 0 {
+		t.Error("no run overlapped a restore; the test shows nothing")
 	}
 }
 
-func TestBeginRefuses(t *testing.T) {
+func TestStartRestoringRefuses(t *testing.T) {
 	never := func() bool { return false }
 	fresh := func(limits Limits, blocks int) *restoring {
 		r := newRestoring(t, limits, blocks, never)
 		r.submit(request("a", Standard, 9, 3))
-		r.look()
+		r.startRestore()
 		return r
 	}
 	limits := Limits{MaxSequences: 2, MaxWaiting: 10, StepTokens: 16, ContextTokens: 64}
 	r := fresh(limits, 16)
 	r.submit(request("high", Interactive, 4, 3))
-	if r.start("a") {
-		t.Error("one of a higher class waits")
+	if r.startOverlap("a") {
+		t.Error("started although a higher class waits")
 	}
 	r.step(t)
-	if !r.start("a") || r.start("a") {
-		t.Error("it does not begin, or twice")
+	if !r.startOverlap("a") || r.startOverlap("a") {
+		t.Error("did not start, or started twice")
 	}
-	if p, _ := r.Progress("a"); !p.Arriving || p.Tokens != 8 {
+	if p, _ := r.Progress("a"); !p.Restoring || p.Tokens != 8 {
 		t.Errorf("%+v", p)
 	}
 	r.step(t)
-	if p, _ := r.Progress("a"); p.Arriving || p.Tokens != 9 || len(p.Hashes) != 2 {
-		t.Errorf("after its step %+v", p)
+	if p, _ := r.Progress("a"); p.Restoring || p.Tokens != 9 || len(p.Hashes) != 2 {
+		t.Errorf("after the step: %+v", p)
 	}
 	if n := r.pool.Match(r.restores["a"].hashes); n != 2 {
-		t.Errorf("%d of its blocks are offered to others", n)
+		t.Errorf("%d blocks are offered for sharing", n)
 	}
 	r = fresh(limits, 2)
-	if r.start("a") {
-		t.Error("there is no block for its tokens")
+	if r.startOverlap("a") {
+		t.Error("started without a block for its tokens")
 	}
 	limits.MaxSequences = 1
 	r = fresh(limits, 16)
 	r.submit(request("b", Standard, 4, 3))
 	r.step(t)
-	if r.start("a") {
-		t.Error("there is no place")
+	if r.startOverlap("a") {
+		t.Error("started without a free place")
 	}
-	r.end("a", 0)
+	r.endRestore("a", 0)
 	r.restores["a"] = &restore{}
-	if r.start("a") || r.Begin("nobody", nil, 0) {
-		t.Error("one begins that is not held, or not there")
+	if r.startOverlap("a") || r.StartRestoring("nobody", nil, 0) {
+		t.Error("started a sequence that is unknown or not held")
 	}
 }
 
-// TestBegunIsCounted: what came from below counts as cached once it is there, and not where it has to be computed after all.
-func TestBegunIsCounted(t *testing.T) {
+// TestRestoredTokensCountAsCached checks that restored tokens count as cached once they are
+// restored, but not if they have to be recomputed.
+func TestRestoredTokensCountAsCached(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		r := newRestoring(t, Limits{MaxSequences: 2, MaxWaiting: 10, StepTokens: 16, ContextTokens: 64}, 16, func() bool { return fails })
+		r := newRestoring(t, Limits{MaxSequences: 2, MaxWaiting: 10, StepTokens: 16, ContextTokens: 64}, 16,
+			func() bool { return fails })
 		r.submit(request("a", Standard, 9, 1))
-		r.look()
-		r.start("a")
+		r.startRestore()
+		r.startOverlap("a")
 		if fails {
 			r.step(t)
-			r.end("a", 0)
+			r.endRestore("a", 0)
 		}
 		plan, _ := r.Plan(now)
 		cached := map[bool]int{false: 8, true: 0}[fails]
 		if got := r.Done(plan.Entries, []uint32{1}); len(got) != 1 || got[0].Cached != cached {
-			t.Errorf("fails %v: %+v", fails, got)
+			t.Errorf("with failure %v: %+v", fails, got)
 		}
 	}
 }

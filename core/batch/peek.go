@@ -2,26 +2,28 @@ package batch
 
 import "troupe/core/kv"
 
-// First is the sequence that is admitted next, and the hashes of the blocks that it could begin with. There is none while there is no place for one.
-func (s *Scheduler) First() (id string, hashes []kv.Hash, ok bool) {
-	seq := s.next()
-	if seq == nil || !s.hasPlace(seq) {
+// PeekWaiting returns the sequence that is admitted next and the hashes of the blocks that it could
+// start with. It reports false if no sequence waits or none has a place.
+func (s *Scheduler) PeekWaiting() (id string, hashes []kv.Hash, ok bool) {
+	seq := s.nextWaiting()
+	if seq == nil || !s.canRun(seq) {
 		return "", nil, false
 	}
 	size := s.pool.BlockTokens()
 	hashes = seq.reusable(size)
-	if seq.parked%size > 0 && seq.parked/size == len(hashes) {
+	if seq.savedTokens%size > 0 && seq.savedTokens/size == len(hashes) {
 		hashes = append(hashes, seq.partial(size))
 	}
 	return seq.ID, hashes, true
 }
 
-// hasPlace reports whether there is a place for a sequence, or one that gives way to it.
-func (s *Scheduler) hasPlace(seq *sequence) bool {
-	return len(s.running) < s.places() || len(s.yields(seq, 0)) > 0
+// canRun reports whether a place is free for a sequence or could be freed by preemption.
+func (s *Scheduler) canRun(seq *sequence) bool {
+	return len(s.running) < s.runLimit() || len(s.victims(seq, 0)) > 0
 }
 
-// reusable are the hashes of the blocks that a sequence need not compute: the last token always is, since its logits choose the next.
+// reusable returns the hashes of the blocks that a sequence need not compute. The last token is
+// always computed, since its logits choose the next one.
 func (s *sequence) reusable(blockTokens int) []kv.Hash {
 	n := (len(s.tokens) - 1) / blockTokens
 	if n == 0 {

@@ -2,14 +2,16 @@ package batch
 
 import "troupe/core/kv"
 
-// A sequence that gives way leaves full blocks, and mostly one that is not full. That one is known by a hash too while the sequence waits, of fewer tokens
-// than a full one's, so that it can be found again and be copied down the tiers like any other.
+// A preempted sequence leaves full blocks and usually one partial block. While the sequence waits,
+// the partial block is identified by a hash too, of fewer tokens than a full block's. It can thus
+// be found again, and copied to lower tiers like any other block.
 
-// park gives a sequence's blocks up, and remembers how many tokens they hold. What nothing is lost with is evicted first.
-func (p *planning) park(seq *sequence) {
+// saveBlocks releases a sequence's blocks and records how many tokens they hold. Blocks that a
+// lower tier has too are evicted first.
+func (p *planning) saveBlocks(seq *sequence) {
 	size := p.pool.BlockTokens()
 	full := seq.computed / size
-	seq.parked = seq.computed
+	seq.savedTokens = seq.computed
 	if seq.computed%size == 0 {
 		p.pool.Release(seq.table)
 		return
@@ -24,10 +26,10 @@ func (p *planning) park(seq *sequence) {
 	p.pool.Release(seq.table[full : full+1])
 }
 
-// unpark takes the partial block again of a sequence that has all full ones before it.
-func (p *planning) unpark(seq *sequence) {
+// restorePartial reacquires the partial block of a sequence that has all full blocks before it.
+func (p *planning) restorePartial(seq *sequence) {
 	size := p.pool.BlockTokens()
-	if seq.parked%size == 0 || seq.computed != seq.parked/size*size {
+	if seq.savedTokens%size == 0 || seq.computed != seq.savedTokens/size*size {
 		return
 	}
 	found := p.pool.Acquire([]kv.Hash{seq.partial(size)})
@@ -38,14 +40,14 @@ func (p *planning) unpark(seq *sequence) {
 		p.pool.Release(found)
 		return
 	}
-	seq.table, seq.computed = append(seq.table, found[0]), seq.parked
+	seq.table, seq.computed = append(seq.table, found[0]), seq.savedTokens
 }
 
-// partial is the hash of the block that the last of the parked tokens are in.
+// partial returns the hash of the partial block, which holds the last of the saved tokens.
 func (s *sequence) partial(blockTokens int) kv.Hash {
-	parent, full := s.Root, s.parked/blockTokens
+	parent, full := s.Root, s.savedTokens/blockTokens
 	if full > 0 {
 		parent = s.hash(full-1, blockTokens)
 	}
-	return parent.Next(s.tokens[full*blockTokens : s.parked])
+	return parent.Next(s.tokens[full*blockTokens : s.savedTokens])
 }

@@ -6,8 +6,9 @@ import (
 	"troupe/core/kv"
 )
 
-// displaced runs a sequence for some steps, has it give way to another one, and plans until it comes back. In between, what the pool holds can be changed.
-func displaced(t *testing.T, prompt, steps int, between func(*harness)) (back Entry, computed int) {
+// preemptAndResume runs a sequence for some steps, preempts it for another one and plans until it
+// returns. between may change the pool meanwhile.
+func preemptAndResume(t *testing.T, prompt, steps int, between func(*harness)) (back Entry, computed int) {
 	t.Helper()
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 10, StepTokens: 6, ContextTokens: 64}, 16)
 	h.submit(request("low", Batch, prompt, 30))
@@ -32,29 +33,31 @@ func displaced(t *testing.T, prompt, steps int, between func(*harness)) (back En
 	return plan.Entries[0], computed
 }
 
-// TestParkedSequenceComputesNothingAgain: wherever it was when it gave way, it goes on from there; also where others read the full blocks meanwhile.
-func TestParkedSequenceComputesNothingAgain(t *testing.T) {
+// TestPreemptedSequenceResumesWhereItStopped checks that a preempted sequence recomputes nothing,
+// wherever it stopped and even if others read its full blocks meanwhile.
+func TestPreemptedSequenceResumesWhereItStopped(t *testing.T) {
 	for prompt := 1; prompt <= 12; prompt++ {
 		for steps := 1; steps <= 9; steps++ {
-			if e, computed := displaced(t, prompt, steps, nil); e.Position != computed || computed == 0 {
-				t.Errorf("prompt of %d, %d steps: it goes on at %d, not %d", prompt, steps, e.Position, computed)
+			if e, computed := preemptAndResume(t, prompt, steps, nil); e.Position != computed || computed == 0 {
+				t.Errorf("prompt of %d, %d steps: resumed at position %d, want %d", prompt, steps, e.Position, computed)
 			}
 		}
 	}
 }
 
-// TestPartialBlockIsOnesOwn: a partial block that somebody else reads is not written to, and what is lost is computed again.
-func TestPartialBlockIsOnesOwn(t *testing.T) {
+// TestSharedPartialBlockIsNotWritten checks that a partial block with another reader is not written
+// to, and that lost blocks are recomputed.
+func TestSharedPartialBlockIsNotWritten(t *testing.T) {
 	held := func(h *harness) {
 		if found := h.pool.Acquire([]kv.Hash{h.byID["low"].partial(blockTokens)}); len(found) != 1 {
-			t.Fatalf("the partial block is not to be found: %v", found)
+			t.Fatalf("the partial block was not found: %v", found)
 		}
 	}
-	if e, _ := displaced(t, 3, 1, held); e.Position != 0 {
-		t.Errorf("it goes on at %d in a block that another reads", e.Position)
+	if e, _ := preemptAndResume(t, 3, 1, held); e.Position != 0 {
+		t.Errorf("resumed at position %d in a block with another reader", e.Position)
 	}
 	lost := func(h *harness) { h.pool.Flush() }
-	if e, _ := displaced(t, 7, 4, lost); e.Position != 0 {
-		t.Errorf("it goes on at %d after blocks that are lost", e.Position)
+	if e, _ := preemptAndResume(t, 7, 4, lost); e.Position != 0 {
+		t.Errorf("resumed at position %d after lost blocks", e.Position)
 	}
 }

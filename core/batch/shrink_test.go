@@ -6,12 +6,13 @@ import (
 	"troupe/core/kv"
 )
 
-// TestVacate: only who has blocks beyond gives way, and its blocks are free.
-func TestVacate(t *testing.T) {
+// TestPreemptBeyond checks that only sequences with blocks beyond the limit are preempted and that
+// those blocks become free.
+func TestPreemptBeyond(t *testing.T) {
 	pool := kv.NewPool(8, 4)
 	s := New(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 32}, pool)
 	for _, id := range []string{"low", "high"} {
-		prompt := make([]uint32, 7) // two blocks, the first in order has the first ones
+		prompt := make([]uint32, 7) // two blocks; the first sequence gets the first ones
 		for i := range prompt {
 			prompt[i] = uint32(len(id)*10 + i)
 		}
@@ -22,13 +23,13 @@ func TestVacate(t *testing.T) {
 	s.Plan(now)
 	pool.Resize(2)
 	if busy, _ := pool.Draining(); busy != 2 {
-		t.Fatalf("%d blocks are leaving", busy)
+		t.Fatalf("%d blocks are draining", busy)
 	}
-	gone := s.Vacate(2)
+	gone := s.PreemptBeyond(2)
 	if len(gone) != 1 || gone[0].ID != "high" || s.Running() != 1 {
-		t.Errorf("%v gave way, %d run", gone, s.Running())
+		t.Errorf("%v preempted, %d run", gone, s.Running())
 	}
 	if busy, _ := pool.Draining(); busy != 0 {
-		t.Errorf("%d blocks are still leaving", busy)
+		t.Errorf("%d blocks are still draining", busy)
 	}
 }

@@ -1,51 +1,53 @@
 package batch
 
-// yielding collects the running sequences that give way to one that waits.
-type yielding struct {
+// victimSet collects the running sequences to preempt for a waiting one.
+type victimSet struct {
 	*Scheduler
-	seq    *sequence
-	blocks int // that it takes
-	all    []*sequence
-	places int // free with all of them gone
-	gain   int // blocks, likewise; shared ones count for each
+	seq        *sequence
+	blocks     int // blocks that seq needs
+	victims    []*sequence
+	freePlaces int // free places with all victims preempted
+	freeBlocks int // free blocks likewise; shared ones count for each victim
 }
 
-func (y *yielding) enough() bool { return y.places > 0 && y.gain >= y.blocks }
+func (y *victimSet) enough() bool { return y.freePlaces > 0 && y.freeBlocks >= y.blocks }
 
-func (y *yielding) take(r *sequence) {
-	y.all = append(y.all, r)
-	y.places++
-	y.gain += len(r.table)
+func (y *victimSet) add(r *sequence) {
+	y.victims = append(y.victims, r)
+	y.freePlaces++
+	y.freeBlocks += len(r.table)
 }
 
-// yields returns the running sequences that may give way to one that waits and takes so many blocks, the first to do so
-// first: those of lower classes, then those of clients that hold more of the same class. A client gives way only as long
-// as it keeps at least what the waiting one has after the exchange, by weight; so they do not take turns at it. Yields
-// returns nothing where all of them together would not be enough.
-func (s *Scheduler) yields(seq *sequence, blocks int) []*sequence {
-	y := yielding{Scheduler: s, seq: seq, blocks: blocks, places: s.places() - len(s.running), gain: s.pool.Free()}
+// victims returns the running sequences to preempt, in order, for a waiting sequence that needs so
+// many blocks. Sequences of lower classes come first, then those of clients of the same class that
+// hold more. Such a client keeps, by weight, at least what the waiting client has after the
+// exchange; otherwise the two would preempt each other in turn. victims returns nil if all of them
+// together would not suffice.
+func (s *Scheduler) victims(seq *sequence, blocks int) []*sequence {
+	y := victimSet{Scheduler: s, seq: seq, blocks: blocks, freePlaces: s.runLimit() - len(s.running),
+		freeBlocks: s.pool.Free()}
 	for i := len(s.running) - 1; i >= 0 && s.running[i].Class < seq.Class; i-- {
-		y.take(s.running[i])
+		y.add(s.running[i])
 	}
 	if !y.enough() && len(s.shares.accounts) > 1 {
-		y.exchange()
+		y.addFromLargerClients()
 	}
 	if !y.enough() {
 		return nil
 	}
-	return y.all
+	return y.victims
 }
 
-// holding is what the running sequences of one client in one class hold.
-type holding struct{ places, blocks float64 }
+// usage is what the running sequences of one client in one class use.
+type usage struct{ places, blocks float64 }
 
-// holdings counts what runs, by client and class.
-func (s *Scheduler) holdings() map[*account]*holding {
-	all := make(map[*account]*holding)
+// usageByClient returns the usage of the running sequences by client and class.
+func (s *Scheduler) usageByClient() map[*account]*usage {
+	all := make(map[*account]*usage)
 	for _, seq := range s.running {
 		h := all[seq.account]
 		if h == nil {
-			h = &holding{}
+			h = &usage{}
 			all[seq.account] = h
 		}
 		h.places++
@@ -54,20 +56,21 @@ func (s *Scheduler) holdings() map[*account]*holding {
 	return all
 }
 
-// exchange takes sequences of the same class: the last of the client that holds the most of what is short.
-func (y *yielding) exchange() {
-	held := y.holdings()
+// addFromLargerClients adds sequences of the same class: each time the last one of the client that
+// holds the most of what is short.
+func (y *victimSet) addFromLargerClients() {
+	held := y.usageByClient()
 	own := held[y.seq.account]
 	if own == nil {
-		own = &holding{}
+		own = &usage{}
 	}
 	gone := make(map[*sequence]bool)
 	for !y.enough() {
-		short, entitled := func(h *holding) float64 { return h.blocks }, own.blocks+float64(y.blocks)
-		if y.places <= 0 {
-			short, entitled = func(h *holding) float64 { return h.places }, own.places+1
+		short, entitled := func(h *usage) float64 { return h.blocks }, own.blocks+float64(y.blocks)
+		if y.freePlaces <= 0 {
+			short, entitled = func(h *usage) float64 { return h.places }, own.places+1
 		}
-		victim := y.holder(held, gone, short)
+		victim := y.lastOfLargestClient(held, gone, short)
 		if victim == nil {
 			return
 		}
@@ -78,33 +81,35 @@ func (y *yielding) exchange() {
 			return
 		}
 		gone[victim] = true
-		y.take(victim)
+		y.add(victim)
 	}
 }
 
-// holder returns the last sequence of the client of the same class that holds the most; nil: no other client holds any.
-func (y *yielding) holder(held map[*account]*holding, gone map[*sequence]bool, short func(*holding) float64) (found *sequence) {
+// lastOfLargestClient returns the last sequence of the other client of the same class that holds
+// the most by weight; nil if there is none.
+func (y *victimSet) lastOfLargestClient(held map[*account]*usage, gone map[*sequence]bool,
+	short func(*usage) float64) (found *sequence) {
 	var most float64
 	for i := len(y.running) - 1; i >= 0; i-- {
 		r := y.running[i]
 		if r.Class != y.seq.Class || r.account == y.seq.account || gone[r] {
 			continue
 		}
-		if part := short(held[r.account]) / r.account.weight; part > most {
-			found, most = r, part
+		if share := short(held[r.account]) / r.account.weight; share > most {
+			found, most = r, share
 		}
 	}
 	return found
 }
 
-// heaviest returns the running sequence that gives way where a running one needs a block: of the lowest class, the last
-// of the client that holds the most blocks by its weight.
-func (s *Scheduler) heaviest() *sequence {
+// preemptionVictim returns the sequence to preempt when a running one needs a block. It is of the
+// lowest class, and the last one of the client with the most blocks by weight.
+func (s *Scheduler) preemptionVictim() *sequence {
 	last := s.running[len(s.running)-1]
 	if len(s.shares.accounts) == 1 {
 		return last
 	}
-	held, victim := s.holdings(), last
+	held, victim := s.usageByClient(), last
 	for i := len(s.running) - 1; i >= 0 && s.running[i].Class == last.Class; i-- {
 		r := s.running[i]
 		if held[r.account].blocks/r.account.weight > held[victim.account].blocks/victim.account.weight {

@@ -126,7 +126,7 @@ func (r *replica) wantAdapter(ctx actor.Context, seq *messages.SequenceSpec) {
 		if r.noteAdapter(ctx, spec); r.lora.life != 0 {
 			ctx.Send(r.lora.pool, &messages.AdapterRequested{Adapter: spec})
 		}
-		r.batch.Ahead()
+		r.batch.PrefetchAdapters()
 	}
 }
 

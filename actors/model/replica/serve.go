@@ -59,7 +59,7 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 	if refused == nil || refused.Reason != batch.QueueFull {
 		return ahead, refused
 	}
-	surplus := r.batch.Surplus(q)
+	surplus := r.batch.QueueVictim(q)
 	if surplus == "" {
 		return 0, refused
 	}

@@ -22,7 +22,7 @@ func (r *replica) advance(ctx actor.Context) {
 	for len(r.solo) > 0 {
 		next := r.solo[0]
 		r.solo = r.solo[1:]
-		if p, _ := r.batch.Progress(next.ID); next.Arriving && !p.Arriving {
+		if p, _ := r.batch.Progress(next.ID); next.Restoring && !p.Restoring {
 			continue // it is gone, and so may be what fills its blocks
 		}
 		r.run(ctx, []batch.Entry{next})

@@ -190,7 +190,7 @@ func (r *replica) tend(ctx actor.Context) {
 func (r *replica) measure(step *flight) {
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
-		if e.Arriving {
+		if e.Restoring {
 			return // it may have waited
 		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
