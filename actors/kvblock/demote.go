@@ -10,83 +10,86 @@ import (
 	"troupe/core/kv"
 )
 
-// departed and rested are notes to self.
+// demoteDone and retryDemote are notes to self.
 type (
-	departed struct {
+	demoteDone struct {
 		incarnation uint64
 		blocks      []kv.Demotion
-		left        []left // of each block
+		outcomes    []outcome // of each block
 		err         error
 	}
-	rested struct{ incarnation uint64 }
+	retryDemote struct{ incarnation uint64 }
 )
 
-// depart has the next blocks copied down that are to leave: first those whose slab is waited for.
-func (s *slots) depart(ctx actor.Context) {
-	if s.Below == nil || s.moving {
+// demote starts the next job that copies leaving blocks to the tier below. Blocks whose slab is
+// being reassigned come first.
+func (s *tierActor) demote(ctx actor.Context) {
+	if s.Below == nil || s.demoting {
 		return
 	}
-	if len(s.due) == 0 {
-		s.due = s.tier.SelectDemotions()
-		slices.SortStableFunc(s.due, func(a, b kv.Demotion) int { return a.Size - b.Size })
+	if len(s.demotions) == 0 {
+		s.demotions = s.tier.SelectDemotions()
+		slices.SortStableFunc(s.demotions, func(a, b kv.Demotion) int { return a.Size - b.Size })
 	}
-	s.due = append(s.tier.SelectSlabDemotions(), s.due...)
-	if len(s.due) == 0 {
+	s.demotions = append(s.tier.SelectSlabDemotions(), s.demotions...)
+	if len(s.demotions) == 0 {
 		return
 	}
-	s.moving = true
-	s.descents++
-	d := descent{
-		tier: s.Name, name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.descents), copied: s.Copied,
-		from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: s.next(),
+	s.demoting = true
+	s.demoteJobs++
+	d := demoteJob{
+		tier: s.Name, name: fmt.Sprintf("%s-%d-%d", s.Name, s.incarnation, s.demoteJobs), report: s.OnDemoted,
+		from: s.Store, to: *s.Below, root: ctx.ActorSystem().Root, blocks: s.nextBatch(),
 	}
 	incarnation := s.incarnation
-	supervise.Job(ctx, s.life, d.run, func(left []left, err error) any { return &departed{incarnation, d.blocks, left, err} })
+	supervise.Job(ctx, s.lifetime, d.run, func(outcomes []outcome, err error) any {
+		return &demoteDone{incarnation, d.blocks, outcomes, err}
+	})
 }
 
-// next takes the blocks that are copied down together: the first that are due, as long as they are of one size.
-func (s *slots) next() (blocks []kv.Demotion) {
+// nextBatch takes the blocks to copy together: the first ones that are due and of one size.
+func (s *tierActor) nextBatch() (blocks []kv.Demotion) {
 	n := 1
-	for n < min(together, len(s.due)) && s.due[n].Size == s.due[0].Size {
+	for n < min(maxBatch, len(s.demotions)) && s.demotions[n].Size == s.demotions[0].Size {
 		n++
 	}
-	blocks, s.due = s.due[:n:n], s.due[n:]
+	blocks, s.demotions = s.demotions[:n:n], s.demotions[n:]
 	return blocks
 }
 
-func (s *slots) onDeparted(ctx actor.Context, msg *departed) {
+func (s *tierActor) onDemoteDone(ctx actor.Context, msg *demoteDone) {
 	if msg.incarnation != s.incarnation {
 		return
 	}
-	if s.moving = msg.err != nil; s.moving {
-		supervise.After(ctx, restFor, &rested{s.incarnation})
-		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("blocks not copied down")
+	if s.demoting = msg.err != nil; s.demoting {
+		supervise.After(ctx, demoteRetryDelay, &retryDemote{s.incarnation})
+		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("demotion failed")
 	}
-	s.tier.SetLowerAvailable(!s.moving)
+	s.tier.SetLowerAvailable(!s.demoting)
 	for i, b := range msg.blocks {
-		how := stays
-		if i < len(msg.left) {
-			how = msg.left[i]
+		how := notCopied
+		if i < len(msg.outcomes) {
+			how = msg.outcomes[i]
 		}
-		if how == broken {
+		if how == damagedSource {
 			s.drop(b.Hash)
 		}
-		s.tier.DemotionDone(b.Slot, how == below)
+		s.tier.DemotionDone(b.Slot, how == stored)
 	}
-	if s.moving {
-		for _, b := range s.due {
+	if s.demoting {
+		for _, b := range s.demotions {
 			s.tier.DemotionDone(b.Slot, false)
 		}
-		s.due = nil
+		s.demotions = nil
 	}
-	s.depart(ctx)
+	s.demote(ctx)
 }
 
-// onRested: the tier below could not be copied to for a while. Try again.
-func (s *slots) onRested(ctx actor.Context, msg *rested) {
+// onRetryDemote resumes demotion after a pause for a failed copy.
+func (s *tierActor) onRetryDemote(ctx actor.Context, msg *retryDemote) {
 	if msg.incarnation == s.incarnation {
-		s.moving = false
+		s.demoting = false
 		s.tier.SetLowerAvailable(true)
-		s.depart(ctx)
+		s.demote(ctx)
 	}
 }

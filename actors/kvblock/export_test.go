@@ -18,15 +18,16 @@ import (
 	"troupe/testkit"
 )
 
-// wire is a data plane that keeps what is sent. It stalls on request.
-type wire struct {
+// fakeDataPlane records what is sent. It stalls on request.
+type fakeDataPlane struct {
 	mu    sync.Mutex
 	stall bool
 	got   map[uint32][]byte
 	order []uint32
 }
 
-func (w *wire) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(uint32, []byte) (int, error)) error {
+func (w *fakeDataPlane) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
+	read func(uint32, []byte) (int, error)) error {
 	w.mu.Lock()
 	stall := w.stall
 	w.mu.Unlock()
@@ -47,33 +48,35 @@ func (w *wire) Send(ctx context.Context, to *messages.BulkTicket, indices []uint
 	return nil
 }
 
-func (w *wire) SendInPlace(ctx context.Context, to *messages.BulkTicket, indices []uint32, view func(uint32, func(...[]byte) error) error) error {
+func (w *fakeDataPlane) SendInPlace(ctx context.Context, to *messages.BulkTicket, indices []uint32,
+	view func(uint32, func(...[]byte) error) error) error {
 	return w.Send(ctx, to, indices, func(index uint32, into []byte) (n int, err error) {
 		err = view(index, func(parts ...[]byte) error { n = copy(into, slices.Concat(parts...)); return nil })
 		return n, err
 	})
 }
 
-func (w *wire) stalls(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = yes }
+func (w *fakeDataPlane) setStall(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = yes }
 
-// space is of the weights: replicas know blocks without it, tiers within it.
-var space = kv.Root("space", "", nil)
+// namespace identifies the weights: replicas identify blocks without it, tiers with it.
+var namespace = kv.Root("space", "", nil)
 
-func within(n int) kv.Hash { return hash(n).Namespaced(space) }
+func namespaced(n int) kv.Hash { return hash(n).Namespaced(namespace) }
 
-// stock puts blocks into the tier as a replica would.
+// stock writes blocks to the tier as a replica does.
 func (s *stage) stock(numbers ...int) {
 	s.t.Helper()
 	s.asked++
 	id := fmt.Sprint("stock-", s.asked)
 	m := &messages.ReserveSlots{RequestId: id, BlockBytes: blockBytes}
 	for _, n := range numbers {
-		h := within(n)
+		h := namespaced(n)
 		m.Hashes = append(m.Hashes, h[:])
 	}
 	commit := &messages.CommitBlocks{RequestId: id}
 	for i, b := range s.ask(m).(*messages.ReserveSlotsResult).GetReserved().GetSlots() {
-		if err := s.store.Write(s.t.Context(), int32(b.GetIndex()), within(numbers[i]), content(numbers[i])); err != nil {
+		if err := s.store.Write(s.t.Context(), int32(b.GetIndex()), namespaced(numbers[i]),
+			content(numbers[i])); err != nil {
 			s.t.Fatal(err)
 		}
 		commit.Written = append(commit.Written, b.GetHash())
@@ -82,84 +85,92 @@ func (s *stage) stock(numbers ...int) {
 }
 
 func lease(id string, d time.Duration, numbers ...int) *messages.LeaseBlocks {
-	return &messages.LeaseBlocks{RequestId: id, Hashes: hashes(numbers...), Space: space[:], BlockBytes: blockBytes, Lease: durationpb.New(d),
+	return &messages.LeaseBlocks{RequestId: id, Hashes: hashes(numbers...), Space: namespace[:],
+		BlockBytes: blockBytes, Lease: durationpb.New(d),
 		Ticket: &messages.BulkTicket{Bytes: blockBytes + tier.SealBytes}}
 }
 
-// lendable is a tier of three slots with blocks 1, 2 and 3.
-func lendable(t *testing.T) (*stage, *wire, *testkit.Peer) {
-	w := &wire{got: map[uint32][]byte{}}
-	s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3), Bulk: w})
+// playExportable starts a tier of three slots with blocks 1, 2 and 3.
+func playExportable(t *testing.T) (*stage, *fakeDataPlane, *testkit.Peer) {
+	w := &fakeDataPlane{got: map[uint32][]byte{}}
+	s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3), DataPlane: w})
 	s.stock(1, 2, 3)
 	return s, w, testkit.NewPeer(t, s.sys, "reader", nil)
 }
 
 var whole = tier.Chunks{Blocks: 1, BlockBytes: blockBytes}
 
-// unsealed is the part of a block that is in a chunk, and whether its seal is right.
-func unsealed(c tier.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok bool) {
+// unseal returns the part of a block in a chunk, and whether its seal is valid.
+func unseal(c tier.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok bool) {
 	sum, end := c.Sum(h, part), len(sealed)-tier.SealBytes
 	_, _ = sum.Write(sealed[:end])
 	return c.Trim(part, sealed), string(sum.Sum(nil)) == string(sealed[end:])
 }
 
-// TestLendByParts: where blocks are wanted part by part, the first part of all that are there is sent first.
-func TestLendByParts(t *testing.T) {
+// TestExportSendsFirstPartsFirst checks that a lease by parts sends the first part of all present
+// blocks first.
+func TestExportSendsFirstPartsFirst(t *testing.T) {
 	for name, store := range map[string]func(tier.Store) tier.Store{
 		"from memory":   func(s tier.Store) tier.Store { return s },
-		"from the disk": func(s tier.Store) tier.Store { return struct{ tier.Store }{s} }, // as one that does not say that it is in memory
+		"from the disk": func(s tier.Store) tier.Store { return struct{ tier.Store }{s} }, // hides InMemory
 	} {
-		t.Run(name, func(t *testing.T) { lendByParts(t, store(newStore(t, 3))) })
+		t.Run(name, func(t *testing.T) { exportByParts(t, store(newStore(t, 3))) })
 	}
 }
 
-func lendByParts(t *testing.T, store tier.Store) {
+func exportByParts(t *testing.T, store tier.Store) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{got: map[uint32][]byte{}}
-		s := play(t, kvblock.TierConfig{Name: "dram", Store: store, Bulk: w})
+		w := &fakeDataPlane{got: map[uint32][]byte{}}
+		s := play(t, kvblock.TierConfig{Name: "dram", Store: store, DataPlane: w})
 		s.stock(1, 2, 3)
 		m := lease("a", time.Second, 1, 2, 9, 3)
 		m.PartBytes = 40
-		if r := s.ask(m).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 2 || !slices.Equal(w.order, []uint32{0, 1, 4, 5, 8, 9}) {
-			t.Fatalf("%v, %v were sent", r, w.order)
+		if r := s.ask(m).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 2 ||
+			!slices.Equal(w.order, []uint32{0, 1, 4, 5, 8, 9}) {
+			t.Fatalf("result %v, sent %v", r, w.order)
 		}
 		parts := tier.Chunks{Blocks: 4, BlockBytes: blockBytes, PartBytes: 40}
 		for index, sealed := range w.got {
 			i, part := parts.Of(index)
 			from, to := parts.Part(part)
-			if b, ok := unsealed(parts, within(i+1), part, sealed); !ok || string(b) != string(content(i + 1)[from:to]) {
+			if b, ok := unseal(parts, namespaced(i+1), part, sealed); !ok ||
+				string(b) != string(content(i + 1)[from:to]) {
 				t.Errorf("part %d of block %d is damaged", part, i)
 			}
 		}
 	})
 }
 
-// TestLend: the leading blocks that are there are sent, each with its seal; a damaged one is dropped, and said not to come.
-func TestLend(t *testing.T) {
+// TestExportSendsLeadingBlocks checks that the leading present blocks are sent, each with its seal.
+// A damaged one is dropped and not counted as sent.
+func TestExportSendsLeadingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w, _ := lendable(t)
-		if r := s.ask(lease("a", time.Second, 1, 2, 9, 3)).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 2 || len(w.got) != 2 {
-			t.Fatalf("%v, %d were sent", r, len(w.got))
+		s, w, _ := playExportable(t)
+		if r := s.ask(lease("a", time.Second, 1, 2, 9,
+			3)).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 2 || len(w.got) != 2 {
+			t.Fatalf("result %v, %d chunks sent", r, len(w.got))
 		}
 		for i, sealed := range w.got {
-			if part, ok := unsealed(whole, within(int(i)+1), 0, sealed); !ok || string(part) != string(content(int(i)+1)) {
+			if part, ok := unseal(whole, namespaced(int(i)+1), 0, sealed); !ok ||
+				string(part) != string(content(int(i)+1)) {
 				t.Errorf("block %d is damaged", i)
 			}
-			if _, ok := unsealed(whole, within(7), 0, sealed); ok {
-				t.Errorf("block %d passes for another", i)
+			if _, ok := unseal(whole, namespaced(7), 0, sealed); ok {
+				t.Errorf("the seal of block %d is valid for another block", i)
 			}
 		}
 		if st := s.status(); st.GetLent() != 2 {
 			t.Errorf("%v", st)
 		}
 		for _, held := range s.store.Held() {
-			if held.Hash == within(2) {
-				if err := s.store.Erase(t.Context(), []int32{held.Slot}); err != nil { // its tier does not know
+			if held.Hash == namespaced(2) {
+				if err := s.store.Erase(t.Context(), []int32{held.Slot}); err != nil { // unknown to its tier
 					t.Fatal(err)
 				}
 			}
 		}
-		if r := s.ask(lease("b", time.Second, 1, 2, 3)).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_INTERNAL {
+		if r := s.ask(lease("b", time.Second, 1, 2,
+			3)).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_INTERNAL {
 			t.Errorf("%v", r)
 		}
 		if st := s.status(); st.GetDamaged() != 1 || st.GetResident() != 2 || st.GetFree() != 1 {
@@ -168,23 +179,25 @@ func TestLend(t *testing.T) {
 	})
 }
 
-// TestLeaseEnds: what is lent is not given up for others, until the lease is released or has expired, however long was asked for.
-func TestLeaseEnds(t *testing.T) {
+// TestExportLocksBlocksUntilLeaseEnds checks that exported blocks are not evicted until the lease
+// is released or expires, however long a lease was requested.
+func TestExportLocksBlocksUntilLeaseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w, reader := lendable(t)
-		w.stalls(true)
-		room := func() int { // slots that another block can have
+		s, w, reader := playExportable(t)
+		w.setStall(true)
+		room := func() int { // slots available for other blocks
 			s.asked++
 			id := fmt.Sprint("room-", s.asked)
-			r := s.ask(&messages.ReserveSlots{RequestId: id, Hashes: hashes(100+s.asked, 200+s.asked, 300+s.asked), BlockBytes: blockBytes})
+			r := s.ask(&messages.ReserveSlots{RequestId: id, Hashes: hashes(100+s.asked, 200+s.asked, 300+s.asked),
+				BlockBytes: blockBytes})
 			s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: id})
 			return len(r.(*messages.ReserveSlotsResult).GetReserved().GetSlots())
 		}
 		reader.Send(s.tier, lease("first", 3*time.Second, 1))
-		reader.Send(s.tier, lease("first", 3*time.Second, 1)) // it was repeated
+		reader.Send(s.tier, lease("first", 3*time.Second, 1)) // repeated request
 		reader.Send(s.tier, lease("second", 1000*time.Hour, 2))
 		if synctest.Wait(); room() != 1 {
-			t.Fatal("two of three blocks are lent, and more than one slot was given out")
+			t.Fatal("two of three blocks are locked, but more than one slot was handed out")
 		}
 		time.Sleep(2900 * time.Millisecond)
 		if room() != 1 {
@@ -196,12 +209,12 @@ func TestLeaseEnds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if room() != 3 {
-			t.Error("a lease without end has none")
+			t.Error("a lease without end never expires")
 		}
 		s.stock(1)
 		reader.Send(s.tier, lease("third", 5*time.Second, 1))
 		if synctest.Wait(); room() != 2 {
-			t.Fatal("a lent block's slot was given out")
+			t.Fatal("the slot of a locked block was handed out")
 		}
 		reader.Send(s.tier, &messages.ReleaseBlocks{RequestId: "third"})
 		if synctest.Wait(); room() != 3 {
@@ -217,11 +230,11 @@ func TestLeaseEnds(t *testing.T) {
 	})
 }
 
-// TestLeaseRefused: what a tier refuses, and why; and none of it is a crash.
-func TestLeaseRefused(t *testing.T) {
+// TestExportRefusals checks the refusals of a lease; none may crash the tier.
+func TestExportRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w, reader := lendable(t)
-		w.stalls(true)
+		s, w, reader := playExportable(t)
+		w.setStall(true)
 		for name, change := range map[string]func(*messages.LeaseBlocks){
 			"a hash is none":   func(m *messages.LeaseBlocks) { m.Hashes[0] = []byte("x") },
 			"no space":         func(m *messages.LeaseBlocks) { m.Space = nil },
@@ -238,19 +251,21 @@ func TestLeaseRefused(t *testing.T) {
 		for i := range 8 {
 			reader.Send(s.tier, lease(fmt.Sprint(i), time.Second, 1))
 		}
-		if r := s.ask(lease("ninth", time.Second, 1)).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_QUEUE_FULL {
+		if r := s.ask(lease("ninth", time.Second,
+			1)).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_QUEUE_FULL {
 			t.Errorf("%v", r)
 		}
 		time.Sleep(2 * time.Second)
-		w.stalls(false)
+		w.setStall(false)
 		if r := s.ask(lease("tenth", time.Second, 1)).(*messages.LeaseBlocksResult); r.GetSent().GetBlocks() != 1 {
 			t.Errorf("%v", r)
 		}
 	})
 }
 
-// TestAnnounces: a router that applies what the tier tells knows what it holds; one in a new life asks, and is told everything.
-func TestAnnounces(t *testing.T) {
+// TestRouterLearnsBlocksFromAnnouncements checks that a router that applies the announcements knows
+// the tier's blocks, and that a restarted router gets a full announcement.
+func TestRouterLearnsBlocksFromAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
 		router := testkit.NewPeer(t, sys, "router", nil)
@@ -275,22 +290,22 @@ func TestAnnounces(t *testing.T) {
 			time.Sleep(time.Second)
 			got := believed(from)
 			for _, n := range numbers {
-				if !got[within(n).Fingerprint64()] {
-					t.Errorf("nothing was told of block %d", n)
+				if !got[namespaced(n).Fingerprint64()] {
+					t.Errorf("block %d was not announced", n)
 				}
 			}
 			if len(got) != len(numbers) {
-				t.Errorf("told of %d blocks, and there are %d", len(got), len(numbers))
+				t.Errorf("%d blocks announced, want %d", len(got), len(numbers))
 			}
 		}
 		s.stock(1, 2)
 		expect(0, 1, 2)
-		s.stock(3, 4) // one of the others goes
+		s.stock(3, 4) // evicts one of the others
 		expect(0, 2, 3, 4)
 		told := len(testkit.Got[*messages.TierAnnounced](router))
 		time.Sleep(time.Minute)
 		if n := len(testkit.Got[*messages.TierAnnounced](router)); n != told {
-			t.Errorf("%d announcements of nothing", n-told)
+			t.Errorf("%d announcements without a change", n-told)
 		}
 		router.Send(s.tier, &messages.GetSlots{})
 		expect(told, 2, 3, 4)

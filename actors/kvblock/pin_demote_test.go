@@ -15,11 +15,12 @@ import (
 	"troupe/testkit"
 )
 
-// over is a tier of four slots above another, with two above its watermark of those that are put into it.
-func over(t *testing.T, down *stage) *stage {
+// playAbove starts a tier of four slots above another one. Its watermark allows two blocks.
+func playAbove(t *testing.T, down *stage) *stage {
 	s := &stage{t: t, sys: down.sys, store: newStore(t, 4)}
 	s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
-		Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(), Below: &kvblock.Lower{Tier: down.tier, Store: down.store},
+		Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(),
+		Below:  &kvblock.Lower{Tier: down.tier, Store: down.store},
 		Limits: kv.TierLimits{Watermark: 0.5, Burst: 4},
 	}))
 	for _, tier := range []*stage{down, s} {
@@ -28,23 +29,26 @@ func over(t *testing.T, down *stage) *stage {
 	return s
 }
 
-// TestPinnedBlocksGoDown: a tier that is full of pinned blocks passes them on, so that it takes others; none of them is lost.
-func TestPinnedBlocksGoDown(t *testing.T) {
+// TestFullTierDemotesPinnedBlocks checks that a tier full of pinned blocks demotes them to accept
+// others, and loses none.
+func TestFullTierDemotesPinnedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := play(t, kvblock.TierConfig{Name: "nvme", Store: newStore(t, 8)})
-		s := over(t, down)
+		s := playAbove(t, down)
 		s.put(1, 2, 3, 4)
 		time.Sleep(100 * time.Millisecond)
 		s.put(5, 6)
 		time.Sleep(100 * time.Millisecond)
-		if up, below := s.status(), down.status(); up.GetPinned()+below.GetPinned() != 5 || below.GetPinned() < 3 || up.GetResident()+below.GetResident() != 6 {
+		if up, below := s.status(), down.status(); up.GetPinned()+below.GetPinned() != 5 || below.GetPinned() < 3 ||
+			up.GetResident()+below.GetResident() != 6 {
 			t.Errorf("dram %v, nvme %v", up, below)
 		}
 	})
 }
 
-// TestNoRoomBelow: where the tier below has room for none of the blocks that are to leave, it is not asked all the time.
-func TestNoRoomBelow(t *testing.T) {
+// TestDemotionPausesWithoutRoomBelow checks that a tier below without room is not asked
+// continuously.
+func TestDemotionPausesWithoutRoomBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		count := func(next actor.ReceiverFunc) actor.ReceiverFunc {
@@ -56,12 +60,12 @@ func TestNoRoomBelow(t *testing.T) {
 			}
 		}
 		down := play(t, kvblock.TierConfig{Name: "nvme", Store: newStore(t, 1)}, count)
-		s := over(t, down)
+		s := playAbove(t, down)
 		down.put(5)
 		s.put(1, 2, 3, 4)
 		time.Sleep(5 * time.Second)
 		if up := s.status(); up.GetResident() != 4 || asked < 3 || asked > 8 {
-			t.Errorf("it was asked %d times; dram %v", asked, up)
+			t.Errorf("the tier below was asked %d times; dram %v", asked, up)
 		}
 	})
 }

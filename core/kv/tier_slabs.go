@@ -107,7 +107,8 @@ func (t *Tier) makeRoom(z *sizeClass) (dropped []Dropped) {
 	if i, colder := t.coldest(z); colder {
 		for nth := range t.slabs[i].slots {
 			if s := &t.slabs[i].slots[nth]; s.state == Resident {
-				dropped = append(dropped, t.dropFor(s.hash, "its slab was the coldest and blocks of another size needed it"))
+				dropped = append(dropped,
+					t.dropFor(s.hash, "its slab was the coldest and blocks of another size needed it"))
 			}
 		}
 		t.assign(i, z)

@@ -36,7 +36,7 @@ func newLender(store tier.Store) (_ *lender, err error) {
 	if l.to, err = bulk.Listen(bulk.Config{}); err != nil {
 		return nil, err
 	}
-	l.tier = l.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: store, Bulk: l.from, Log: zerolog.Nop()}))
+	l.tier = l.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: store, DataPlane: l.from, Log: zerolog.Nop()}))
 	return l, nil
 }
 
