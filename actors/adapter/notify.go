@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// tell tells the replica where an adapter is, if that has changed.
-func (p *pool) tell(ctx actor.Context, key string) {
+// notify reports an adapter's location to the replica if it has changed.
+func (p *pool) notify(ctx actor.Context, key string) {
 	k := p.known[key]
 	if k == nil || k.file.Layout == nil {
 		return
@@ -20,23 +20,26 @@ func (p *pool) tell(ctx actor.Context, key string) {
 		delete(p.known, key)
 	}
 	var now lora.Location
-	if now.State, now.Tier = p.core.State(key); now == k.told {
+	if now.State, now.Tier = p.core.State(key); now == k.reported {
 		return
 	}
-	k.told = now
-	p.change(ctx, &messages.AdapterHeld{
+	k.reported = now
+	p.sendChanges(ctx, &messages.AdapterHeld{
 		Name: k.spec.GetName(), Revision: k.spec.GetRevision(), State: states[now.State], Location: locations[now.Tier],
 	})
 }
 
-// change tells the replica which adapters are elsewhere now, and what was counted.
-func (p *pool) change(ctx actor.Context, held ...*messages.AdapterHeld) {
+// sendChanges sends changed adapters and the counters to the replica.
+func (p *pool) sendChanges(ctx actor.Context, held ...*messages.AdapterHeld) {
 	did := p.core.Stats()
-	p.told = did
-	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held, Counts: &messages.AdapterCounts{
-		Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.FreePages()), Hits: did.Hits, Loads: did.Loads, Reads: did.Reads,
-		Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,
-	}})
+	p.reported = did
+	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held,
+		Counts: &messages.AdapterCounts{
+			Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.FreePages()), Hits: did.Hits,
+			Loads:      did.Loads,
+			Reads:      did.Reads,
+			Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,
+		}})
 }
 
 var states = map[lora.State]messages.AdapterState{
@@ -55,20 +58,21 @@ var locations = map[lora.Tier]messages.AdapterLocation{
 
 var reasons = map[lora.Reason]messages.Reason{
 	lora.Unknown:   messages.Reason_REASON_NOT_FOUND,
-	lora.Deleting:   messages.Reason_REASON_NOT_FOUND,
+	lora.Deleting:  messages.Reason_REASON_NOT_FOUND,
 	lora.NoRoom:    messages.Reason_REASON_QUEUE_FULL,
 	lora.TooLarge:  messages.Reason_REASON_NO_MEMORY,
 	lora.Failed:    messages.Reason_REASON_LOAD_FAILED,
 	lora.Duplicate: messages.Reason_REASON_CONFLICT,
 }
 
-// retryRoom is when to ask again for an adapter that found no room. Whoever knows when something was given back need not wait for it.
-const retryRoom = 100 * time.Millisecond
+// noRoomRetryDelay is when to retry a pin that found no room. A caller that learns of released
+// pages need not wait for it.
+const noRoomRetryDelay = 100 * time.Millisecond
 
 func refusedByPool(why *lora.Refusal) *messages.Refused {
 	r := &messages.Refused{Reason: reasons[why.Reason], Detail: why.Detail}
 	if why.Reason == lora.NoRoom {
-		r.RetryAfter = durationpb.New(retryRoom)
+		r.RetryAfter = durationpb.New(noRoomRetryDelay)
 	}
 	return r
 }

@@ -136,7 +136,7 @@ func (n *Node) plannerProps() *actor.Props {
 	lease := leases{n.members}
 	return planner.Props(planner.Config{
 		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAt, Log: n.cfg.Log,
-		Reigns:  func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
+		IsLeader:  func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
 		Acquire: func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
 	})
 }
