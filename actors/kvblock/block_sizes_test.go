@@ -186,11 +186,11 @@ func TestFlushSurvivesRestart(t *testing.T) {
 		if got := next.has(upTo(1, 7)...); !slices.Equal(got, []int{2, 7}) {
 			t.Errorf("the tier holds %v after a restart", got)
 		}
-		full := &faultyErase{Store: again, begun: make(chan struct{})}
+		full := &faultyErase{Store: again, started: make(chan struct{})}
 		last := playIn(t, s.sys, kvblock.TierConfig{Name: "last", Store: full})
 		flush := &messages.FlushBlocks{RequestId: "flush"}
 		s.sys.Root.Send(last.tier, flush)
-		<-full.begun
+		<-full.started
 		r := last.ask(flush).(*messages.BlocksMoved).GetMoved() // repeated during the flush
 		if r.GetBlocks() != 2 || r.GetDetail() == "" || last.status().GetResident() != 0 ||
 			last.status().GetTakenBytes() != 0 {
@@ -202,11 +202,11 @@ func TestFlushSurvivesRestart(t *testing.T) {
 // faultyErase is a store on a slow disk whose erasure fails.
 type faultyErase struct {
 	tier.Store
-	begun chan struct{}
+	started chan struct{}
 }
 
 func (f *faultyErase) Erase(context.Context, []int32) error {
-	close(f.begun)
+	close(f.started)
 	time.Sleep(100 * time.Millisecond) // synctest time
 	return context.DeadlineExceeded
 }

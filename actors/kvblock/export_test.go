@@ -244,7 +244,8 @@ func TestExportRefusals(t *testing.T) {
 		} {
 			m := lease(name, time.Second, 1)
 			change(m)
-			if r := s.ask(m).(*messages.LeaseBlocksResult); r.GetRefused().GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
+			r := s.ask(m).(*messages.LeaseBlocksResult)
+			if r.GetRefused().GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
 				t.Errorf("%s: %v", name, r)
 			}
 		}

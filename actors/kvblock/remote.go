@@ -49,7 +49,7 @@ func RemoteProps(cfg RemoteConfig) *actor.Props {
 type remoteTier struct {
 	RemoteConfig
 	incarnation uint64
-	lifetime context.Context // cancelled when this incarnation ends
+	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
 	blocks  *kv.RemoteFetcher

@@ -199,7 +199,7 @@ func TestRemoteFetchesWaitForCapacity(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 		a.other.Send(a.remote, &messages.ReleaseBlocks{RequestId: "d"})
-		a.expect("nobody waits for one", 1, 2)
+		a.expect("the requester no longer waits", 1, 2)
 		time.Sleep(4 * time.Second)
 		a.expect("the time of one is up", 1, 1)
 		if r := results(a.other); r["b"] != "DEADLINE" || len(r) != 1 {
@@ -244,7 +244,9 @@ func TestRemoteHolderFaultFailsOnlyItsFetch(t *testing.T) {
 		a := playRemote(t)
 		a.setReply(func(l *messages.LeaseBlocks) *messages.LeaseBlocksResult {
 			return &messages.LeaseBlocksResult{RequestId: l.GetRequestId(),
-				Outcome: &messages.LeaseBlocksResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL}}}
+				Outcome: &messages.LeaseBlocksResult_Refused{
+					Refused: &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL},
+				}}
 		})
 		a.replica.Send(a.remote, a.fetch("refuses", time.Second, 1))
 		a.expect("refused", 0, 0)

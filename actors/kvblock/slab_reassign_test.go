@@ -94,14 +94,14 @@ func (s *stage) putLarge(number int) {
 // gatedStore is a store that blocks writes until it is opened.
 type gatedStore struct {
 	tier.Store
-	open  chan struct{}
-	mu    sync.Mutex
-	begun []kv.Hash
+	open    chan struct{}
+	mu      sync.Mutex
+	started []kv.Hash
 }
 
 func (g *gatedStore) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
 	g.mu.Lock()
-	g.begun = append(g.begun, h)
+	g.started = append(g.started, h)
 	g.mu.Unlock()
 	<-g.open
 	return g.Store.Fill(ctx, slot, h, bytes, from)
@@ -112,7 +112,7 @@ func (g *gatedStore) writes() []kv.Hash {
 	synctest.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.begun)
+	return slices.Clone(g.started)
 }
 
 // playGated is playTiers with a gate for writes to the file; reads pass.

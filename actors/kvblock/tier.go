@@ -57,7 +57,7 @@ func TierProps(cfg TierConfig) *actor.Props {
 type tierActor struct {
 	TierConfig
 	incarnation uint64
-	lifetime context.Context // cancelled when this incarnation ends
+	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
 	tier       *kv.Tier

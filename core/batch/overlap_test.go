@@ -17,9 +17,9 @@ type restoring struct {
 	t        fataler
 	restores map[string]*restore // by request
 	fails    func() bool         // reports whether a gate fails
-	begun    int
-	voided   int
-	landed   int
+	started  int
+	aborted  int
+	restored int
 	partial  int // restores that ended in a partial block
 }
 
@@ -28,7 +28,7 @@ type restore struct {
 	hashes        []kv.Hash
 	begin, blocks []int32
 	tokens        int // in the blocks
-	landed        bool
+	restored      bool
 }
 
 func newRestoring(t fataler, limits Limits, blocks int, fails func() bool) *restoring {
@@ -37,7 +37,7 @@ func newRestoring(t fataler, limits Limits, blocks int, fails func() bool) *rest
 	r.planned = func(plan Step) {
 		for _, p := range plan.Preempted {
 			to := r.restores[p.ID]
-			if seq := r.byID[p.ID]; seq != nil && seq.held != (to != nil && !to.landed) {
+			if seq := r.byID[p.ID]; seq != nil && seq.held != (to != nil && !to.restored) {
 				t.Fatalf("%s was preempted, and held is %v", p.ID, seq.held)
 			}
 		}
@@ -75,7 +75,7 @@ func (r *restoring) startOverlap(id string) bool {
 	to := r.restores[id]
 	ok := r.StartRestoring(id, slices.Concat(to.begin, to.blocks), len(to.begin))
 	if ok {
-		r.begun++
+		r.started++
 	}
 	return ok
 }
@@ -116,15 +116,15 @@ func (r *restoring) runGates(plan Step) bool {
 				}
 			}
 			r.RestoreFailed(e.ID)
-			r.voided++
+			r.aborted++
 			return true
 		}
 		r.fillBlocks(e.ID, len(to.blocks))
 	}
 	for _, e := range plan.Entries {
 		if e.Restoring {
-			r.restores[e.ID].landed = true
-			r.landed++
+			r.restores[e.ID].restored = true
+			r.restored++
 		}
 	}
 	return false
@@ -133,20 +133,20 @@ func (r *restoring) runGates(plan Step) bool {
 // endRestore ends a restore whose leading came blocks arrived.
 func (r *restoring) endRestore(id string, came int) {
 	to := r.restores[id]
-	if seq := r.byID[id]; !to.landed && (seq == nil || !seq.restoring || came == len(to.blocks)) {
+	if seq := r.byID[id]; !to.restored && (seq == nil || !seq.restoring || came == len(to.blocks)) {
 		r.fillBlocks(id, came)
 	}
 	switch seq := r.byID[id]; {
-	case to.landed:
+	case to.restored:
 	case seq != nil && seq.restoring && came == len(to.blocks):
 		r.RestoreDone(id)
-		to.landed = true
+		to.restored = true
 	default:
 		r.RestoreFailed(id)
 		r.fillBlocks(id, came)
 	}
 	for i, b := range to.blocks[:came] {
-		if !to.landed {
+		if !to.restored {
 			r.pool.Commit(b, to.hashes[len(to.begin)+i])
 		}
 	}
@@ -168,7 +168,7 @@ func (r *restoring) anyRestore(t *rapid.T) string {
 // fails restores and gates, and preempts and drops sequences at random. Each sequence gets the
 // output of an isolated run, reads nothing that is absent, and no block leaks.
 func TestOverlappedSequencesMatchIsolatedRuns(t *testing.T) {
-	begun, voided, landed, partial := 0, 0, 0, 0
+	started, aborted, restored, partial := 0, 0, 0, 0
 	run := func(t *rapid.T) {
 		blocks := rapid.IntRange(3, 14).Draw(t, "blocks")
 		limits := Limits{MaxSequences: rapid.IntRange(1, 4).Draw(t, "sequences"), MaxWaiting: 6,
@@ -225,13 +225,15 @@ func TestOverlappedSequencesMatchIsolatedRuns(t *testing.T) {
 		if r.pool.Free() != blocks {
 			t.Fatalf("conservation: %d of %d blocks are free at the end", r.pool.Free(), blocks)
 		}
-		begun, voided, landed, partial = begun+r.begun, voided+r.voided, landed+r.landed, partial+r.partial
+		started, aborted, restored, partial = started+r.started, aborted+r.aborted, restored+r.restored,
+			partial+r.partial
 	}
-	for rounds := 0; rounds < 20 || rounds < 1000 && (voided == 0 || landed == 0 || partial == 0); rounds++ {
+	for rounds := 0; rounds < 20 || rounds < 1000 && (aborted == 0 || restored == 0 || partial == 0); rounds++ {
 		rapid.Check(t, run)
 	}
-	if t.Logf("%d began, %d steps were void, %d landed in a step, %d ended in a partial block", begun, voided, landed,
-		partial); begun == 0 || voided == 0 || landed == 0 || partial == 0 {
+	if t.Logf("%d began, %d steps were void, %d restored in a step, %d ended in a partial block", started, aborted,
+		restored,
+		partial); started == 0 || aborted == 0 || restored == 0 || partial == 0 {
 		t.Error("no run overlapped a restore; the test shows nothing")
 	}
 }

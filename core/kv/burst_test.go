@@ -2,7 +2,8 @@ package kv
 
 import "testing"
 
-// The watermark leaves room for the largest recent burst, up to half of the pool.
+// TestBurstEstimatorLowersWatermark checks that the watermark leaves room for the largest recent
+// burst, up to half of the pool.
 func TestBurstEstimatorLowersWatermark(t *testing.T) {
 	type seen struct{ steps, allocated uint64 }
 	for name, tc := range map[string]struct {

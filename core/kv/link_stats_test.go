@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The measurements of a path decide how many blocks are fetched over it. A path that brought
-// nothing is avoided until its measurement expires.
+// TestLinkStatsDecideHowMuchIsFetched checks that the measurements of a path decide how many blocks
+// are fetched over it. A path that brought nothing is avoided until its measurement expires.
 func TestLinkStatsDecideHowMuchIsFetched(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	const blockBytes = 1 << 20
@@ -47,7 +47,8 @@ func TestLinkStatsDecideHowMuchIsFetched(t *testing.T) {
 	}
 }
 
-// On several paths, only blocks of the first unmeasured path are probed.
+// TestUnmeasuredPathIsProbedWithFewBlocks checks that on several paths, only blocks of the first
+// unmeasured path are probed.
 func TestUnmeasuredPathIsProbedWithFewBlocks(t *testing.T) {
 	q := RestoreCost{Paths: []Path{{Rate: measured(1e9, time.Second)}, {ProbeBlocks: 3}, {}}, BlockBytes: 1000,
 		BlockTokens: 16, Tokens: 200, Prefill: measured(1000, time.Second)}

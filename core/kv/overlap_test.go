@@ -21,8 +21,9 @@ func simulateOverlap(q OverlapEstimate, each float64) (waited, took float64) {
 	return waited, took
 }
 
-// A step starts exactly when no layer has to wait. Started at the first possible part, it ends at
-// most one part later than a pipelined step that started at once and waited.
+// TestOverlapStartsAsSoonAsNoLayerWaits checks that a step starts exactly when no layer has to
+// wait. Started at the first possible part, it ends at most one part later than a pipelined step
+// that started at once and waited.
 func TestOverlapStartsAsSoonAsNoLayerWaits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := OverlapEstimate{Parts: rapid.IntRange(1, 32).Draw(t, "parts"),

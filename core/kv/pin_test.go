@@ -2,8 +2,8 @@ package kv
 
 import "testing"
 
-// Pinned blocks are evicted only if there is no other block, whether they were pinned before or
-// after the commit. They are offloaded before all others.
+// TestPinnedBlocksAreEvictedLast checks that pinned blocks are evicted only if there is no other
+// block, whether they were pinned before or after the commit. They are offloaded before all others.
 func TestPinnedBlocksAreEvictedLast(t *testing.T) {
 	p := NewPool(3, 16)
 	p.SetPins(map[Hash]bool{testHash(0): true})
@@ -33,7 +33,8 @@ func TestPinnedBlocksAreEvictedLast(t *testing.T) {
 	}
 }
 
-// Blocks without readers for so many steps are offloaded, the oldest first, and no others.
+// TestSelectIdleOldestFirst checks that blocks without readers for so many steps are offloaded, the
+// oldest first, and no others.
 func TestSelectIdleOldestFirst(t *testing.T) {
 	p := NewPool(4, 16)
 	for i := range 3 {

@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A victim is resident and eligible, and there is one whenever possible. It stays the same until
-// something changes, except in W-TinyLFU, which promotes blocks while it searches.
+// TestPolicyVictimIsResidentAndEligible checks that a victim is resident and eligible, and there is
+// one whenever possible. It stays the same until something changes, except in W-TinyLFU, which
+// promotes blocks while it searches.
 func TestPolicyVictimIsResidentAndEligible(t *testing.T) {
 	for _, name := range PolicyNames() {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,8 @@ func TestEvictionOrder(t *testing.T) {
 	}
 }
 
-// Estimates are never too low before the counts are halved, and shrink then.
+// TestSketchHalvesCounts checks that estimates are never too low before the counts are halved, and
+// shrink then.
 func TestSketchHalvesCounts(t *testing.T) {
 	s := newSketch(10)
 	for n := range 30 {
@@ -153,7 +155,8 @@ func hitRate(name string, slots int, blocks []int) float64 {
 	return float64(n) / float64(len(blocks))
 }
 
-// On blocks of skewed popularity mixed with scans, every reuse-aware policy has more hits than LRU.
+// TestReuseAwarePoliciesResistScans checks that on blocks of skewed popularity mixed with scans,
+// every reuse-aware policy has more hits than LRU.
 func TestReuseAwarePoliciesResistScans(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	popular := rand.NewZipf(r, 1.1, 1, 2000)

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the order of requests and ends, fetches start in request order and within the capacity,
-// and block states match.
+// TestRemoteFetcherStartsInOrderWithinCapacity checks that, whatever the order of requests and
+// ends, fetches start in request order and within the capacity, and block states match.
 func TestRemoteFetcherStartsInOrderWithinCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const capacity, waiting = 10, 3
@@ -94,8 +94,8 @@ func TestRemoteFetcherStartsInOrderWithinCapacity(t *testing.T) {
 	})
 }
 
-// A block is Resident while a holder is known to have it, until that expires or the block does not
-// arrive.
+// TestRemoteFetcherBlockStates checks that a block is Resident while a holder is known to have it,
+// until that expires or the block does not arrive.
 func TestRemoteFetcherBlockStates(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	e := NewRemoteFetcher(100, 1)
@@ -131,7 +131,8 @@ func TestRemoteFetcherBlockStates(t *testing.T) {
 	expect("expired", Absent, Resident, Absent, Absent)
 }
 
-// Measurements are kept per holder, and the path includes the bytes in flight.
+// TestRemoteFetcherHolderStats checks that measurements are kept per holder, and the path includes
+// the bytes in flight.
 func TestRemoteFetcherHolderStats(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	e := NewRemoteFetcher(100, 1)

@@ -13,7 +13,8 @@ func measured(units float64, took time.Duration) (r Rate) {
 	return r
 }
 
-// No other number of blocks takes less time in a naive simulation of both pipelines.
+// TestRestoreDecisionIsOptimal checks that no other number of blocks takes less time in a naive
+// simulation of both pipelines.
 func TestRestoreDecisionIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := RestoreCost{BlockBytes: 1000, BlockTokens: 16, StepTokens: rapid.IntRange(0, 200).Draw(t, "step"),
@@ -121,7 +122,8 @@ func TestRateFollowsChanges(t *testing.T) {
 	}
 }
 
-// A path avoided because of one slow measurement is eventually tried again.
+// TestDecayedRateIsTriedAgain checks that a path avoided because of one slow measurement is
+// eventually tried again.
 func TestDecayedRateIsTriedAgain(t *testing.T) {
 	q := RestoreCost{Sources: []int{0, 0}, Paths: []Path{{Name: "nvme"}}, BlockBytes: 1000, BlockTokens: 16, Tokens: 40}
 	q.Prefill.Add(40, time.Second)

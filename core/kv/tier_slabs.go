@@ -9,7 +9,8 @@ import (
 // slab is a row of slots for blocks of one size.
 type slab struct {
 	class *sizeClass // nil: not assigned yet
-	// class that gets the slab once its slots are free; nil: not being reassigned. No slot is handed out meanwhile
+	// newOwner is the class that gets the slab once all slots are free; nil: not being reassigned.
+	// No slot is handed out meanwhile.
 	newOwner   *sizeClass
 	slots      []slot
 	taken      int    // slots that are not free

@@ -35,8 +35,8 @@ func lookupAll(t *Tier, blocks ...int) {
 	}
 }
 
-// Which blocks are dropped for a block of another size. There are three slabs, each of four small
-// blocks (1 to 12, in this order) or two large ones.
+// TestReserveTakesColdestSlab checks which blocks are dropped for a block of another size. There
+// are three slabs, each of four small blocks (1 to 12, in this order) or two large ones.
 func TestReserveTakesColdestSlab(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then func(*Tier) []int // returns the dropped blocks
@@ -135,8 +135,8 @@ func TestReserveTakesColdestSlab(t *testing.T) {
 	}
 }
 
-// A policy's next victim may have arrived just now. It must not justify taking a slab whose blocks
-// were used before it but after other blocks of its size.
+// TestSizesDoNotThrashOneSlab checks that a policy's next victim may have arrived just now. It must
+// not justify taking a slab whose blocks were used before it but after other blocks of its size.
 func TestSizesDoNotThrashOneSlab(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "s3-fifo")
 	put(tier, 2, 21)
@@ -148,8 +148,9 @@ func TestSizesDoNotThrashOneSlab(t *testing.T) {
 	}
 }
 
-// What happens to the blocks of a slab that a large block needs when there is a tier below. There
-// are three slabs, each of four small blocks or two large ones; blocks 1 to 4 are in the coldest.
+// TestSlabReassignment checks what happens to the blocks of a slab that a large block needs when
+// there is a tier below. There are three slabs, each of four small blocks or two large ones; blocks
+// 1 to 4 are in the coldest.
 func TestSlabReassignment(t *testing.T) {
 	large := testHash(21)
 	demote := func(gone bool) func(*Tier) {
@@ -260,8 +261,8 @@ func TestSlabReassignment(t *testing.T) {
 	}
 }
 
-// A size above the watermark gets a slab that is colder than all its own; otherwise it demotes its
-// own blocks.
+// TestSlabReassignmentAboveWatermark checks that a size above the watermark gets a slab that is
+// colder than all its own; otherwise it demotes its own blocks.
 func TestSlabReassignmentAboveWatermark(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then func(*Tier)
@@ -293,7 +294,8 @@ func TestSlabReassignmentAboveWatermark(t *testing.T) {
 	}
 }
 
-// Blocks that do not fit in the tier below stay until they are dropped.
+// TestBlocksTooLargeToDemoteStay checks that blocks that do not fit in the tier below stay until
+// they are dropped.
 func TestBlocksTooLargeToDemoteStay(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}, Watermark: 0.4, IdleSteps: 5, Burst: 9,
 		MaxDemoteBytes: 3*SlotUnit - 1}, "lru")
@@ -311,8 +313,8 @@ func TestBlocksTooLargeToDemoteStay(t *testing.T) {
 	}
 }
 
-// A slab with a pinned block that is leaving is not reassigned, since that block may stay after
-// all.
+// TestSlabWithLeavingPinnedBlockIsNotReassigned checks that a slab with a pinned block that is
+// leaving is not reassigned, since that block may stay after all.
 func TestSlabWithLeavingPinnedBlockIsNotReassigned(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 1, Bytes: 2 * SlotUnit}, Watermark: 0.1, Burst: 9}, "lru")
 	tier.SetLowerAvailable(true)
@@ -324,7 +326,8 @@ func TestSlabWithLeavingPinnedBlockIsNotReassigned(t *testing.T) {
 	}
 }
 
-// Cancelled reassignments leave no slot on the free list twice.
+// TestCancelledReassignmentsLeaveNoFreeSlotTwice checks that cancelled reassignments leave no slot
+// on the free list twice.
 func TestCancelledReassignmentsLeaveNoFreeSlotTwice(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")
 	put(tier, 1, upTo(1, 8)...)
@@ -339,7 +342,8 @@ func TestCancelledReassignmentsLeaveNoFreeSlotTwice(t *testing.T) {
 	}
 }
 
-// Blocks leave ahead of need if their size has no room, even if the tier has.
+// TestWatermarkPerSizeClass checks that blocks leave ahead of need if their size has no room, even
+// if the tier has.
 func TestWatermarkPerSizeClass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		small, large []int
@@ -381,7 +385,8 @@ func TestWatermarkPerSizeClass(t *testing.T) {
 	}
 }
 
-// Recovered blocks decide which size a slab is assigned to.
+// TestRecoveredBlocksFixSlabSizes checks that recovered blocks decide which size a slab is assigned
+// to.
 func TestRecoveredBlocksFixSlabSizes(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 2, Bytes: 4 * SlotUnit}}, "lru")
 	for _, tc := range []struct {
@@ -401,7 +406,8 @@ func TestRecoveredBlocksFixSlabSizes(t *testing.T) {
 	}
 }
 
-// A tier has several slabs, and a slab of a large tier wastes little with common block sizes.
+// TestCutSlabsWastesLittle checks that a tier has several slabs, and a slab of a large tier wastes
+// little with common block sizes.
 func TestCutSlabsWastesLittle(t *testing.T) {
 	for _, head := range []int{0, SlotUnit} {
 		for _, bytes := range []int64{1 << 20, 4 << 20, 64 << 20, 100<<20 + 5, 1 << 30, 16 << 30, 4 << 40} {

@@ -228,7 +228,7 @@ func blockNumbers(demotions []Demotion) (all []int) {
 	return all
 }
 
-// Which blocks leave, when, and in which order.
+// TestSelectDemotions checks which blocks leave, when, and in which order.
 func TestSelectDemotions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limits TierLimits
@@ -281,7 +281,8 @@ func TestSelectDemotions(t *testing.T) {
 	}
 }
 
-// A block that is looked up while it leaves stays, and its slot is not free when the copy ends.
+// TestLookupCancelsDemotion checks that a block that is looked up while it leaves stays, and its
+// slot is not free when the copy ends.
 func TestLookupCancelsDemotion(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: oneSlab(2), Watermark: 0.5}, "lru")
 	fill(tier, 1, 2)
@@ -298,7 +299,7 @@ func TestLookupCancelsDemotion(t *testing.T) {
 	}
 }
 
-// Each block of an earlier incarnation is recovered once.
+// TestTierRecover checks that each block of an earlier incarnation is recovered once.
 func TestTierRecover(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: oneSlab(3)}, "lru")
 	for _, tc := range []struct {
@@ -315,7 +316,8 @@ func TestTierRecover(t *testing.T) {
 	}
 }
 
-// A block that left and returned to its slot between two calls of Changes is listed once.
+// TestTierChangesListsBlockOnce checks that a block that left and returned to its slot between two
+// calls of Changes is listed once.
 func TestTierChangesListsBlockOnce(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: oneSlab(1)}, "lru")
 	for range 2 {
