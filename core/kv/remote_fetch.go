@@ -168,7 +168,7 @@ func (e *RemoteFetcher) Finish(id string, had int) []Fetch {
 	return e.startReady()
 }
 
-// Record adds the measurements of a fetch that requested so many blocks from a holder.
+// Record adds the measurement of a fetch of wanted blocks from a holder.
 func (e *RemoteFetcher) Record(name, node string, wanted int, f FetchSample, now time.Time) {
 	h := e.holders[name]
 	if h == nil {
