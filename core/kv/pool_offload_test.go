@@ -70,8 +70,8 @@ func TestSelectOffload(t *testing.T) {
 	}
 }
 
-// TestPinnedBlocksOffloadBeyondTheBurst checks that a quarter of the pool is offloaded at once if
-// pinned, though the burst is smaller, and nothing else meanwhile.
+// TestPinnedBlocksOffloadBeyondTheBurst checks that pinned blocks are offloaded up to a quarter of
+// the pool at once, even if the burst is smaller, and that nothing else is offloaded meanwhile.
 func TestPinnedBlocksOffloadBeyondTheBurst(t *testing.T) {
 	p := NewPool(8, 16)
 	p.SetPins(map[Hash]bool{testHash(1): true, testHash(2): true, testHash(3): true})
