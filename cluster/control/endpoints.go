@@ -38,7 +38,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 		req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
 		defer func() {
 			if p := recover(); p != nil {
-				c.Log.Error().Str("panic", supervise.Panic(p)).Str("endpoint", name).Msg("control request crashed")
+				c.Log.Error().Str("panic", supervise.PanicText(p)).Str("endpoint", name).Msg("control request crashed")
 				Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
 			}
 			c.audited(r, name, req, outcome, began)

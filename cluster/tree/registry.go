@@ -101,7 +101,7 @@ type mailbox struct {
 
 // RegisterHandlers implements actor.Mailbox. It is called once.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.Mortal(invoker), m.record}, dispatcher)
+	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.NoRestartAfterStop(invoker), m.record}, dispatcher)
 	m.ready.Store(true)
 	close(m.registered)
 }

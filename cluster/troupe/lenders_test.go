@@ -77,7 +77,7 @@ func (l *lender) hearsSalted(replica string, prompt []uint32, salt []byte) {
 	until(l.t, "the blocks of "+replica+" to be announced", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !slices.ContainsFunc(kv.Shorts(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
+		return !slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
 	})
 }
 

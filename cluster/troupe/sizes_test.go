@@ -44,7 +44,7 @@ func TestTwoSizesChangeNoToken(t *testing.T) {
 	for _, model := range []string{"kjv", "large"} {
 		want = append(want, conversationsWith(t, plain, model, many))
 	}
-	j := &record{says: []string{"was needed for blocks of another size", "blocks of another size are dropped", "not copied down"}}
+	j := &record{says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"}}
 	n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), two, func(c *troupe.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }))
 	for range rounds {
 		for m, model := range []string{"kjv", "large"} {

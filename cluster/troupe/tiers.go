@@ -126,10 +126,10 @@ func (n *Node) addTier(name string, store tier.Store, detail string) {
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Copied: n.copies.copied, Policy: n.cfg.Tiers.Policy,
+		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, OnDemoted: n.copies.copied, Policy: n.cfg.Tiers.Policy,
 			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
 		if !n.cfg.Tiers.LocalOnly {
-			cfg.Router, cfg.Bulk = n.pid(routerID), n.bulk
+			cfg.Router, cfg.DataPlane = n.pid(routerID), n.bulk
 		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]

@@ -117,7 +117,7 @@ func (a *Arena) ViewRange(ctx context.Context, r *Reading, from, to int, use fun
 // Erase implements Store.
 func (a *Arena) Erase(ctx context.Context, slots []int32) error {
 	for _, slot := range slots {
-		i, nth := a.cut.Of(slot)
+		i, nth := a.cut.Locate(slot)
 		s := &a.slabs[i]
 		s.mu.RLock()
 		if nth < len(s.slots) {
@@ -135,6 +135,6 @@ func (a *Arena) Erase(ctx context.Context, slots []int32) error {
 func (a *Arena) Close() error { return a.memory.Free() }
 
 func (a *Arena) block(slot int32, bytes int) []byte {
-	at := int(a.cut.At(slot, bytes))
+	at := int(a.cut.Offset(slot, bytes))
 	return a.memory.Bytes()[at : at+bytes : at+bytes]
 }

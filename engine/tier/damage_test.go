@@ -168,7 +168,7 @@ func TestDamagedFile(t *testing.T) {
 		mark := func(byte int) {
 			for n := range 7 {
 				slot, size := at(n)
-				slab, _ := f.cut.Of(slot)
+				slab, _ := f.cut.Locate(slot)
 				named, begins := int(f.slabAt(slab)), int(f.at(slot, size))
 				if byte >= named && byte < named+sector || byte >= begins && byte < begins+sector+sectors(size) {
 					hurt[n] = true

@@ -53,7 +53,7 @@ func (f *File) Emptied() bool { return f.emptied }
 func (f *File) Unread() int { return f.unread }
 
 // at is where a slot begins, and slabAt where a slab does.
-func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.At(slot, bytes) }
+func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.Offset(slot, bytes) }
 func (f *File) slabAt(slab int) int64          { return sector + int64(slab)*int64(f.cut.Bytes) }
 
 // Depth implements Store.
@@ -115,7 +115,7 @@ func (f *File) Erase(ctx context.Context, slots []int32) error {
 	defer f.end(b)
 	bySlab := make(map[int][]int32)
 	for _, slot := range slots {
-		i, _ := f.cut.Of(slot)
+		i, _ := f.cut.Locate(slot)
 		bySlab[i] = append(bySlab[i], slot)
 	}
 	for i, slots := range bySlab {
@@ -136,7 +136,7 @@ func (f *File) erase(b *buffer, i int, slots []int32) error {
 	}
 	slots = slices.DeleteFunc(slots, func(slot int32) bool { return !f.cut.Has(slot, s.bytes) })
 	for _, slot := range slots {
-		_, nth := f.cut.Of(slot)
+		_, nth := f.cut.Locate(slot)
 		s.slots[nth].header = header{}
 	}
 	if s.empty() {

@@ -23,7 +23,7 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if cfg.Depth == 0 {
 		cfg.Depth = defaultDepth
 	}
-	cfg.Slabs.Lead, cfg.Slabs.Head = sector, sector
+	cfg.Slabs.SlabHeader, cfg.Slabs.SlotHeader = sector, sector
 	if cfg.Slabs.Count < 1 || cfg.Slabs.Fit(1) < 1 {
 		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes; it needs at least one that a block fits into", cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
 	}

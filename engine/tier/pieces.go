@@ -58,7 +58,7 @@ func (r *Reading) intact(b []byte, lo int) error {
 	size := pieceBytes(r.Bytes)
 	for i := lo / size; len(b) > 0; i++ {
 		n := min(size, len(b))
-		if xxh3.HashSeed(b[:n], r.Hash.Short()) != r.sums[i] {
+		if xxh3.HashSeed(b[:n], r.Hash.Fingerprint64()) != r.sums[i] {
 			return fmt.Errorf("checksum of piece %d: %w", i, ErrDamaged)
 		}
 		b = b[n:]
@@ -73,7 +73,7 @@ func sumPieces(h kv.Hash, block []byte) []uint64 { return sumRun(h, block, piece
 func sumRun(h kv.Hash, b []byte, size int) []uint64 {
 	sums := make([]uint64, 0, (len(b)+size-1)/size)
 	for piece := range slices.Chunk(b, size) {
-		sums = append(sums, xxh3.HashSeed(piece, h.Short()))
+		sums = append(sums, xxh3.HashSeed(piece, h.Fingerprint64()))
 	}
 	return sums
 }
@@ -83,7 +83,7 @@ func copyPieces(to, from []byte, h kv.Hash) []uint64 {
 	sums, size := make([]uint64, 0, pieces(len(from))), pieceBytes(len(from))
 	for len(from) > 0 {
 		n := copy(to[:min(len(from), size)], from)
-		sums = append(sums, xxh3.HashSeed(to[:n], h.Short()))
+		sums = append(sums, xxh3.HashSeed(to[:n], h.Fingerprint64()))
 		to, from = to[n:], from[n:]
 	}
 	return sums

@@ -25,7 +25,7 @@ func seal(h kv.Hash, length, lo int, sums []uint64) uint64 {
 	if lo > 0 || len(sums) < pieces(length) { // not all: which of them
 		b = binary.LittleEndian.AppendUint64(b, uint64(lo))
 	}
-	return xxh3.HashSeed(b, h.Short())
+	return xxh3.HashSeed(b, h.Fingerprint64())
 }
 
 // Seal writes the seal of whole pieces behind them, into the last SealBytes of sealed: of those from byte lo on of a block of so many bytes.
@@ -45,7 +45,7 @@ func ViewSealed(ctx context.Context, s Store, r *Reading, lo, hi int, use func(p
 
 // NewSum takes the seal of pieces of a block of so many bytes as their bytes come, from byte lo of it on: that which Seal writes behind them.
 func NewSum(h kv.Hash, length, lo int) hash.Hash64 {
-	return &summing{hash: h, length: length, lo: lo, size: pieceBytes(length), piece: xxh3.NewSeed(h.Short())}
+	return &summing{hash: h, length: length, lo: lo, size: pieceBytes(length), piece: xxh3.NewSeed(h.Fingerprint64())}
 }
 
 // summing are pieces of which the first bytes have come.
@@ -64,7 +64,7 @@ func (s *summing) Write(b []byte) (n int, err error) {
 		part := b[:min(len(b), s.size-s.come)]
 		b = b[len(part):]
 		if len(part) == s.size { // as ever, but faster
-			s.sums = append(s.sums, xxh3.HashSeed(part, s.hash.Short()))
+			s.sums = append(s.sums, xxh3.HashSeed(part, s.hash.Fingerprint64()))
 			continue
 		}
 		_, _ = s.piece.Write(part)

@@ -53,7 +53,7 @@ func (t *table) check(slot int32, bytes int) error {
 
 // find locks a slot's slab for reading. It reports false, and locks nothing, where that is not for blocks of that size.
 func (t *table) find(slot int32, bytes int) (*slab, *label, bool) {
-	i, nth := t.cut.Of(slot)
+	i, nth := t.cut.Locate(slot)
 	s := &t.slabs[i]
 	s.mu.RLock()
 	if s.bytes != bytes {
@@ -78,7 +78,7 @@ func (t *table) claim(slot int32, bytes int, turn func(slab, bytes int) error) (
 		if s, l, ok := t.find(slot, bytes); ok {
 			return s, l, nil
 		}
-		i, _ := t.cut.Of(slot)
+		i, _ := t.cut.Locate(slot)
 		if err := t.turn(i, bytes, turn); err != nil {
 			return nil, nil, err
 		}

@@ -36,7 +36,7 @@ func newLender(store tier.Store) (_ *lender, err error) {
 	if l.to, err = bulk.Listen(bulk.Config{}); err != nil {
 		return nil, err
 	}
-	l.tier = l.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: store, Bulk: l.from, Log: zerolog.Nop()}))
+	l.tier = l.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: store, DataPlane: l.from, Log: zerolog.Nop()}))
 	return l, nil
 }
 
@@ -45,7 +45,7 @@ func (l *lender) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part in
 	came := 0
 	seal := func(index uint32, _ int) hash.Hash64 {
 		i, part := chunks.Of(index)
-		return chunks.Sum(hashes[i].Within(lenderSpace), part)
+		return chunks.Sum(hashes[i].Namespaced(lenderSpace), part)
 	}
 	ticket, err := l.to.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), seal, func(index uint32, sealed []byte) error {
 		i, part := chunks.Of(index)

@@ -80,7 +80,7 @@ func newRemote() (_ *remote, err error) {
 		}
 		h := kv.Root("bench", fmt.Sprint(i), nil)
 		b.hashes = append(b.hashes, h)
-		if err := b.store.Write(context.Background(), int32(i), h.Within(lenderSpace), block); err != nil {
+		if err := b.store.Write(context.Background(), int32(i), h.Namespaced(lenderSpace), block); err != nil {
 			return nil, err
 		}
 	}

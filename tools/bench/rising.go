@@ -136,7 +136,7 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 	cut := store.Slabs()
 	for i := range ways {
 		hashes[i] = kv.Root(name, fmt.Sprint(i), nil)
-		ways[i].Hash = hashes[i].Within(lenderSpace)
+		ways[i].Hash = hashes[i].Namespaced(lenderSpace)
 		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
 	}
 	if err := tier.Down(context.Background(), blocks, store, ways); err != nil {

@@ -22,7 +22,7 @@ func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
 
 // visit is a prompt: its leading blocks that are here, which it returns, are wanted, and the others come.
 func visit(tier *kv.Tier, blocks []kv.Hash, bytes int) (hits int) {
-	hits = tier.Want(blocks)
+	hits = tier.Lookup(blocks)
 	for i := len(blocks) - 1; i >= hits; i-- { // the end first: it is to leave first
 		if tier.State(blocks[i]) != kv.Absent {
 			continue

@@ -18,7 +18,7 @@ func between(prompts [][]kv.Hash) []ask {
 	for i, blocks := range prompts {
 		a := ask{make([]kv.Hash, len(blocks)), int(blocks[min(1, len(blocks)-1)][0]) % 2}
 		for n, h := range blocks {
-			a.blocks[n] = h.Within(kv.Root("model", strconv.Itoa(a.model), nil))
+			a.blocks[n] = h.Namespaced(kv.Root("model", strconv.Itoa(a.model), nil))
 		}
 		asks[i] = a
 	}

@@ -25,7 +25,7 @@ type holder struct {
 
 // fetch is one use of the way to a holder.
 type fetch struct {
-	kv.Fetch
+	kv.FetchSample
 	wanted int // blocks
 }
 
@@ -52,10 +52,10 @@ func (s search) elsewhere(all *findings) {
 	}
 	inTiers := make([]uint64, len(rest))
 	for i, h := range rest {
-		inTiers[i] = h.Within(s.space).Short()
+		inTiers[i] = h.Namespaced(s.space).Fingerprint64()
 	}
 	answer, err := s.root.RequestFuture(s.remote, &messages.FindBlocks{
-		RequestId: s.request, Model: s.model, Replica: s.replica, Blocks: kv.Shorts(rest), InTiers: inTiers,
+		RequestId: s.request, Model: s.model, Replica: s.replica, Blocks: kv.Fingerprints(rest), InTiers: inTiers,
 	}, s.within).Result()
 	if err != nil {
 		return
@@ -72,7 +72,7 @@ func (s search) elsewhere(all *findings) {
 // pathOf is the way to a holder as the remote tier has measured it.
 func pathOf(run *messages.BlocksHeld) kv.Path {
 	p := run.GetPath()
-	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(), Try: int(p.GetTryBlocks())}
+	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(), ProbeBlocks: int(p.GetTryBlocks())}
 	path.Rate.Add(p.GetBytesPerSecond(), time.Second)
 	return path
 }
@@ -90,14 +90,14 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 	}}
 	ticket, err := c.bulk.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), func(index uint32, _ int) hash.Hash64 {
 		block, part := chunks.Of(index)
-		return chunks.Sum(hashes[block].Within(c.search.space), part)
+		return chunks.Sum(hashes[block].Namespaced(c.search.space), part)
 	}, in.put)
 	if err == nil {
 		err = c.bring(ctx, from, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
 		in.shut()
 		c.bulk.Drop(ticket)
 	}
-	in.fetched(&f.Fetch, began)
+	in.fetched(&f.FetchSample, began)
 	for moves := c.rise.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Came; {
 		f.Blocks++
 	}
@@ -150,7 +150,7 @@ func (c climb) bring(ctx context.Context, from holder, id string, hashes []kv.Ha
 }
 
 // fetched measures what came in since then.
-func (in *inlet) fetched(f *kv.Fetch, began time.Time) {
+func (in *inlet) fetched(f *kv.FetchSample, began time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	f.Bytes, f.FirstBytes = int64(in.bytes), int64(in.firstBytes)

@@ -127,7 +127,7 @@ func TestFetchFaults(t *testing.T) {
 		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
 		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
 		{name: "the remote tier crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
-		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leased", Times: 1}).Middleware}, fetched: fetchable},
+		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leaseDone", Times: 1}).Middleware}, fetched: fetchable},
 		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1}).middleware}},
 		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
 	} {

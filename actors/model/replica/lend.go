@@ -131,7 +131,7 @@ func (d delivery) run(ctx context.Context) (none struct{}, err error) {
 		if err := d.from.ReadPart(ctx, d.blocks[i], lo, into[:hi-lo]); err != nil {
 			return 0, err
 		}
-		tier.Seal(d.hashes[i].Within(d.space), d.chunks.BlockBytes, lo, into[:size])
+		tier.Seal(d.hashes[i].Namespaced(d.space), d.chunks.BlockBytes, lo, into[:size])
 		return size, nil
 	})
 }

@@ -73,8 +73,8 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	r.pool = kv.NewPool(blocks, blockTokens)
 	r.news = kv.NewAnnouncer(announceBytes, blocks*shortBytes)
 	for _, b := range msg.GetAdopted().GetResident() {
-		if h := kv.Hash(b.GetHash()); r.pool.Restore(int32(b.GetIndex()), h) {
-			r.news.Changes(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
+		if h := kv.Hash(b.GetHash()); r.pool.Recover(int32(b.GetIndex()), h) {
+			r.news.Apply(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
 		}
 	}
 	r.context = r.longest(blocks)

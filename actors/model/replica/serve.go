@@ -63,7 +63,7 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 	if refused == nil || refused.Reason != batch.QueueFull {
 		return ahead, refused
 	}
-	surplus := r.batch.Surplus(q)
+	surplus := r.batch.QueueVictim(q)
 	if surplus == "" {
 		return 0, refused
 	}
@@ -192,7 +192,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		FolderFault: r.fault,
 	}
 	if r.lora != nil {
-		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())
+		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Pending())
 	}
 	if r.lower != nil {
 		t := r.lower.totals

@@ -65,7 +65,7 @@ func (r *replica) offer(ctx actor.Context, o *order, id string) bool {
 	p, _ := r.batch.Progress(id)
 	if state, _ := r.batch.State(id); state != batch.Running {
 		r.batch.Hold(id) // it has no blocks, and shall get none here
-	} else if p.Tokens == 0 || p.Arriving {
+	} else if p.Tokens == 0 || p.Restoring {
 		return false
 	}
 	r.attempt++

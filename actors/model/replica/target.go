@@ -148,7 +148,7 @@ func (r *replica) reserve(ctx actor.Context, a *arrival) (refused *messages.Refu
 // giveUp lets the adapter go of a sequence that does not come.
 func (r *replica) giveUp(a *arrival) {
 	if r.batch != nil {
-		r.batch.Unreserve(r.request(a.id, a.offer.GetSequence(), nil))
+		r.batch.ReleaseAdapter(r.request(a.id, a.offer.GetSequence(), nil))
 	}
 }
 

@@ -66,10 +66,10 @@ type lower struct {
 	requests   uint64
 	told       uint64 // the step of the last StepsDone
 
-	needs   kv.Needs         // places in HBM
-	prefill kv.Rate          // tokens
-	paths   []kv.Rate        // bytes, by tier
-	loans   map[string]*loan // request id -> blocks being sent to another replica
+	needs   kv.BurstEstimator // places in HBM
+	prefill kv.Rate           // tokens
+	paths   []kv.Rate         // bytes, by tier
+	loans   map[string]*loan  // request id -> blocks being sent to another replica
 	totals  tierTotals
 }
 
@@ -168,8 +168,8 @@ func (r *replica) tend(ctx actor.Context) {
 		return
 	}
 	blocks := r.pool.Stats()
-	if l.needs.See(r.steps, blocks.Allocations); !l.offloading {
-		r.offload(ctx, r.pool.Depart(l.needs.Watermark(l.Watermark, blocks.Blocks), r.burst()))
+	if l.needs.Observe(r.steps, blocks.Allocations); !l.offloading {
+		r.offload(ctx, r.pool.SelectOffload(l.needs.Watermark(l.Watermark, blocks.Blocks), r.burst()))
 	}
 	if r.steps-l.told >= stepsTold {
 		for _, t := range l.Lower {
@@ -177,7 +177,7 @@ func (r *replica) tend(ctx actor.Context) {
 		}
 		l.told = r.steps
 		if !l.offloading {
-			r.offload(ctx, r.pool.DepartIdle(l.IdleSteps, r.burst()))
+			r.offload(ctx, r.pool.SelectIdle(l.IdleSteps, r.burst()))
 		}
 	}
 	r.offloadMore(ctx)
@@ -187,7 +187,7 @@ func (r *replica) tend(ctx actor.Context) {
 func (r *replica) measure(step *flight) {
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
-		if e.Arriving {
+		if e.Restoring {
 			return // it may have waited
 		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1

@@ -75,7 +75,7 @@ func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
 	if blockTokens == 0 {
 		return nil
 	}
-	return kv.Shorts(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()), msg.GetPrompt(), blockTokens))
+	return kv.Fingerprints(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()), msg.GetPrompt(), blockTokens))
 }
 
 // unroutable says why no replica serves: for good, as far as is known, or for a moment.

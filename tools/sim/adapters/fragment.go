@@ -57,7 +57,7 @@ func (p paged) allocate(l *lora.Layout) (func(), bool) {
 }
 
 func (p paged) state() (free, largest, given int64) {
-	free = int64(p.Left()) * hbm.PageBytes
+	free = int64(p.Available()) * hbm.PageBytes
 	return free, free, int64(p.Total())*hbm.PageBytes - free
 }
 

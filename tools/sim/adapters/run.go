@@ -150,7 +150,7 @@ func (r *run) arrive() {
 	r.waiting = append(r.waiting, lora.Waiting{ID: strconv.Itoa(r.coming), Adapter: q.adapter, Arrived: epoch.Add(q.at)})
 	r.coming++
 	r.pool.Requested(q.adapter, epoch.Add(r.now))
-	r.admission.Ahead(r.waiting)
+	r.admission.PrefetchAdapters(r.waiting)
 }
 
 // carry carries the pool's actions out. The link copies one adapter at a time. Whoever is evicted is idle, so no step reads it.
@@ -199,7 +199,7 @@ func (r *run) startStep() {
 		return true
 	})
 	r.waiting = slices.DeleteFunc(r.waiting, func(w lora.Waiting) bool { return entered[w.ID] })
-	r.admission.Ahead(r.waiting)
+	r.admission.PrefetchAdapters(r.waiting)
 	different := distinct(inside)
 	r.look(different, full)
 	r.carry()
