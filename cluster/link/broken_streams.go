@@ -13,51 +13,56 @@ import (
 )
 
 const (
-	nodeKey   = "troupe-node"   // who asks
-	lossesKey = "troupe-losses" // how many streams to the asker have broken
+	nodeKey          = "troupe-node"   // address of the pinging node
+	brokenStreamsKey = "troupe-losses" // number of broken streams to the pinging node
 )
 
-// losses lets a node learn of answers that were lost on the way to it, though its own connection, on which it asked, is
-// sound: each node counts the streams to a peer that broke, and says how many when that peer asks whether it lives.
-type losses struct {
+// brokenStreams lets a node learn that replies to it were lost although its own connection is
+// sound. Each node counts its broken streams per peer and returns the count when that peer pings
+// it.
+type brokenStreams struct {
 	mu     sync.Mutex
-	ours   map[string]uint64 // address → streams to it that have broken; one number for every node that ever was
-	theirs map[string]string // address → how many streams to us it has told of
+	local  map[string]uint64 // address → broken streams to it, never reset
+	remote map[string]string // address → last count that the peer reported
 }
 
-func newLosses() losses {
-	return losses{ours: map[string]uint64{}, theirs: map[string]string{}}
+func newBrokenStreams() brokenStreams {
+	return brokenStreams{local: map[string]uint64{}, remote: map[string]string{}}
 }
 
-func (l *losses) add(address string) {
+func (l *brokenStreams) add(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ours[address]++
+	l.local[address]++
 }
 
-func (l *losses) to(address string) string {
+func (l *brokenStreams) count(address string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strconv.FormatUint(l.ours[address], 10)
+	return strconv.FormatUint(l.local[address], 10)
 }
 
-// told reports whether a peer's answer tells of a loss that we did not know of.
-func (l *losses) told(address string, answer metadata.MD) bool {
-	count := answer.Get(lossesKey)
+// observe records the count in a peer's ping answer and reports whether it shows a new loss.
+func (l *brokenStreams) observe(address string, answer metadata.MD) bool {
+	count := answer.Get(brokenStreamsKey)
 	if len(count) != 1 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, known := l.theirs[address]
-	l.theirs[address] = count[0]
+	before, known := l.remote[address]
+	l.remote[address] = count[0]
 	return count[0] != before && (known || count[0] != "0")
 }
 
-// ListProcesses is what peers call to see whether we live. It is refused, as all calls are.
-func (s service) ListProcesses(ctx context.Context, _ *remote.ListProcessesRequest) (*remote.ListProcessesResponse, error) {
+// ListProcesses is the call that peers use as a ping. It is refused like all calls, with the count
+// in the trailer.
+func (s service) ListProcesses(
+	ctx context.Context,
+	_ *remote.ListProcessesRequest,
+) (*remote.ListProcessesResponse, error) {
 	if from := metadata.ValueFromIncomingContext(ctx, nodeKey); len(from) == 1 {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(lossesKey, s.link.losses.to(from[0])))
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(brokenStreamsKey, s.link.brokenStreams.count(from[0])))
 	}
-	return nil, status.Error(codes.Unimplemented, "nodes talk by streams")
+	return nil, status.Error(codes.Unimplemented, "nodes communicate over streams only")
 }

@@ -6,25 +6,27 @@ import (
 	"sync/atomic"
 )
 
-// roster knows which addresses can be reached: those of members, and those whose node has opened a stream to us. A node that
-// has just joined may ask us something before we have heard of it, and needs our answer.
-type roster struct {
-	mu       sync.Mutex
-	members  map[string]bool
-	greeters map[*inbound]string // open stream → address of its peer
-	closed   bool
+// peers tracks the reachable addresses: those of members, and those whose node has opened a stream
+// to us. A node that has just joined may send requests before we have heard of it, and it needs the
+// replies.
+type peers struct {
+	mu      sync.Mutex
+	members map[string]bool
+	streams map[*inbound]string // open stream → address of the peer
+	closed  bool
 
-	addresses atomic.Pointer[map[string]bool] // of both; replaced, never changed
+	addresses atomic.Pointer[map[string]bool] // of both; copied on write
 }
 
-// reachable is asked for each message.
-func (r *roster) reachable(address string) bool {
+// reachable reports whether messages may be sent to an address. It is called for each message.
+func (r *peers) reachable(address string) bool {
 	now := r.addresses.Load()
 	return now != nil && (*now)[address]
 }
 
-// set replaces the members. It returns which have left, and the streams that they had opened; they count no more.
-func (r *roster) set(addresses []string) (left []string, streams []*inbound) {
+// set replaces the members. It returns those that have left and the streams that they had opened,
+// which it removes.
+func (r *peers) set(addresses []string) (left []string, streams []*inbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -40,9 +42,9 @@ func (r *roster) set(addresses []string) (left []string, streams []*inbound) {
 			left = append(left, a)
 		}
 	}
-	for in, a := range r.greeters {
+	for in, a := range r.streams {
 		if before[a] && !r.members[a] {
-			delete(r.greeters, in)
+			delete(r.streams, in)
 			streams = append(streams, in)
 		}
 	}
@@ -50,31 +52,31 @@ func (r *roster) set(addresses []string) (left []string, streams []*inbound) {
 	return left, streams
 }
 
-func (r *roster) greet(in *inbound, address string) {
+func (r *peers) addStream(in *inbound, address string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return
 	}
-	if r.greeters == nil {
-		r.greeters = map[*inbound]string{}
+	if r.streams == nil {
+		r.streams = map[*inbound]string{}
 	}
-	r.greeters[in] = address
+	r.streams[in] = address
 	r.publish()
 }
 
-// part forgets a stream that has ended. It reports whether that is news: the stream counted until now.
-func (r *roster) part(in *inbound) bool {
+// removeStream removes a stream that has ended and reports whether it was still present.
+func (r *peers) removeStream(in *inbound) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, counted := r.greeters[in]
-	delete(r.greeters, in)
+	_, counted := r.streams[in]
+	delete(r.streams, in)
 	r.publish()
 	return counted
 }
 
-// close makes every address unreachable, for good, and returns which were reachable.
-func (r *roster) close() (left []string) {
+// close makes every address unreachable for good and returns those that were reachable.
+func (r *peers) close() (left []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.addresses.Load(); now != nil {
@@ -82,15 +84,15 @@ func (r *roster) close() (left []string) {
 			left = append(left, a)
 		}
 	}
-	r.members, r.greeters, r.closed = nil, nil, true
+	r.members, r.streams, r.closed = nil, nil, true
 	r.publish()
 	return left
 }
 
-func (r *roster) publish() {
-	now := make(map[string]bool, len(r.members)+len(r.greeters))
+func (r *peers) publish() {
+	now := make(map[string]bool, len(r.members)+len(r.streams))
 	maps.Copy(now, r.members)
-	for _, a := range r.greeters {
+	for _, a := range r.streams {
 		now[a] = true
 	}
 	r.addresses.Store(&now)
