@@ -25,7 +25,8 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	for name, from := range map[string]io.Reader{
-		"whole": bytes.NewReader(wire), "byte by byte": iotest.OneByteReader(bytes.NewReader(wire)), "halves": iotest.HalfReader(bytes.NewReader(wire)),
+		"whole": bytes.NewReader(wire), "byte by byte": iotest.OneByteReader(bytes.NewReader(wire)),
+		"halves": iotest.HalfReader(bytes.NewReader(wire)),
 	} {
 		r := &reader{from: from, allowed: toReceiver}
 		for i := range len(lengths) * len(kinds) {

@@ -21,7 +21,8 @@ func TestMemory(t *testing.T) {
 		}
 		return nil
 	})
-	if err := a.Send(within(t), ticket, all(chunks), func(_ uint32, into []byte) (int, error) { return len(into), nil }); err != nil {
+	fill := func(_ uint32, into []byte) (int, error) { return len(into), nil }
+	if err := a.Send(within(t), ticket, all(chunks), fill); err != nil {
 		t.Fatal(err)
 	}
 	b.Drop(ticket)

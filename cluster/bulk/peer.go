@@ -73,7 +73,8 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, chunks: data, batches: make(chan *batch), writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), lost: make(chan struct{}),
+		peer: p, conn: conn, window: window, chunks: data, batches: make(chan *batch), writing: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), lost: make(chan struct{}),
 		streams: map[uint32]*sending{}, idleSince: time.Now(),
 	}
 	if takes&featureHashed != 0 {

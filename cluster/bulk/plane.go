@@ -152,7 +152,8 @@ func (p *Plane) expect(
 	}
 	p.transfers[t.id] = t
 	return &messages.BulkTicket{
-		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: bytes.Clone(t.token[:]), Bytes: uint64(chunkBytes) * uint64(chunks),
+		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: bytes.Clone(t.token[:]),
+		Bytes: uint64(chunkBytes) * uint64(chunks),
 	}, nil
 }
 

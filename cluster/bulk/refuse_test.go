@@ -121,7 +121,8 @@ func TestReadFails(t *testing.T) {
 			t.Fatalf("got %v, want the error of read", err)
 		}
 		close(sink.release)
-		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 150_001, nil }); err == nil {
+		tooLong := func(uint32, []byte) (int, error) { return 150_001, nil }
+		if err := a.Send(within(t), ticket, []uint32{1}, tooLong); err == nil {
 			t.Error("read returned more than fits and Send succeeded")
 		}
 	}

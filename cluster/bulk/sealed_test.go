@@ -26,7 +26,8 @@ func seal(chunk []byte, index uint32) []byte {
 func TestWrongSeal(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
 	for name, chunk := range map[string][]byte{
-		"another's": seal([]byte("the second"), 2), "damaged": append(seal([]byte("the first"), 1), 0), "none": []byte("short"),
+		"another's": seal([]byte("the second"), 2), "damaged": append(seal([]byte("the first"), 1), 0),
+		"none": []byte("short"),
 	} {
 		var puts atomic.Int64
 		ticket, err := b.ExpectSealed(100, 2, sumOf, func(uint32, []byte) error { puts.Add(1); return nil })

@@ -44,8 +44,9 @@ type transfer struct {
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
-	seal       func(index uint32, bytes int) hash.Hash64 // hash of a sealed chunk without its seal; nil if chunks have none
-	plane      *Plane
+	// hash of a sealed chunk without its seal; nil if chunks have none
+	seal  func(index uint32, bytes int) hash.Hash64
+	plane *Plane
 
 	mu         sync.Mutex
 	streams    map[inboundStream]struct{} // open

@@ -33,13 +33,33 @@ func TestDialRetry(t *testing.T) {
 		err   error
 		takes time.Duration
 	}{
-		"at once":    {dials: []func(context.Context) (net.Conn, error){after(0, soon, nil)}, conn: soon},
-		"refused":    {dials: []func(context.Context) (net.Conn, error){after(0, nil, syscall.ECONNREFUSED)}, err: syscall.ECONNREFUSED},
-		"lost":       {dials: []func(context.Context) (net.Conn, error){lost, after(0, soon, nil)}, conn: soon, takes: redialInterval},
-		"lost twice": {dials: []func(context.Context) (net.Conn, error){lost, lost, after(0, soon, nil)}, conn: soon, takes: 2 * redialInterval},
-		"far":        {dials: []func(context.Context) (net.Conn, error){after(400*time.Millisecond, soon, nil), lost}, conn: soon, takes: 400 * time.Millisecond},
-		"late":       {dials: []func(context.Context) (net.Conn, error){after(500*time.Millisecond, late, nil), after(0, soon, nil)}, conn: soon, takes: redialInterval},
-		"no answer":  {dials: []func(context.Context) (net.Conn, error){lost, lost, lost, lost}, err: context.DeadlineExceeded, takes: connectTimeout},
+		"at once": {dials: []func(context.Context) (net.Conn, error){after(0, soon, nil)}, conn: soon},
+		"refused": {
+			dials: []func(context.Context) (net.Conn, error){after(0, nil, syscall.ECONNREFUSED)},
+			err:   syscall.ECONNREFUSED,
+		},
+		"lost": {
+			dials: []func(context.Context) (net.Conn, error){lost, after(0, soon, nil)}, conn: soon,
+			takes: redialInterval,
+		},
+		"lost twice": {
+			dials: []func(context.Context) (net.Conn, error){lost, lost, after(0, soon, nil)}, conn: soon,
+			takes: 2 * redialInterval,
+		},
+		"far": {
+			dials: []func(context.Context) (net.Conn, error){after(400*time.Millisecond, soon, nil), lost}, conn: soon,
+			takes: 400 * time.Millisecond,
+		},
+		"late": {
+			dials: []func(context.Context) (net.Conn, error){
+				after(500*time.Millisecond, late, nil), after(0, soon, nil)
+			},
+			conn:  soon, takes: redialInterval,
+		},
+		"no answer": {
+			dials: []func(context.Context) (net.Conn, error){lost, lost, lost, lost}, err: context.DeadlineExceeded,
+			takes: connectTimeout,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -44,8 +44,10 @@ func FuzzInbound(f *testing.F) {
 	in := &inbound{link: l, peer: "127.0.0.1:2"}
 	here, there := actor.NewPID(l.cfg.System.Address(), "x"), actor.NewPID(in.peer, "x")
 	for _, m := range []proto.Message{
-		&messages.GetSequence{RequestId: "r"}, &actor.Watch{Watcher: there}, &actor.Unwatch{Watcher: there}, &actor.Stop{},
-		&actor.Terminated{Who: there}, &actor.Terminated{Who: here}, &actor.DeadLetterResponse{Target: here}, &remote.ActorPidRequest{Name: "x"},
+		&messages.GetSequence{RequestId: "r"}, &actor.Watch{Watcher: there}, &actor.Unwatch{Watcher: there},
+		&actor.Stop{},
+		&actor.Terminated{Who: there}, &actor.Terminated{Who: here}, &actor.DeadLetterResponse{Target: here},
+		&remote.ActorPidRequest{Name: "x"},
 	} {
 		data, _ := proto.Marshal(m)
 		batch, err := proto.Marshal(&remote.MessageBatch{

@@ -103,7 +103,8 @@ func TestRefusesBadMessages(t *testing.T) {
 
 	until(t, "refusal of each", func() bool { return len(testkit.Got[*messages.Refused](asker)) == 7 })
 	for i, want := range []string{
-		b.Address() + " does not know troupe.v1.InventedLater, sent by " + a.Address() + ": " + b.Address() + " is the older",
+		b.Address() + " does not know troupe.v1.InventedLater, sent by " + a.Address() + ": " +
+			b.Address() + " is the older",
 		"cannot read troupe.v1.GetSequence", "cannot read troupe.v1.GetSequence",
 		`"actor.Stop"`, `"actor.PoisonPill"`, `"cluster.GossipRequest"`, `"remote.ActorPidRequest"`,
 	} {
@@ -141,18 +142,22 @@ func TestDropsMalformedMessages(t *testing.T) {
 	good := &messages.GetSequence{RequestId: "good"}
 	elsewhere := actor.NewPID("127.0.0.1:1", "x")
 	for name, spoil := range map[string]func(*remote.MessageBatch){
-		"type":              func(m *remote.MessageBatch) { m.Envelopes[0].TypeId = 1 },
-		"negative type":     func(m *remote.MessageBatch) { m.Envelopes[0].TypeId = -1 },
-		"target":            func(m *remote.MessageBatch) { m.Envelopes[0].Target = 1 },
-		"negative target":   func(m *remote.MessageBatch) { m.Envelopes[0].Target = -1 },
-		"sender":            func(m *remote.MessageBatch) { m.Envelopes[0].Sender = 2 },
-		"negative sender":   func(m *remote.MessageBatch) { m.Envelopes[0].Sender = -1 },
-		"json":              func(m *remote.MessageBatch) { m.Envelopes[0].SerializerId = 1 },
-		"other's watch":     func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Watch{Watcher: elsewhere}) },
+		"type":            func(m *remote.MessageBatch) { m.Envelopes[0].TypeId = 1 },
+		"negative type":   func(m *remote.MessageBatch) { m.Envelopes[0].TypeId = -1 },
+		"target":          func(m *remote.MessageBatch) { m.Envelopes[0].Target = 1 },
+		"negative target": func(m *remote.MessageBatch) { m.Envelopes[0].Target = -1 },
+		"sender":          func(m *remote.MessageBatch) { m.Envelopes[0].Sender = 2 },
+		"negative sender": func(m *remote.MessageBatch) { m.Envelopes[0].Sender = -1 },
+		"json":            func(m *remote.MessageBatch) { m.Envelopes[0].SerializerId = 1 },
+		"other's watch": func(m *remote.MessageBatch) {
+			*m = *newBatch(elsewhere, &actor.Watch{Watcher: elsewhere})
+		},
 		"watch by no one":   func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Watch{}) },
 		"unwatch by no one": func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Unwatch{}) },
-		"other's death":     func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Terminated{Who: elsewhere}) },
-		"death of no one":   func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Terminated{}) },
+		"other's death": func(m *remote.MessageBatch) {
+			*m = *newBatch(elsewhere, &actor.Terminated{Who: elsewhere})
+		},
+		"death of no one": func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Terminated{}) },
 	} {
 		batch := newBatch(a.pid("asker"), good)
 		spoil(batch)

@@ -145,7 +145,8 @@ func (l *Link) Stop(ctx context.Context) {
 func (l *Link) disconnect(ctx context.Context) {
 	l.cfg.Lookup.Shutdown()
 	written := l.endpoints.close()
-	for _, address := range l.peers.close() { // only now: every waiting future has posted by now, or the guard answers it
+	// only now: every waiting future has posted by now, or the guard answers it
+	for _, address := range l.peers.close() {
 		l.terminate(address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)

@@ -55,13 +55,15 @@ func TestStartRejectsConfig(t *testing.T) {
 		change func(*link.Config)
 		want   string
 	}{
-		"a taken port":   {func(c *link.Config) { c.Listen = taken.Addr().String() }, "address already in use"},
-		"no address":     {func(c *link.Config) { c.Listen = "here" }, "missing port"},
-		"any address":    {func(c *link.Config) { c.Listen = "0.0.0.0:0" }, "set the host:port to advertise"},
-		"no port":        {func(c *link.Config) { c.Advertise = "a.example" }, "must be host:port"},
-		"half of TLS":    {func(c *link.Config) { c.ServerTLS = issue(t, nil).server }, "set both or neither"},
-		"no provider":    {func(c *link.Config) { c.Provider = nil }, "are required"},
-		"provider error": {func(c *link.Config) { c.Provider = stubProvider{errors.New("the bucket is gone")} }, "the bucket is gone"},
+		"a taken port": {func(c *link.Config) { c.Listen = taken.Addr().String() }, "address already in use"},
+		"no address":   {func(c *link.Config) { c.Listen = "here" }, "missing port"},
+		"any address":  {func(c *link.Config) { c.Listen = "0.0.0.0:0" }, "set the host:port to advertise"},
+		"no port":      {func(c *link.Config) { c.Advertise = "a.example" }, "must be host:port"},
+		"half of TLS":  {func(c *link.Config) { c.ServerTLS = issue(t, nil).server }, "set both or neither"},
+		"no provider":  {func(c *link.Config) { c.Provider = nil }, "are required"},
+		"provider error": {
+			func(c *link.Config) { c.Provider = stubProvider{errors.New("the bucket is gone")} }, "the bucket is gone",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

@@ -19,10 +19,10 @@ import (
 // Config describes a service.
 type Config struct {
 	Name, Description string
-	Version           string // semantic, as the protocol asks for
+	Version           string // semantic version, as the protocol requires
 	Metadata          map[string]string
 	Guard             *reply.Guard
-	// TrustAccounts takes the client of a request from the header Nats-Request-Info; see Sender.
+	// TrustAccounts takes the client's identity from the header Nats-Request-Info; see Sender.
 	TrustAccounts bool
 	Log           zerolog.Logger
 }
@@ -39,7 +39,7 @@ type Service struct {
 	subs      []*nats.Subscription
 }
 
-// Start subscribes to the subjects of $SRV at which a service is found.
+// Start subscribes to the $SRV subjects for discovery.
 func Start(conn *nats.Conn, cfg Config) (*Service, error) {
 	s := &Service{Config: cfg, conn: conn, id: rand.Text(), started: time.Now().UTC()}
 	s.Metadata = maps.Clone(cfg.Metadata)
@@ -58,7 +58,7 @@ func Start(conn *nats.Conn, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// describe answers a verb of $SRV: for all services, for those of this name, and for this one.
+// describe serves a verb of $SRV, for all services, for this name and for this instance.
 func (s *Service) describe(verb micro.Verb, answer func() any) error {
 	handler := func(r *Request) {
 		body, err := json.Marshal(answer())
@@ -83,7 +83,7 @@ func (s *Service) describe(verb micro.Verb, answer func() any) error {
 	return nil
 }
 
-// Add serves an endpoint, together with the other services of this name.
+// Add serves an endpoint, sharing its requests with other services of this name.
 func (s *Service) Add(name, subject, description string, handler Handler) error {
 	e := &endpoint{info: micro.EndpointInfo{
 		Name: name, Subject: subject, QueueGroup: micro.DefaultQueueGroup,
@@ -106,7 +106,8 @@ func (s *Service) keep(sub *nats.Subscription) {
 	s.subs = append(s.subs, sub)
 }
 
-// dispatch is the one way from a message to a handler. A handler that panics answers with an error.
+// dispatch is the only path from a message to a handler. If a handler panics, it answers with an
+// error.
 func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 	return func(msg *nats.Msg) {
 		if !s.Guard.Admit(msg.Subject, msg.Reply) {
@@ -117,7 +118,7 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 		defer func() {
 			if p := recover(); p != nil {
 				s.Log.Error().Interface("panic", p).Str("subject", msg.Subject).Msg("request handler crashed")
-				_ = r.Respond(nil, micro.WithHeaders(micro.Headers{ // the client may be gone
+				_ = r.Respond(nil, micro.WithHeaders(micro.Headers{ // the client may have disconnected
 					micro.ErrorHeader: {"internal error"}, micro.ErrorCodeHeader: {"500"},
 				}))
 			}
@@ -129,7 +130,7 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 	}
 }
 
-// Stop lets requests that have arrived be handled, and takes no more.
+// Stop handles the requests that have arrived and accepts no more.
 func (s *Service) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
