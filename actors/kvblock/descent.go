@@ -66,12 +66,12 @@ func (d descent) run(ctx context.Context) (result []left, err error) {
 		h := kv.Hash(slot.GetHash())
 		moves[i] = tier.Move{Block: d.blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	err = tier.Across(ctx, d.from, d.to.Store, size, moves)
+	err = tier.CopySlots(ctx, d.from, d.to.Store, size, moves)
 	var written [][]byte
 	for _, m := range moves {
 		d.copied(d.tier, d.to.Name, size, m)
 		switch {
-		case m.Came:
+		case m.Done:
 			result[at[m.Hash]], written = below, append(written, m.Hash[:])
 		case errors.Is(m.Err, tier.ErrDamaged):
 			result[at[m.Hash]] = broken

@@ -52,9 +52,9 @@ func TestDialRetry(t *testing.T) {
 		},
 		"late": {
 			dials: []func(context.Context) (net.Conn, error){
-				after(500*time.Millisecond, late, nil), after(0, soon, nil)
+				after(500*time.Millisecond, late, nil), after(0, soon, nil),
 			},
-			conn:  soon, takes: redialInterval,
+			conn: soon, takes: redialInterval,
 		},
 		"no answer": {
 			dials: []func(context.Context) (net.Conn, error){lost, lost, lost, lost}, err: context.DeadlineExceeded,

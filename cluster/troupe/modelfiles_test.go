@@ -238,7 +238,7 @@ func TestSurplusIsNamed(t *testing.T) {
 	conn := connect(t, n)
 	for file, tc := range map[string]struct{ content, want string }{
 		"model.safetensors":         {withTensor(t, "model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not part of"},
-		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not one that"},
+		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not selected by"},
 		"adapter_config.json":       {changed(t, "adapter_config.json", "use_other", true), "key use_other is not known"},
 	} {
 		adapter := readAtDeploy[file]

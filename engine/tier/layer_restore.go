@@ -12,14 +12,16 @@ import (
 type LayeredBlocks interface {
 	Blocks
 	Layers() int
-	// ReadPart fills into from byte at of a block on.
+	// ReadPart fills into with a block's bytes from offset at.
 	ReadPart(ctx context.Context, block int32, at int, into []byte) error
-	// WritePart calls queued once the copy is on its way, so that a Mark from then on comes after it, and returns when it is done.
+	// WritePart copies from into a block at offset at and returns when the copy is done. It calls
+	// queued once the copy is queued, so that a later Mark comes after it.
 	WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error
 	Mark() (cuda.Event, error)
 }
 
-// Parts is in how many parts a block of so many bytes and layers comes up: runs of layers of at least partBytes.
+// Parts returns the number of parts in which a block is restored: runs of layers of at least
+// partBytes.
 func Parts(blockBytes, layers, partBytes int) int {
 	layers = max(layers, 1)
 	most := min(max(blockBytes/max(partBytes, 1), 1), layers)
@@ -27,70 +29,90 @@ func Parts(blockBytes, layers, partBytes int) int {
 	return (layers + each - 1) / each
 }
 
-// Ascent is the way of one block up.
-type Ascent struct {
-	From int // index of its store; Elsewhere: its parts are given to Take
+// BlockRestore is the restore of one block.
+type BlockRestore struct {
+	From int // index of its store, or RemoteSource: PutPart receives its parts
 	Move
-	parts int // that have come
+	parts int // number of parts copied
 }
 
-// Elsewhere is where blocks come from that no store of this node has.
-const Elsewhere = -1
+// RemoteSource is the From of blocks that no store of this node has.
+const RemoteSource = -1
 
-// Rise brings blocks up part by part: the first layers of all blocks, then the next of all. As an engine.Gate it lets a step use each part as soon
-// as every block's was checked and is on its way to the device. Where a block fails, those before it still come; the gate stays shut.
-type Rise struct {
+// LayerRestore restores blocks part by part: the first layers of all blocks, then the next layers
+// of all. As an engine.Gate it lets a step use a part once every block's copy is verified and
+// queued to the device. If a block fails, the blocks before it are still restored, but the gate
+// does not open further.
+type LayerRestore struct {
 	to      LayeredBlocks
 	stores  []Store
-	all     []Ascent
+	all     []BlockRestore
 	parts   int
-	layers  int            // of a part, but for the last
-	opened  func(came int) // told of each further part that all blocks have
-	readers []Reading      // of all
+	layers  int            // layers per part but the last
+	onOpen  func(came int) // called for each further part that is open
+	readers []Reading      // one per block
 
-	mu    sync.Mutex
-	lacks []int        // by part: blocks whose part is not on its way
-	ready []cuda.Event // by part that no block lacks
-	came  int          // leading parts that no block lacks
-	lead  int          // blocks from here on do not come
-	err   error        // of block lead
-	news  chan struct{}
+	mu      sync.Mutex
+	missing []int        // per part: number of blocks whose copy is not queued
+	ready   []cuda.Event // per part: event after all copies, once none is missing
+	open    int          // number of leading parts that are open
+	limit   int          // blocks from here on are not restored
+	err     error        // error of block limit
+	changed chan struct{}
 }
 
-// NewRise prepares to bring blocks up, in so many parts at the most. Opened is called in order, and must not wait.
-func NewRise(to LayeredBlocks, stores []Store, all []Ascent, parts int, opened func(came int)) *Rise {
+// NewLayerRestore prepares a restore in at most the given number of parts. It calls onOpen in
+// order; onOpen must not block.
+func NewLayerRestore(
+	to LayeredBlocks,
+	stores []Store,
+	all []BlockRestore,
+	parts int,
+	onOpen func(came int),
+) *LayerRestore {
 	layers := (to.Layers() + parts - 1) / parts
 	parts = (to.Layers() + layers - 1) / layers
-	r := &Rise{to: to, stores: stores, all: all, parts: parts, layers: layers, opened: opened, readers: make([]Reading, len(all)),
-		lacks: make([]int, parts), ready: make([]cuda.Event, parts), lead: len(all), news: make(chan struct{})}
+	r := &LayerRestore{
+		to:      to,
+		stores:  stores,
+		all:     all,
+		parts:   parts,
+		layers:  layers,
+		onOpen:  onOpen,
+		readers: make([]Reading, len(all)),
+		missing: make([]int, parts),
+		ready:   make([]cuda.Event, parts),
+		limit:   len(all),
+		changed: make(chan struct{}),
+	}
 	for i, a := range all {
 		r.readers[i] = Reading{Slot: a.Slot, Hash: a.Hash, Bytes: to.BlockBytes()}
 	}
-	for p := range r.lacks {
-		r.lacks[p] = len(all)
+	for p := range r.missing {
+		r.missing[p] = len(all)
 	}
 	return r
 }
 
-// Parts is in how many parts the blocks come.
-func (r *Rise) Parts() int { return r.parts }
+// Parts returns the number of parts per block.
+func (r *LayerRestore) Parts() int { return r.parts }
 
-// Moves are how the ways of the blocks ended, once Run has returned.
-func (r *Rise) Moves() []Ascent { return r.all }
+// Moves returns the result of each block. Call it after Run has returned.
+func (r *LayerRestore) Moves() []BlockRestore { return r.all }
 
-// PartBytes is the size of each part of a block but the last.
-func (r *Rise) PartBytes() int { return r.to.BlockBytes() / r.to.Layers() * r.layers }
+// PartBytes returns the size of each part of a block but the last.
+func (r *LayerRestore) PartBytes() int { return r.to.BlockBytes() / r.to.Layers() * r.layers }
 
-// Err is why the first block in order does not come that does not; nil as long as all may.
-func (r *Rise) Err() error {
+// Err returns the error of the first block that is not restored, or nil if none has failed.
+func (r *LayerRestore) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Run brings up what the stores have, and returns when nothing of that is copied any more: how long each store took. Of each block it notes how its
-// move ended.
-func (r *Rise) Run(ctx context.Context) (took []time.Duration) {
+// Run restores the blocks of the stores and returns, per store, the time it took. When it returns,
+// no such copy is running, and each block's result is recorded.
+func (r *LayerRestore) Run(ctx context.Context) (took []time.Duration) {
 	took = make([]time.Duration, len(r.stores))
 	var workers sync.WaitGroup
 	for s, store := range r.stores {
@@ -102,7 +124,7 @@ func (r *Rise) Run(ctx context.Context) (took []time.Duration) {
 		}
 		workers.Go(func() {
 			began := time.Now()
-			r.bring(ctx, store, mine)
+			r.restoreFrom(ctx, store, mine)
 			took[s] = time.Since(began)
 		})
 	}
@@ -110,16 +132,17 @@ func (r *Rise) Run(ctx context.Context) (took []time.Duration) {
 	return took
 }
 
-// bring has as many workers as a store can use bring its blocks up. Each has blocks of its own.
-func (r *Rise) bring(ctx context.Context, store Store, mine []int) {
+// restoreFrom restores a store's blocks with as many workers as the store's Depth. Each worker has
+// its own blocks.
+func (r *LayerRestore) restoreFrom(ctx context.Context, store Store, mine []int) {
 	n := min(store.Depth(), len(mine))
 	var workers sync.WaitGroup
 	for w := range n {
 		workers.Go(func() {
 			for part := range r.parts {
 				for at := w; at < len(mine); at += n {
-					if i := mine[at]; r.Comes(i) {
-						r.lift(ctx, store, i, part)
+					if i := mine[at]; r.Wanted(i) {
+						r.copyPart(ctx, store, i, part)
 					}
 				}
 			}
@@ -128,32 +151,33 @@ func (r *Rise) bring(ctx context.Context, store Store, mine []int) {
 	workers.Wait()
 }
 
-// Comes reports whether a block is still worth copying.
-func (r *Rise) Comes(i int) bool {
+// Wanted reports whether a block is still worth copying.
+func (r *LayerRestore) Wanted(i int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return i < r.lead
+	return i < r.limit
 }
 
-// lift copies one part of one block.
-func (r *Rise) lift(ctx context.Context, store Store, i, part int) {
+// copyPart copies one part of one block.
+func (r *LayerRestore) copyPart(ctx context.Context, store Store, i, part int) {
 	from, to := part*r.PartBytes(), min((part+1)*r.PartBytes(), r.to.BlockBytes())
-	r.bringPart(i, func(m *Move) error {
+	r.recordPart(i, func(m *Move) error {
 		return store.ViewRange(ctx, &r.readers[i], from, to, func(b []byte) error {
-			return r.to.WritePart(ctx, m.Block, from, b, func() { r.queued(part) })
+			return r.to.WritePart(ctx, m.Block, from, b, func() { r.partQueued(part) })
 		})
 	})
 }
 
-// Take is given a part of a block from elsewhere, each once, in any order and those of one block one after the other. It was checked.
-func (r *Rise) Take(ctx context.Context, i, part int, b []byte) error {
-	return r.bringPart(i, func(m *Move) error {
-		return r.to.WritePart(ctx, m.Block, part*r.PartBytes(), b, func() { r.queued(part) })
+// PutPart copies a verified part of a block from a remote source. Each part is put once, in any
+// order, and the parts of one block are not put concurrently.
+func (r *LayerRestore) PutPart(ctx context.Context, i, part int, b []byte) error {
+	return r.recordPart(i, func(m *Move) error {
+		return r.to.WritePart(ctx, m.Block, part*r.PartBytes(), b, func() { r.partQueued(part) })
 	})
 }
 
-// bringPart notes how a part of a block came.
-func (r *Rise) bringPart(i int, bring func(m *Move) error) error {
+// recordPart runs the copy of a part and records its result.
+func (r *LayerRestore) recordPart(i int, bring func(m *Move) error) error {
 	a, began := &r.all[i], time.Now()
 	a.Err = bring(&a.Move)
 	a.Took += time.Since(began)
@@ -162,56 +186,57 @@ func (r *Rise) bringPart(i int, bring func(m *Move) error) error {
 		return a.Err
 	}
 	a.parts++
-	a.Came = a.parts == r.parts
+	a.Done = a.parts == r.parts
 	return nil
 }
 
-// queued counts a block whose part is on its way. With the last one the part is open: its event comes after the copies of all.
-func (r *Rise) queued(part int) {
+// partQueued counts a block whose part is queued. With the last block the part opens: its event
+// follows the copies of all.
+func (r *LayerRestore) partQueued(part int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lacks[part]--; r.lacks[part] > 0 {
+	if r.missing[part]--; r.missing[part] > 0 {
 		return
 	}
 	event, err := r.to.Mark()
 	if err != nil {
-		r.failed(0, err)
+		r.failLocked(0, err)
 		return
 	}
 	r.ready[part] = event
-	for r.came < r.parts && r.ready[r.came] != nil {
-		r.came++
-		r.opened(r.came)
+	for r.open < r.parts && r.ready[r.open] != nil {
+		r.open++
+		r.onOpen(r.open)
 	}
-	r.tell()
+	r.notify()
 }
 
-// Fail says that a block does not come, and why.
-func (r *Rise) Fail(i int, err error) {
+// Fail records that a block cannot be restored.
+func (r *LayerRestore) Fail(i int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed(i, err)
+	r.failLocked(i, err)
 }
 
-// failed gives blocks from i on up. The lock is held.
-func (r *Rise) failed(i int, err error) {
-	if i < r.lead {
-		r.lead, r.err = i, err
-		r.tell()
+// failLocked gives up the blocks from i on. r.mu is held.
+func (r *LayerRestore) failLocked(i int, err error) {
+	if i < r.limit {
+		r.limit, r.err = i, err
+		r.notify()
 	}
 }
 
-func (r *Rise) tell() {
-	close(r.news)
-	r.news = make(chan struct{})
+func (r *LayerRestore) notify() {
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // Pass implements engine.Gate.
-func (r *Rise) Pass(ctx context.Context, layer int) (ready cuda.Event, next int, err error) {
+func (r *LayerRestore) Pass(ctx context.Context, layer int) (ready cuda.Event, next int, err error) {
 	part := layer / r.layers
 	for {
 		r.mu.Lock()
-		ready, err, news := r.ready[part], r.err, r.news
+		ready, err, news := r.ready[part], r.err, r.changed
 		r.mu.Unlock()
 		switch {
 		case err != nil:

@@ -44,11 +44,11 @@ func newLender(store tier.Store) (_ *lender, err error) {
 func (l *lender) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part int, b []byte) error) error {
 	came := 0
 	seal := func(index uint32, _ int) hash.Hash64 {
-		i, part := chunks.Of(index)
-		return chunks.Sum(hashes[i].Within(lenderSpace), part)
+		i, part := chunks.BlockPart(index)
+		return chunks.SealHash(hashes[i].Within(lenderSpace), part)
 	}
 	ticket, err := l.to.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), seal, func(index uint32, sealed []byte) error {
-		i, part := chunks.Of(index)
+		i, part := chunks.BlockPart(index)
 		b := chunks.Trim(part, sealed)
 		came += len(b)
 		return put(i, part, b)

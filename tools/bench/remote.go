@@ -91,7 +91,7 @@ func newRemote() (_ *remote, err error) {
 // fetch does what a replica does, but for the copy to its device.
 func (b *remote) fetch(context.Context) error {
 	return b.lender.fetch(b.hashes, b.chunks, func(i, part int, bytes []byte) error {
-		from, _ := b.chunks.Part(part)
+		from, _ := b.chunks.PartRange(part)
 		copy(b.arena[i*remoteBlock+from:], bytes)
 		return nil
 	})

@@ -139,7 +139,7 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 		ways[i].Hash = hashes[i].Within(lenderSpace)
 		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
 	}
-	if err := tier.Down(context.Background(), blocks, store, ways); err != nil {
+	if err := tier.Offload(context.Background(), blocks, store, ways); err != nil {
 		return row{}, err
 	}
 	s := engine.Sequence{Position: 16 * many, Sample: true}
@@ -155,15 +155,15 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 		return err
 	}
 	parts := tier.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
-	rise := func(parts int) *tier.Rise {
-		all := make([]tier.Ascent, many)
+	rise := func(parts int) *tier.LayerRestore {
+		all := make([]tier.BlockRestore, many)
 		for i, w := range ways {
-			all[i] = tier.Ascent{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
+			all[i] = tier.BlockRestore{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
 			if lent {
-				all[i].From = tier.Elsewhere
+				all[i].From = tier.RemoteSource
 			}
 		}
-		return tier.NewRise(blocks, []tier.Store{store}, all, parts, func(int) {})
+		return tier.NewLayerRestore(blocks, []tier.Store{store}, all, parts, func(int) {})
 	}
 	var other *lender
 	if lent {
@@ -173,13 +173,13 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 		}
 		defer other.close()
 	}
-	run := func(up *tier.Rise) error {
+	run := func(up *tier.LayerRestore) error {
 		if !lent {
 			up.Run(context.Background())
 			return up.Err()
 		}
 		chunks := tier.Chunks{Blocks: many, BlockBytes: blocks.BlockBytes(), PartBytes: up.PartBytes()}
-		err := other.fetch(hashes, chunks, func(i, part int, b []byte) error { return up.Take(context.Background(), i, part, b) })
+		err := other.fetch(hashes, chunks, func(i, part int, b []byte) error { return up.PutPart(context.Background(), i, part, b) })
 		if err != nil {
 			up.Fail(0, err)
 		}

@@ -176,8 +176,8 @@ type storeCopies struct {
 }
 
 func (c *storeCopies) rows(blocks *engine.Blocks) ([]row, error) {
-	down := func() error { return tier.Down(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
-	up := func() error { return tier.Up(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
+	down := func() error { return tier.Offload(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
+	up := func() error { return tier.Restore(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
 	if err := errors.Join(down(), c.out()); err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func stepsBeside(string) ([]row, error) {
 			wait.Go(func() {
 				for again := true; again && failed == nil; again = many == 0 && !over.Load() {
 					n := max(many, 16)
-					failed = tier.Down(context.Background(), s.blocks, arena, moves(blocks/2, n))
+					failed = tier.Offload(context.Background(), s.blocks, arena, moves(blocks/2, n))
 					copied.Add(int64(n * s.blocks.BlockBytes()))
 				}
 			})
