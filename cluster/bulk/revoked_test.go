@@ -30,10 +30,8 @@ func TestRevokedNodeIsDisconnected(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(
-				dir,
-				name+".crt",
-			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+			CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ type curve struct {
 	rates []float64
 }
 
-// result is what was replayed.
+// result is the result of a replay.
 type result struct {
 	prompts, blocks, distinct int
 	bound                     float64 // hit rate with room for everything
@@ -30,7 +30,7 @@ type result struct {
 	shared                    []sharing
 }
 
-// share is the mean over all capacities of what a policy reaches of the optimum.
+// share returns the mean, over all capacities, of a policy's hit rate relative to the optimum.
 func (r result) share(c curve) float64 {
 	var sum float64
 	for i, rate := range c.rates {
@@ -39,12 +39,12 @@ func (r result) share(c curve) float64 {
 	return sum / float64(len(c.rates))
 }
 
-// best is the policy that is nearest to the optimum over all capacities.
+// best returns the policy closest to the optimum over all capacities.
 func (r result) best() curve {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(r.share(a), r.share(b)) })
 }
 
-// ahead is the policy with the most hits at a capacity.
+// ahead returns the policy with the most hits at a capacity.
 func (r result) ahead(i int) string {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(a.rates[i], b.rates[i]) }).name
 }
@@ -87,7 +87,7 @@ another one.
 	return b.String()
 }
 
-// sharing is the part about two models.
+// sharing writes the part about two models.
 func (r result) sharing(b *strings.Builder) {
 	fmt.Fprintf(b, `
 ## Two models in one tier
