@@ -10,12 +10,13 @@ import (
 	"troupe/engine"
 )
 
-// matrices are those that kjv-2m multiplies a token with: rows and columns of each.
+// matrices returns the sizes of the matrices that kjv-2m multiplies a token with: rows and columns.
 func matrices() (all [][2]int) {
 	const hidden, kv, intermediate, vocab, layers = 192, 64, 512, 1024, 6
 	for range layers {
 		all = append(all, [][2]int{
-			{hidden, hidden}, {kv, hidden}, {kv, hidden}, {hidden, hidden}, {intermediate, hidden}, {intermediate, hidden}, {hidden, intermediate},
+			{hidden, hidden}, {kv, hidden}, {kv, hidden}, {hidden, hidden}, {intermediate, hidden},
+			{intermediate, hidden}, {hidden, intermediate},
 		}...)
 	}
 	return append(all, [2]int{vocab, hidden})
@@ -24,8 +25,10 @@ func matrices() (all [][2]int) {
 func engineSpeed() (section, error) {
 	s := section{
 		title: "engine/llama on the software device",
-		how: "Against a bare loop of matrix-vector products, or matrix products where a step has more tokens, over the same bytes: the model's matrices one after the other, " +
-			"on one core, without a device, attention, norms or sampling. The engine shares what is worth sharing between the cores.",
+		how: "Against a bare loop of matrix-vector products, or matrix products where a step has more tokens, over " +
+			"the same bytes: the model's matrices one after the other, " +
+			"on one core, without a device, attention, norms or sampling. The engine shares what is worth sharing " +
+			"between the cores.",
 	}
 	e, err := direct()
 	if err != nil {
@@ -71,12 +74,19 @@ func engineSpeed() (section, error) {
 		if c.aim > 0 {
 			aim, met = fmt.Sprintf("%.2f or more", c.aim), yes(1/ratio >= c.aim)
 		}
-		s.rows = append(s.rows, row{c.what + ": speed over the bare loop", fmt.Sprintf("%.2f (%.0f tokens/s against %.0f)", 1/ratio, n/with.Seconds(), n/without.Seconds()), aim, met})
+		s.rows = append(
+			s.rows,
+			row{
+				c.what + ": speed over the bare loop",
+				fmt.Sprintf("%.2f (%.0f tokens/s against %.0f)", 1/ratio, n/with.Seconds(), n/without.Seconds()), aim,
+				met,
+			},
+		)
 	}
 	return s, nil
 }
 
-// memory is Go memory by address, for a kernel without a device.
+// memory is Go memory by address, for kernels without a device.
 type memory struct{}
 
 // Bytes implements kernels.Memory.
@@ -97,7 +107,8 @@ func product(m int) func() error {
 	return func() error {
 		for i, s := range matrices() {
 			kernels.Run(memory{}, func(n int, _ int64, work func(lo, hi int)) { work(0, n) }, kernels.MatMul{
-				Out: address(out), In: address(in), Weight: address(weights[i]), M: int32(m), N: int32(s[0]), K: int32(s[1]),
+				Out: address(out), In: address(in), Weight: address(weights[i]), M: int32(m), N: int32(s[0]),
+				K: int32(s[1]),
 			})
 		}
 		return nil

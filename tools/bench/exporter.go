@@ -17,48 +17,66 @@ import (
 	"troupe/messages"
 )
 
-// lender is another node: a tier that lends what is in a store, and a data plane on each side.
-type lender struct {
+// exporter is another node: a tier that exports the content of a store, and a data plane on each
+// side.
+type exporter struct {
 	system   *actor.ActorSystem
 	tier     *actor.PID
 	from, to *bulk.Plane
 	leases   int
 }
 
-// lenderSpace is that of the blocks: the store knows each by its hash within it.
-var lenderSpace = kv.Root("bench", "", nil)
+// exporterSpace is the namespace of the blocks' hashes in the store.
+var exporterSpace = kv.Root("bench", "", nil)
 
-func newLender(store tier.Store) (_ *lender, err error) {
-	l := &lender{system: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))}
+func newExporter(store tier.Store) (_ *exporter, err error) {
+	l := &exporter{
+		system: actor.NewActorSystem(
+			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+		),
+	}
 	if l.from, err = bulk.Listen(bulk.Config{}); err != nil {
 		return nil, err
 	}
 	if l.to, err = bulk.Listen(bulk.Config{}); err != nil {
 		return nil, err
 	}
-	l.tier = l.system.Root.Spawn(kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: store, Bulk: l.from, Log: zerolog.Nop()}))
+	l.tier = l.system.Root.Spawn(
+		kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: store, Bulk: l.from, Log: zerolog.Nop()}),
+	)
 	return l, nil
 }
 
-// fetch has blocks sent, each part of which is given to put.
-func (l *lender) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part int, b []byte) error) error {
+// fetch requests blocks and passes each received part to put.
+func (l *exporter) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part int, b []byte) error) error {
 	came := 0
 	seal := func(index uint32, _ int) hash.Hash64 {
 		i, part := chunks.BlockPart(index)
-		return chunks.SealHash(hashes[i].Within(lenderSpace), part)
+		return chunks.SealHash(hashes[i].Within(exporterSpace), part)
 	}
-	ticket, err := l.to.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), seal, func(index uint32, sealed []byte) error {
-		i, part := chunks.BlockPart(index)
-		b := chunks.Trim(part, sealed)
-		came += len(b)
-		return put(i, part, b)
-	})
+	ticket, err := l.to.ExpectSealed(
+		chunks.Bytes(),
+		uint32(chunks.Count()),
+		seal,
+		func(index uint32, sealed []byte) error {
+			i, part := chunks.BlockPart(index)
+			b := chunks.Trim(part, sealed)
+			came += len(b)
+			return put(i, part, b)
+		},
+	)
 	if err != nil {
 		return err
 	}
 	l.leases++
-	lease := &messages.LeaseBlocks{RequestId: fmt.Sprint(l.leases), Space: lenderSpace[:], BlockBytes: uint64(chunks.BlockBytes), PartBytes: uint64(chunks.PartBytes),
-		Ticket: ticket, Lease: durationpb.New(10 * time.Second)}
+	lease := &messages.LeaseBlocks{
+		RequestId:  fmt.Sprint(l.leases),
+		Space:      exporterSpace[:],
+		BlockBytes: uint64(chunks.BlockBytes),
+		PartBytes:  uint64(chunks.PartBytes),
+		Ticket:     ticket,
+		Lease:      durationpb.New(10 * time.Second),
+	}
 	for i := range hashes {
 		lease.Hashes = append(lease.Hashes, hashes[i][:])
 	}
@@ -68,12 +86,12 @@ func (l *lender) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part in
 		return err
 	}
 	if came != chunks.Blocks*chunks.BlockBytes {
-		return fmt.Errorf("%d bytes came: %v", came, answer)
+		return fmt.Errorf("received %d bytes: %v", came, answer)
 	}
 	return nil
 }
 
-func (l *lender) close() {
+func (l *exporter) close() {
 	l.system.Shutdown()
 	l.from.Close()
 	l.to.Close()
