@@ -39,7 +39,8 @@ func TestBounds(t *testing.T) {
 		"{{ [1] * 10000000000 }}":           "a value is longer than",
 		bombs["many long strings appended"]: "all values together exceed",
 		bombs["a string to itself"]:         "a value is longer than",
-		"{% macro f(n) %}{{ f(n)" + strings.Repeat("+1", 100) + " }}{% endmacro %}{{ f(1) }}": "expressions are nested more than",
+		"{% macro f(n) %}{{ f(n)" + strings.Repeat("+1", 100) +
+			" }}{% endmacro %}{{ f(1) }}": "expressions are nested more than",
 		bombs["output"]:                                          "a value is longer than",
 		bombs["a macro in itself"]:                               "macros and loops are nested more than 128 levels deep",
 		bombs["a long list searched"]:                            "operations",

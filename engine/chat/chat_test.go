@@ -37,7 +37,8 @@ func TestTemplates(t *testing.T) {
 				"'<|eot_id|>' %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ " +
 				"'<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
 			"<|start_header_id|>system<|end_header_id|>\n\nBe " +
-				"brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+				"brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>" +
+				"<|start_header_id|>assistant<|end_header_id|>\n\n",
 		},
 		"Mistral": {
 			`{%- if messages[0]["role"] == "system" %}

@@ -20,7 +20,7 @@ import (
 func bookkeeping() (section, error) {
 	s := section{
 		title: "The supervision tree",
-		how:   "A million tells from one goroutine to an idle actor, alternating between a registered and an " +
+		how: "A million tells from one goroutine to an idle actor, alternating between a registered and an " +
 			"unregistered actor.",
 	}
 	sys := actor.NewActorSystem(
@@ -65,7 +65,7 @@ func (s sink) Flush()                      {}
 func sessionMemory() (section, error) {
 	s := section{
 		title: "Memory of a session",
-		how:   "Heap and stacks added by 500 requests, each with its goroutine, call, session and sequence, without " +
+		how: "Heap and stacks added by 500 requests, each with its goroutine, call, session and sequence, without " +
 			"a network connection.",
 	}
 	for _, c := range []struct {

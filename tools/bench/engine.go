@@ -41,14 +41,18 @@ func engineSpeed() (section, error) {
 		aim     float64
 		step    func(i int) []engine.Sequence
 	}{
-		{"decode, batch 1", 1, 100, 0.5, func(i int) []engine.Sequence { return []engine.Sequence{sequence(0, 20+i, 5)} }},
+		{"decode, batch 1", 1, 100, 0.5, func(i int) []engine.Sequence {
+			return []engine.Sequence{sequence(0, 20+i, 5)}
+		}},
 		{"decode, batch 16", 16, 30, 0, func(i int) (b []engine.Sequence) {
 			for j := range 16 {
 				b = append(b, sequence(j, 20+i, 5))
 			}
 			return b
 		}},
-		{"prefill of 512 tokens", 512, 3, 0, func(int) []engine.Sequence { return []engine.Sequence{sequence(0, 0, make([]uint32, 512)...)} }},
+		{"prefill of 512 tokens", 512, 3, 0, func(int) []engine.Sequence {
+			return []engine.Sequence{sequence(0, 0, make([]uint32, 512)...)}
+		}},
 	} {
 		bare := product(c.m)
 		with, without, ratio, err := paired(9, func() error {

@@ -72,11 +72,11 @@ func page(sections []section) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks
 
-Written by `+"`make bench`"+`; do not edit. Each figure compares two things that were measured in turn in one run, and is the median of
-several rounds: absolute times are of this machine and this moment, ratios travel better.
+Written by `+"`make bench`"+`; do not edit. Each figure compares two alternating measurements of one run,
+and is the median of several rounds. Absolute times depend on this machine; ratios are more portable.
 
-Machine: %d cores, %s, %s/%s. Devices are software devices: real arithmetic on the CPU, which client, gateway, actors and kernels share.
-Model: the shipped kjv-2m.
+Machine: %d cores, %s, %s/%s. Devices are software devices: real arithmetic on the CPU,
+which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 `, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, s := range sections {
 		fmt.Fprintf(

@@ -105,13 +105,16 @@ func sharesText(rate, capacity float64, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Two tenants
 
-Written by `+"`make bench-shares`"+`; do not edit. One tenant sends streaming requests with prompts of some 60 tokens at a fixed rate, to two nodes in turn.
-The other floods. Each row compares the 99th percentile of the first tenant's time to the first token with and without the flood, measured one
-after the other, %s each. Absolute times are of this machine and this moment; ratios travel better.
+Written by `+"`make bench-shares`"+`; do not edit. One tenant sends streaming requests with prompts of about
+60 tokens at a fixed rate, to two nodes alternately. The other floods. Each row compares the 99th percentile of the
+first tenant's time to first token with and without the flood, measured one after the other for %s each.
+Absolute times depend on this machine; ratios are more portable.
 
-The rate is %.1f requests a second: %.0f %% of the %.1f that the cluster answers when it is saturated with them, which is half of the tenant's share.
+The rate is %.1f requests per second: %.0f %% of the %.1f that the saturated cluster answers,
+which is half of the tenant's share.
 
-Machine: %d cores, %s, %s/%s, which both nodes, both tenants and the kernels share; one replica of the shipped kjv-2m on a software device.
+Machine: %d cores, %s, %s/%s, which both nodes, both tenants and the kernels share;
+one replica of the shipped kjv-2m on a software device.
 
 | flood | measured | aim | met |
 | --- | --- | --- | --- |

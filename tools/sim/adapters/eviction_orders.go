@@ -52,10 +52,10 @@ func byNextRequest(r *run) lora.Order {
 func orderTable(s Setting, traces [][]request, least []float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
-### What another order of eviction could do
+### Other eviction orders
 
-The same requests and seeds. Who is in use can not be evicted, and whoever is asked for has to be loaded, whatever the order: so knowing the future, in the
-pool, does not come down to the optimum of a cache whose adapters are in use for no time.
+The same requests and seeds. With any order, an adapter in use cannot be evicted and a requested one must be loaded.
+So even an order that knows the future does not reach the optimum of a cache whose adapters are in use for no time.
 %s`, tableHead)
 	prefetch := strategies[2]
 	for _, order := range orders {

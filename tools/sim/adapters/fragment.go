@@ -127,11 +127,12 @@ func memoryTable() string {
 	fmt.Fprintf(&b, `
 ## Fragmentation
 
-%d loads of adapters for q, k, v and o, of ranks in equal shares; random ones are evicted until one fits. %d seeds. A failure is an adapter that had no room
-though as many bytes were free; one load may fail several times. With internal waste: as many were free together with those that adapters were given and
-do not use. External: share of the free bytes outside the largest piece that one adapter can have. Internal: share of the bytes given out that no adapter
-uses. Aims: no failure while bytes suffice, waste under 1 %%. An adapter wastes half a page on average, so pages meet it where adapters have more than
-fifty, and can not where they have few.
+%d loads of adapters for q, k, v and o, of ranks in equal shares; random ones are evicted until one fits. %d seeds.
+Failures: loads that found no space although enough bytes were free; one load may fail several times.
+With internal waste: the same, counting allocated but unused bytes as free.
+External: share of the free bytes outside the largest free piece. Internal: share of the allocated bytes that is unused.
+Aims: no failure while bytes suffice, waste under 1 %%. An adapter wastes half a page on average,
+so pages meet the aim for adapters of more than fifty pages, and cannot for small ones.
 
 | adapters | memory | failures | with internal waste | external | internal | residents | aims |
 | --- | --- | --- | --- | --- | --- | --- | --- |
