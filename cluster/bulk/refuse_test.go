@@ -220,9 +220,9 @@ func TestDropWaits(t *testing.T) {
 	}
 }
 
-// TestCancel cancels sends that fill the window, repeatedly. The connection still serves the next
-// send.
-func TestCancel(t *testing.T) {
+// TestCancelledSends cancels sends that fill the window, repeatedly. The connection still serves
+// the next send.
+func TestCancelledSends(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 100_000})
 	for range 20 {
 		sink := newBlockingSink()

@@ -100,9 +100,9 @@ func rawHeader(kind, reserved byte, length uint32) []byte {
 	return b
 }
 
-// TestHostile sends frames that no sender of this package sends. Nothing is put, and the connection
-// ends.
-func TestHostile(t *testing.T) {
+// TestRejectsHostileFrames sends frames that no sender of this package sends. Nothing is put, and
+// the connection ends.
+func TestRejectsHostileFrames(t *testing.T) {
 	patient, hasty := listenRaw(
 		t,
 		Config{Window: 64 << 10},
@@ -184,9 +184,9 @@ func TestHostile(t *testing.T) {
 	until(t, "no connection is left", func() bool { return patient.Stats().Inbound+hasty.Stats().Inbound == 0 })
 }
 
-// TestMisuse sends chunks that exceed the transfer: its stream is refused, and the connection stays
-// open.
-func TestMisuse(t *testing.T) {
+// TestRejectsChunksBeyondTransfer sends chunks that exceed the transfer: its stream is refused, and
+// the connection stays open.
+func TestRejectsChunksBeyondTransfer(t *testing.T) {
 	p := listenRaw(t, Config{})
 	var got []uint32
 	put := func(i uint32, _ []byte) error { got = append(got, i); return nil }
@@ -269,8 +269,8 @@ func TestLostConnectionDropsQueue(t *testing.T) {
 	until(t, "they are let go", func() bool { return queued() == 0 })
 }
 
-// TestUnreadAnswers sends pings and reads no answer.
-func TestUnreadAnswers(t *testing.T) {
+// TestUnreadAnswersCloseConnection sends pings and reads no answer.
+func TestUnreadAnswersCloseConnection(t *testing.T) {
 	p := listenRaw(t, Config{})
 	ticket, err := p.Expect(1, 1, func(uint32, []byte) error { return nil })
 	if err != nil {

@@ -130,8 +130,8 @@ func TestRefusesBadMessages(t *testing.T) {
 	a.waitReachable(t, to)
 }
 
-// TestDropsMalformedMessages sends messages that nobody can be told about: indices out of range,
-// and watches and deaths of other nodes' actors.
+// TestDropsMalformedMessages sends messages that have no valid sender to answer: indices out of
+// range, and watches and deaths of other nodes' actors.
 func TestDropsMalformedMessages(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)

@@ -87,8 +87,8 @@ func described(t *testing.T, conn *nats.Conn, verb, name string) map[string]any 
 	return got
 }
 
-// TestSpeaksAsMicro: the service describes itself exactly like one of the micro package of nats.go.
-func TestSpeaksAsMicro(t *testing.T) {
+// TestMatchesMicro: the service describes itself exactly like one of the micro package of nats.go.
+func TestMatchesMicro(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
 	if err := s.Add("echo", "ours.echo", "says it again", func(r *service.Request) {
@@ -182,9 +182,9 @@ func TestQueueGroup(t *testing.T) {
 	}
 }
 
-// TestCrashAnswered: a handler that panics answers with an error, and the service keeps running.
+// TestPanicIsAnswered: a handler that panics answers with an error, and the service keeps running.
 // After Stop nothing answers.
-func TestCrashAnswered(t *testing.T) {
+func TestPanicIsAnswered(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
 	if err := s.Add("e", "a.subject", "", func(r *service.Request) { panic("a bad request") }); err != nil {
@@ -209,9 +209,9 @@ func TestCrashAnswered(t *testing.T) {
 	}
 }
 
-// TestGuarded: a request whose reply subject is not an inbox reaches no handler, neither of an
+// TestGuardRejectsReplySubjects: a request whose reply subject is not an inbox reaches no handler, neither of an
 // endpoint nor of $SRV.
-func TestGuarded(t *testing.T) {
+func TestGuardRejectsReplySubjects(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
 	handled := make(chan string, 10)

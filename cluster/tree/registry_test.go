@@ -97,9 +97,9 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
-// TestPostedBeforeItRuns: an actor whose name is known may receive messages while it is being
+// TestMessagesDuringSpawn: an actor whose name is known may receive messages while it is being
 // spawned.
-func TestPostedBeforeItRuns(t *testing.T) {
+func TestMessagesDuringSpawn(t *testing.T) {
 	sys := testkit.System(t)
 	registry := tree.New(nil)
 	for i := range 60 {

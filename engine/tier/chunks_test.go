@@ -88,8 +88,8 @@ func TestChunks(t *testing.T) {
 	})
 }
 
-// TestChunksRefused: requests with unreasonable sizes are rejected.
-func TestChunksRefused(t *testing.T) {
+// TestRejectsChunkSizes: requests with unreasonable sizes are rejected.
+func TestRejectsChunkSizes(t *testing.T) {
 	for _, bad := range [][2]uint64{{0, 0}, {1 << 20, 1}, {1 << 40, 0}, {1024, 1}} {
 		if c, err := NewChunks(1, bad[0], bad[1]); err == nil {
 			t.Errorf("%+v", c)

@@ -36,9 +36,9 @@ func fourMoves(s Store) []Move {
 	return all
 }
 
-// TestMoves: blocks are intact after an offload and a restore. A damaged block is not restored, and
-// an unreadable one not offloaded.
-func TestMoves(t *testing.T) {
+// TestOffloadAndRestore: blocks are intact after an offload and a restore. A damaged block is not
+// restored, and an unreadable one not offloaded.
+func TestOffloadAndRestore(t *testing.T) {
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			from := deviceBlocks{

@@ -55,10 +55,10 @@ func stores(t *testing.T) map[string]Store {
 	return map[string]Store{"arena": NewArena(memory, 5*sector), "file": f}
 }
 
-// TestStores: a block is read back, under its own hash and size only, until it is overwritten or
-// erased, or its slab changes to another block size. There are two slabs, each for two blocks of
-// one size or one of the other.
-func TestStores(t *testing.T) {
+// TestStoreReadsBack: a block is read back, under its own hash and size only, until it is
+// overwritten or erased, or its slab changes to another block size. There are two slabs, each for
+// two blocks of one size or one of the other.
+func TestStoreReadsBack(t *testing.T) {
 	const large = 3 * sector
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {

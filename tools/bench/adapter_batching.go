@@ -34,12 +34,11 @@ var formRanks = []int{16, 8, 32, 16}
 func adapterForms() (s section, err error) {
 	s = section{
 		title: "Adapters in a step",
-		how: fmt.Sprintf("A step that decodes %d sequences, over the same step without adapters, in turn: what is "+
-			"added by all projections of adapters that are on the device, of ranks %v in turn. "+
-			"Batched, which is what replicas do: each of the two kernels once for a projection, whatever the mix. "+
-			"Grouped: once for each adapter. Naive: once for each sequence. "+
-			"The model is small: adapters of rank 16 have an eighth of its own parameters, so the share that they "+
-			"add is large.", formSequences, formRanks),
+		how: fmt.Sprintf("A step that decodes %d sequences, compared to the same step without adapters, alternating: "+
+			"the cost of all projections of adapters on the device, whose ranks are %v in turn. Batched, "+
+			"as in replicas: each of the two kernels runs once per projection, whatever the mix. Grouped: "+
+			"once per adapter. Naive: once per sequence. The model is small: adapters of rank 16 have an "+
+			"eighth of its parameters, so their share of the time is large.", formSequences, formRanks),
 	}
 	steppers := make([]*stepper, llama.Naive+1)
 	defer func() {

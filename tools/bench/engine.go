@@ -25,10 +25,9 @@ func matrices() (all [][2]int) {
 func engineSpeed() (section, error) {
 	s := section{
 		title: "engine/llama on the software device",
-		how: "Against a bare loop of matrix-vector products, or matrix products where a step has more tokens, over " +
-			"the same bytes: the model's matrices one after the other, " +
-			"on one core, without a device, attention, norms or sampling. The engine shares what is worth sharing " +
-			"between the cores.",
+		how: "Compared to a bare loop of matrix-vector products, or matrix products for steps with more " +
+			"tokens, over the same bytes: the model's matrices one after another, on one core, without a " +
+			"device, attention, norms or sampling. The engine splits large work among the cores.",
 	}
 	e, err := direct()
 	if err != nil {

@@ -109,9 +109,10 @@ func post(url, body string) error {
 func gatewayPath() (section, error) {
 	s := section{
 		title: "Gateway and actors",
-		how: "A completion of one token over HTTP, of a prompt whose KV blocks are cached but for the last token, " +
-			"against the same step on the engine, called directly, in turn. Then 16 streams of 64 tokens " +
-			"against the engine stepping a batch of 16; a stream's client runs in the same process on the same cores.",
+		how: "A completion of one token over HTTP, for a prompt whose KV blocks are cached except for the " +
+			"last token, compared to the same step called directly on the engine, alternating. Then 16 " +
+			"streams of 64 tokens, compared to the engine stepping a batch of 16. A stream's client runs " +
+			"in the same process on the same cores.",
 	}
 	n, stop, err := node(nil)
 	if err != nil {

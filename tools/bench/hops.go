@@ -90,10 +90,10 @@ func (t *tracer) handler(next http.Handler) http.Handler {
 func requestLegs() (section, error) {
 	s := section{
 		title: "Where the time of a request goes",
-		how: "The same request, on a node whose actors note when they begin to handle each message. Medians of each " +
-			"leg, which need not add up to that of the whole; " +
-			"between two requests the step is made on another engine, as above, so that all code and data come from " +
-			"memory anew.",
+		how: "The same request on a node whose actors record when they start to handle each message. " +
+			"Medians of each leg; they need not add up to the median of the whole. Between two requests " +
+			"the step is run on another engine, as above, so that all code and data are loaded from " +
+			"memory again.",
 	}
 	t := &tracer{seen: make(map[hop]time.Time)}
 	n, stop, err := nodeWith(func(c *troupe.Config) { c.Wrap = t.wrap })

@@ -22,9 +22,9 @@ func outages() (section, error) {
 	s := section{
 		title: "Nodes that are lost",
 		how: fmt.Sprintf("Two nodes, each a process with one replica, and an external nats-server. %d streams run "+
-			"through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. "+
-			"Every stream must have exactly the tokens of an undisturbed run. Detected: until it is no member any "+
-			"more. Pause: the longest between two chunks of each stream that was open.",
+			"through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. Every "+
+			"stream must have exactly the tokens of an undisturbed run. Detected: time until the node is "+
+			"not a member any more. Pause: the longest time between two chunks of each open stream.",
 			outageStreams, outageRounds),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -69,9 +69,9 @@ func outages() (section, error) {
 func lostLeaders() (section, error) {
 	s := section{
 		title: "Nodes that are lost with their NATS server",
-		how: fmt.Sprintf("Three nodes with embedded servers that form one NATS cluster. As above, but the node that "+
-			"is killed is each time the one whose server leads the bucket of members: "+
-			"first another server must be elected, then the node can be deleted. %d rounds.", outageRounds),
+		how: fmt.Sprintf("Three nodes with embedded servers that form one NATS cluster. As above, but each time the "+
+			"node is killed whose server leads the bucket of members: another leader must be elected "+
+			"before the node can be deleted. %d rounds.", outageRounds),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()

@@ -23,10 +23,10 @@ const (
 func remoteTier() (section, error) {
 	s := section{
 		title: "The remote tier",
-		how: fmt.Sprintf("Over loopback, %d blocks of %d KiB that the DRAM tier of one node holds are leased, sent "+
-			"and copied into an arena, against a bare TCP connection that carries the same bytes into one, in turn. "+
-			"A fetch checks the hash of each block when it leaves the tier and again when it comes in; here the "+
-			"same few cores do all of that and the copies of the bare connection.",
+		how: fmt.Sprintf("Over loopback, %d blocks of %d KiB in the DRAM tier of one node are leased, sent and copied "+
+			"into an arena, compared to a bare TCP connection that carries the same bytes, alternating. A "+
+			"fetch verifies each block when it leaves the tier and when it arrives; the same few cores do "+
+			"all of that and the copies of the bare connection.",
 			remoteBlocks, remoteBlock>>10),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -16,9 +16,9 @@ import (
 func routing() (section, error) {
 	s := section{
 		title: "Routing",
-		how: "One decision: a prompt of 2,048 tokens in 128 blocks, of which every replica holds the first 32, and " +
-			"one replica all. Each decision is on another prompt. " +
-			"10,000 blocks are announced in all, or by each replica.",
+		how: "One decision for a prompt of 2,048 tokens in 128 blocks. Every replica holds the first 32 " +
+			"blocks, and one replica holds all. Each decision is for another prompt. 10,000 blocks are " +
+			"announced in total, or by each replica.",
 	}
 	for _, replicas := range []int{5, 25, 100} {
 		for _, each := range []bool{false, true} {
@@ -79,10 +79,10 @@ func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
 func dataPlane() (section, error) {
 	s := section{
 		title: "The bulk data plane",
-		how: "Over loopback, against a bare TCP connection that carries the same bytes, in turn. Both receivers " +
-			"copy each chunk into an arena; the data plane also sums every byte twice, sends small chunks together " +
-			"by way of a buffer, " +
-			"acknowledges chunks and can take up a transfer where a connection was lost.",
+		how: "Over loopback, compared to a bare TCP connection that carries the same bytes, alternating. " +
+			"Both receivers copy each chunk into an arena. The data plane also checksums every byte " +
+			"twice, batches small chunks in a buffer, acknowledges chunks, and can resume a transfer " +
+			"after a lost connection.",
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -30,20 +30,20 @@ const (
 func kvTiers() (section, error) {
 	s := section{
 		title: "KV tiers",
-		how: fmt.Sprintf("Offload and restore as a replica does them: %d blocks of %d KiB between a device and a "+
-			"tier, with all checksums; against bare copies of as many bytes, in turn: for DRAM copies of the device "+
-			"to and from the same page-locked memory on one stream, for NVMe O_DIRECT writes and reads of a file on "+
-			"the same disk, %d at once from and into as many buffers, without a device. No bytes are zeros, and "+
-			"all memory was written to before. "+
-			"A tier copies on two streams each way, which on the software device are two cores, and an offload sums "+
-			"what is in the processor's cache still. Where other work takes one of two cores, the sums come on "+
-			"top of the copies: the time of CPU says how much. "+
-			"A restore from NVMe has a limit of its own, which is shown too: on a disk that takes the processor's "+
-			"time, even a bare read is slower once its bytes are summed. "+
-			"The step is one that decodes %d sequences on a device that leaves one core to others. Time to first "+
-			"token is that of a request over HTTP; where a step overlaps with a restore, that of restore and "+
-			"step alone, of a made-up model that is nearly all KV, on a device whose computation takes the "+
-			"cores that copy and sum.", tierBlocks, tierTokens*3, tierDepth, streams),
+		how: fmt.Sprintf("Offload and restore as in a replica: %d blocks of %d KiB between a device and a tier, with "+
+			"all checksums, compared to bare copies of the same size, alternating. For DRAM these are "+
+			"copies of the device to and from the same page-locked memory on one stream. For NVMe they "+
+			"are O_DIRECT writes and reads of a file on the same disk, %d at once from and into as many "+
+			"buffers, without a device. The data is not zero, and all memory was written before. A tier "+
+			"copies on two streams per direction, which use two cores on the software device, and an "+
+			"offload checksums data that is still in the CPU cache. If other work uses one of two cores, "+
+			"the checksums add to the time of the copies; the CPU time shows how much. A restore from "+
+			"NVMe has a limit of its own, which is shown too: on a disk that uses CPU time, even a bare "+
+			"read is slower once its bytes are summed. The step decodes %d sequences on a device that "+
+			"leaves one core to others. Time to first token is that of a request over HTTP. Where a step "+
+			"overlaps with a restore, it is that of restore and step alone, for a synthetic model that is "+
+			"nearly all KV, on a device whose computation uses the same cores as the copies and "+
+			"checksums.", tierBlocks, tierTokens*3, tierDepth, streams),
 	}
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
