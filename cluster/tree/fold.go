@@ -22,8 +22,8 @@ func Root(node string, roots []*messages.ActorNode) *messages.ActorNode {
 	return root
 }
 
-// Fold removes all but the first shownSessions sessions of each parent and stores their number in
-// the parent. Sessions that have crashed are kept.
+// Fold removes all but the first shownSessions sessions of each actor, and stores the number of
+// removed sessions in the actor. It keeps sessions that have crashed.
 func Fold(n *messages.ActorNode) {
 	var kept []*messages.ActorNode
 	well := 0

@@ -21,7 +21,7 @@ type Config struct {
 	ChunkBytes int
 	Chunks     int         // per round
 	Rounds     int         // of each side, alternating; plus one warm-up round each
-	Server     *tls.Config // nil: plain TCP
+	Server     *tls.Config // nil means plain TCP
 	Client     *tls.Config
 	// Copy, if set, replaces the data plane's copy. It must move the same number of bytes.
 	Copy func(ctx context.Context) error
