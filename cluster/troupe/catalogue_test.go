@@ -108,7 +108,7 @@ func TestAdapterRefusals(t *testing.T) {
 		}
 	}
 	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register", registering("psalms", adapterDir("psalms")))
-	t.Run("for another base model", func(t *testing.T) {
+	t.Run("of another base model", func(t *testing.T) {
 		refused("register", registering("a", testkit.Shared(t, "data/models/stories260K-lora/dragon")), "400", "tensor base_model.model.", "another base model")
 	})
 	refused("register", registering("a", testkit.Model()), "400", "no adapter_config.json")

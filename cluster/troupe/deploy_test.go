@@ -70,7 +70,7 @@ func TestDeployChecksTheTokenizer(t *testing.T) {
 		})), "unsupported model.type; supported: BPE"},
 		"larger": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["vocab"].(map[string]any)["beyond"] = 1024
-		})), "the tokenizer has 1025 tokens and the model 1024"},
+		})), "the tokenizer has 1025 tokens but the model 1024"},
 	} {
 		refused := deploying(t, conn, tc.path)
 		if !strings.Contains(refused, tc.want) {
