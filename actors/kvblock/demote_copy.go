@@ -68,12 +68,12 @@ func (d demoteJob) run(ctx context.Context) (result []outcome, err error) {
 		h := kv.Hash(slot.GetHash())
 		moves[i] = tier.Move{Block: d.blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	err = tier.Across(ctx, d.from, d.to.Store, size, moves)
+	err = tier.CopySlots(ctx, d.from, d.to.Store, size, moves)
 	var written [][]byte
 	for _, m := range moves {
 		d.report(d.tier, d.to.Name, size, m)
 		switch {
-		case m.Came:
+		case m.Done:
 			result[at[m.Hash]], written = stored, append(written, m.Hash[:])
 		case errors.Is(m.Err, tier.ErrDamaged):
 			result[at[m.Hash]] = damagedSource

@@ -167,8 +167,8 @@ type sender struct {
 // run sends the blocks, each chunk with its seal. It returns a block that turned out to be damaged.
 func (d sender) run(ctx context.Context) (damaged []kv.Hash, err error) {
 	view := func(index uint32, use func(parts ...[]byte) error) error {
-		i, part := d.chunks.Of(index)
-		lo, hi := d.chunks.Pieces(part)
+		i, part := d.chunks.BlockPart(index)
+		lo, hi := d.chunks.PieceRange(part)
 		err := tier.ViewSealed(ctx, d.store, &d.blocks[i], lo, hi,
 			func(pieces, seal []byte) error { return use(pieces, seal) })
 		if errors.Is(err, tier.ErrDamaged) {
@@ -176,7 +176,7 @@ func (d sender) run(ctx context.Context) (damaged []kv.Hash, err error) {
 		}
 		return err
 	}
-	indices := d.chunks.InOrder(len(d.blocks))
+	indices := d.chunks.SendOrder(len(d.blocks))
 	if m, ok := d.store.(inMemoryStore); ok && m.InMemory() {
 		err = d.bulk.SendInPlace(ctx, d.ticket, indices, view)
 		return damaged, err

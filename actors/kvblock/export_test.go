@@ -102,7 +102,7 @@ var whole = tier.Chunks{Blocks: 1, BlockBytes: blockBytes}
 
 // unseal returns the part of a block in a chunk, and whether its seal is valid.
 func unseal(c tier.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok bool) {
-	sum, end := c.Sum(h, part), len(sealed)-tier.SealBytes
+	sum, end := c.SealHash(h, part), len(sealed)-tier.SealBytes
 	_, _ = sum.Write(sealed[:end])
 	return c.Trim(part, sealed), string(sum.Sum(nil)) == string(sealed[end:])
 }
@@ -131,8 +131,8 @@ func exportByParts(t *testing.T, store tier.Store) {
 		}
 		parts := tier.Chunks{Blocks: 4, BlockBytes: blockBytes, PartBytes: 40}
 		for index, sealed := range w.got {
-			i, part := parts.Of(index)
-			from, to := parts.Part(part)
+			i, part := parts.BlockPart(index)
+			from, to := parts.PartRange(part)
 			if b, ok := unseal(parts, namespaced(i+1), part, sealed); !ok ||
 				string(b) != string(content(i + 1)[from:to]) {
 				t.Errorf("part %d of block %d is damaged", part, i)

@@ -67,10 +67,10 @@ func TestDeployChecksTheTokenizer(t *testing.T) {
 		"unigram": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["type"], m["vocab"] = "Unigram", []any{[]any{"<unk>", 0.0}}
 			delete(m, "merges")
-		})), "model.type is not supported; BPE is"},
+		})), "unsupported model.type; supported: BPE"},
 		"larger": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["vocab"].(map[string]any)["beyond"] = 1024
-		})), "the tokenizer has 1025 tokens and the model 1024"},
+		})), "the tokenizer has 1025 tokens but the model 1024"},
 	} {
 		refused := deploying(t, conn, tc.path)
 		if !strings.Contains(refused, tc.want) {

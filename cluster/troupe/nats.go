@@ -74,7 +74,7 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	if n.cfg.TLS != nil {
 		cfg.TLS, cfg.ClusterTLS, cfg.TrustedKeys = n.cfg.TLS.Server(), n.cfg.TLS.Peer, n.cfg.TLS.TrustedKeys
 	}
-	if cfg.Self, err = n.cfg.Login.Public(); err != nil {
+	if cfg.Self, err = n.cfg.Login.PublicKey(); err != nil {
 		return err
 	}
 	if n.nats, err = recovery.Start(ctx, cfg, opts, n.copied); err != nil {

@@ -105,8 +105,8 @@ func (n *Node) openNVMe() error {
 	if f.Emptied() {
 		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, in a file of another size, or its name was damaged")
 	}
-	if f.Unread() > 0 {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Int("sectors", f.Unread()).Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
+	if f.UnreadSectors() > 0 {
+		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Int("sectors", f.UnreadSectors()).Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
 	}
 	n.addTier("nvme", f, detail)
 	return nil

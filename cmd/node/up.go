@@ -150,7 +150,7 @@ func (s *settings) secure(cfg *troupe.Config) (err error) {
 			return err
 		}
 		for _, host := range s.hosts() {
-			if err := cfg.TLS.Covers(host); err != nil {
+			if err := cfg.TLS.CheckHost(host); err != nil {
 				return fmt.Errorf("%s: %w", s.TLSCert, err)
 			}
 		}

@@ -89,8 +89,8 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 		return c.take(ctx, i, chunks, index, sealed)
 	}}
 	ticket, err := c.bulk.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), func(index uint32, _ int) hash.Hash64 {
-		block, part := chunks.Of(index)
-		return chunks.Sum(hashes[block].Namespaced(c.search.space), part)
+		block, part := chunks.BlockPart(index)
+		return chunks.SealHash(hashes[block].Namespaced(c.search.space), part)
 	}, in.put)
 	if err == nil {
 		err = c.bring(ctx, from, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
@@ -98,7 +98,7 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 		c.bulk.Drop(ticket)
 	}
 	in.fetched(&f.FetchSample, began)
-	for moves := c.rise.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Came; {
+	for moves := c.rise.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Done; {
 		f.Blocks++
 	}
 	c.search.root.Send(c.search.remote, &messages.BlocksFetched{
@@ -116,15 +116,15 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 
 // take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
 func (c climb) take(ctx context.Context, first int, chunks tier.Chunks, index uint32, sealed []byte) error {
-	i, part := chunks.Of(index)
+	i, part := chunks.BlockPart(index)
 	b := chunks.Trim(part, sealed)
 	switch {
 	case b == nil:
 		return fmt.Errorf("chunk %d has %d bytes", index, len(sealed))
-	case !c.rise.Comes(first):
+	case !c.rise.Wanted(first):
 		return fmt.Errorf("block %d is not wanted any more: %w", first, c.rise.Err())
 	}
-	return c.rise.Take(ctx, first+i, part, b)
+	return c.rise.PutPart(ctx, first+i, part, b)
 }
 
 // bring returns when the holder has sent what it has of the blocks.

@@ -89,11 +89,11 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 		h := kv.Hash(slot.GetHash())
 		moves[i] = tier.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	err = tier.Down(ctx, o.from, o.to.Store, moves)
+	err = tier.Offload(ctx, o.from, o.to.Store, moves)
 	var written [][]byte
 	for _, m := range moves {
 		o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m)
-		if m.Came {
+		if m.Done {
 			below[at[m.Hash]], written = true, append(written, m.Hash[:])
 		}
 	}

@@ -34,7 +34,7 @@ type rising struct {
 	gate          uint64 // its number
 	id            string // of the request; "": that is gone
 	begin, blocks []int32
-	rise          *tier.Rise
+	rise          *tier.LayerRestore
 	ripe          bool // the sequence may begin
 	begun         bool // it did; not more than once
 	landed        bool // a step that read the blocks is done
@@ -242,7 +242,7 @@ func (g *gates) find(number uint64) (engine.Gate, error) {
 
 // patient is a gate that is waited for only so long.
 type patient struct {
-	rise *tier.Rise
+	rise *tier.LayerRestore
 	left time.Duration
 }
 

@@ -19,23 +19,25 @@ import (
 	"troupe/engine/tier"
 )
 
-// A model that is nearly all KV, so that restoring a token takes about as long beside computing one as on a GPU: 64 KiB a token, 1 MiB a block, of which
-// two layers are a part.
+// The model is nearly all KV, so that the ratio of restoring a token to computing it is about that
+// of a GPU: 64 KiB per token, 1 MiB per block. A part is two layers.
 const (
-	risingLayers = 8
-	risingHeads  = 16
-	risingDim    = 64 // of a head
-	risingHidden = 64
-	risingBlocks = 128
-	risingRounds = 11
-	risingNew    = 1 // tokens after the prefix
+	restoreLayers = 8
+	restoreHeads  = 16
+	restoreDim    = 64 // size of a head
+	restoreHidden = 64
+	restoreBlocks = 128
+	restoreRounds = 11
+	restoreNew    = 1 // new tokens after the prefix
 )
 
-// risingModel writes it into a folder.
-func risingModel(dir string) error {
+// restoreModel writes the model into a folder.
+func restoreModel(dir string) error {
 	config := map[string]any{
-		"architectures": []string{"LlamaForCausalLM"}, "vocab_size": 64, "hidden_size": risingHidden, "intermediate_size": risingHidden, "num_hidden_layers": risingLayers,
-		"num_attention_heads": risingHeads, "num_key_value_heads": risingHeads, "head_dim": risingDim, "max_position_embeddings": 16 * (risingBlocks + 1), "rms_norm_eps": 1e-6,
+		"architectures": []string{"LlamaForCausalLM"}, "vocab_size": 64, "hidden_size": restoreHidden,
+		"intermediate_size": restoreHidden, "num_hidden_layers": restoreLayers,
+		"num_attention_heads": restoreHeads, "num_key_value_heads": restoreHeads, "head_dim": restoreDim,
+		"max_position_embeddings": 16 * (restoreBlocks + 1), "rms_norm_eps": 1e-6,
 		"tie_word_embeddings": true, "eos_token_id": 1,
 	}
 	header, random := map[string]any{}, rand.New(rand.NewPCG(1, 2))
@@ -50,18 +52,18 @@ func risingModel(dir string) error {
 		}
 		header[name] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{from, data.Len()}}
 	}
-	add("model.embed_tokens.weight", 64, risingHidden)
-	add("model.norm.weight", risingHidden)
-	for i := range risingLayers {
+	add("model.embed_tokens.weight", 64, restoreHidden)
+	add("model.norm.weight", restoreHidden)
+	for i := range restoreLayers {
 		in := fmt.Sprintf("model.layers.%d.", i)
-		add(in+"input_layernorm.weight", risingHidden)
-		add(in+"post_attention_layernorm.weight", risingHidden)
+		add(in+"input_layernorm.weight", restoreHidden)
+		add(in+"post_attention_layernorm.weight", restoreHidden)
 		for _, p := range []string{"q", "k", "v"} {
-			add(in+"self_attn."+p+"_proj.weight", risingHeads*risingDim, risingHidden)
+			add(in+"self_attn."+p+"_proj.weight", restoreHeads*restoreDim, restoreHidden)
 		}
-		add(in+"self_attn.o_proj.weight", risingHidden, risingHeads*risingDim)
+		add(in+"self_attn.o_proj.weight", restoreHidden, restoreHeads*restoreDim)
 		for _, p := range []string{"gate", "up", "down"} {
-			add(in+"mlp."+p+"_proj.weight", risingHidden, risingHidden)
+			add(in+"mlp."+p+"_proj.weight", restoreHidden, restoreHidden)
 		}
 	}
 	head, err := json.Marshal(header)
@@ -77,10 +79,11 @@ func risingModel(dir string) error {
 		os.WriteFile(filepath.Join(dir, "model.safetensors"), append(file, data.Bytes()...), 0o600))
 }
 
-// overlapped compares first tokens whose step begins with the restore of its prefix and follows it part by part, with such that wait for all of it.
+// overlapped compares first tokens whose step overlaps with the restore of its prefix with those
+// whose step waits for it.
 func overlapped(dir string) (rows []row, err error) {
 	path := filepath.Join(dir, "rising")
-	if err := errors.Join(os.Mkdir(path, 0o700), risingModel(path)); err != nil {
+	if err := errors.Join(os.Mkdir(path, 0o700), restoreModel(path)); err != nil {
 		return nil, err
 	}
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
@@ -89,7 +92,10 @@ func overlapped(dir string) (rows []row, err error) {
 	}
 	defer device.Close()
 	holder := engine.NewHolder(device, llama.Format{})
-	spec := engine.LoadSpec{Lease: "rising", Path: path, BlockTokens: 16, KVBlocks: risingBlocks + 1, Limits: engine.Limits{StepTokens: 512, MaxSequences: 1}}
+	spec := engine.LoadSpec{
+		Lease: "rising", Path: path, BlockTokens: 16, KVBlocks: restoreBlocks + 1,
+		Limits: engine.Limits{StepTokens: 512, MaxSequences: 1},
+	}
 	if _, err := holder.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
@@ -104,11 +110,16 @@ func overlapped(dir string) (rows []row, err error) {
 	}
 	defer e.Close()
 	slab := 8 * (blocks.BlockBytes() + 8192)
-	memory, err := device.AllocHost(int64(risingBlocks/8+1) * int64(slab))
+	memory, err := device.AllocHost(int64(restoreBlocks/8+1) * int64(slab))
 	if err != nil {
 		return nil, err
 	}
-	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "rises"), Slabs: kv.Slabs{Count: risingBlocks/8 + 1, Bytes: slab}, Depth: tierDepth, AllocHost: device.AllocHost})
+	file, err := tier.OpenFile(
+		tier.FileConfig{
+			Path: filepath.Join(dir, "rises"), Slabs: kv.Slabs{Count: restoreBlocks/8 + 1, Bytes: slab},
+			Depth: tierDepth, AllocHost: device.AllocHost,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +130,7 @@ func overlapped(dir string) (rows []row, err error) {
 		store tier.Store
 		lent  bool
 	}{{"DRAM", arena, false}, {"NVMe", file, false}, {"another node's DRAM", arena, true}} {
-		for _, many := range []int{16, 64, risingBlocks} {
+		for _, many := range []int{16, 64, restoreBlocks} {
 			r, err := overlap(t.name, t.store, t.lent, blocks, e, many)
 			if err != nil {
 				return nil, err
@@ -130,23 +141,31 @@ func overlapped(dir string) (rows []row, err error) {
 	return rows, nil
 }
 
-// overlap does so for a prefix of so many blocks, out of a store here, or of one that another node lends them out of.
-func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e engine.Engine, many int) (row, error) {
+// overlap makes this comparison for a prefix of the given number of blocks, from a store of this
+// node or exported by another node.
+func overlap(
+	name string,
+	store tier.Store,
+	lent bool,
+	blocks *engine.Blocks,
+	e engine.Engine,
+	many int,
+) (row, error) {
 	ways, hashes := moves(0, many), make([]kv.Hash, many)
 	cut := store.Slabs()
 	for i := range ways {
 		hashes[i] = kv.Root(name, fmt.Sprint(i), nil)
-		ways[i].Hash = hashes[i].Namespaced(lenderSpace)
+		ways[i].Hash = hashes[i].Namespaced(exporterSpace)
 		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
 	}
-	if err := tier.Down(context.Background(), blocks, store, ways); err != nil {
+	if err := tier.Offload(context.Background(), blocks, store, ways); err != nil {
 		return row{}, err
 	}
 	s := engine.Sequence{Position: 16 * many, Sample: true}
 	for i := range many + 1 {
 		s.Blocks = append(s.Blocks, int32(i))
 	}
-	for i := range risingNew {
+	for i := range restoreNew {
 		s.Tokens = append(s.Tokens, uint32(3+i))
 	}
 	step := func(gate engine.Gate) error {
@@ -155,31 +174,33 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 		return err
 	}
 	parts := tier.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
-	rise := func(parts int) *tier.Rise {
-		all := make([]tier.Ascent, many)
+	rise := func(parts int) *tier.LayerRestore {
+		all := make([]tier.BlockRestore, many)
 		for i, w := range ways {
-			all[i] = tier.Ascent{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
+			all[i] = tier.BlockRestore{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
 			if lent {
-				all[i].From = tier.Elsewhere
+				all[i].From = tier.RemoteSource
 			}
 		}
-		return tier.NewRise(blocks, []tier.Store{store}, all, parts, func(int) {})
+		return tier.NewLayerRestore(blocks, []tier.Store{store}, all, parts, func(int) {})
 	}
-	var other *lender
+	var other *exporter
 	if lent {
 		var err error
-		if other, err = newLender(store); err != nil {
+		if other, err = newExporter(store); err != nil {
 			return row{}, err
 		}
 		defer other.close()
 	}
-	run := func(up *tier.Rise) error {
+	run := func(up *tier.LayerRestore) error {
 		if !lent {
 			up.Run(context.Background())
 			return up.Err()
 		}
 		chunks := tier.Chunks{Blocks: many, BlockBytes: blocks.BlockBytes(), PartBytes: up.PartBytes()}
-		err := other.fetch(hashes, chunks, func(i, part int, b []byte) error { return up.Take(context.Background(), i, part, b) })
+		err := other.fetch(
+			hashes, chunks, func(i, part int, b []byte) error { return up.PutPart(context.Background(), i, part, b) },
+		)
 		if err != nil {
 			up.Fail(0, err)
 		}
@@ -203,10 +224,18 @@ func overlap(name string, store tier.Store, lent bool, blocks *engine.Blocks, e 
 	if err := errors.Join(apart(), together()); err != nil {
 		return row{}, err
 	}
-	with, without, ratio, err := paired(risingRounds, together, apart)
+	with, without, ratio, err := paired(restoreRounds, together, apart)
 	if err != nil {
 		return row{}, err
 	}
-	return row{fmt.Sprintf("first token after %d tokens from %s: its step overlaps with the restore, in %d parts, over after it", 16*many, name, parts),
-		fmt.Sprintf("%.2f (%.1f ms against %.1f: restore %.1f, step %.1f)", ratio, with.Seconds()*1e3, without.Seconds()*1e3, median(restores).Seconds()*1e3, median(steps).Seconds()*1e3), "", ""}, nil
+	return row{fmt.Sprintf("first token after %d tokens from %s: its step overlaps with the restore, in %d parts, "+
+		"over after it", 16*many, name, parts),
+		fmt.Sprintf(
+			"%.2f (%.1f ms against %.1f: restore %.1f, step %.1f)",
+			ratio,
+			with.Seconds()*1e3,
+			without.Seconds()*1e3,
+			median(restores).Seconds()*1e3,
+			median(steps).Seconds()*1e3,
+		), "", ""}, nil
 }

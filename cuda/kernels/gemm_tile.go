@@ -6,7 +6,7 @@ import (
 	"troupe/cuda"
 )
 
-// Tile is how many rows of a product a library takes at once, with weights of a type.
+// Tile returns the number of rows that a library multiplies at once, for a type of weights.
 func Tile(t cuda.DType) int32 {
 	if t == cuda.F32 {
 		return TileRows
@@ -43,12 +43,13 @@ func (m machine) splitRows(op SplitRows) {
 
 func checkTile(rows int32, t cuda.DType) int {
 	if rows > Tile(t) {
-		panic("more rows than a tile has")
+		panic("more rows than a tile")
 	}
 	return int(rows)
 }
 
-// fitting is the exponent of the power of two that brings the largest of a row into [2¹³, 2¹⁵), as far as that can be.
+// fitting returns the exponent of the power of two that scales a row's largest element into [2¹³,
+// 2¹⁵), as far as possible.
 func fitting(row []float32) int {
 	var most uint32
 	for _, x := range row {

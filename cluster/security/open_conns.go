@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// tracked are open connections with the chain that the peer of each has shown.
-type tracked struct {
+// openConns tracks open connections with the certificate chain of each peer.
+type openConns struct {
 	mu   sync.Mutex
 	open map[net.Conn][]*x509.Certificate
-	// pruneAt is the number of connections at which closed ones are removed. Only Watch does so
-	// otherwise.
+	// pruneAt is the number of connections at which closed ones are removed. Otherwise only Watch
+	// removes them.
 	pruneAt int
 }
 
 const fewConnections = 64
 
-func (t *tracked) add(conn net.Conn, chain []*x509.Certificate) {
+func (t *openConns) add(conn net.Conn, chain []*x509.Certificate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -32,20 +32,20 @@ func (t *tracked) add(conn net.Conn, chain []*x509.Certificate) {
 	}
 }
 
-func (t *tracked) remove(conn net.Conn) {
+func (t *openConns) remove(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, conn)
 }
 
-// prune forgets connections that were closed by others.
-func (t *tracked) prune() {
+// prune removes connections that were closed elsewhere.
+func (t *openConns) prune() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pruneLocked()
 }
 
-func (t *tracked) pruneLocked() {
+func (t *openConns) pruneLocked() {
 	for conn := range t.open {
 		if closed(conn) {
 			delete(t.open, conn)
@@ -53,14 +53,14 @@ func (t *tracked) pruneLocked() {
 	}
 }
 
-// closeIf closes the connections whose chain meets a condition, and returns how many these were.
-func (t *tracked) closeIf(condition func([]*x509.Certificate) bool) (n int) {
+// closeIf closes the connections whose chain meets a condition and returns their number.
+func (t *openConns) closeIf(condition func([]*x509.Certificate) bool) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pruneLocked()
 	for conn, chain := range t.open {
 		if condition(chain) {
-			_ = conn.Close() // another goroutine may have closed it
+			_ = conn.Close() // fails only if another goroutine has closed it
 			delete(t.open, conn)
 			n++
 		}
@@ -68,8 +68,8 @@ func (t *tracked) closeIf(condition func([]*x509.Certificate) bool) (n int) {
 	return n
 }
 
-// closed reports whether this side has closed a connection. One that is not a socket counts as
-// open.
+// closed reports whether this side has closed a connection. A connection that is not a socket
+// counts as open.
 func closed(conn net.Conn) bool {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestTrackedForgets: connections that were closed are forgotten without Watch too, and those that
-// are open are not.
-func TestTrackedForgets(t *testing.T) {
+// TestOpenConnsPrunes: closed connections are removed even without Watch, and open ones are kept.
+func TestOpenConnsPrunes(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +25,7 @@ func TestTrackedForgets(t *testing.T) {
 		t.Cleanup(func() { other.Close() })
 		return conn
 	}
-	var all tracked
+	var all openConns
 	open := connect()
 	defer open.Close()
 	all.add(open, nil)
@@ -36,10 +35,10 @@ func TestTrackedForgets(t *testing.T) {
 		conn.Close()
 	}
 	if n := len(all.open); n > 2*fewConnections {
-		t.Errorf("%d connections are tracked, and one is open", n)
+		t.Errorf("%d connections are tracked, but one is open", n)
 	}
 	all.prune()
 	if _, ok := all.open[open]; len(all.open) != 1 || !ok {
-		t.Errorf("%d connections are tracked, the open one among them: %t", len(all.open), ok)
+		t.Errorf("%d connections are tracked, open one tracked: %t", len(all.open), ok)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLostSectors: a block that the disk can not read is damaged, so that nobody tries again, and the others are what they were, also where the file is
-// opened on such a disk.
-func TestLostSectors(t *testing.T) {
+// TestUnreadableSectors: a block that the disk cannot read is damaged, and the others are intact,
+// even if the file is opened on such a disk.
+func TestUnreadableSectors(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(2, 2, testBytes)})
 	defer f.Close()
 	for slot := range 3 {
@@ -30,12 +30,13 @@ func TestLostSectors(t *testing.T) {
 	}
 	f.slabs = make([]slab, f.cut.Count)
 	f.scan()
-	if held := f.Held(); len(held) != 1 || held[0].Hash != testHash(0) || f.Unread() != 2 {
-		t.Errorf("held %v, %d sectors were not read", held, f.Unread())
+	if held := f.Held(); len(held) != 1 || held[0].Hash != testHash(0) || f.UnreadSectors() != 2 {
+		t.Errorf("held %v, %d sectors were not read", held, f.UnreadSectors())
 	}
 }
 
-// TestDamagedName: a file whose first sector is ours and damaged, or cut, is emptied; it keeps nobody from starting.
+// TestDamagedName: a file with a damaged or truncated name is emptied, and does not prevent
+// opening.
 func TestDamagedName(t *testing.T) {
 	for _, cutTo := range []int64{0, 100} {
 		cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes)}

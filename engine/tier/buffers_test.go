@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestSlowDisk: a reader does not wait longer than it wants to, its memory is left alone afterwards, and others get a place as long as there is one.
+// TestSlowDisk: a read returns when its context ends and its memory is not written afterwards, and
+// other reads proceed while buffers are free.
 func TestSlowDisk(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes), Depth: 2})
 	if err := f.Write(t.Context(), 0, testHash(0), content(0, testBytes)); err != nil {
@@ -44,11 +45,11 @@ func TestSlowDisk(t *testing.T) {
 		t.Error(err)
 	}
 	if !bytes.Equal(got, make([]byte, testBytes)) {
-		t.Error("a reader that had gone was written to")
+		t.Error("memory of a cancelled read was written")
 	}
 }
 
-// TestReadWhileUsing: a block that is summed or used does not keep the disk from the next.
+// TestReadWhileUsing: a block that is being verified or used does not block the next disk access.
 func TestReadWhileUsing(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes), Depth: 1})
 	defer f.Close()

@@ -10,7 +10,7 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// rowsAlone: what a row yields is the same, bit by bit, alone and in any batch, at any place in it.
+// rowsAlone checks that a row's result has the same bits alone and at any position of any batch.
 func rowsAlone(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
 	for _, dtype := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
@@ -31,7 +31,7 @@ func (b *bench) same(what string, got, want []float32) {
 	b.Helper()
 	for i := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			b.Fatalf("%s: element %d is %v, and alone %v", what, i, got[i], want[i])
+			b.Fatalf("%s: element %d is %v, but alone %v", what, i, got[i], want[i])
 		}
 	}
 }
@@ -43,7 +43,18 @@ func (b *bench) productAlone(t cuda.DType, n, k int) {
 	product := func(in []float32) []float32 {
 		m := len(in) / k
 		out := put(b, make([]float32, m*n))
-		b.launch(kernels.MatMul{Out: out, In: put(b, in), Weight: w, Bias: bias, M: int32(m), N: int32(n), K: int32(k), DType: t})
+		b.launch(
+			kernels.MatMul{
+				Out:    out,
+				In:     put(b, in),
+				Weight: w,
+				Bias:   bias,
+				M:      int32(m),
+				N:      int32(n),
+				K:      int32(k),
+				DType:  t,
+			},
+		)
 		return b.get(out, m*n)
 	}
 	want := product(row)
@@ -54,11 +65,29 @@ func (b *bench) productAlone(t cuda.DType, n, k int) {
 	}
 }
 
-// elementsAlone: kernels that work row by row or element by element do not care where in an array one is.
+// elementsAlone checks that the results of row-wise and element-wise kernels do not depend on the
+// position.
 func (b *bench) elementsAlone() {
 	b.Helper()
 	const dim = 22
-	gate, up, positions, freq := b.random(9*dim), b.random(9*dim), []int32{5, 9, 0, 7, 7, 8, 900, 3, 1}, put(b, b.random(dim/2))
+	gate, up, positions, freq := b.random(
+		9*dim,
+	), b.random(
+		9*dim,
+	), []int32{
+		5,
+		9,
+		0,
+		7,
+		7,
+		8,
+		900,
+		3,
+		1,
+	}, put(
+		b,
+		b.random(dim/2),
+	)
 	weight := put(b, b.random(dim))
 	run := func(lo, hi int) [][]float32 {
 		n, count := int32(hi-lo), (hi-lo)*dim
@@ -85,7 +114,7 @@ func (b *bench) attentionAlone(h heads, blockTokens, window int) {
 		alone[i] = b.look(c, q[i*size:(i+1)*size], []row{r}, window)
 	}
 	for range 4 {
-		var order []int // a run of rows as in a prefill, among others
+		var order []int // a run of rows as in a prefill, between other rows
 		for i := b.r.IntN(lengths[0]); i < lengths[0]; i++ {
 			order = append(order, i)
 		}

@@ -8,12 +8,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// SealBytes is what a sealed chunk ends with: a checksum of the bytes before, big-endian, which the receiver can take too.
+// SealBytes is the length of the seal at the end of a sealed chunk: a big-endian checksum of the
+// bytes before it, which the receiver can compute too.
 const SealBytes = 8
 
 func sealOf(chunk []byte) uint64 { return binary.BigEndian.Uint64(chunk[len(chunk)-SealBytes:]) }
 
-// sealIntact reports whether a chunk has the seal that it should, by a sum that was not begun.
+// sealIntact reports whether a chunk has the right seal. sum must be unused.
 func sealIntact(chunk []byte, sum hash.Hash64) bool {
 	if len(chunk) < SealBytes {
 		return false
@@ -22,17 +23,17 @@ func sealIntact(chunk []byte, sum hash.Hash64) bool {
 	return sum.Sum64() == sealOf(chunk)
 }
 
-// sums take the sum of a chunk bit by bit, by the kind of its frame.
-type sums struct {
+// chunkSum computes the sum of a chunk incrementally, as its frame's kind requires.
+type chunkSum struct {
 	header
-	left int // bytes that are summed still
+	left int // bytes not summed yet
 	crc  uint32
-	hash hash.Hash64 // nil: it is a CRC
+	hash hash.Hash64 // nil means CRC
 }
 
-// newSums is given the sum of a sealed chunk.
-func newSums(h header, seal hash.Hash64) *sums {
-	s := &sums{header: h, left: int(h.length)}
+// newChunkSum returns the sum for a frame. seal is the hash of a sealed chunk.
+func newChunkSum(h header, seal hash.Hash64) *chunkSum {
+	s := &chunkSum{header: h, left: int(h.length)}
 	switch h.kind {
 	case hashed:
 		s.hash = xxh3.New()
@@ -43,7 +44,7 @@ func newSums(h header, seal hash.Hash64) *sums {
 	return s
 }
 
-func (s *sums) add(b []byte) {
+func (s *chunkSum) add(b []byte) {
 	b = b[:min(len(b), s.left)]
 	s.left -= len(b)
 	if s.hash != nil {
@@ -53,16 +54,16 @@ func (s *sums) add(b []byte) {
 	}
 }
 
-// match reports whether the whole chunk has the sum that was sent with it.
-func (s *sums) match(chunk []byte) bool {
+// match reports whether the complete chunk matches the sum in its frame.
+func (s *chunkSum) match(chunk []byte) bool {
 	if s.kind == sealed {
 		return s.hash.Sum64() == sealOf(chunk)
 	}
 	return s.value() == s.sum
 }
 
-// value is the sum as a header has it.
-func (s *sums) value() uint32 {
+// value returns the sum as a header holds it.
+func (s *chunkSum) value() uint32 {
 	if s.hash != nil {
 		return uint32(s.hash.Sum64())
 	}

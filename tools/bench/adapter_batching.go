@@ -16,7 +16,8 @@ import (
 
 const formSequences, formRounds = 64, 101
 
-// mixes are who has which adapter in a step: the i-th sequence, side by side with others of its own; -1 for none.
+// mixes assign adapters to the sequences of a step. Sequences with the same adapter are adjacent;
+// -1 means none.
 var mixes = []struct {
 	name string
 	of   func(i int) int
@@ -27,15 +28,17 @@ var mixes = []struct {
 	{"half without, half with 32 different", func(i int) int { return i - formSequences/2 }},
 }
 
-// formRanks are the ranks of the adapters, in turn.
+// formRanks are the ranks of the adapters, used in turn.
 var formRanks = []int{16, 8, 32, 16}
 
 func adapterForms() (s section, err error) {
 	s = section{
 		title: "Adapters in a step",
-		how: fmt.Sprintf("A step that decodes %d sequences, over the same step without adapters, in turn: what is added by all projections of adapters that are on the device, of ranks %v in turn. "+
-			"Batched, which is what replicas do: each of the two kernels once for a projection, whatever the mix. Grouped: once for each adapter. Naive: once for each sequence. "+
-			"The model is small: adapters of rank 16 have an eighth of its own parameters, so the share that they add is large.", formSequences, formRanks),
+		how: fmt.Sprintf("A step that decodes %d sequences, compared to the same step without adapters, alternating: "+
+			"the cost of all projections of adapters on the device, whose ranks are %v in turn. Batched, "+
+			"as in replicas: each of the two kernels runs once per projection, whatever the mix. Grouped: "+
+			"once per adapter. Naive: once per sequence. The model is small: adapters of rank 16 have an "+
+			"eighth of its parameters, so their share of the time is large.", formSequences, formRanks),
 	}
 	steppers := make([]*stepper, llama.Naive+1)
 	defer func() {
@@ -56,14 +59,16 @@ func adapterForms() (s section, err error) {
 			return s, err
 		}
 		s.rows = append(s.rows, row{
-			mix.name + ": step over the base's, batched, grouped, naive", fmt.Sprintf("%.2f, %.2f, %.2f", over[0], over[1], over[2]),
+			mix.name + ": step over the base's, batched, grouped, naive",
+			fmt.Sprintf("%.2f, %.2f, %.2f", over[0], over[1], over[2]),
 			"batched the least, or within 2 % of it", yes(over[llama.Batched] <= 1.02*slices.Min(over)),
 		})
 	}
 	return s, nil
 }
 
-// compare steps all forms and the base in turn, and returns the medians of the ratios of each form to the base.
+// compare steps all forms and the base model alternately, and returns the median ratio of each form
+// to the base.
 func compare(steppers []*stepper, of func(i int) int) ([]float64, error) {
 	base := steppers[0].step(func(int) int { return -1 })
 	ratios := make([][]float64, len(steppers))
@@ -101,8 +106,13 @@ func newStepper(form llama.Form) (_ *stepper, err error) {
 		return nil, err
 	}
 	h := engine.NewHolder(s.device, llama.Format{Adapters: form})
-	limits := engine.Limits{StepTokens: formSequences, MaxSequences: formSequences, MaxAdapters: 32, MaxRank: slices.Max(formRanks)}
-	if _, err := h.Load(context.Background(), engine.LoadSpec{Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048, Limits: limits}); err != nil {
+	limits := engine.Limits{
+		StepTokens: formSequences, MaxSequences: formSequences, MaxAdapters: 32, MaxRank: slices.Max(formRanks),
+	}
+	if _, err := h.Load(
+		context.Background(),
+		engine.LoadSpec{Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048, Limits: limits},
+	); err != nil {
 		return nil, err
 	}
 	if s.engine, err = h.Open("bench"); err != nil {
@@ -113,7 +123,9 @@ func newStepper(form llama.Form) (_ *stepper, err error) {
 	}
 	pages := lora.NewPages(s.memory.Numbers())
 	for i := range 32 {
-		if err := s.load(pages, adapters.Random(adapters.KJV, formRanks[i%len(formRanks)], uint64(i), adapters.Everywhere)); err != nil {
+		if err := s.load(
+			pages, adapters.Random(adapters.KJV, formRanks[i%len(formRanks)], uint64(i), adapters.Everywhere),
+		); err != nil {
 			return nil, err
 		}
 	}

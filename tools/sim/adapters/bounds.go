@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// What the requests of a trace, one after the other, cost a cache of so many adapters that has to take in each that is asked for. Both
-// count from a time on.
+// The functions in this file count the loads of a cache that serves the requests of a trace one
+// after another and must load each requested adapter. They count from a given time on.
 
-// lru counts the loads of a cache that evicts the least recently used.
+// lru counts the loads of a cache with LRU eviction.
 func lru(trace []request, capacity int, from time.Duration) (loads int) {
 	last := map[string]int{}
 	for i, r := range trace {
@@ -32,8 +32,8 @@ func lru(trace []request, capacity int, from time.Duration) (loads int) {
 	return loads
 }
 
-// optimum counts the loads of a cache that evicts what is needed last, which is the least there can be: Belady, "A Study of
-// Replacement Algorithms for a Virtual-Storage Computer", 1966.
+// optimum counts the loads of a cache that evicts the adapter needed last, which is the minimum:
+// Belady, "A Study of Replacement Algorithms for a Virtual-Storage Computer", 1966.
 func optimum(trace []request, capacity int, from time.Duration) (loads int) {
 	next := make([]int, len(trace)) // index of the adapter's next request
 	seen := map[string]int{}
@@ -44,8 +44,8 @@ func optimum(trace []request, capacity int, from time.Duration) (loads int) {
 		}
 		seen[trace[i].adapter] = i
 	}
-	there := map[string]int{} // when it is needed next
-	var order farthest        // with outdated entries
+	there := map[string]int{} // adapter → index of its next request
+	var order farthest        // may contain outdated entries
 	for i, r := range trace {
 		if _, ok := there[r.adapter]; !ok {
 			for len(there) == capacity {
@@ -64,8 +64,9 @@ func optimum(trace []request, capacity int, from time.Duration) (loads int) {
 	return loads
 }
 
-// online is the least loads a second that a cache can have which knows how popular adapters are, and not what comes: it keeps all but
-// one place for the most popular. Aho, Denning and Ullman, "Principles of Optimal Page Replacement", 1971.
+// online returns the minimum loads per second of a cache that knows the popularity of adapters but
+// not the future. It keeps the most popular in all slots but one. Aho, Denning and Ullman,
+// "Principles of Optimal Page Replacement", 1971.
 func (l Load) online(capacity int) float64 {
 	var all, rest, squares float64
 	for i := 1; i <= l.Adapters; i++ {

@@ -2,4 +2,4 @@
 
 package host
 
-func widen([]byte) {}
+func adviseHugePages([]byte) {}

@@ -12,8 +12,8 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// tryBLAS has cuBLAS multiply something before others rely on it. Where it does that wrong, products are the kernels' own, and
-// noBLAS says why. The error is of a device that does not work.
+// tryBLAS runs a trial multiplication with cuBLAS. If the result is wrong, products use the
+// built-in kernels, and noBLAS holds the reason. The error is one of a device that does not work.
 func (d *device) tryBLAS() error {
 	if d.lib.blas == nil {
 		return nil
@@ -21,21 +21,21 @@ func (d *device) tryBLAS() error {
 	d.blas = d.lib.blas
 	why := d.compareProducts()
 	if lost := d.usable(); lost != nil {
-		return fmt.Errorf("while cuBLAS was tried, without which --cublas off does: %w", lost)
+		return fmt.Errorf("trial of cuBLAS (disable it with --cublas off): %w", lost)
 	}
 	if why != nil {
-		d.blas, d.noBLAS = nil, "cuBLAS is there and not used: "+why.Error()
+		d.blas, d.noBLAS = nil, "cuBLAS is installed but not used: "+why.Error()
 		return nil
 	}
 	d.info.StreamBytes = productBytes
 	return nil
 }
 
-// Sizes of the trial: rows that are not in whole tiles, alone and together.
+// Sizes of the trial: the rows do not fill whole tiles, and are multiplied alone and together.
 const trialRows, trialN, trialK = 65, 24, 40
 
-// compareProducts says what is wrong with cuBLAS's products: they differ from the kernels' by more than rounding, or a row is not the
-// same alone.
+// compareProducts returns the fault of cuBLAS's products: they differ from the built-in kernels by
+// more than rounding, or a row's bits depend on the batch.
 func (d *device) compareProducts() (err error) {
 	opened, err := d.NewStream("trial of cuBLAS")
 	if err != nil {
@@ -55,19 +55,30 @@ func (d *device) compareProducts() (err error) {
 	host := unsafe.Slice((*float32)(unsafe.Pointer(&memory.Bytes()[0])), len(memory.Bytes())/4)
 	for i := range (inputs + weights) / 4 {
 		bf16 := math.Float32bits(float32(math.Sin(float64(i*i)))) >> 16
-		host[i] = math.Float32frombits(bf16<<16 | bf16) // the same number, or near it, as an F32 and as two BF16
+		host[i] = math.Float32frombits(bf16<<16 | bf16) // a similar number as F32 and as two BF16
 	}
 	for _, t := range []cuda.DType{cuda.F32, cuda.BF16} {
 		product := func(row, rows int32, to int64) kernels.MatMul {
 			return kernels.MatMul{
-				Out: at.Offset(inputs + weights + to*results), In: at.Offset(int64(row) * 4 * trialK), Weight: at.Offset(inputs),
-				M: rows, N: trialN, K: trialK, DType: t,
+				Out: at.Offset(inputs + weights + to*results), In: at.Offset(int64(row) * 4 * trialK),
+				Weight: at.Offset(inputs),
+				M:      rows, N: trialN, K: trialK, DType: t,
 			}
 		}
-		err := errors.Join(s.CopyIn(at, memory.Bytes()[:inputs+weights]), s.launch(product(0, trialRows, 0)), s.Launch(product(0, trialRows, 1)),
-			s.Launch(product(trialRows-1, 1, 2)), s.CopyOut(memory.Bytes()[inputs+weights:], at.Offset(inputs+weights)), s.Sync())
+		err := errors.Join(
+			s.CopyIn(at, memory.Bytes()[:inputs+weights]),
+			s.launch(product(0, trialRows, 0)),
+			s.Launch(product(0, trialRows, 1)),
+			s.Launch(
+				product(trialRows-1, 1, 2),
+			),
+			s.CopyOut(memory.Bytes()[inputs+weights:], at.Offset(inputs+weights)),
+			s.Sync(),
+		)
 		got := host[(inputs+weights)/4:]
-		if err := errors.Join(err, sameProducts(got[:results/4], got[results/4:2*results/4], got[2*results/4:][:trialN])); err != nil {
+		if err := errors.Join(
+			err, sameProducts(got[:results/4], got[results/4:2*results/4], got[2*results/4:][:trialN]),
+		); err != nil {
 			return fmt.Errorf("with weights of %v: %w", t, err)
 		}
 	}
@@ -77,19 +88,19 @@ func (d *device) compareProducts() (err error) {
 func sameProducts(own, blas, alone []float32) error {
 	for i, want := range own {
 		if diff := math.Abs(float64(blas[i] - want)); !(diff <= 1e-4) {
-			return fmt.Errorf("an element of a product is %v, and should be %v", blas[i], want)
+			return fmt.Errorf("an element of a product is %v, want %v", blas[i], want)
 		}
 	}
 	for i, v := range alone {
 		if among := blas[(trialRows-1)*trialN+i]; v != among {
-			return fmt.Errorf("an element of a row is %v alone, and %v among others", v, among)
+			return fmt.Errorf("an element of a row is %v alone, but %v in a batch", v, among)
 		}
 	}
 	return nil
 }
 
-// products says who multiplies matrices.
-func (d *device) products() string {
+// gemmBackend returns the GEMM backend.
+func (d *device) gemmBackend() string {
 	if d.blas == nil {
 		return "own kernels: " + d.noBLAS
 	}

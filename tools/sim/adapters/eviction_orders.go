@@ -11,8 +11,8 @@ import (
 	"troupe/core/lora"
 )
 
-// orders are other ways of choosing who is evicted, beside the pool's own, and of making a load shorter. All are run with the strategy
-// "… and prefetch".
+// orders are alternative eviction orders, and a faster way of loading. All use the strategy "… and
+// prefetch".
 var orders = []struct {
 	name   string
 	change func(*Setting)
@@ -23,15 +23,16 @@ var orders = []struct {
 	{"… in 10 min: nearly LFU", func(s *Setting) { s.HalfLife = 10 * time.Minute }},
 	{"it knows how popular each adapter is", func(s *Setting) { s.Order = byPopularity }},
 	{"it knows the future", func(s *Setting) { s.Order = byNextRequest }},
-	{"the pool's, and a step may begin when an adapter's first layer is there (not built)", func(s *Setting) { s.Streamed = true }},
+	{"the pool's, and a step may begin when an adapter's first layer is there (not " +
+		"built)", func(s *Setting) { s.Streamed = true }},
 }
 
-// byPopularity evicts the adapter that the load asks for least, by its true probabilities.
+// byPopularity evicts the adapter with the lowest request rate, by the true probabilities.
 func byPopularity(*run) lora.Order {
-	return func(a, b string) int { return cmp.Compare(b, a) } // as names are given
+	return func(a, b string) int { return cmp.Compare(b, a) } // names are sorted by popularity
 }
 
-// byNextRequest evicts the adapter that is asked for last, among requests that are yet to come.
+// byNextRequest evicts the adapter whose next request is the farthest in the future.
 func byNextRequest(r *run) lora.Order {
 	requests := map[string][]int{}
 	for i, q := range r.trace {
@@ -47,14 +48,14 @@ func byNextRequest(r *run) lora.Order {
 	return func(a, b string) int { return cmp.Compare(next(b), next(a)) }
 }
 
-// orderTable is what they come to.
+// orderTable returns the table of their results.
 func orderTable(s Setting, traces [][]request, least []float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
-### What another order of eviction could do
+### Other eviction orders
 
-The same requests and seeds. Who is in use can not be evicted, and whoever is asked for has to be loaded, whatever the order: so knowing the future, in the
-pool, does not come down to the optimum of a cache whose adapters are in use for no time.
+The same requests and seeds. With any order, an adapter in use cannot be evicted and a requested one must be loaded.
+So even an order that knows the future does not reach the optimum of a cache whose adapters are in use for no time.
 %s`, tableHead)
 	prefetch := strategies[2]
 	for _, order := range orders {

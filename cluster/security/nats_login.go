@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Login is how a client proves to a NATS server who it is. Everything may be empty.
+// Login holds a client's credentials for a NATS server. All fields are optional.
 type Login struct {
 	TLS   *Identity
-	Creds string // file with a JWT and its nkey seed, as nsc makes it
+	Creds string // file with a JWT and its nkey seed, as nsc writes it
 	Nkey  string // file with an nkey seed
 }
 
-// Options are the login as options of a connection.
+// Options returns the login as connection options.
 func (l Login) Options() ([]nats.Option, error) {
 	var opts []nats.Option
 	if l.TLS != nil {
@@ -38,7 +38,8 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, nil
 }
 
-// secure makes a connection use the identity. Each connection is tracked, and reads the CAs again when it is dialled.
+// secure makes connections use the identity. Each connection is tracked, and each dial uses the
+// current CAs.
 func (i *Identity) secure(o *nats.Options) error {
 	d := &dialer{options: o}
 	o.Secure, o.TLSConfig = true, i.client(d.last)
@@ -47,7 +48,7 @@ func (i *Identity) secure(o *nats.Options) error {
 	return nil
 }
 
-// dialer remembers the socket of a connection to NATS: it has one at a time.
+// dialer remembers the socket of a NATS connection, which has one at a time.
 type dialer struct {
 	options *nats.Options
 	mu      sync.Mutex
@@ -72,8 +73,8 @@ func (d *dialer) last() net.Conn {
 	return d.conn
 }
 
-// Public returns the public nkey of the login; empty where it has none.
-func (l Login) Public() (string, error) {
+// PublicKey returns the public nkey of the login, or "" if it has none.
+func (l Login) PublicKey() (string, error) {
 	if l.Nkey == "" {
 		return "", nil
 	}
@@ -89,23 +90,25 @@ func (l Login) Public() (string, error) {
 	return pair.PublicKey()
 }
 
-// Remedy says what to do about a connection to NATS that failed; otherwise is for where that has nothing to do with who one is.
+// Remedy returns advice about a failed connection to NATS, or otherwise if the failure is not about
+// credentials.
 func Remedy(err error, otherwise string) string {
 	switch {
 	case errors.Is(err, nats.ErrTLS), errors.Is(err, nats.ErrSecureConnRequired):
-		return "it asks for certificates of its CA: give --tls-ca, --tls-cert and --tls-key"
+		return "the server requires certificates of its CA: set --tls-ca, --tls-cert and --tls-key"
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		return "it has no TLS: leave --tls-ca, --tls-cert and --tls-key out, or give them to it too"
+		return "the server has no TLS: remove --tls-ca, --tls-cert and --tls-key, or enable TLS there"
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		return "it has no users with nkeys: leave --nats-nkey out, or add the public nkey to its users"
+		return "the server has no users with nkeys: remove --nats-nkey, or add the public nkey to its users"
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return "it does not know this user, or the secret is wrong: give --nats-nkey or --nats-creds of a user that " +
-			"it has, or correct user and password in the URL"
+		return "the server does not know this user, or the secret is wrong: set --nats-nkey or --nats-creds of one of its " +
+			"users, or correct user and password in the URL"
 	}
 	return otherwise
 }
 
-// NewNkey writes the seed of a new nkey to a file, which must not be there yet, and returns its public key.
+// NewNkey writes the seed of a new nkey to a file, which must not exist, and returns its public
+// key.
 func NewNkey(file string) (public string, err error) {
 	user, err := nkeys.CreateUser()
 	if err != nil {

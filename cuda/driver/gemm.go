@@ -11,13 +11,14 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// What one call of cuBLAS multiplies. A product of more columns is several; one whose rows are longer is the kernels' own.
+// Limits of one call of cuBLAS. A product with more columns takes several calls; one with longer
+// rows uses the built-in kernels.
 const (
 	mostColumns = 16 << 10
 	mostK       = 32 << 10
 )
 
-// Where what a product needs is in a stream's memory for it.
+// Layout of a stream's memory for products.
 const (
 	inBytes        = kernels.TileRows * mostK * 4
 	outBytes       = kernels.TileRows * mostColumns * 4
@@ -26,10 +27,11 @@ const (
 	productBytes   = inBytes + outBytes + workspaceBytes + scaleBytes
 )
 
-// product is what a stream multiplies with.
+// product is the state that a stream needs to multiply.
 //
-// Invariant: cuBLAS is called for kernels.TileRows rows, whatever the number of rows that were asked for, in memory of the same
-// alignment. It chooses how it computes by the sizes that it is given, so a row is computed the same way in any batch.
+// Invariant: cuBLAS is called for kernels.TileRows rows, whatever the requested number, in memory
+// of the same alignment. It chooses its algorithm by the sizes, so a row is computed in the same
+// way in any batch.
 type product struct {
 	handle uintptr // cublasHandle_t
 	at     cuda.Ptr
@@ -40,12 +42,13 @@ func (p *product) out() cuda.Ptr       { return p.at.Offset(inBytes) }
 func (p *product) workspace() cuda.Ptr { return p.at.Offset(inBytes + outBytes) }
 func (p *product) scales() cuda.Ptr    { return p.at.Offset(inBytes + outBytes + workspaceBytes) }
 
-// multiplies reports whether a product on this stream is cuBLAS's. A partition's are not: cuBLAS would use the whole device.
+// multiplies reports whether cuBLAS computes a product on this stream. It does not for partitions,
+// since cuBLAS would use the whole device.
 func (s *stream) multiplies(op kernels.MatMul) bool {
 	return s.dev.blas != nil && s.events == &s.dev.events && op.K <= mostK && op.M > 0 && op.N > 0 && op.K > 0
 }
 
-// startProduct makes what a stream multiplies with, once. The lock is held.
+// startProduct creates a stream's product once. The lock is held.
 func (s *stream) startProduct() error {
 	if s.product != nil {
 		return nil
@@ -60,9 +63,18 @@ func (s *stream) startProduct() error {
 	}
 	p.handle = *handle
 	version := out[int32]()
-	err = errors.Join(s.dev.callBLAS(context, "ask for cuBLAS's version", s.dev.blas.Version, p.handle, address(version)),
-		s.dev.callBLAS(context, "give cuBLAS a stream", s.dev.blas.SetStream, p.handle, s.handle),
-		s.dev.callBLAS(context, "give cuBLAS memory", s.dev.blas.SetWorkspace, p.handle, uintptr(p.workspace()), workspaceBytes))
+	err = errors.Join(
+		s.dev.callBLAS(context, "query cuBLAS's version", s.dev.blas.Version, p.handle, address(version)),
+		s.dev.callBLAS(context, "set cuBLAS's stream", s.dev.blas.SetStream, p.handle, s.handle),
+		s.dev.callBLAS(
+			context,
+			"set cuBLAS's workspace",
+			s.dev.blas.SetWorkspace,
+			p.handle,
+			uintptr(p.workspace()),
+			workspaceBytes,
+		),
+	)
 	if err != nil {
 		return errors.Join(err, s.endProduct(p))
 	}
@@ -71,7 +83,7 @@ func (s *stream) startProduct() error {
 	return nil
 }
 
-// endProduct gives back what a stream multiplies with, after its work.
+// endProduct frees a stream's product after its work.
 func (s *stream) endProduct(p *product) error {
 	if p == nil {
 		return nil
@@ -83,7 +95,7 @@ func (s *stream) endProduct(p *product) error {
 	return errors.Join(err, s.dev.Free(p.at))
 }
 
-// multiply has cuBLAS compute a product, tile by tile. The lock is held.
+// multiply computes a product with cuBLAS, tile by tile. The lock is held.
 func (s *stream) multiply(op kernels.MatMul) error {
 	if err := errors.Join(s.ready(), s.startProduct()); err != nil {
 		return err
@@ -92,7 +104,8 @@ func (s *stream) multiply(op kernels.MatMul) error {
 	for row := int32(0); row < op.M; row += tile {
 		rows := min(tile, op.M-row)
 		split := kernels.SplitRows{
-			Out: p.in(), In: op.In.Offset(4 * int64(row) * int64(op.K)), Scales: p.scales(), M: rows, K: op.K, DType: op.DType,
+			Out: p.in(), In: op.In.Offset(4 * int64(row) * int64(op.K)), Scales: p.scales(), M: rows, K: op.K,
+			DType: op.DType,
 		}
 		if err := s.launch(split); err != nil {
 			return err
@@ -122,7 +135,7 @@ func (s *stream) multiplyTile(op kernels.MatMul, row, rows, column, columns int3
 	return s.launch(join)
 }
 
-// cuBLAS's words: cublasOperation_t, cudaDataType, cublasComputeType_t, cublasGemmAlgo_t.
+// cuBLAS's enumerations: cublasOperation_t, cudaDataType, cublasComputeType_t, cublasGemmAlgo_t.
 const (
 	asItIs, transposed = 0, 1
 	computeF32         = 68
@@ -131,11 +144,11 @@ const (
 
 var blasType = map[cuda.DType]uintptr{cuda.F32: 0, cuda.F16: 2, cuda.BF16: 14}
 
-// one and none are alpha and beta, which cuBLAS reads while it is called.
+// one and none are alpha and beta, which cuBLAS reads during the call.
 var one, none float32 = 1, 0
 
-// gemm queues out = in · weightᵀ, with in [TileRows, K] and weight [N, K]. To cuBLAS, which has columns where we have rows, that is
-// outᵀ = weight · inᵀ.
+// gemm queues out = in · weightᵀ, with in [TileRows, K] and weight [N, K]. cuBLAS is column-major,
+// so for it this is outᵀ = weight · inᵀ.
 func (s *stream) gemm(t cuda.DType, weight cuda.Ptr, n, k int32) error {
 	p, kind := s.product, blasType[t]
 	call := wide{fn: s.dev.blas.Gemm.at, args: [20]uintptr{

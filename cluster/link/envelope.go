@@ -10,46 +10,50 @@ import (
 )
 
 const (
-	// batchBytes is about what one gRPC message carries.
+	// batchBytes is the target size of the payload of one gRPC message.
 	batchBytes = 64 << 10
-	// maxLetterBytes leaves room in a gRPC message for the batch around it.
-	maxLetterBytes = maxMessageBytes - 2*batchBytes
+	// maxPayloadBytes leaves room in a gRPC message for the batch around the payload.
+	maxPayloadBytes = maxMessageBytes - 2*batchBytes
 )
 
-// letter is one message on its way between nodes. Remote's MessageBatch carries many.
-type letter struct {
+// envelope is one message between nodes. Remote's MessageBatch carries several.
+type envelope struct {
 	kind           string // full name of its type
 	data           []byte
 	target, sender *actor.PID // sender may be nil
 	header         map[string]string
 }
 
-// seal marshals a message. It fails where the message can not travel: it is no protobuf, has a string that is not UTF-8, is too
-// large, or is changed meanwhile.
-func seal(target, sender *actor.PID, header actor.ReadonlyMessageHeader, message any) (l letter, err error) {
+// newEnvelope marshals a message. It fails if the message is not a protobuf, has a string that is
+// not UTF-8, is too large, or changes meanwhile.
+func newEnvelope(target, sender *actor.PID, header actor.ReadonlyMessageHeader, message any) (l envelope, err error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return letter{}, errors.New("only protobuf messages travel between nodes")
+		return envelope{}, errors.New("only protobuf messages can be sent between nodes")
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("a message must not change once it is sent: marshalling it panicked: %v", p)
+			err = fmt.Errorf("a message must not change after it is sent: marshalling it panicked: %v", p)
 		}
 	}()
-	l = letter{kind: string(proto.MessageName(m)), target: target, sender: sender}
+	l = envelope{kind: string(proto.MessageName(m)), target: target, sender: sender}
 	if header != nil && header.Length() > 0 {
 		l.header = header.ToMap()
 	}
-	if bytes := proto.Size(m); bytes > maxLetterBytes {
-		return letter{}, fmt.Errorf("it has %d bytes: send at most %d at once", bytes, maxLetterBytes)
+	if bytes := proto.Size(m); bytes > maxPayloadBytes {
+		return envelope{}, fmt.Errorf(
+			"message of %d bytes is too large: send at most %d at once",
+			bytes,
+			maxPayloadBytes,
+		)
 	}
 	l.data, err = proto.MarshalOptions{UseCachedSize: true}.Marshal(m)
 	return l, err
 }
 
-// pack puts letters into a batch until it is full, and returns how many. What the next letter shares with the one before it is
-// written once.
-func pack(letters []letter) (b *remote.MessageBatch, n int) {
+// pack puts envelopes into a batch until it is full and returns their number. A type, target or
+// sender that equals the one before is written once.
+func pack(letters []envelope) (b *remote.MessageBatch, n int) {
 	b = &remote.MessageBatch{}
 	for bytes := 0; n < len(letters) && bytes < batchBytes; n++ {
 		l := &letters[n]
@@ -83,19 +87,21 @@ func addSender(all []*actor.PID, pid *actor.PID) []*actor.PID {
 	return append(all, actor.NewPID(pid.Address, pid.Id))
 }
 
-// open takes one letter out of a batch that a peer sent. It checks every index, which remote's own reader does not.
-func open(batch *remote.MessageBatch, e *remote.MessageEnvelope, address string) (letter, error) {
+// unpack reads one envelope of a batch from a peer. It checks every index, unlike remote's own
+// reader.
+// own reader does not.
+func unpack(batch *remote.MessageBatch, e *remote.MessageEnvelope, address string) (envelope, error) {
 	switch {
 	case e == nil || e.SerializerId != 0:
-		return letter{}, errors.New("it is not protobuf")
+		return envelope{}, errors.New("message is not protobuf")
 	case e.TypeId < 0 || int(e.TypeId) >= len(batch.TypeNames):
-		return letter{}, fmt.Errorf("it has type %d of %d", e.TypeId, len(batch.TypeNames))
+		return envelope{}, fmt.Errorf("type index %d out of %d", e.TypeId, len(batch.TypeNames))
 	case e.Target < 0 || int(e.Target) >= len(batch.Targets):
-		return letter{}, fmt.Errorf("it is for target %d of %d", e.Target, len(batch.Targets))
+		return envelope{}, fmt.Errorf("target index %d out of %d", e.Target, len(batch.Targets))
 	case e.Sender < 0 || int(e.Sender) > len(batch.Senders):
-		return letter{}, fmt.Errorf("it is from sender %d of %d", e.Sender, len(batch.Senders))
+		return envelope{}, fmt.Errorf("sender index %d out of %d", e.Sender, len(batch.Senders))
 	}
-	l := letter{kind: batch.TypeNames[e.TypeId], data: e.MessageData, header: e.GetMessageHeader().GetHeaderData()}
+	l := envelope{kind: batch.TypeNames[e.TypeId], data: e.MessageData, header: e.GetMessageHeader().GetHeaderData()}
 	l.target = &actor.PID{Address: address, Id: batch.Targets[e.Target], RequestId: e.TargetRequestId}
 	if e.Sender > 0 {
 		from := batch.Senders[e.Sender-1]

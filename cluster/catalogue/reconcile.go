@@ -6,9 +6,10 @@ import (
 	"troupe/messages"
 )
 
-// Corrections are what a replica of a model is to be told, by what it reports: ForgetAdapter of what is in the catalogue no more, once no
-// sequence needs it, and ApplyAdapter where it is not pinned as it should be.
-func (c *Catalogue) Corrections(model string, held []*messages.AdapterHeld) (tell []proto.Message) {
+// Reconcile returns the commands that make a replica of a model match the catalogue, given the
+// adapters that it reports. ForgetAdapter removes a deleted adapter that no sequence needs;
+// ApplyAdapter corrects a pin.
+func (c *Catalogue) Reconcile(model string, held []*messages.AdapterHeld) (tell []proto.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.synced {
@@ -19,8 +20,13 @@ func (c *Catalogue) Corrections(model string, held []*messages.AdapterHeld) (tel
 		switch a := c.adapters[model][h.GetName()]; {
 		case a.GetRevision() == h.GetRevision():
 			applied[h.GetName()] = a.GetPinned() == h.GetPinned()
-		case h.GetRevision() <= c.heard && h.GetSequences() == 0:
-			tell = append(tell, &messages.ForgetAdapter{Adapter: &messages.AdapterSpec{Name: h.GetName(), Model: model, Revision: h.GetRevision()}})
+		case h.GetRevision() <= c.revision && h.GetSequences() == 0:
+			tell = append(
+				tell,
+				&messages.ForgetAdapter{
+					Adapter: &messages.AdapterSpec{Name: h.GetName(), Model: model, Revision: h.GetRevision()},
+				},
+			)
 		}
 	}
 	for name, a := range c.adapters[model] {

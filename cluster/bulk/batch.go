@@ -5,25 +5,26 @@ import (
 	"fmt"
 )
 
-// turn is what a Send has written at once: some frames of chunks. Its buffer is the writer's until that says written.
-type turn struct {
+// batch is a group of chunk frames that one Send writes together. The writer owns its buffer until
+// it signals written.
+type batch struct {
 	buf     []byte
-	bytes   []byte // of buf, to be written
+	bytes   []byte // the part of buf to write
 	busy    bool
 	written chan struct{}
 }
 
-// fill reads chunks into the buffer and makes frames of them.
-func (t *turn) fill(s *sending, indices []uint32) error {
+// fill reads chunks into the buffer and frames them.
+func (t *batch) fill(s *sending, indices []uint32) error {
 	t.bytes = t.buf[:0]
 	for _, index := range indices {
 		frame := t.buf[len(t.bytes):][:headerBytes+s.chunkBytes]
 		n, err := s.read(index, frame[headerBytes:])
 		if err == nil && (n < 0 || n > s.chunkBytes) {
-			err = fmt.Errorf("%d bytes; the transfer has chunks of at most %d", n, s.chunkBytes)
+			err = fmt.Errorf("chunk has %d bytes, limit %d", n, s.chunkBytes)
 		}
 		if err == nil && s.chunks == sealed && n < SealBytes {
-			err = fmt.Errorf("%d bytes; the transfer is of sealed chunks", n)
+			err = fmt.Errorf("chunk of %d bytes has no seal", n)
 		}
 		if err != nil {
 			return fmt.Errorf("read chunk %d: %w", index, err)
@@ -34,33 +35,33 @@ func (t *turn) fill(s *sending, indices []uint32) error {
 	return nil
 }
 
-// send fills a turn, once what it held before is written, and hands it to the writer.
-func (l *link) send(ctx context.Context, s *sending, t *turn, indices []uint32) error {
-	if err := l.reclaim(ctx, t); err != nil {
+// send fills a batch, once its previous content is written, and hands it to the writer.
+func (l *link) send(ctx context.Context, s *sending, t *batch, indices []uint32) error {
+	if err := l.awaitWritten(ctx, t); err != nil {
 		return err
 	}
 	if err := t.fill(s, indices); err != nil {
 		return err
 	}
-	if err := l.launch(s, len(indices)); err != nil {
+	if err := l.markSent(s, len(indices)); err != nil {
 		return err
 	}
 	select {
-	case l.turns <- t:
+	case l.batches <- t:
 		t.busy = true
 		l.peer.chunks.Add(uint64(len(indices)))
 		l.peer.bytes.Add(uint64(len(t.bytes) - len(indices)*headerBytes))
 		return nil
 	case <-ctx.Done():
-		l.recall(s, indices)
+		l.markUnsent(s, indices)
 		return context.Cause(ctx)
 	case <-l.lost:
 		return l.err
 	}
 }
 
-// reclaim waits until a turn has been written.
-func (l *link) reclaim(ctx context.Context, t *turn) error {
+// awaitWritten waits until a batch has been written.
+func (l *link) awaitWritten(ctx context.Context, t *batch) error {
 	if !t.busy {
 		return nil
 	}
@@ -75,8 +76,8 @@ func (l *link) reclaim(ctx context.Context, t *turn) error {
 	}
 }
 
-// recycle keeps the buffers of turns, but for those that a writer may still have.
-func (p *Plane) recycle(turns []turn) {
+// recycle returns the buffers of batches to the pool, except those that a writer may still use.
+func (p *Plane) recycle(turns []batch) {
 	for _, t := range turns {
 		if t.busy {
 			select {

@@ -16,14 +16,16 @@ import (
 	"troupe/testkit"
 )
 
-// forget has a node release its connection with an address, as a member list and a peer's word of a loss do.
-func (n *node) forget(address string) {
+// releaseEndpoint makes a node release its connection to an address, as happens when a member
+// leaves or a loss is detected.
+func (n *node) releaseEndpoint(address string) {
 	n.EventStream.Publish(&remote.EndpointTerminatedEvent{Address: address})
 }
 
-// accounted waits until each of n messages from an asker to a sink has arrived or come back as a dead letter, and fails the test
-// where one did both, or the ones that arrived did so out of order. It returns how many arrived.
-func accounted(t *testing.T, asker, sink *testkit.Peer, n int) (arrived int) {
+// waitAccounted waits until each of n messages from an asker to a sink has arrived or come back as
+// a dead letter. It fails the test if a message did both, or if messages arrived out of order. It
+// returns the number that arrived.
+func waitAccounted(t *testing.T, asker, sink *testkit.Peer, n int) (arrived int) {
 	t.Helper()
 	back := func() int { return len(testkit.Got[*actor.DeadLetterResponse](asker)) }
 	until(t, "end of each message", func() bool {
@@ -33,7 +35,7 @@ func accounted(t *testing.T, asker, sink *testkit.Peer, n int) (arrived int) {
 	last := ""
 	for _, m := range testkit.Got[*messages.GetSequence](sink) {
 		if m.GetRequestId() <= last {
-			t.Errorf("%s came after %s", m.GetRequestId(), last)
+			t.Errorf("%s arrived after %s", m.GetRequestId(), last)
 		}
 		last = m.GetRequestId()
 	}
@@ -49,10 +51,10 @@ func sendAll(asker *testkit.Peer, to *actor.PID, n int) {
 	}
 }
 
-// TestQueuedWhileConnecting: the peer accepts, and says nothing for a moment.
+// TestQueuedWhileConnecting: the peer accepts the connection and stays silent for a moment.
 func TestQueuedWhileConnecting(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	wires.stall()
 	asker, sink := testkit.NewPeer(t, a.ActorSystem, "asker", nil), testkit.NewPeer(t, b.ActorSystem, "sink", nil)
@@ -60,13 +62,13 @@ func TestQueuedWhileConnecting(t *testing.T) {
 	sendAll(asker, b.pid("sink"), n)
 	until(t, "attempt to connect", func() bool { return wires.accepted() > 0 })
 	wires.resume()
-	accounted(t, asker, sink, n)
+	waitAccounted(t, asker, sink, n)
 }
 
-// TestLeavesWhileConnecting: the endpoint ends before it ever was one.
+// TestLeavesWhileConnecting: the endpoint ends before it is connected.
 func TestLeavesWhileConnecting(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	wires.stall()
 	asker, sink := testkit.NewPeer(t, a.ActorSystem, "asker", nil), testkit.NewPeer(t, b.ActorSystem, "sink", nil)
@@ -75,43 +77,44 @@ func TestLeavesWhileConnecting(t *testing.T) {
 	watch, waiting := a.watch(t, b.pid("sink")), a.ask(b.pid("sink"), "x")
 	until(t, "attempt to connect", func() bool { return wires.accepted() > 0 })
 	a.link.SetMembers([]string{a.Address()})
-	dead(t, waiting)
+	wantDeadLetter(t, waiting)
 	if why := terminated(t, watch); why != actor.TerminatedReason_AddressTerminated {
-		t.Errorf("the watcher was told %s", why)
+		t.Errorf("the watcher received %s", why)
 	}
-	if arrived := accounted(t, asker, sink, n); arrived != 0 {
+	if arrived := waitAccounted(t, asker, sink, n); arrived != 0 {
 		t.Errorf("%d messages arrived through a stalled connection", arrived)
 	}
 }
 
-// TestEndsWhileReconnecting: the connection is cut, the next one hangs, and the address is given up meanwhile, again and again.
+// TestEndsWhileReconnecting: the connection is cut, the next one stalls, and the address is
+// released meanwhile, several times.
 func TestEndsWhileReconnecting(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	_, to := b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	cut := a.watch(t, b.pid("echo"))
 	wires.stall()
 	wires.cut()
-	terminated(t, cut) // what is sent before that may be lost with the connection
+	terminated(t, cut) // messages sent before this may be lost with the connection
 	asker, sink := testkit.NewPeer(t, a.ActorSystem, "asker", nil), testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 	const rounds, each = 10, 50
 	for range rounds {
 		sendAll(asker, b.pid("sink"), each)
 		watch := a.watch(t, b.pid("sink"))
-		a.forget(b.Address())
+		a.releaseEndpoint(b.Address())
 		terminated(t, watch)
 	}
 	a.link.SetMembers([]string{a.Address()})
-	if arrived := accounted(t, asker, sink, rounds*each); arrived != 0 {
+	if arrived := waitAccounted(t, asker, sink, rounds*each); arrived != 0 {
 		t.Errorf("%d messages arrived through a stalled connection", arrived)
 	}
 }
 
-// TestNothingIsLostAtTheEnd: messages are sent while their endpoint ends, from many actors. Each arrives, or comes back where a
-// new connection takes too long, and never both.
-func TestNothingIsLostAtTheEnd(t *testing.T) {
+// TestNoMessageLostWhenEndpointEnds: many actors send while their endpoint ends. Each message
+// arrives, or comes back because a new connection takes too long, but never both.
+func TestNoMessageLostWhenEndpointEnds(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
@@ -125,7 +128,7 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 			for j := range each {
 				asker.Send(b.pid("sink"), &messages.GetSequence{RequestId: fmt.Sprintf("%d-%d", i, j)})
 				if i == 0 && j%50 == 25 {
-					a.forget(b.Address())
+					a.releaseEndpoint(b.Address())
 				}
 			}
 		})
@@ -144,14 +147,14 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 	came := map[string]bool{}
 	for _, m := range testkit.Got[*messages.GetSequence](sink) {
 		if came[m.GetRequestId()] {
-			t.Errorf("%s came twice", m.GetRequestId())
+			t.Errorf("%s arrived twice", m.GetRequestId())
 		}
 		came[m.GetRequestId()] = true
 	}
 }
 
-// TestEveryRequestEnds: members leave and come back while they are asked and watched. No request waits for its time-out, and no
-// watcher for ever.
+// TestEveryRequestEnds: members leave and rejoin while they are sent requests and watched. No
+// request times out, and every watcher is notified.
 func TestEveryRequestEnds(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
@@ -165,8 +168,8 @@ func TestEveryRequestEnds(t *testing.T) {
 				}
 				select {
 				case <-a.watch(t, b.pid("nobody")):
-				case <-time.After(within):
-					t.Error("a watcher was not told")
+				case <-time.After(timeout):
+					t.Error("a watcher was not notified")
 				}
 			}
 		})
@@ -176,7 +179,7 @@ func TestEveryRequestEnds(t *testing.T) {
 	for {
 		select {
 		case <-over:
-			a.reaches(t, to)
+			a.waitReachable(t, to)
 			return
 		default:
 			a.link.SetMembers([]string{a.Address()})
@@ -185,8 +188,8 @@ func TestEveryRequestEnds(t *testing.T) {
 	}
 }
 
-// TestWatchersAreToldOnce: actors are watched while the endpoint ends and they die.
-func TestWatchersAreToldOnce(t *testing.T) {
+// TestWatchersNotifiedOnce: actors are watched while the endpoint ends and while they die.
+func TestWatchersNotifiedOnce(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	_, to := b.echo(t)
@@ -197,34 +200,35 @@ func TestWatchersAreToldOnce(t *testing.T) {
 		watches = append(watches, a.watch(t, b.pid(fmt.Sprint("watched-", i))))
 		switch i % 20 {
 		case 5:
-			a.forget(b.Address())
+			a.releaseEndpoint(b.Address())
 		case 15:
 			for j := i - 10; j < i; j++ {
 				b.Root.Stop(b.pid(fmt.Sprint("watched-", j)))
 			}
 		}
 	}
-	a.forget(b.Address())
+	a.releaseEndpoint(b.Address())
 	for _, watch := range watches {
 		terminated(t, watch)
 	}
-	a.reaches(t, to) // whatever b has said of them by now has come
+	a.waitReachable(t, to) // every notification that b sent before has arrived
 	for i, watch := range watches {
 		if len(watch) != 0 {
-			t.Errorf("the watcher of %d was told twice", i)
+			t.Errorf("the watcher of %d was notified twice", i)
 		}
 	}
 }
 
-// TestComesBackAsAnother: a node ends, and another starts at its address, with and without word of the membership.
-func TestComesBackAsAnother(t *testing.T) {
+// TestNodeReplacedAtSameAddress: a node ends and another starts at its address, with and without a
+// change of the membership.
+func TestNodeReplacedAtSameAddress(t *testing.T) {
 	for name, told := range map[string]bool{"as a member that left": true, "before anyone noticed": false} {
 		t.Run(name, func(t *testing.T) {
 			a, b := start(t), start(t)
 			join(a, b)
 			_, to := b.echo(t)
 			sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
-			a.reaches(t, to)
+			a.waitReachable(t, to)
 			watch, waiting := a.watch(t, b.pid("sink")), a.ask(b.pid("sink"), "x")
 			until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 			b.link.Stop(context.Background())
@@ -233,21 +237,31 @@ func TestComesBackAsAnother(t *testing.T) {
 			}
 			again := start(t, func(c *link.Config) { c.Listen = b.Address() })
 			_, to = again.echo(t)
-			asker, sink2 := testkit.NewPeer(t, a.ActorSystem, "asker", nil), testkit.NewPeer(t, again.ActorSystem, "sink", nil)
+			asker, sink2 := testkit.NewPeer(
+				t,
+				a.ActorSystem,
+				"asker",
+				nil,
+			), testkit.NewPeer(
+				t,
+				again.ActorSystem,
+				"sink",
+				nil,
+			)
 			join(a, again)
-			dead(t, waiting)
+			wantDeadLetter(t, waiting)
 			terminated(t, watch)
-			a.reaches(t, to)
+			a.waitReachable(t, to)
 			const n = 100
 			sendAll(asker, again.pid("sink"), n)
-			if arrived := accounted(t, asker, sink2, n); arrived != n {
+			if arrived := waitAccounted(t, asker, sink2, n); arrived != n {
 				t.Errorf("%d of %d messages arrived", arrived, n)
 			}
 			watch = a.watch(t, again.pid("sink"))
-			a.reaches(t, to)
+			a.waitReachable(t, to)
 			_ = again.Root.StopFuture(again.pid("sink")).Wait()
 			if why := terminated(t, watch); why != actor.TerminatedReason_Stopped {
-				t.Errorf("the watcher was told %s", why)
+				t.Errorf("the watcher received %s", why)
 			}
 		})
 	}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// maxUnread bounds the bytes of answers that wait for a sender that does not read them.
-const maxUnread = 1 << 20
+// maxQueuedBytes limits the answers queued for a sender that does not read them.
+const maxQueuedBytes = 1 << 20
 
-// leaveWithin bounds how long a plane that closes talks to a sender.
-const leaveWithin = time.Second
+// lingerTimeout limits how long a closing plane waits for a sender.
+const lingerTimeout = time.Second
 
-// answer says of a chunk that it was acked or damaged.
-func (in *inbound) answer(stream, index uint32, how kind) {
+// queueAck queues an ACKED or DAMAGED entry for a chunk.
+func (in *inbound) queueAck(stream, index uint32, how kind) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	entries := &in.acked
@@ -20,7 +20,7 @@ func (in *inbound) answer(stream, index uint32, how kind) {
 		entries = &in.damaged
 	}
 	*entries = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(*entries, stream), index)
-	in.queued()
+	in.wakeWriter()
 }
 
 // send queues another small frame.
@@ -28,43 +28,44 @@ func (in *inbound) send(h header, payload []byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.frames = appendFrame(in.frames, h, payload)
-	in.queued()
+	in.wakeWriter()
 }
 
-// leave sends what there is to be said, then closes. A connection that has opened no transfer has nothing to hear.
-func (in *inbound) leave() {
+// drain sends the queued answers and then closes the connection. A connection that has opened no
+// transfer is closed at once.
+func (in *inbound) drain() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.trusted {
 		in.conn.Close()
 	}
-	in.leaving = true
-	_ = in.conn.SetWriteDeadline(time.Now().Add(leaveWithin))
-	in.queued()
+	in.draining = true
+	_ = in.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	in.wakeWriter()
 }
 
-// queued wakes the writer. in.mu is held.
-func (in *inbound) queued() {
-	if len(in.acked)+len(in.damaged)+len(in.frames) > maxUnread {
+// wakeWriter wakes the writer. in.mu is held.
+func (in *inbound) wakeWriter() {
+	if len(in.acked)+len(in.damaged)+len(in.frames) > maxQueuedBytes {
 		in.conn.Close()
 	}
 	select {
-	case in.kick <- struct{}{}:
+	case in.wake <- struct{}{}:
 	default:
 	}
 }
 
-// write sends answers, those that have come together in one piece, until the connection ends.
+// write sends queued answers, as many at once as there are, until the connection ends.
 func (in *inbound) write() {
 	var b []byte
 	for {
 		select {
-		case <-in.gone:
+		case <-in.readerDone:
 			return
-		case <-in.kick:
+		case <-in.wake:
 		}
 		var leaving bool
-		b, leaving = in.answers(b[:0])
+		b, leaving = in.takeQueued(b[:0])
 		if !leaving {
 			_ = in.conn.SetWriteDeadline(time.Now().Add(in.plane.cfg.SilentAfter))
 		}
@@ -73,29 +74,30 @@ func (in *inbound) write() {
 			return
 		}
 		if leaving {
-			in.hangUp()
+			in.lingerClose()
 			return
 		}
 	}
 }
 
-// hangUp lets the sender read the last answers: closing at once, with chunks unread, would take them away.
-func (in *inbound) hangUp() {
-	_ = in.conn.SetReadDeadline(time.Now().Add(leaveWithin))
+// lingerClose lets the sender read the last answers. Closing at once with unread chunks would
+// discard them.
+func (in *inbound) lingerClose() {
+	_ = in.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
 	if half, ok := in.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 }
 
-// answers appends to b what is to be sent.
-func (in *inbound) answers(b []byte) (_ []byte, leaving bool) {
+// takeQueued appends the queued answers to b.
+func (in *inbound) takeQueued(b []byte) (_ []byte, leaving bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	b = append(b, in.frames...)
 	b = appendEntries(b, acked, in.acked)
 	b = appendEntries(b, damaged, in.damaged)
 	in.frames, in.acked, in.damaged = in.frames[:0], in.acked[:0], in.damaged[:0]
-	return b, in.leaving
+	return b, in.draining
 }
 
 func appendEntries(b []byte, of kind, entries []byte) []byte {

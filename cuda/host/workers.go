@@ -7,20 +7,21 @@ import (
 )
 
 const (
-	// partWork is how many multiply-adds a part of a job has at the least: a few microseconds.
+	// partWork is the minimum number of multiply-adds per part: a few microseconds.
 	partWork = 1 << 17
-	// partsEach is how many parts a worker gets at the most. More than one, so that a worker that is late leaves
-	// more to the others.
+	// partsEach is the maximum number of parts per worker. With more than one, other workers can
+	// take over parts of a late one.
 	partsEach = 4
-	// patience is how often a worker looks for more before it sleeps: about ten microseconds, the gap between two
-	// kernels of a step. Waking takes longer than that.
-	patience = 64
+	// spinRounds is how often a worker polls for work before it sleeps: about ten microseconds, the
+	// gap between two kernels of a step. Waking up takes longer.
+	spinRounds = 64
 )
 
-// pool is goroutines that help with large kernels. Who has the work does it too, and never waits for help that is late.
+// pool is a set of goroutines that help with large kernels. The caller works too and never waits
+// for a late helper.
 type pool struct {
 	jobs    chan *job
-	workers int // with the one who has the work
+	workers int // including the caller
 	ended   sync.WaitGroup
 }
 
@@ -32,7 +33,7 @@ func newPool(workers int) *pool {
 	return p
 }
 
-// close ends the pool. Nothing may be split any more.
+// close ends the pool. It must not be used afterwards.
 func (p *pool) close() {
 	close(p.jobs)
 	p.ended.Wait()
@@ -49,7 +50,7 @@ func (p *pool) help() {
 }
 
 func (p *pool) next() (j *job, ok bool) {
-	for range patience {
+	for range spinRounds {
 		select {
 		case j, ok = <-p.jobs:
 			return j, ok
@@ -84,7 +85,7 @@ func (p *pool) split(n int, cost int64, work func(lo, hi int)) {
 	}
 }
 
-// job is work on [0, n) in parts that whoever comes takes in turn.
+// job is work on [0, n), in parts that idle workers take in turn.
 type job struct {
 	n, parts int
 	work     func(lo, hi int)
@@ -116,7 +117,7 @@ func (j *job) part(i int) {
 }
 
 func (j *job) wait() {
-	for range patience {
+	for range spinRounds {
 		if j.left.Load() == 0 {
 			return
 		}
