@@ -197,7 +197,15 @@ func TestRefusedIsNotApplied(t *testing.T) {
 	})
 	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(1))}
 	var revision uint64
-	until(t, "a deployment is stored", func() bool { revision, err = s.Put(t.Context(), spec, 0); return err == nil })
+	store := func() bool {
+		_, over, err := s.Get(t.Context(), "kjv")
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return false
+		}
+		revision, err = s.Put(t.Context(), spec, over)
+		return err == nil
+	}
+	until(t, "a deployment is stored", store)
 
 	servers[1].Stop()
 	servers[2].Stop()
@@ -212,5 +220,5 @@ func TestRefusedIsNotApplied(t *testing.T) {
 	if got, at, err := s.Get(t.Context(), "kjv"); err != nil || at != revision || got.GetReplicas() != 1 {
 		t.Errorf("revision %d with %d replicas, was %d with 1: %v", at, got.GetReplicas(), revision, err)
 	}
-	until(t, "it is changed", func() bool { _, err := s.Put(t.Context(), spec, 0); return err == nil })
+	until(t, "it is changed", store)
 }
