@@ -11,7 +11,8 @@ BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),p
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check fuzz fuzz-execs bench bench-shares bench-kv chaos soak sim nats
+.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
+.PHONY: fuzz fuzz-execs bench bench-shares bench-kv chaos damaged soak soak-plot rolling sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -82,9 +83,21 @@ SEED ?= 0
 chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED (the time)
 	go run ./tools/chaos --minutes $(MINUTES) --seed $(SEED)
 
+DAMAGED ?= 500
+damaged: ## start from DAMAGED (500) damaged data folders, and fail where a node lacks what was stored
+	TROUPE_DAMAGED=$(DAMAGED) go test -run '^TestDamagedStore$$' -timeout 60m ./cluster/recovery
+
 REQUESTS ?= 100000
 soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors or watchers grow
 	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./cluster/troupe | grep -v '"level":"info"'
+
+ROLLING ?= 200
+rolling: ## restart three nodes in turn behind a plain balancer, under ROLLING (200) or more of clients that do not retry
+	TROUPE_ROLLING=$(ROLLING) go test -count=1 -run '^TestUnawareClients$$' -v ./testkit/cluster
+
+SOAK ?= 30m
+soak-plot: ## drive two real nodes with a mix of everything for SOAK (30m), write docs/soak.svg, and fail where a node grows
+	go run ./tools/soak --length $(SOAK)
 
 bench: ## measure, and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md

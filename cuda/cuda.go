@@ -17,7 +17,7 @@ const (
 	I32
 )
 
-// Bytes is the size of one element.
+// Bytes returns the size of one element.
 func (t DType) Bytes() int64 {
 	switch t {
 	case F16, BF16:
@@ -34,32 +34,32 @@ type Info struct {
 	Index       int    // position on this node, from 0
 	Name        string // "host device (simulated memory, real arithmetic)", "NVIDIA H200"
 	UUID        string // stable across restarts of the node
-	Simulated   bool   // true for the software device, and for a driver that is not NVIDIA's
+	Simulated   bool   // true for the software device and for a fake driver
 	MemoryBytes int64  // total device memory
-	// Weights is the type weights are best kept in: what MatMul multiplies fastest.
+	// Weights is the preferred type of weights: the one that MatMul multiplies fastest.
 	Weights DType
-	// StreamBytes is the device memory that a stream takes for itself at its first MatMul.
+	// StreamBytes is the device memory that a stream allocates for itself at its first MatMul.
 	StreamBytes int64
 }
 
-// Device is one GPU, or the software device that stands beside it. What only some devices can do is in interfaces of
-// their own, such as VirtualMemory: ask by type assertion, or by As.
+// Device is a GPU or the software device. Optional features are separate interfaces, such as
+// VirtualMemory: use a type assertion or As.
 //
-// All methods are safe for concurrent use. Memory outlives whoever allocated it,
-// until Free or Close: that is what lets a crashed replica's successor adopt it.
+// All methods are safe for concurrent use. Memory lives until Free or Close, even if the component
+// that allocated it crashes, so that its successor can adopt it.
 type Device interface {
 	Info() Info
 
-	// Alloc returns bytes of device memory, aligned to 256 bytes and not zeroed.
-	// It returns ErrOutOfMemory when the device has no such range.
+	// Alloc returns bytes of device memory, aligned to 256 bytes and not zeroed. It returns
+	// ErrOutOfMemory if the device has no such range.
 	Alloc(bytes int64) (Ptr, error)
-	// Free gives memory back. Work that still uses it must have finished.
+	// Free frees memory. Work that uses it must have finished.
 	Free(p Ptr) error
-	// Memory returns how many bytes are free, and how many there are.
+	// Memory returns the number of free bytes and the total.
 	Memory() (free, total int64)
 
-	// AllocHost returns page-locked host memory, the only host memory that a
-	// stream may copy from or to. It begins where a page does.
+	// AllocHost returns page-locked host memory, the only host memory that a stream may copy from
+	// or to. It is page-aligned.
 	AllocHost(bytes int64) (HostMemory, error)
 
 	// NewStream returns an ordered queue of work. Streams run concurrently.
@@ -74,10 +74,9 @@ type HostMemory interface {
 	Free() error
 }
 
-// Stream runs work in the order in which it was given, asynchronously to the
-// caller. An error in the work (a fault) is sticky: it is returned by Sync and by
-// every later call. Work may be held back until there is more of it, or until
-// somebody waits: by Sync, Record, or Close.
+// Stream runs work in order, asynchronously to the caller. An error in the work (a fault) is
+// sticky: Sync and every later call return it. Work may be held back until there is more of it or
+// until Sync, Record or Close is called.
 //
 // A stream is used by one goroutine at a time.
 type Stream interface {
@@ -87,18 +86,18 @@ type Stream interface {
 	CopyOut(dst []byte, src Ptr) error
 	// Copy copies within the device.
 	Copy(dst, src Ptr, bytes int64) error
-	// Launch runs a kernel. It returns ErrUnknownKernel for one the device lacks.
+	// Launch runs a kernel. It returns ErrUnknownKernel if the device lacks it.
 	Launch(op Op) error
-	// Record returns an event that is done when all work given so far is.
+	// Record returns an event that is done when all work queued so far is done.
 	Record() (Event, error)
-	// Wait makes later work on this stream wait for e, from any stream of the device.
+	// Wait makes later work on this stream wait for e, an event of any stream of the device.
 	Wait(e Event) error
-	// Sync blocks until all work given so far is done, and returns the first fault.
+	// Sync blocks until all work queued so far is done, and returns the first fault.
 	Sync() error
 	Close() error
 }
 
-// Event marks a place in a stream.
+// Event marks a position in a stream.
 type Event interface {
 	// Done reports, without blocking, whether the work before the event is done.
 	Done() bool
@@ -106,9 +105,9 @@ type Event interface {
 	Sync() error
 }
 
-// Op is one kernel launch: a struct of arguments from package kernels. Its fields are
-// the kernel's only parameter, passed by value.
+// Op is one kernel launch: a struct of arguments from package kernels, passed by value as the
+// kernel's only parameter.
 type Op interface {
-	// Kernel is the name of the kernel's entry point.
+	// Kernel returns the name of the kernel's entry point.
 	Kernel() string
 }

@@ -1,10 +1,10 @@
-// Package cuda is the one view of a GPU that the rest of Troupe has: memory,
-// streams, events, asynchronous copies and kernel launches.
+// Package cuda is the interface to GPUs for the rest of Troupe: memory, streams, events,
+// asynchronous copies and kernel launches.
 //
-// It knows neither models nor actors. Drivers are cuda/host, a software device
-// whose memory is host memory and whose kernels are Go. Kernels and their argument
-// structs are in cuda/kernels. cuda/cudatest is the suite every driver passes.
+// It knows neither models nor actors. cuda/driver drives NVIDIA GPUs. cuda/host is a software
+// device with host memory and kernels in Go. cuda/kernels holds the kernels and their argument
+// structs, and cuda/cudatest the conformance suite for drivers.
 //
-// Device memory belongs to the device, not to who asked for it: an actor that
-// crashes loses nothing that is on a device.
+// Device memory belongs to the device and not to the component that allocated it: a crash of an
+// actor does not free it.
 package cuda

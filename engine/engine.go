@@ -87,9 +87,23 @@ type Format interface {
 	Load(ctx context.Context, device cuda.Device, path string) (Weights, error)
 }
 
+// Identifier is a Format that keeps the digests of files that it has read.
+type Identifier interface {
+	// Known returns the digests of a model's folder; none where one of its files was not read yet, or, and
+	// that is reported, where one was changed since it was read.
+	Known(path string) (d Digests, changed bool)
+}
+
+// Digests name the content of a model's files, in hexadecimal digits; see engine/digest.
+type Digests struct {
+	Weights  string
+	Revision string // of the weights, and of the files beside them that decide what the model answers
+}
+
 // Weights are a model in device memory.
 type Weights interface {
 	Facts() Facts
+	Digests() Digests
 	// Open returns an engine over the weights and a KV arena.
 	Open(arena Arena, limits Limits) (Engine, error)
 	Free() error

@@ -18,14 +18,20 @@ type LoadSpec struct {
 	Path        string
 	BlockTokens int
 	KVBlocks    int
+	AskedBlocks int // KVBlocks, where the operator asked for so many; 0: as memory allows
 	Limits      Limits
 	// AdapterPages of 2 MiB are for adapters; 0: none until LeaseAdapters.
 	AdapterPages int
+	// Revision is the digest that the files must have; empty: they may have any.
+	Revision string
+	// Deploy is which models.deploy asked for it.
+	Deploy uint64
 }
 
 // Loaded is what is there under a lease.
 type Loaded struct {
 	LoadSpec
+	Digests      Digests
 	Facts        Facts
 	KVBlockBytes int64
 }
@@ -102,10 +108,18 @@ func (h *Holder) claim(lease string) (l *holding, mine bool) {
 }
 
 func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {
+	if id, ok := h.format.(Identifier); ok && spec.Revision != "" {
+		if found, _ := id.Known(spec.Path); found.Revision != "" && found.Revision != spec.Revision {
+			return &OtherWeights{Path: spec.Path, Want: spec.Revision, Found: found}
+		}
+	}
 	h.loads.Add(1)
 	weights, err := h.format.Load(ctx, h.device, spec.Path)
 	if err != nil {
 		return err
+	}
+	if found := weights.Digests(); spec.Revision != "" && found.Revision != spec.Revision {
+		return errors.Join(&OtherWeights{Path: spec.Path, Want: spec.Revision, Found: found}, weights.Free())
 	}
 	facts := weights.Facts()
 	blockBytes := facts.KVTokenBytes * int64(spec.BlockTokens)
@@ -114,7 +128,7 @@ func (h *Holder) load(ctx context.Context, l *holding, spec LoadSpec) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err), weights.Free())
 	}
-	l.Loaded = Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: blockBytes}
+	l.Loaded = Loaded{LoadSpec: spec, Digests: weights.Digests(), Facts: facts, KVBlockBytes: blockBytes}
 	l.weights = weights
 	l.memory = memory
 	l.blocks.Store(int64(spec.KVBlocks))

@@ -14,7 +14,8 @@ import (
 
 // open are the routes that need no key: probes have none, and the front page and the docs are the same everywhere.
 var open = map[string]bool{
-	"GET /health": true, "GET /ready": true, "GET /{$}": true, "GET /docs/{$}": true, "GET /docs/{page...}": true,
+	"GET /live": true, "GET /health": true, "GET /ready": true,
+	"GET /{$}": true, "GET /docs/{$}": true, "GET /docs/{page...}": true,
 }
 
 // admins are the routes that tell about all models, or change them; so are Config.Routes.

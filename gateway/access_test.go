@@ -38,6 +38,7 @@ func locked(t *testing.T, log *bytes.Buffer) *world {
 	})
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
+		Replicas: oneServes("other"),
 	})
 	return w
 }
@@ -94,6 +95,7 @@ func TestAccess(t *testing.T) {
 			path, body, user, password, bearer string
 			want                               int
 		}{
+			{path: "/live", want: 200},
 			{path: "/health", want: 200},
 			{path: "/ready", want: 200},
 			{path: "/metrics", want: 401},

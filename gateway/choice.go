@@ -50,8 +50,8 @@ type token struct {
 }
 
 func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []uint32) *choice {
-	c := &choice{index: index, prompt: prompt, decoder: t.NewStream(true), stopper: tokenizer.NewStopper(r.Stop)}
-	if slices.ContainsFunc(prompt, func(id uint32) bool { return !t.Special(id) }) {
+	c := &choice{index: index, prompt: prompt, decoder: t.NewStream(!r.KeepSpecial), stopper: tokenizer.NewStopper(r.Stop)}
+	if slices.ContainsFunc(prompt, func(id uint32) bool { return r.KeepSpecial || !t.Special(id) }) {
 		c.decoder.Continue() // otherwise the output begins the text, and its first space is cut
 	}
 	if r.IncludeStop {
@@ -61,9 +61,9 @@ func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []ui
 }
 
 // echo makes the text begin with the prompt.
-func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer) {
+func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer, skipSpecial bool) {
 	if c.lead = p.Text; p.Tokens != nil {
-		c.lead = t.Decode(p.Tokens, true)
+		c.lead = t.Decode(p.Tokens, skipSpecial)
 	}
 	c.position = utf8.RuneCountInString(c.lead)
 }

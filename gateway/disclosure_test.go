@@ -37,8 +37,9 @@ func (w *world) probe(path, key string) *httptest.ResponseRecorder {
 func TestReadyTellsNoNames(t *testing.T) {
 	w := locked(t, &bytes.Buffer{})
 	const plain = `{"ready":false,"causes":["model"]}`
+	w.directory.all = nil
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b"},
+		Spec:  &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: new(uint32(1))},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED, Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
 	})
 	for _, key := range []string{"", "sk-unknown-0123456789", kjvOnly, anyModel} {
@@ -51,7 +52,7 @@ func TestReadyTellsNoNames(t *testing.T) {
 		t.Errorf("an admin: %s", got)
 	}
 	open := newWorld(t, silent)
-	open.directory.add(w.directory.all[2])
+	open.directory.add(w.directory.all[0])
 	if got := open.probe("/ready", "").Body.String(); !strings.Contains(got, `"secret-70b":"open config.json`) {
 		t.Errorf("without keys: %s", got)
 	}

@@ -10,6 +10,11 @@
 // It owns nothing: at Started it starts a session for every call that is open, so a crash costs the clients a pause. A session
 // that crashed too often fails its call.
 //
+// # Readiness and draining
+//
+// /ready is about the node, /ready?model=NAME about a model. A gateway that is about to end drains: it serves requests for a
+// while, so that balancers have the time to notice, then it refuses them (door). What is under way is counted and waited for.
+//
 // # Shares
 //
 // Shares counts what clients have in flight; it is held above the actors, as calls are. A client is an API key, without keys

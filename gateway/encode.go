@@ -16,16 +16,28 @@ func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]
 			return nil, openai.Invalid("logit_bias", m.stranger(id))
 		}
 	}
+	for _, id := range r.Sampling.GetAllowedTokenIds() {
+		if int(id) >= m.vocab {
+			return nil, openai.Invalid("allowed_token_ids", m.stranger(id))
+		}
+	}
+	f, err := m.framing(r)
+	if err != nil {
+		return nil, err
+	}
 	if r.Chat {
-		tokens, err := g.encodeTurns(ctx, m, r.Messages, true)
+		tokens, err := g.encodeTurns(ctx, m, r.Messages, r.Template, f)
 		r.Messages = nil
 		return [][]uint32{tokens}, err
 	}
 	all := make([][]uint32, len(r.Prompts))
 	for i := range r.Prompts {
 		var err error
-		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i]); err != nil {
+		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], f); err != nil {
 			return nil, err
+		}
+		if r.Echo && f.last > 0 {
+			r.Prompts[i].Tokens = all[i] // what was cut is not echoed
 		}
 		if !r.Echo {
 			r.Prompts[i].Text = ""
@@ -47,29 +59,36 @@ func (m *model) stranger(id uint32) string {
 }
 
 // encodePrompt turns one prompt into tokens, unless it cannot fit.
-func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt) ([]uint32, error) {
-	if p.Count() > 0 {
-		if p.Count() >= m.context {
-			return nil, m.tooLong(p.Count())
-		}
+func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, f framing) ([]uint32, error) {
+	switch {
+	case p.Count() == 0:
+		return g.encodeText(ctx, m, p.Text, f)
+	case f.last > 0:
+		p.ReadLast(f.last)
+	case p.Count() >= m.context:
+		return nil, m.tooLong(p.Count())
+	default:
 		p.ReadTokens()
-		return p.Tokens, nil
 	}
-	return g.encodeText(ctx, m, p.Text, true)
+	return p.Tokens, nil
 }
 
 // encodeText turns a text into tokens, unless it cannot fit. Text that is far too long is refused
 // by its bytes: to tokenize it takes seconds.
-func (g *Gateway) encodeText(ctx context.Context, m *model, text string, special bool) ([]uint32, error) {
-	if least := m.tokenizer.LeastTokens(text); least >= m.context {
-		return nil, m.tooLong(least)
+func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f framing) ([]uint32, error) {
+	if err := m.checkLength(m.tokenizer.LeastTokens(text), f); err != nil {
+		return nil, err
 	}
 	done, err := g.budget.turn(ctx, len(text))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return m.tokenizer.EncodeContext(ctx, text, special)
+	tokens, err := m.tokenizer.EncodeContext(ctx, text, f.special)
+	if err != nil || f.last == 0 {
+		return tokens, err
+	}
+	return m.tokenizer.Last(tokens, f.special, f.last), nil
 }
 
 func (m *model) tooLong(least int) *openai.Error {
@@ -77,26 +96,26 @@ func (m *model) tooLong(least int) *openai.Error {
 		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, least))
 }
 
-// encodeTurns renders turns with the model's template, and the beginning of an answer where the model
-// is to give one. The special tokens are those that the template writes: none is added, as in
-// apply_chat_template of transformers.
-func (g *Gateway) encodeTurns(ctx context.Context, m *model, turns []openai.Message, answer bool) ([]uint32, error) {
+// encodeTurns renders turns with the model's template. The special tokens are those that the template
+// writes, as in apply_chat_template of transformers: none is added unless the client asks for it.
+func (g *Gateway) encodeTurns(
+	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, f framing,
+) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
 	}
-	all, least := make([]chat.Message, len(turns)), 0
-	for i, t := range turns {
-		all[i] = chat.Message(t)
+	least := -len(turns) // each is rounded up; templates write all the messages
+	for _, t := range turns {
 		least += m.tokenizer.LeastTokens(t.Content)
 	}
-	if least >= m.context+len(turns) { // each is rounded up; templates write all the messages
-		return nil, m.tooLong(least - len(turns))
+	if err := m.checkLength(least, f); err != nil {
+		return nil, err
 	}
-	text, err := m.template.Render(all, answer)
+	text, err := m.render(turns, o)
 	if err != nil {
-		return nil, openai.Invalid("messages", err.Error())
+		return nil, err
 	}
-	tokens, err := g.encodeText(ctx, m, text, false)
+	tokens, err := g.encodeText(ctx, m, text, f)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +123,25 @@ func (g *Gateway) encodeTurns(ctx context.Context, m *model, turns []openai.Mess
 		return nil, openai.Invalid("messages", "the chat template made no text of the messages")
 	}
 	return tokens, nil
+}
+
+// render writes turns with the model's template.
+func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, error) {
+	extra := make(map[string]any, len(o.Extra))
+	for name, value := range o.Extra {
+		extra[name] = value
+	}
+	text, err := m.template.RenderWith(turns, o.Answer, extra)
+	if err != nil {
+		return "", openai.Invalid("messages", err.Error())
+	}
+	if !o.Continue {
+		return text, nil
+	}
+	if text, err = chat.Continued(text, turns[len(turns)-1].Content); err != nil {
+		return "", openai.Invalid("continue_final_message", err.Error())
+	}
+	return text, nil
 }
 
 // limit is how many tokens may be generated after a prompt.

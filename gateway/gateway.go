@@ -12,6 +12,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 	"troupe/internal/audit"
@@ -26,6 +27,7 @@ type Config struct {
 	Inspect func(path string) (engine.Facts, error)
 	// Roots are the folders that models may be read from.
 	Roots    modelfile.Roots
+	Digests  *digest.Cache // of their files; nil: the gateway has its own
 	Calls    *Calls
 	Root     *actor.RootContext
 	Actor    *actor.PID // the gateway actor
@@ -38,6 +40,8 @@ type Config struct {
 	Origins []string
 	// Causes says why the node is not ready, beside what the Directory tells; nil: nothing.
 	Causes func() []Cause
+	// Draining reports whether the operator has the node emptied; nil: never.
+	Draining func() bool
 	// BodyBytes bounds the memory of the bodies of all requests together; default 256 MiB.
 	BodyBytes int64
 	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret; nil: the secret is not known, and
@@ -66,6 +70,7 @@ type Gateway struct {
 	entry    http.Handler // the routes, behind what pages of other origins need
 	keyUses  keyUses
 	refusals *bounded.Limiter // of lines in the log
+	door     door
 }
 
 // New returns a gateway. Origins that are not well-formed are a mistake of the caller.
@@ -76,10 +81,13 @@ func New(cfg Config) *Gateway {
 	if cfg.Salt == nil {
 		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
 	}
+	if cfg.Digests == nil {
+		cfg.Digests = new(digest.Cache)
+	}
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
 	seldom := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}) // of what clients cause
 	g := &Gateway{
-		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, log: seldom},
+		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: seldom},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
 		refusals: bounded.New(refusalsLogged, refusalsAtOnce),
 	}

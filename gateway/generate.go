@@ -114,7 +114,7 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 		Client: gen.client, Weight: gen.weight,
 	}}
 	if r.Echo {
-		c.echo(r.Prompts[prompt], gen.model.tokenizer)
+		c.echo(r.Prompts[prompt], gen.model.tokenizer, !r.KeepSpecial)
 	}
 	gen.choices = append(gen.choices, c)
 	return c
@@ -239,7 +239,7 @@ func (gen *generation) usage() openai.Usage {
 // caught makes an error of a panic, so that a request that the gateway can not digest costs no other.
 func (g *Gateway) caught(err *error) {
 	if p := recover(); p != nil {
-		g.cfg.Log.Error().Str("panic", supervise.Panic(p)).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
+		g.cfg.Log.Error().Str("panic", supervise.PanicText(p)).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
 		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed on this request; see its log")
 	}
 }

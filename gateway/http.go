@@ -31,9 +31,11 @@ func (g *Gateway) routes() {
 	})
 	g.mux.HandleFunc("POST /v1/load_lora_adapter", g.loadAdapter)
 	g.mux.HandleFunc("POST /v1/unload_lora_adapter", g.unloadAdapter)
-	g.mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
-		g.answer(w, askedBy(r, "health"), http.StatusOK, map[string]string{"status": "ok"})
-	})
+	for _, path := range []string{"/live", "/health"} {
+		g.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			g.answer(w, askedBy(r, path[1:]), http.StatusOK, map[string]string{"status": "ok"})
+		})
+	}
 	g.mux.HandleFunc("GET /ready", g.ready)
 	g.mux.HandleFunc("GET /{$}", g.front)
 	g.mux.HandleFunc("GET /docs/{$}", g.docsIndex)
@@ -74,6 +76,12 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	if pattern == "" {
 		g.fail(w, asked{caller: c, endpoint: "none"}, g.noRoute(w, r))
 		return
+	}
+	if strings.Contains(pattern, " /v1/") {
+		if !g.admit(w, c) {
+			return
+		}
+		defer g.door.leave()
 	}
 	if g.cfg.Keys != nil {
 		if key, ok := g.cfg.Keys.Find(secretOf(r)); ok {

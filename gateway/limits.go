@@ -24,12 +24,12 @@ func (g *Gateway) limitHeaders(h http.Header, c caller) {
 	setStanding(h, "tokens", tokens)
 }
 
-func setStanding(h http.Header, of string, s quota.Standing) {
+func setStanding(h http.Header, of string, s quota.RateStatus) {
 	if s.Limit == 0 {
 		return
 	}
 	h.Set("x-ratelimit-limit-"+of, strconv.FormatInt(s.Limit, 10))
-	h.Set("x-ratelimit-remaining-"+of, strconv.FormatInt(s.Left, 10))
+	h.Set("x-ratelimit-remaining-"+of, strconv.FormatInt(s.Remaining, 10))
 	h.Set("x-ratelimit-reset-"+of, s.Reset.Round(time.Millisecond).String())
 }
 

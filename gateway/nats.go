@@ -46,9 +46,14 @@ func (g *Gateway) Infer(r Request) {
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
+	if _, ok := g.door.enter(); !ok {
+		g.failInfer(r, a, drainingNow())
+		return
+	}
 	h := g.hold()
+	done := func() { h.shrink(0); g.door.leave() }
 	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
-		h.shrink(0)
+		done()
 		g.failInfer(r, a, noRoom())
 		return
 	}
@@ -57,18 +62,18 @@ func (g *Gateway) Infer(r Request) {
 		err = req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
 	}
 	if err != nil {
-		h.shrink(0)
+		done()
 		g.failInfer(r, a, asError(err))
 		return
 	}
 	turn, refused := g.enter(a.caller)
 	if refused != nil {
-		h.shrink(0)
+		done()
 		g.failInfer(r, a, refused)
 		return
 	}
 	go func() {
-		defer h.shrink(0)
+		defer done()
 		defer turn.leave()
 		if err := g.infer(r, req, text, &a, turn); err != nil {
 			g.failInfer(r, a, asError(err))
@@ -174,7 +179,11 @@ func errorHeaders(e *openai.Error) micro.Headers {
 
 // inferError is a messages.ErrorResponse.
 func inferError(e *openai.Error) []byte {
-	return fmt.Appendf(nil, `{"reason":%q,"error":%s}`, e.Reason, quoted(e.Message))
+	b := fmt.Appendf(nil, `{"reason":%q,"error":%s`, e.Reason, quoted(e.Message))
+	if e.Param != nil {
+		b = fmt.Appendf(b, `,"param":%s`, quoted(*e.Param))
+	}
+	return append(b, '}')
 }
 
 func quoted(text string) []byte { return openai.AppendString(nil, text) }

@@ -16,59 +16,94 @@ type Cause string
 // Causes.
 const (
 	CauseStarting Cause = "starting" // it does not know yet what is deployed
-	CauseDraining Cause = "draining" // it is to be empty
+	CauseDraining Cause = "draining" // it is being emptied, or is about to end
 	CauseStore    Cause = "store"    // the store of deployments is gone or not reached
 	CauseQuorum   Cause = "quorum"   // the store has no majority
 	CauseDisk     Cause = "disk"     // the data folder cannot be written
-	CauseModel    Cause = "model"    // a deployment has no replica that serves
+	CauseModel    Cause = "model"    // replicas are asked for, and none serves, of any deployment
 )
 
 // readiness is the answer to a probe.
 type readiness struct {
 	Ready   bool              `json:"ready"`
 	Causes  []Cause           `json:"causes"`
-	Waiting map[string]string `json:"waiting,omitempty"` // deployment -> detail; not for everybody
+	Waiting map[string]string `json:"waiting,omitempty"` // deployment -> detail; for admins only
 }
 
-// ready answers 200 when every deployment has a replica that serves. Which has none, and why, is
-// for admins.
+// ready answers 200 when balancers should send requests to this node, or, with ?model=NAME, requests
+// for that model. Which deployments do not serve, and why, is for admins.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "ready")
-	state, err := g.readiness(r)
-	if err != nil {
-		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
+	if r.URL.Query().Has("model") {
+		g.modelReady(w, r, a)
+		return
 	}
-	if !a.admin(g.cfg.Keys != nil) {
-		state.Waiting = nil
-	}
-	status := http.StatusOK
-	if !state.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	g.answer(w, a, status, state)
-}
-
-func (g *Gateway) readiness(r *http.Request) (state readiness, err error) {
-	state.Causes, state.Waiting = []Cause{}, map[string]string{}
-	if g.cfg.Causes != nil {
-		state.Causes = append(state.Causes, g.cfg.Causes()...)
-	}
+	state := readiness{Causes: g.causes()}
 	all, err := g.cfg.Directory.Deployments(r.Context())
 	if err != nil {
 		state.Causes = append(state.Causes, CauseStarting)
+		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
 	}
-	for _, d := range all {
-		switch d.GetState() {
-		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED:
-		default:
-			state.Waiting[d.GetSpec().GetName()] = withoutPaths(d.GetDetail())
-		}
-	}
-	if len(state.Waiting) > 0 {
+	if idle(all) {
 		state.Causes = append(state.Causes, CauseModel)
 	}
+	if a.admin(g.cfg.Keys != nil) {
+		state.Waiting = waiting(all)
+	}
 	state.Ready = len(state.Causes) == 0
-	return state, err
+	g.answer(w, a, probeStatus(state.Ready), state)
+}
+
+func probeStatus(ready bool) int {
+	if ready {
+		return http.StatusOK
+	}
+	return http.StatusServiceUnavailable
+}
+
+// causes returns why this node takes no requests, whatever they are for.
+func (g *Gateway) causes() []Cause {
+	causes := []Cause{}
+	if g.cfg.Causes != nil {
+		causes = append(causes, g.cfg.Causes()...)
+	}
+	if g.door.closing() || g.cfg.Draining != nil && g.cfg.Draining() {
+		causes = append(causes, CauseDraining)
+	}
+	return causes
+}
+
+// idle reports whether replicas are asked for, and none serves anywhere.
+func idle(all []*messages.DeploymentStatus) bool {
+	wanted := false
+	for _, d := range all {
+		if serving(d) > 0 {
+			return false
+		}
+		wanted = wanted || d.GetSpec().GetReplicas() > 0
+	}
+	return wanted
+}
+
+// serving returns the number of replicas that serve, on any node.
+func serving(d *messages.DeploymentStatus) (n int) {
+	for _, r := range d.GetReplicas() {
+		if r.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
+			n++
+		}
+	}
+	return n
+}
+
+// waiting returns the deployments with replicas asked for and none that serves, with the reason.
+func waiting(all []*messages.DeploymentStatus) map[string]string {
+	names := map[string]string{}
+	for _, d := range all {
+		if d.GetSpec().GetReplicas() > 0 && serving(d) == 0 {
+			names[d.GetSpec().GetName()] = withoutPaths(d.GetDetail())
+		}
+	}
+	return names
 }
 
 var absolutePath = regexp.MustCompile(`(^|[\s"'(=:])/[^\s"',;:()]+`)

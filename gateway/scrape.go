@@ -10,10 +10,11 @@ import (
 	"troupe/messages"
 )
 
-// Scrapes returns the handler of a listener for scrapers: /metrics, /health and /ready. Where it is
-// open, metrics need no key.
+// Scrapes returns the handler of a listener for scrapers: /metrics, /live, /health and /ready. Where it
+// is open, metrics need no key.
 func (g *Gateway) Scrapes(open bool) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET /live", g)
 	mux.Handle("GET /health", g)
 	mux.Handle("GET /ready", g)
 	metrics := http.Handler(g)

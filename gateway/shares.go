@@ -109,10 +109,10 @@ func (g *Gateway) refused(c caller) {
 }
 
 // standing returns how a client stands with its limits by minute.
-func (s *Shares) standing(who quota.Client) (requests, tokens quota.Standing) {
+func (s *Shares) standing(who quota.Client) (requests, tokens quota.RateStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ledger.Standing(time.Now(), who)
+	return s.ledger.RateStatus(time.Now(), who)
 }
 
 // usage returns what reported clients use through this gateway.

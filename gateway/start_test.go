@@ -37,7 +37,7 @@ func plain(t *testing.T, template string, act play) *world {
 	w := newWorld(t, act)
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: "plain", Path: dir,
-			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
+			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16))},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
 	})
 	return w

@@ -20,9 +20,9 @@ func (g *Gateway) Prefix(ctx context.Context, name, text string, turns []openai.
 		return nil, err
 	}
 	if len(turns) > 0 {
-		tokens, err = g.encodeTurns(ctx, m, turns, false)
+		tokens, err = g.encodeTurns(ctx, m, turns, openai.ChatOptions{}, framing{})
 	} else {
-		tokens, err = g.encodeText(ctx, m, text, true)
+		tokens, err = g.encodeText(ctx, m, text, framing{special: true})
 	}
 	if err != nil {
 		return nil, err

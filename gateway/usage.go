@@ -93,13 +93,13 @@ func (u *usage) onPeer(msg *messages.UsageAnnounced) {
 func (s *Shares) whole() []*messages.ClientUsage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return toMessages(s.ledger.Whole(time.Now()))
+	return toMessages(s.ledger.ClusterUsage(time.Now()))
 }
 
 func (s *Shares) forget(lives func(node string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger.Forget(lives)
+	s.ledger.RemovePeers(lives)
 }
 
 func (s *Shares) peer(msg *messages.UsageAnnounced) {
@@ -109,7 +109,7 @@ func (s *Shares) peer(msg *messages.UsageAnnounced) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger.Peer(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
+	s.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
 }
 
 func toMessages(all []quota.Usage) []*messages.ClientUsage {

@@ -50,8 +50,10 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	t.Helper()
 	w := &world{t: t, sys: testkit.System(t), calls: gateway.NewCalls(), directory: &directory{}, adapters: &adapters{catalogue: catalogue.New()}}
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, BlockTokens: 16},
-		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
+		Spec: &messages.DeploymentSpec{
+			Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
+		},
+		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServes("kjv"),
 	})
 	strategy := supervise.Strategy(nil)
 	w.actor = testkit.Spawn(t, w.sys, "gateway", strategy, gateway.Props(gateway.ActorConfig{
@@ -68,6 +70,13 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	}
 	w.Gateway = gateway.New(cfg)
 	return w
+}
+
+// oneServes are the replicas of a model with one that serves.
+func oneServes(model string) []*messages.ReplicaStatus {
+	return []*messages.ReplicaStatus{{
+		Name: model + "-0", Model: model, State: messages.ReplicaState_REPLICA_STATE_SERVING,
+	}}
 }
 
 func inspect(path string) (engine.Facts, error) { return llama.Format{}.Inspect(path, cuda.Info{}) }
@@ -177,11 +186,16 @@ var tokens = sync.OnceValue(func() *tokenizer.Tokenizer {
 // beat is the virtual time between two tokens.
 const beat = 10 * time.Millisecond
 
-// says is a session that delivers a text's tokens one by one, and then finishes.
+// says is a session that delivers a text's tokens one by one, and finishes with the last.
 func says(text string, finish messages.FinishReason) play {
 	return func(ctx context.Context, call *gateway.Call) {
-		for _, id := range tokens().Encode(text, false)[len(call.Output()):] {
+		ids := tokens().Encode(text, false)[len(call.Output()):]
+		for i, id := range ids {
 			if !rest(ctx, beat) {
+				return
+			}
+			if i == len(ids)-1 {
+				deliverEnd(call, finish, id)
 				return
 			}
 			deliver(call, id)
@@ -191,13 +205,18 @@ func says(text string, finish messages.FinishReason) play {
 }
 
 func deliver(call *gateway.Call, ids ...uint32) {
+	deliverEnd(call, messages.FinishReason_FINISH_REASON_UNSPECIFIED, ids...)
+}
+
+// deliverEnd delivers tokens and how the output ends.
+func deliverEnd(call *gateway.Call, finish messages.FinishReason, ids ...uint32) {
 	var logprobs []*messages.TokenLogprobs
 	if s := call.Sequence.GetSampling(); s.GetLogprobs() {
 		for _, id := range ids {
 			logprobs = append(logprobs, logprobsOf(id, s.GetTopLogprobs()))
 		}
 	}
-	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16), messages.FinishReason_FINISH_REASON_UNSPECIFIED)
+	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16), finish)
 }
 
 // logprobsOf makes a token the likeliest, and those after it in the vocabulary less and less likely.
@@ -233,6 +252,17 @@ func (d *directory) add(s *messages.DeploymentStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all = append(d.all, s)
+}
+
+// replace takes a newer revision of a deployment.
+func (d *directory) replace(s *messages.DeploymentStatus) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.all {
+		if d.all[i].GetSpec().GetName() == s.GetSpec().GetName() {
+			d.all[i] = s
+		}
+	}
 }
 
 func (d *directory) Deployments(context.Context) ([]*messages.DeploymentStatus, error) {

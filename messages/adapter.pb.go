@@ -156,7 +156,8 @@ type AdapterSpec struct {
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of its address space on a device, before rounding to pages
 	Pinned        bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // kept on the device of every replica
 	Registered    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=registered,proto3" json:"registered,omitempty"`
-	Applied       string                 `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"` // digest of what a node's file said when it was applied last; set by nodes
+	Applied       string                 `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"`                          // digest of what a node's file said when it was applied last; set by nodes
+	BaseDigest    string                 `protobuf:"bytes,10,opt,name=base_digest,json=baseDigest,proto3" json:"base_digest,omitempty"` // of the weights of its base when it was registered; empty: they were not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +251,13 @@ func (x *AdapterSpec) GetRegistered() *timestamppb.Timestamp {
 func (x *AdapterSpec) GetApplied() string {
 	if x != nil {
 		return x.Applied
+	}
+	return ""
+}
+
+func (x *AdapterSpec) GetBaseDigest() string {
+	if x != nil {
+		return x.BaseDigest
 	}
 	return ""
 }
@@ -1039,7 +1047,7 @@ var File_messages_adapter_proto protoreflect.FileDescriptor
 
 const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xff\x01\n" +
+	"\x16messages/adapter.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xa0\x02\n" +
 	"\vAdapterSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -1051,7 +1059,10 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\n" +
 	"registered\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"registered\x12\x18\n" +
-	"\aapplied\x18\t \x01(\tR\aapplied\"\xda\x01\n" +
+	"\aapplied\x18\t \x01(\tR\aapplied\x12\x1f\n" +
+	"\vbase_digest\x18\n" +
+	" \x01(\tR\n" +
+	"baseDigest\"\xda\x01\n" +
 	"\vAdapterHeld\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x126\n" +

@@ -50,6 +50,11 @@ const (
 	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
 	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; its status says why
 	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter computed NaN or infinity
+	Reason_REASON_NO_QUORUM        Reason = 42 // the store has no majority, or does not answer; nothing was changed
+	Reason_REASON_OUTCOME_UNKNOWN  Reason = 43 // the change was sent and not confirmed; it may be applied later
+	Reason_REASON_NO_SPACE         Reason = 44 // the disk of the store is full; nothing was changed
+	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights are not those that were asked for; models.deploy rolls to new files
+	Reason_REASON_STOPPED          Reason = 32 // the model is deployed with 0 replicas
 )
 
 // Enum value maps for Reason.
@@ -77,6 +82,11 @@ var (
 		19: "REASON_FORBIDDEN",
 		20: "REASON_QUARANTINED",
 		21: "REASON_NUMERIC",
+		42: "REASON_NO_QUORUM",
+		43: "REASON_OUTCOME_UNKNOWN",
+		44: "REASON_NO_SPACE",
+		22: "REASON_WEIGHTS_DIFFER",
+		32: "REASON_STOPPED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -101,6 +111,11 @@ var (
 		"REASON_FORBIDDEN":        19,
 		"REASON_QUARANTINED":      20,
 		"REASON_NUMERIC":          21,
+		"REASON_NO_QUORUM":        42,
+		"REASON_OUTCOME_UNKNOWN":  43,
+		"REASON_NO_SPACE":         44,
+		"REASON_WEIGHTS_DIFFER":   22,
+		"REASON_STOPPED":          32,
 	}
 )
 
@@ -189,6 +204,7 @@ type Refused struct {
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for people: names the thing and the remedy
 	RetryAfter    *durationpb.Duration   `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	Memory        *MemoryShortage        `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"` // with NO_MEMORY, where a device refused a model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +260,90 @@ func (x *Refused) GetRetryAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *Refused) GetMemory() *MemoryShortage {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// MemoryShortage says why a model does not fit a device. All but model are bytes.
+type MemoryShortage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`      // the folder
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that it needs: weights, workspace, adapters, and KV blocks at least
+	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`       // that the models on the device need, likewise
+	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`     // of the device
+	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"` // of these, kept for KV blocks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryShortage) Reset() {
+	*x = MemoryShortage{}
+	mi := &file_messages_common_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryShortage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryShortage) ProtoMessage() {}
+
+func (x *MemoryShortage) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_common_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryShortage.ProtoReflect.Descriptor instead.
+func (*MemoryShortage) Descriptor() ([]byte, []int) {
+	return file_messages_common_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *MemoryShortage) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *MemoryShortage) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *MemoryShortage) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *MemoryShortage) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *MemoryShortage) GetReserve() uint64 {
+	if x != nil {
+		return x.Reserve
+	}
+	return 0
+}
+
 // ActorRef names an actor anywhere in the cluster.
 type ActorRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -255,7 +355,7 @@ type ActorRef struct {
 
 func (x *ActorRef) Reset() {
 	*x = ActorRef{}
-	mi := &file_messages_common_proto_msgTypes[1]
+	mi := &file_messages_common_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -267,7 +367,7 @@ func (x *ActorRef) String() string {
 func (*ActorRef) ProtoMessage() {}
 
 func (x *ActorRef) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[1]
+	mi := &file_messages_common_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -280,7 +380,7 @@ func (x *ActorRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorRef.ProtoReflect.Descriptor instead.
 func (*ActorRef) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{1}
+	return file_messages_common_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ActorRef) GetAddress() string {
@@ -301,15 +401,22 @@ var File_messages_common_proto protoreflect.FileDescriptor
 
 const file_messages_common_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/common.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\"\x88\x01\n" +
+	"\x15messages/common.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x01\n" +
 	"\aRefused\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"4\n" +
+	"retryAfter\x121\n" +
+	"\x06memory\x18\x0e \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\"\x80\x01\n" +
+	"\x0eMemoryShortage\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x04R\x04used\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x04R\x05total\x12\x18\n" +
+	"\areserve\x18\x05 \x01(\x04R\areserve\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\x85\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xfb\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -333,7 +440,12 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
 	"\x10REASON_FORBIDDEN\x10\x13\x12\x16\n" +
 	"\x12REASON_QUARANTINED\x10\x14\x12\x12\n" +
-	"\x0eREASON_NUMERIC\x10\x15*\x86\x01\n" +
+	"\x0eREASON_NUMERIC\x10\x15\x12\x14\n" +
+	"\x10REASON_NO_QUORUM\x10*\x12\x1a\n" +
+	"\x16REASON_OUTCOME_UNKNOWN\x10+\x12\x13\n" +
+	"\x0fREASON_NO_SPACE\x10,\x12\x19\n" +
+	"\x15REASON_WEIGHTS_DIFFER\x10\x16\x12\x12\n" +
+	"\x0eREASON_STOPPED\x10 *\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +
@@ -353,22 +465,24 @@ func file_messages_common_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_messages_common_proto_goTypes = []any{
 	(Reason)(0),                 // 0: troupe.v1.Reason
 	(PriorityClass)(0),          // 1: troupe.v1.PriorityClass
 	(*Refused)(nil),             // 2: troupe.v1.Refused
-	(*ActorRef)(nil),            // 3: troupe.v1.ActorRef
-	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
+	(*MemoryShortage)(nil),      // 3: troupe.v1.MemoryShortage
+	(*ActorRef)(nil),            // 4: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
 }
 var file_messages_common_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Refused.reason:type_name -> troupe.v1.Reason
-	4, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	3, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_messages_common_proto_init() }
@@ -382,7 +496,7 @@ func file_messages_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_common_proto_rawDesc), len(file_messages_common_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

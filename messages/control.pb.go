@@ -84,9 +84,11 @@ func (ActorState) EnumDescriptor() ([]byte, []int) {
 
 // troupe.v1.models.deploy: stores the deployment; actors converge to it. Deploying what is there already changes it.
 type DeployModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	IfRevision    uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Deployment *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	IfRevision uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
+	// Fields of the deployment that get their default again. A field that is null in the request's JSON is one of them.
+	ResetFields   []string `protobuf:"bytes,13,rep,name=reset_fields,json=resetFields,proto3" json:"reset_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,10 +137,18 @@ func (x *DeployModelRequest) GetIfRevision() uint64 {
 	return 0
 }
 
+func (x *DeployModelRequest) GetResetFields() []string {
+	if x != nil {
+		return x.ResetFields
+	}
+	return nil
+}
+
 type DeployModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"` // with defaults filled in
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"` // of a new deployment: all that is not the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,6 +195,13 @@ func (x *DeployModelResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *DeployModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.models.list
@@ -1509,7 +1526,7 @@ func (x *RestartReplicaResponse) GetName() string {
 type ScaleModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Replicas      uint32                 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas      *uint32                `protobuf:"varint,2,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"` // 0 stops the model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,8 +1569,8 @@ func (x *ScaleModelRequest) GetName() string {
 }
 
 func (x *ScaleModelRequest) GetReplicas() uint32 {
-	if x != nil {
-		return x.Replicas
+	if x != nil && x.Replicas != nil {
+		return *x.Replicas
 	}
 	return 0
 }
@@ -1562,6 +1579,7 @@ type ScaleModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1608,6 +1626,13 @@ func (x *ScaleModelResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *ScaleModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.replicas.migrate: moves running sequences to another replica of the model; no stream notices but for a
@@ -1755,7 +1780,8 @@ func (*ListNodesRequest) Descriptor() ([]byte, []int) {
 
 type ListNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`  // members, then nodes that were lost or left not long ago
+	Store         *Refused               `protobuf:"bytes,22,opt,name=store,proto3" json:"store,omitempty"` // why changes are refused now; absent while they are taken
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1793,6 +1819,13 @@ func (*ListNodesResponse) Descriptor() ([]byte, []int) {
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ListNodesResponse) GetStore() *Refused {
+	if x != nil {
+		return x.Store
 	}
 	return nil
 }
@@ -1989,7 +2022,9 @@ type NodeStatus struct {
 	TokensIn      uint64                 `protobuf:"varint,9,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // since it started
 	TokensOut     uint64                 `protobuf:"varint,10,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
 	TokensCached  uint64                 `protobuf:"varint,11,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"`
-	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why it could not be asked; empty where it answered
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"`           // why it could not be asked; empty where it answered
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"` // of a node that could not be asked: when its membership was renewed last
+	Disk          *DiskStatus            `protobuf:"bytes,34,opt,name=disk,proto3" json:"disk,omitempty"`                         // of the store on this node; absent where it uses that of others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2108,6 +2143,105 @@ func (x *NodeStatus) GetUnreachable() string {
 	return ""
 }
 
+func (x *NodeStatus) GetLastSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeen
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetDisk() *DiskStatus {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+// DiskStatus (report) is the file system of the store of one node.
+type DiskStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
+	FreeBytes     uint64                 `protobuf:"varint,2,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	NeededBytes   uint64                 `protobuf:"varint,3,opt,name=needed_bytes,json=neededBytes,proto3" json:"needed_bytes,omitempty"`
+	Low           bool                   `protobuf:"varint,4,opt,name=low,proto3" json:"low,omitempty"`         // less is free than needed
+	Stopped       bool                   `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"` // the store takes no changes; it is opened again when there is space
+	Detail        string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // for people: what is missing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskStatus) Reset() {
+	*x = DiskStatus{}
+	mi := &file_messages_control_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskStatus) ProtoMessage() {}
+
+func (x *DiskStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
+func (*DiskStatus) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *DiskStatus) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *DiskStatus) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetNeededBytes() uint64 {
+	if x != nil {
+		return x.NeededBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetLow() bool {
+	if x != nil {
+		return x.Low
+	}
+	return false
+}
+
+func (x *DiskStatus) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
+func (x *DiskStatus) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // troupe.v1.explain.<request_id>: why a request went where it went. The newest decision is last.
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2118,7 +2252,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2264,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2277,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2163,7 +2297,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2309,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2322,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2216,7 +2350,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2362,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2375,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2268,7 +2402,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2414,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2427,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -2334,7 +2468,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2480,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2493,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ActorNode) GetName() string {
@@ -2477,7 +2611,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2623,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2636,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -2521,7 +2655,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2667,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2680,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -2554,6 +2688,237 @@ func (x *NodeTreeResponse) GetRoot() *ActorNode {
 		return x.Root
 	}
 	return nil
+}
+
+// troupe.v1.node.<name>.model: whether a node has a model's folder, and what it is. Asked by the node that answers
+// troupe.v1.models.deploy, where it lacks the folder.
+type NodeModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeModelRequest) Reset() {
+	*x = NodeModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModelRequest) ProtoMessage() {}
+
+func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
+func (*NodeModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *NodeModelRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type NodeModelResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Missing        bool                   `protobuf:"varint,1,opt,name=missing,proto3" json:"missing,omitempty"`                                 // there is no such folder, or it may not be read
+	WeightsDigest  string                 `protobuf:"bytes,2,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"` // where the node has loaded these files; else empty
+	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // it had loaded others before
+	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // unless it is missing
+	Detail         string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // where it is: in what way
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *NodeModelResponse) Reset() {
+	*x = NodeModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModelResponse) ProtoMessage() {}
+
+func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
+func (*NodeModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *NodeModelResponse) GetMissing() bool {
+	if x != nil {
+		return x.Missing
+	}
+	return false
+}
+
+func (x *NodeModelResponse) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *NodeModelResponse) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *NodeModelResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *NodeModelResponse) GetSizes() *ModelSizes {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *NodeModelResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// ModelSizes are what a replica of a model takes of a device's memory.
+type ModelSizes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WeightBytes   uint64                 `protobuf:"varint,1,opt,name=weight_bytes,json=weightBytes,proto3" json:"weight_bytes,omitempty"`
+	KvTokenBytes  uint64                 `protobuf:"varint,2,opt,name=kv_token_bytes,json=kvTokenBytes,proto3" json:"kv_token_bytes,omitempty"`
+	StreamBytes   uint64                 `protobuf:"varint,3,opt,name=stream_bytes,json=streamBytes,proto3" json:"stream_bytes,omitempty"` // of workspace
+	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // likewise, for each token of a step
+	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // likewise, for each sequence of a step
+	ContextTokens uint64                 `protobuf:"varint,6,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
+	AdapterBytes  uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"` // of workspace, for each adapter of a step
+	RankBytes     uint64                 `protobuf:"varint,8,opt,name=rank_bytes,json=rankBytes,proto3" json:"rank_bytes,omitempty"`          // of an adapter, for each rank
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelSizes) Reset() {
+	*x = ModelSizes{}
+	mi := &file_messages_control_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelSizes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelSizes) ProtoMessage() {}
+
+func (x *ModelSizes) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
+func (*ModelSizes) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ModelSizes) GetWeightBytes() uint64 {
+	if x != nil {
+		return x.WeightBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetKvTokenBytes() uint64 {
+	if x != nil {
+		return x.KvTokenBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetStreamBytes() uint64 {
+	if x != nil {
+		return x.StreamBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetRowBytes() uint64 {
+	if x != nil {
+		return x.RowBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetLogitsBytes() uint64 {
+	if x != nil {
+		return x.LogitsBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetContextTokens() uint64 {
+	if x != nil {
+		return x.ContextTokens
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetAdapterBytes() uint64 {
+	if x != nil {
+		return x.AdapterBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetRankBytes() uint64 {
+	if x != nil {
+		return x.RankBytes
+	}
+	return 0
 }
 
 // troupe.v1.node.<name>.status, asked by the node that answers troupe.v1.nodes.list.
@@ -2565,7 +2930,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2942,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2955,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 type NodeStatusResponse struct {
@@ -2602,7 +2967,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2979,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2992,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -2648,7 +3013,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +3025,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +3038,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -2711,7 +3076,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +3088,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +3101,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Event) GetKind() string {
@@ -2779,13 +3144,14 @@ type ErrorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Param         string                 `protobuf:"bytes,43,opt,name=param,proto3" json:"param,omitempty"` // the field of the request that is wrong; empty: none in particular
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +3163,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +3176,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -2827,6 +3193,13 @@ func (x *ErrorResponse) GetError() string {
 	return ""
 }
 
+func (x *ErrorResponse) GetParam() string {
+	if x != nil {
+		return x.Param
+	}
+	return ""
+}
+
 // troupe.v1.keys.list: API keys by name, their limits, and what they use in the cluster. Keys themselves are not shown.
 type ListKeysRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2836,7 +3209,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +3221,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +3234,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 type ListKeysResponse struct {
@@ -2873,7 +3246,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +3258,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +3271,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -2923,7 +3296,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3308,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3321,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -2997,18 +3370,20 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"p\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1f\n" +
 	"\vif_revision\x18\x02 \x01(\x04R\n" +
-	"ifRevision\"l\n" +
+	"ifRevision\x12!\n" +
+	"\freset_fields\x18\r \x03(\tR\vresetFields\"\x9e\x01\n" +
 	"\x13DeployModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x13\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\x13\n" +
 	"\x11ListModelsRequest\"I\n" +
 	"\x12ListModelsResponse\x123\n" +
 	"\x06models\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\x06models\"%\n" +
@@ -3082,15 +3457,17 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x15RestartReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\",\n" +
 	"\x16RestartReplicaResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"C\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
 	"\x11ScaleModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\breplicas\x18\x02 \x01(\rR\breplicas\"k\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\breplicas\x18\x02 \x01(\rH\x00R\breplicas\x88\x01\x01B\v\n" +
+	"\t_replicas\"\x9d\x01\n" +
 	"\x12ScaleModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\\\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\\\n" +
 	"\x15MigrateReplicaRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
@@ -3098,9 +3475,10 @@ const file_messages_control_proto_rawDesc = "" +
 	"requestIds\"T\n" +
 	"\x16MigrateReplicaResponse\x12:\n" +
 	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\x12\n" +
-	"\x10ListNodesRequest\"@\n" +
+	"\x10ListNodesRequest\"j\n" +
 	"\x11ListNodesResponse\x12+\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\"&\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\x12(\n" +
+	"\x05store\x18\x16 \x01(\v2\x12.troupe.v1.RefusedR\x05store\"&\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\">\n" +
 	"\x11DrainNodeResponse\x12)\n" +
@@ -3108,7 +3486,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x12UndrainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"@\n" +
 	"\x13UndrainNodeResponse\x12)\n" +
-	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\x84\x03\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\xe8\x03\n" +
 	"\n" +
 	"NodeStatus\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.troupe.v1.MemberR\x06member\x12\x1a\n" +
@@ -3124,7 +3502,18 @@ const file_messages_control_proto_rawDesc = "" +
 	"tokens_out\x18\n" +
 	" \x01(\x04R\ttokensOut\x12#\n" +
 	"\rtokens_cached\x18\v \x01(\x04R\ftokensCached\x12 \n" +
-	"\vunreachable\x18\f \x01(\tR\vunreachable\"/\n" +
+	"\vunreachable\x18\f \x01(\tR\vunreachable\x127\n" +
+	"\tlast_seen\x18! \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12)\n" +
+	"\x04disk\x18\" \x01(\v2\x15.troupe.v1.DiskStatusR\x04disk\"\xaa\x01\n" +
+	"\n" +
+	"DiskStatus\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\tR\x06folder\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x02 \x01(\x04R\tfreeBytes\x12!\n" +
+	"\fneeded_bytes\x18\x03 \x01(\x04R\vneededBytes\x12\x10\n" +
+	"\x03low\x18\x04 \x01(\bR\x03low\x12\x18\n" +
+	"\astopped\x18\x05 \x01(\bR\astopped\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"/\n" +
 	"\x0eExplainRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"h\n" +
@@ -3158,7 +3547,27 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
-	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"\x13\n" +
+	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"&\n" +
+	"\x10NodeModelRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xdc\x01\n" +
+	"\x11NodeModelResponse\x12\x18\n" +
+	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
+	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
+	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xa3\x02\n" +
+	"\n" +
+	"ModelSizes\x12!\n" +
+	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
+	"\x0ekv_token_bytes\x18\x02 \x01(\x04R\fkvTokenBytes\x12!\n" +
+	"\fstream_bytes\x18\x03 \x01(\x04R\vstreamBytes\x12\x1b\n" +
+	"\trow_bytes\x18\x04 \x01(\x04R\browBytes\x12!\n" +
+	"\flogits_bytes\x18\x05 \x01(\x04R\vlogitsBytes\x12%\n" +
+	"\x0econtext_tokens\x18\x06 \x01(\x04R\rcontextTokens\x12#\n" +
+	"\radapter_bytes\x18\a \x01(\x04R\fadapterBytes\x12\x1d\n" +
+	"\n" +
+	"rank_bytes\x18\b \x01(\x04R\trankBytes\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -3171,10 +3580,11 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\"P\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"f\n" +
 	"\rErrorResponse\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x11\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x14\n" +
+	"\x05param\x18+ \x01(\tR\x05param\"\x11\n" +
 	"\x0fListKeysRequest\"<\n" +
 	"\x10ListKeysResponse\x12(\n" +
 	"\x04keys\x18\x01 \x03(\v2\x14.troupe.v1.KeyStatusR\x04keys\"\xd0\x01\n" +
@@ -3207,7 +3617,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3249,77 +3659,89 @@ var file_messages_control_proto_goTypes = []any{
 	(*UndrainNodeRequest)(nil),      // 37: troupe.v1.UndrainNodeRequest
 	(*UndrainNodeResponse)(nil),     // 38: troupe.v1.UndrainNodeResponse
 	(*NodeStatus)(nil),              // 39: troupe.v1.NodeStatus
-	(*ExplainRequest)(nil),          // 40: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 41: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 42: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 43: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 44: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 45: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 46: troupe.v1.NodeTreeResponse
-	(*NodeStatusRequest)(nil),       // 47: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 48: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 49: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 50: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 51: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 52: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 53: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 54: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 55: troupe.v1.DeploymentSpec
-	(*DeploymentStatus)(nil),        // 56: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 57: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 58: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 59: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 60: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 61: troupe.v1.SequenceMigration
-	(*Member)(nil),                  // 62: troupe.v1.Member
-	(*RouteDecision)(nil),           // 63: troupe.v1.RouteDecision
-	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
-	(Reason)(0),                     // 65: troupe.v1.Reason
-	(PriorityClass)(0),              // 66: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 67: troupe.v1.ClientUsage
+	(*DiskStatus)(nil),              // 40: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 41: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 42: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 43: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 44: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 45: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 46: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 47: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 48: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 49: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 50: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 51: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 52: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 53: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 54: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 55: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 56: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 57: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 58: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 59: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 60: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 61: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 62: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 63: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 64: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 65: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 66: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 67: troupe.v1.Refused
+	(*Member)(nil),                  // 68: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 70: troupe.v1.RouteDecision
+	(Reason)(0),                     // 71: troupe.v1.Reason
+	(PriorityClass)(0),              // 72: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 73: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	55, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	55, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	56, // 2: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	56, // 3: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	57, // 4: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 5: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	57, // 6: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	57, // 7: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	17, // 8: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	18, // 9: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	58, // 10: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
-	59, // 11: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	59, // 12: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	59, // 13: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	60, // 14: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	55, // 15: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	61, // 16: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	39, // 17: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	39, // 18: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	39, // 19: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	62, // 20: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	59, // 21: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	63, // 22: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	44, // 23: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 24: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	49, // 25: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	64, // 26: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	44, // 27: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	44, // 28: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	39, // 29: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	64, // 30: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	64, // 31: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	65, // 32: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	54, // 33: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	66, // 34: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	67, // 35: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	59, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	59, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	60, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	61, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	61, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	62, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	62, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	62, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	62, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	18, // 10: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
+	63, // 11: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	64, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	64, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	64, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	65, // 15: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	59, // 16: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	60, // 17: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	66, // 18: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	39, // 19: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	67, // 20: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	39, // 21: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	39, // 22: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	68, // 23: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	64, // 24: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	69, // 25: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	40, // 26: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	70, // 27: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	45, // 28: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 29: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	53, // 30: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	69, // 31: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	45, // 32: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	45, // 33: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	50, // 34: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	39, // 35: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	69, // 36: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	69, // 37: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	71, // 38: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	58, // 39: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	72, // 40: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	73, // 41: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3336,13 +3758,14 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
+	file_messages_control_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

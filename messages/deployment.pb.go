@@ -32,17 +32,19 @@ const (
 	DeploymentState_DEPLOYMENT_STATE_DEGRADED    DeploymentState = 3 // fewer
 	DeploymentState_DEPLOYMENT_STATE_FAILED      DeploymentState = 4 // none, and the last attempt failed; it is tried again
 	DeploymentState_DEPLOYMENT_STATE_REMOVING    DeploymentState = 5
+	DeploymentState_DEPLOYMENT_STATE_STOPPED     DeploymentState = 16 // no replica was asked for, and none is started before one is
 )
 
 // Enum value maps for DeploymentState.
 var (
 	DeploymentState_name = map[int32]string{
-		0: "DEPLOYMENT_STATE_UNSPECIFIED",
-		1: "DEPLOYMENT_STATE_PENDING",
-		2: "DEPLOYMENT_STATE_READY",
-		3: "DEPLOYMENT_STATE_DEGRADED",
-		4: "DEPLOYMENT_STATE_FAILED",
-		5: "DEPLOYMENT_STATE_REMOVING",
+		0:  "DEPLOYMENT_STATE_UNSPECIFIED",
+		1:  "DEPLOYMENT_STATE_PENDING",
+		2:  "DEPLOYMENT_STATE_READY",
+		3:  "DEPLOYMENT_STATE_DEGRADED",
+		4:  "DEPLOYMENT_STATE_FAILED",
+		5:  "DEPLOYMENT_STATE_REMOVING",
+		16: "DEPLOYMENT_STATE_STOPPED",
 	}
 	DeploymentState_value = map[string]int32{
 		"DEPLOYMENT_STATE_UNSPECIFIED": 0,
@@ -51,6 +53,7 @@ var (
 		"DEPLOYMENT_STATE_DEGRADED":    3,
 		"DEPLOYMENT_STATE_FAILED":      4,
 		"DEPLOYMENT_STATE_REMOVING":    5,
+		"DEPLOYMENT_STATE_STOPPED":     16,
 	}
 )
 
@@ -81,24 +84,34 @@ func (DeploymentState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
 }
 
-// DeploymentSpec (desired) is what the operator asked for. It is stored as JSON in the KV bucket `troupe`.
+// DeploymentSpec (desired) is what the operator asked for. It is stored as JSON in the KV bucket `troupe`, with every
+// default filled in. Numbers have presence: 0 means 0, and absent means the default, or in a change of a known
+// deployment the value that it has.
 type DeploymentSpec struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // what clients put into "model"; letters, digits, '.', '_' and '-'
-	Path           string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                       // the model's folder
-	Replicas       uint32                 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                              // default 1
-	Priority       PriorityClass          `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"` // of requests that name none; default STANDARD
-	MaxSequences   uint32                 `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`  // running at once in a replica; default 64
-	MaxWaiting     uint32                 `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`        // queued beyond that, then 429; default 1024
-	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`        // token budget of a step; default 512
-	BlockTokens    uint32                 `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`     // default 16
-	KvBlocks       uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`              // 0: by the memory there is
-	MinReplicas    uint32                 `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3" json:"min_replicas,omitempty"`    // the planner keeps `replicas` between them; default: both as `replicas`
-	MaxReplicas    uint32                 `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"`
-	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // of 2 MiB, for adapters, taken with the weights; 0: at the first request that names one, as free memory allows
-	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
-	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
-	Applied        string                 `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                        // digest of what a node's file said when it was applied last; set by nodes, and kept when others deploy
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                             // what clients put into "model"; letters, digits, '.', '_' and '-'
+	Path         string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                             // the model's folder
+	Replicas     *uint32                `protobuf:"varint,3,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`                              // default 1; 0: stopped, until an operator starts it
+	Priority     *PriorityClass         `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass,oneof" json:"priority,omitempty"` // of requests that name none; default STANDARD
+	MaxSequences *uint32                `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`  // running at once in a replica; default 64
+	MaxWaiting   *uint32                `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`        // queued beyond that, then 429; default 1024
+	StepTokens   *uint32                `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3,oneof" json:"step_tokens,omitempty"`        // token budget of a step; default 512
+	BlockTokens  *uint32                `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3,oneof" json:"block_tokens,omitempty"`     // default 16
+	KvBlocks     *uint32                `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`              // 0, the default: as memory allows
+	MinReplicas  *uint32                `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`    // the planner keeps `replicas` between them; default: both as `replicas`
+	MaxReplicas  *uint32                `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3,oneof" json:"max_replicas,omitempty"`
+	// of 2 MiB, for adapters, taken with the weights; 0, the default: at the first request that names one, as free memory
+	// allows
+	AdapterPages   *uint32 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3,oneof" json:"adapter_pages,omitempty"`
+	MaxAdapters    *uint32 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3,oneof" json:"max_adapters,omitempty"`            // different ones in a step; default 32
+	MaxAdapterRank *uint32 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3,oneof" json:"max_adapter_rank,omitempty"` // default 64
+	Applied        string  `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                              // digest of what a node's file said when it was applied last; set by nodes, and kept when others deploy
+	// The digests are set by nodes: with the first replica that is loaded after models.deploy, or at once
+	// where the files are known. Replicas that find other files do not serve.
+	WeightsDigest  string `protobuf:"bytes,16,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
+	RevisionDigest string `protobuf:"bytes,17,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of weights, configuration, tokenizer and template
+	Deploy         uint64 `protobuf:"varint,18,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // grows with each models.deploy after which the files may be others
+	AskedRevision  uint64 `protobuf:"varint,19,opt,name=asked_revision,json=askedRevision,proto3" json:"asked_revision,omitempty"`   // before the digests were added; still good as if_revision
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -148,85 +161,85 @@ func (x *DeploymentSpec) GetPath() string {
 }
 
 func (x *DeploymentSpec) GetReplicas() uint32 {
-	if x != nil {
-		return x.Replicas
+	if x != nil && x.Replicas != nil {
+		return *x.Replicas
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetPriority() PriorityClass {
-	if x != nil {
-		return x.Priority
+	if x != nil && x.Priority != nil {
+		return *x.Priority
 	}
 	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
 }
 
 func (x *DeploymentSpec) GetMaxSequences() uint32 {
-	if x != nil {
-		return x.MaxSequences
+	if x != nil && x.MaxSequences != nil {
+		return *x.MaxSequences
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetMaxWaiting() uint32 {
-	if x != nil {
-		return x.MaxWaiting
+	if x != nil && x.MaxWaiting != nil {
+		return *x.MaxWaiting
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetStepTokens() uint32 {
-	if x != nil {
-		return x.StepTokens
+	if x != nil && x.StepTokens != nil {
+		return *x.StepTokens
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetBlockTokens() uint32 {
-	if x != nil {
-		return x.BlockTokens
+	if x != nil && x.BlockTokens != nil {
+		return *x.BlockTokens
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetKvBlocks() uint32 {
-	if x != nil {
-		return x.KvBlocks
+	if x != nil && x.KvBlocks != nil {
+		return *x.KvBlocks
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetMinReplicas() uint32 {
-	if x != nil {
-		return x.MinReplicas
+	if x != nil && x.MinReplicas != nil {
+		return *x.MinReplicas
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetMaxReplicas() uint32 {
-	if x != nil {
-		return x.MaxReplicas
+	if x != nil && x.MaxReplicas != nil {
+		return *x.MaxReplicas
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetAdapterPages() uint32 {
-	if x != nil {
-		return x.AdapterPages
+	if x != nil && x.AdapterPages != nil {
+		return *x.AdapterPages
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetMaxAdapters() uint32 {
-	if x != nil {
-		return x.MaxAdapters
+	if x != nil && x.MaxAdapters != nil {
+		return *x.MaxAdapters
 	}
 	return 0
 }
 
 func (x *DeploymentSpec) GetMaxAdapterRank() uint32 {
-	if x != nil {
-		return x.MaxAdapterRank
+	if x != nil && x.MaxAdapterRank != nil {
+		return *x.MaxAdapterRank
 	}
 	return 0
 }
@@ -234,6 +247,95 @@ func (x *DeploymentSpec) GetMaxAdapterRank() uint32 {
 func (x *DeploymentSpec) GetApplied() string {
 	if x != nil {
 		return x.Applied
+	}
+	return ""
+}
+
+func (x *DeploymentSpec) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *DeploymentSpec) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *DeploymentSpec) GetDeploy() uint64 {
+	if x != nil {
+		return x.Deploy
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetAskedRevision() uint64 {
+	if x != nil {
+		return x.AskedRevision
+	}
+	return 0
+}
+
+// FieldChange is a field of a deployment whose value became another.
+type FieldChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"` // empty: the deployment is new, or the field had no value
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldChange) Reset() {
+	*x = FieldChange{}
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldChange) ProtoMessage() {}
+
+func (x *FieldChange) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
+func (*FieldChange) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FieldChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldChange) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *FieldChange) GetTo() string {
+	if x != nil {
+		return x.To
 	}
 	return ""
 }
@@ -250,7 +352,7 @@ type ApplyDeployment struct {
 
 func (x *ApplyDeployment) Reset() {
 	*x = ApplyDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +364,7 @@ func (x *ApplyDeployment) String() string {
 func (*ApplyDeployment) ProtoMessage() {}
 
 func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +377,7 @@ func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyDeployment.ProtoReflect.Descriptor instead.
 func (*ApplyDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ApplyDeployment) GetRequestId() string {
@@ -310,7 +412,7 @@ type RemoveDeployment struct {
 
 func (x *RemoveDeployment) Reset() {
 	*x = RemoveDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +424,7 @@ func (x *RemoveDeployment) String() string {
 func (*RemoveDeployment) ProtoMessage() {}
 
 func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +437,7 @@ func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveDeployment.ProtoReflect.Descriptor instead.
 func (*RemoveDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RemoveDeployment) GetRequestId() string {
@@ -363,7 +465,7 @@ type GetDeployment struct {
 
 func (x *GetDeployment) Reset() {
 	*x = GetDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +477,7 @@ func (x *GetDeployment) String() string {
 func (*GetDeployment) ProtoMessage() {}
 
 func (x *GetDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +490,7 @@ func (x *GetDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeployment.ProtoReflect.Descriptor instead.
 func (*GetDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetDeployment) GetRequestId() string {
@@ -413,16 +515,19 @@ type DeploymentStatus struct {
 	State         DeploymentState        `protobuf:"varint,3,opt,name=state,proto3,enum=troupe.v1.DeploymentState" json:"state,omitempty"`
 	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // why it is not ready, in words
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`       // the member where the deployment's actor lives
-	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`      // its reign
-	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // why the last attempt failed, where it did
+	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`                                         // the member where the deployment's actor lives
+	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`                                        // its reign
+	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`                                   // why the last attempt failed, where it did
+	Weights       string                 `protobuf:"bytes,9,opt,name=weights,proto3" json:"weights,omitempty"`                                   // the first digits of weights_digest, for people
+	RevisionShort string                 `protobuf:"bytes,10,opt,name=revision_short,json=revisionShort,proto3" json:"revision_short,omitempty"` // likewise of revision_digest
+	Squeezed      []string               `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`                                // replicas that serve with fewer KV blocks than they would have alone: "kjv-0: 512 of 4096 KV blocks"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeploymentStatus) Reset() {
 	*x = DeploymentStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +539,7 @@ func (x *DeploymentStatus) String() string {
 func (*DeploymentStatus) ProtoMessage() {}
 
 func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +552,7 @@ func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentStatus.ProtoReflect.Descriptor instead.
 func (*DeploymentStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DeploymentStatus) GetSpec() *DeploymentSpec {
@@ -506,6 +611,27 @@ func (x *DeploymentStatus) GetFailure() *Refused {
 	return nil
 }
 
+func (x *DeploymentStatus) GetWeights() string {
+	if x != nil {
+		return x.Weights
+	}
+	return ""
+}
+
+func (x *DeploymentStatus) GetRevisionShort() string {
+	if x != nil {
+		return x.RevisionShort
+	}
+	return ""
+}
+
+func (x *DeploymentStatus) GetSqueezed() []string {
+	if x != nil {
+		return x.Squeezed
+	}
+	return nil
+}
+
 // ListDeployments (query, to the deployments group).
 type ListDeployments struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -516,7 +642,7 @@ type ListDeployments struct {
 
 func (x *ListDeployments) Reset() {
 	*x = ListDeployments{}
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +654,7 @@ func (x *ListDeployments) String() string {
 func (*ListDeployments) ProtoMessage() {}
 
 func (x *ListDeployments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +667,7 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListDeployments) GetRequestId() string {
@@ -560,7 +686,7 @@ type ListDeploymentsResult struct {
 
 func (x *ListDeploymentsResult) Reset() {
 	*x = ListDeploymentsResult{}
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +698,7 @@ func (x *ListDeploymentsResult) String() string {
 func (*ListDeploymentsResult) ProtoMessage() {}
 
 func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +711,7 @@ func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResult.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListDeploymentsResult) GetNames() []string {
@@ -607,7 +733,7 @@ type GetDesired struct {
 
 func (x *GetDesired) Reset() {
 	*x = GetDesired{}
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +745,7 @@ func (x *GetDesired) String() string {
 func (*GetDesired) ProtoMessage() {}
 
 func (x *GetDesired) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +758,7 @@ func (x *GetDesired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDesired.ProtoReflect.Descriptor instead.
 func (*GetDesired) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetDesired) GetName() string {
@@ -646,26 +772,48 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x83\x04\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x93\a\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1a\n" +
-	"\breplicas\x18\x03 \x01(\rR\breplicas\x124\n" +
-	"\bpriority\x18\x04 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x12#\n" +
-	"\rmax_sequences\x18\x05 \x01(\rR\fmaxSequences\x12\x1f\n" +
-	"\vmax_waiting\x18\x06 \x01(\rR\n" +
-	"maxWaiting\x12\x1f\n" +
-	"\vstep_tokens\x18\a \x01(\rR\n" +
-	"stepTokens\x12!\n" +
-	"\fblock_tokens\x18\b \x01(\rR\vblockTokens\x12\x1b\n" +
-	"\tkv_blocks\x18\t \x01(\rR\bkvBlocks\x12!\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
+	"\breplicas\x18\x03 \x01(\rH\x00R\breplicas\x88\x01\x01\x129\n" +
+	"\bpriority\x18\x04 \x01(\x0e2\x18.troupe.v1.PriorityClassH\x01R\bpriority\x88\x01\x01\x12(\n" +
+	"\rmax_sequences\x18\x05 \x01(\rH\x02R\fmaxSequences\x88\x01\x01\x12$\n" +
+	"\vmax_waiting\x18\x06 \x01(\rH\x03R\n" +
+	"maxWaiting\x88\x01\x01\x12$\n" +
+	"\vstep_tokens\x18\a \x01(\rH\x04R\n" +
+	"stepTokens\x88\x01\x01\x12&\n" +
+	"\fblock_tokens\x18\b \x01(\rH\x05R\vblockTokens\x88\x01\x01\x12 \n" +
+	"\tkv_blocks\x18\t \x01(\rH\x06R\bkvBlocks\x88\x01\x01\x12&\n" +
 	"\fmin_replicas\x18\n" +
-	" \x01(\rR\vminReplicas\x12!\n" +
-	"\fmax_replicas\x18\v \x01(\rR\vmaxReplicas\x12#\n" +
-	"\radapter_pages\x18\f \x01(\rR\fadapterPages\x12!\n" +
-	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
-	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\x12\x18\n" +
-	"\aapplied\x18\x0f \x01(\tR\aapplied\"{\n" +
+	" \x01(\rH\aR\vminReplicas\x88\x01\x01\x12&\n" +
+	"\fmax_replicas\x18\v \x01(\rH\bR\vmaxReplicas\x88\x01\x01\x12(\n" +
+	"\radapter_pages\x18\f \x01(\rH\tR\fadapterPages\x88\x01\x01\x12&\n" +
+	"\fmax_adapters\x18\r \x01(\rH\n" +
+	"R\vmaxAdapters\x88\x01\x01\x12-\n" +
+	"\x10max_adapter_rank\x18\x0e \x01(\rH\vR\x0emaxAdapterRank\x88\x01\x01\x12\x18\n" +
+	"\aapplied\x18\x0f \x01(\tR\aapplied\x12%\n" +
+	"\x0eweights_digest\x18\x10 \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\x11 \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06deploy\x18\x12 \x01(\x04R\x06deploy\x12%\n" +
+	"\x0easked_revision\x18\x13 \x01(\x04R\raskedRevisionB\v\n" +
+	"\t_replicasB\v\n" +
+	"\t_priorityB\x10\n" +
+	"\x0e_max_sequencesB\x0e\n" +
+	"\f_max_waitingB\x0e\n" +
+	"\f_step_tokensB\x0f\n" +
+	"\r_block_tokensB\f\n" +
+	"\n" +
+	"_kv_blocksB\x0f\n" +
+	"\r_min_replicasB\x0f\n" +
+	"\r_max_replicasB\x10\n" +
+	"\x0e_adapter_pagesB\x0f\n" +
+	"\r_max_adaptersB\x13\n" +
+	"\x11_max_adapter_rank\"G\n" +
+	"\vFieldChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"{\n" +
 	"\x0fApplyDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
@@ -678,7 +826,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\rGetDeployment\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xb3\x02\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x03\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -687,7 +835,11 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\breplicas\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12\x12\n" +
 	"\x04node\x18\x06 \x01(\tR\x04node\x12\x12\n" +
 	"\x04term\x18\a \x01(\x04R\x04term\x12,\n" +
-	"\afailure\x18\b \x01(\v2\x12.troupe.v1.RefusedR\afailure\"0\n" +
+	"\afailure\x18\b \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12\x18\n" +
+	"\aweights\x18\t \x01(\tR\aweights\x12%\n" +
+	"\x0erevision_short\x18\n" +
+	" \x01(\tR\rrevisionShort\x12\x1a\n" +
+	"\bsqueezed\x18\f \x03(\tR\bsqueezed\"0\n" +
 	"\x0fListDeployments\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +
@@ -695,14 +847,15 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x05names\x18\x01 \x03(\tR\x05names\" \n" +
 	"\n" +
 	"GetDesired\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*\xc8\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\xe6\x01\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18DEPLOYMENT_STATE_PENDING\x10\x01\x12\x1a\n" +
 	"\x16DEPLOYMENT_STATE_READY\x10\x02\x12\x1d\n" +
 	"\x19DEPLOYMENT_STATE_DEGRADED\x10\x03\x12\x1b\n" +
 	"\x17DEPLOYMENT_STATE_FAILED\x10\x04\x12\x1d\n" +
-	"\x19DEPLOYMENT_STATE_REMOVING\x10\x05B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x19DEPLOYMENT_STATE_REMOVING\x10\x05\x12\x1c\n" +
+	"\x18DEPLOYMENT_STATE_STOPPED\x10\x10B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_deployment_proto_rawDescOnce sync.Once
@@ -717,28 +870,29 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_deployment_proto_goTypes = []any{
 	(DeploymentState)(0),          // 0: troupe.v1.DeploymentState
 	(*DeploymentSpec)(nil),        // 1: troupe.v1.DeploymentSpec
-	(*ApplyDeployment)(nil),       // 2: troupe.v1.ApplyDeployment
-	(*RemoveDeployment)(nil),      // 3: troupe.v1.RemoveDeployment
-	(*GetDeployment)(nil),         // 4: troupe.v1.GetDeployment
-	(*DeploymentStatus)(nil),      // 5: troupe.v1.DeploymentStatus
-	(*ListDeployments)(nil),       // 6: troupe.v1.ListDeployments
-	(*ListDeploymentsResult)(nil), // 7: troupe.v1.ListDeploymentsResult
-	(*GetDesired)(nil),            // 8: troupe.v1.GetDesired
-	(PriorityClass)(0),            // 9: troupe.v1.PriorityClass
-	(*ReplicaStatus)(nil),         // 10: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 11: troupe.v1.Refused
+	(*FieldChange)(nil),           // 2: troupe.v1.FieldChange
+	(*ApplyDeployment)(nil),       // 3: troupe.v1.ApplyDeployment
+	(*RemoveDeployment)(nil),      // 4: troupe.v1.RemoveDeployment
+	(*GetDeployment)(nil),         // 5: troupe.v1.GetDeployment
+	(*DeploymentStatus)(nil),      // 6: troupe.v1.DeploymentStatus
+	(*ListDeployments)(nil),       // 7: troupe.v1.ListDeployments
+	(*ListDeploymentsResult)(nil), // 8: troupe.v1.ListDeploymentsResult
+	(*GetDesired)(nil),            // 9: troupe.v1.GetDesired
+	(PriorityClass)(0),            // 10: troupe.v1.PriorityClass
+	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 12: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	9,  // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	10, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
 	1,  // 1: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
 	1,  // 2: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
 	0,  // 3: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	10, // 4: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	11, // 5: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	11, // 4: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	12, // 5: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
 	6,  // [6:6] is the sub-list for method output_type
 	6,  // [6:6] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
@@ -753,13 +907,14 @@ func file_messages_deployment_proto_init() {
 	}
 	file_messages_common_proto_init()
 	file_messages_replica_proto_init()
+	file_messages_deployment_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

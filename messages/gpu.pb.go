@@ -152,12 +152,14 @@ type LoadModel struct {
 	Lease          string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // held until UnloadModel; the replica's name
 	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // the model's folder
 	BlockTokens    uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens in a KV block
-	KvBlocks       uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as sequences of full length could use, within half of what is free
+	KvBlocks       uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as max_sequences of full length could use, as memory allows
 	MaxSequences   uint32                 `protobuf:"varint,6,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`
 	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // with max_sequences, the size of the engine's workspace
 	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // different ones in a step; 0: none
 	MaxAdapterRank uint32                 `protobuf:"varint,9,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"`
-	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, leased with it; 0: none until LeaseAdapters
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // of 2 MiB, leased with it; 0: none until LeaseAdapters
+	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // that the files must have; empty: any
+	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // a lease of another one is refused where the files may be any
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -262,6 +264,20 @@ func (x *LoadModel) GetAdapterPages() uint32 {
 	return 0
 }
 
+func (x *LoadModel) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *LoadModel) GetDeploy() uint64 {
+	if x != nil {
+		return x.Deploy
+	}
+	return 0
+}
+
 type LoadModelResult struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -270,6 +286,7 @@ type LoadModelResult struct {
 	//	*LoadModelResult_Loaded
 	//	*LoadModelResult_Refused
 	Outcome       isLoadModelResult_Outcome `protobuf_oneof:"outcome"`
+	FoundRevision string                    `protobuf:"bytes,4,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with WEIGHTS_DIFFER
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +353,13 @@ func (x *LoadModelResult) GetRefused() *Refused {
 	return nil
 }
 
+func (x *LoadModelResult) GetFoundRevision() string {
+	if x != nil {
+		return x.FoundRevision
+	}
+	return ""
+}
+
 type isLoadModelResult_Outcome interface {
 	isLoadModelResult_Outcome()
 }
@@ -353,19 +377,22 @@ func (*LoadModelResult_Loaded) isLoadModelResult_Outcome() {}
 func (*LoadModelResult_Refused) isLoadModelResult_Outcome() {}
 
 type ModelLoaded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"` // "gpu-0"
-	KvBlocks      uint32                 `protobuf:"varint,3,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	KvBlockBytes  uint64                 `protobuf:"varint,4,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
-	ContextTokens uint32                 `protobuf:"varint,5,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
-	Vocab         uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
-	Eos           []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
-	Metrics       *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Adopted       bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
-	AdapterPages  uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Lease          string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Device         string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"` // "gpu-0"
+	KvBlocks       uint32                 `protobuf:"varint,3,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
+	KvBlockBytes   uint64                 `protobuf:"varint,4,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
+	ContextTokens  uint32                 `protobuf:"varint,5,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
+	Vocab          uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
+	Eos            []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
+	Metrics        *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	Adopted        bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
+	WeightsDigest  string                 `protobuf:"bytes,11,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,12,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // that it would have as the only one on the device
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ModelLoaded) Reset() {
@@ -464,6 +491,27 @@ func (x *ModelLoaded) GetAdopted() bool {
 func (x *ModelLoaded) GetAdapterPages() uint32 {
 	if x != nil {
 		return x.AdapterPages
+	}
+	return 0
+}
+
+func (x *ModelLoaded) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *ModelLoaded) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *ModelLoaded) GetKvBlocksAlone() uint32 {
+	if x != nil {
+		return x.KvBlocksAlone
 	}
 	return 0
 }
@@ -1013,6 +1061,7 @@ type GpuStatus struct {
 	Health         *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
 	Facts          *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
 	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // of KV memory that replicas could give up
+	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1145,6 +1194,82 @@ func (x *GpuStatus) GetYieldableBytes() uint64 {
 	return 0
 }
 
+func (x *GpuStatus) GetBudget() *MemoryBudget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// MemoryBudget is what placement counts of a device's memory, in bytes.
+type MemoryBudget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"` // kept for KV blocks, divided among the replicas
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                          // weights, workspace and adapters of all replicas
+	KvLeast       uint64                 `protobuf:"varint,3,opt,name=kv_least,json=kvLeast,proto3" json:"kv_least,omitempty"`       // of KV blocks that all replicas need at least
+	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // that are loaded, or wait for memory
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryBudget) Reset() {
+	*x = MemoryBudget{}
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryBudget) ProtoMessage() {}
+
+func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
+func (*MemoryBudget) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MemoryBudget) GetKvReserve() uint64 {
+	if x != nil {
+		return x.KvReserve
+	}
+	return 0
+}
+
+func (x *MemoryBudget) GetFixed() uint64 {
+	if x != nil {
+		return x.Fixed
+	}
+	return 0
+}
+
+func (x *MemoryBudget) GetKvLeast() uint64 {
+	if x != nil {
+		return x.KvLeast
+	}
+	return 0
+}
+
+func (x *MemoryBudget) GetReplicas() []string {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
 // Quarantine says why a device takes nothing.
 type Quarantine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1158,7 +1283,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1295,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1308,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1237,7 +1362,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1374,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1387,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1374,7 +1499,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1511,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1524,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -1430,7 +1555,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1567,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1580,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -1505,7 +1630,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1642,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1655,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -1565,7 +1690,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1702,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1715,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -1621,7 +1746,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1758,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1771,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -1708,7 +1833,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1845,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1858,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -1764,7 +1889,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1901,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1914,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -1851,7 +1976,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1988,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2001,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -1905,7 +2030,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2042,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2055,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -1976,7 +2101,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2113,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2126,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2059,7 +2184,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2196,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2209,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2120,7 +2245,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2257,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2270,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2180,7 +2305,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2317,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2330,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -2226,7 +2351,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xcc\x02\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\x8d\x03\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2240,13 +2365,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\fmax_adapters\x18\b \x01(\rR\vmaxAdapters\x12(\n" +
 	"\x10max_adapter_rank\x18\t \x01(\rR\x0emaxAdapterRank\x12#\n" +
 	"\radapter_pages\x18\n" +
-	" \x01(\rR\fadapterPages\"\x9d\x01\n" +
+	" \x01(\rR\fadapterPages\x12'\n" +
+	"\x0frevision_digest\x18\v \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06deploy\x18\f \x01(\x04R\x06deploy\"\xc4\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
 	"\x06loaded\x18\x02 \x01(\v2\x16.troupe.v1.ModelLoadedH\x00R\x06loaded\x12.\n" +
-	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\xc0\x02\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12%\n" +
+	"\x0efound_revision\x18\x04 \x01(\tR\rfoundRevisionB\t\n" +
+	"\aoutcome\"\xb8\x03\n" +
 	"\vModelLoaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1b\n" +
@@ -2258,7 +2386,10 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\ametrics\x18\b \x01(\v2\x18.troupe.v1.SwitchMetricsR\ametrics\x12\x18\n" +
 	"\aadopted\x18\t \x01(\bR\aadopted\x12#\n" +
 	"\radapter_pages\x18\n" +
-	" \x01(\rR\fadapterPages\"Z\n" +
+	" \x01(\rR\fadapterPages\x12%\n" +
+	"\x0eweights_digest\x18\v \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18\f \x01(\tR\x0erevisionDigest\x12&\n" +
+	"\x0fkv_blocks_alone\x18\x15 \x01(\rR\rkvBlocksAlone\"Z\n" +
 	"\rLeaseAdapters\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2295,7 +2426,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xf4\x03\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xa5\x04\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -2314,7 +2445,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"quarantine\x12,\n" +
 	"\x06health\x18\f \x01(\v2\x14.troupe.v1.GpuHealthR\x06health\x12)\n" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
-	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\"\xa5\x01\n" +
+	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
+	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\"z\n" +
+	"\fMemoryBudget\x12\x1d\n" +
+	"\n" +
+	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
+	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x19\n" +
+	"\bkv_least\x18\x03 \x01(\x04R\akvLeast\x12\x1a\n" +
+	"\breplicas\x18\x04 \x03(\tR\breplicas\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x1a.troupe.v1.QuarantineCauseR\x05cause\x12\x16\n" +
@@ -2434,7 +2572,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_messages_gpu_proto_goTypes = []any{
 	(GpuState)(0),                 // 0: troupe.v1.GpuState
 	(QuarantineCause)(0),          // 1: troupe.v1.QuarantineCause
@@ -2450,61 +2588,63 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*ModelUnloaded)(nil),         // 11: troupe.v1.ModelUnloaded
 	(*GetGpu)(nil),                // 12: troupe.v1.GetGpu
 	(*GpuStatus)(nil),             // 13: troupe.v1.GpuStatus
-	(*Quarantine)(nil),            // 14: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 15: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 16: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 17: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 18: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 19: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 20: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 21: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 22: troupe.v1.ReleaseGpuResult
-	(*DeviceFailed)(nil),          // 23: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 24: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 25: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 26: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 27: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 28: troupe.v1.GrowKV
-	(*Refused)(nil),               // 29: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 32: troupe.v1.PriorityClass
+	(*MemoryBudget)(nil),          // 14: troupe.v1.MemoryBudget
+	(*Quarantine)(nil),            // 15: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 16: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 17: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 18: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 19: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 20: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 21: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 22: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 23: troupe.v1.ReleaseGpuResult
+	(*DeviceFailed)(nil),          // 24: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 25: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 26: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 27: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 28: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 29: troupe.v1.GrowKV
+	(*Refused)(nil),               // 30: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 33: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	4,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	29, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	30, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	8,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	7,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	29, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	30, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	30, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	30, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	30, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	30, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	31, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	31, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	31, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	31, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
 	11, // 9: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	29, // 10: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	30, // 10: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	0,  // 11: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	24, // 12: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	14, // 13: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	15, // 14: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	17, // 15: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	1,  // 16: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	31, // 17: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	31, // 18: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	16, // 19: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	31, // 20: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	18, // 21: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	13, // 22: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	29, // 23: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	13, // 24: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	29, // 25: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	32, // 26: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	31, // 27: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	29, // 28: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	25, // 12: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	15, // 13: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	16, // 14: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	18, // 15: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	14, // 16: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	1,  // 17: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	32, // 18: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	32, // 19: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	17, // 20: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	32, // 21: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	19, // 22: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	13, // 23: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	30, // 24: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	13, // 25: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	30, // 26: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	33, // 27: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	32, // 28: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	30, // 29: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -2525,12 +2665,12 @@ func file_messages_gpu_proto_init() {
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[13].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[18].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[14].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[19].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[21].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
@@ -2540,7 +2680,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,19 +31,26 @@ const (
 	MemberState_MEMBER_STATE_UNSPECIFIED MemberState = 0
 	MemberState_MEMBER_STATE_UP          MemberState = 1
 	MemberState_MEMBER_STATE_LEAVING     MemberState = 2 // it finishes what it has; nothing new goes there
+	// Only in reports: members that are out of the cluster.
+	MemberState_MEMBER_STATE_LOST MemberState = 23 // it was not renewed, and was deleted by another node
+	MemberState_MEMBER_STATE_LEFT MemberState = 24 // it was stopped, and left
 )
 
 // Enum value maps for MemberState.
 var (
 	MemberState_name = map[int32]string{
-		0: "MEMBER_STATE_UNSPECIFIED",
-		1: "MEMBER_STATE_UP",
-		2: "MEMBER_STATE_LEAVING",
+		0:  "MEMBER_STATE_UNSPECIFIED",
+		1:  "MEMBER_STATE_UP",
+		2:  "MEMBER_STATE_LEAVING",
+		23: "MEMBER_STATE_LOST",
+		24: "MEMBER_STATE_LEFT",
 	}
 	MemberState_value = map[string]int32{
 		"MEMBER_STATE_UNSPECIFIED": 0,
 		"MEMBER_STATE_UP":          1,
 		"MEMBER_STATE_LEAVING":     2,
+		"MEMBER_STATE_LOST":        23,
+		"MEMBER_STATE_LEFT":        24,
 	}
 )
 
@@ -414,11 +421,13 @@ const file_messages_member_proto_rawDesc = "" +
 	"\x0eMembersChanged\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.troupe.v1.MemberR\amembers\x12%\n" +
 	"\x04left\x18\x02 \x03(\v2\x11.troupe.v1.MemberR\x04left\x12\x1a\n" +
-	"\bdraining\x18\x03 \x03(\tR\bdraining*Z\n" +
+	"\bdraining\x18\x03 \x03(\tR\bdraining*\x88\x01\n" +
 	"\vMemberState\x12\x1c\n" +
 	"\x18MEMBER_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fMEMBER_STATE_UP\x10\x01\x12\x18\n" +
-	"\x14MEMBER_STATE_LEAVING\x10\x02B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x14MEMBER_STATE_LEAVING\x10\x02\x12\x15\n" +
+	"\x11MEMBER_STATE_LOST\x10\x17\x12\x15\n" +
+	"\x11MEMBER_STATE_LEFT\x10\x18B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_member_proto_rawDescOnce sync.Once

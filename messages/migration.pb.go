@@ -284,18 +284,19 @@ func (x *SequenceMigration) GetSeconds() float64 {
 
 // OfferSequence (command, to the target).
 type OfferSequence struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Sequence      *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Session       *ActorRef              `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
-	Hashes        [][]byte               `protobuf:"bytes,4,rep,name=hashes,proto3" json:"hashes,omitempty"`  // of the full blocks, in order
-	Tokens        uint32                 `protobuf:"varint,5,opt,name=tokens,proto3" json:"tokens,omitempty"` // computed so far: full blocks and the last one
-	BlockTokens   uint32                 `protobuf:"varint,6,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
-	BlockBytes    uint64                 `protobuf:"varint,7,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
-	Layout        string                 `protobuf:"bytes,8,opt,name=layout,proto3" json:"layout,omitempty"`    // of a block's bytes; must be equal
-	Attempt       uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"` // a repeated offer with the same number repeats the answer
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Sequence       *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Session        *ActorRef              `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	Hashes         [][]byte               `protobuf:"bytes,4,rep,name=hashes,proto3" json:"hashes,omitempty"`  // of the full blocks, in order
+	Tokens         uint32                 `protobuf:"varint,5,opt,name=tokens,proto3" json:"tokens,omitempty"` // computed so far: full blocks and the last one
+	BlockTokens    uint32                 `protobuf:"varint,6,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	BlockBytes     uint64                 `protobuf:"varint,7,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
+	Layout         string                 `protobuf:"bytes,8,opt,name=layout,proto3" json:"layout,omitempty"`                                        // of a block's bytes; must be equal
+	Attempt        uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`                                     // a repeated offer with the same number repeats the answer
+	RevisionDigest string                 `protobuf:"bytes,10,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the source's files; must be equal
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *OfferSequence) Reset() {
@@ -389,6 +390,13 @@ func (x *OfferSequence) GetAttempt() uint64 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *OfferSequence) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
 }
 
 type OfferSequenceResult struct {
@@ -954,7 +962,7 @@ const file_messages_migration_proto_rawDesc = "" +
 	"\x06blocks\x18\x05 \x01(\rR\x06blocks\x12#\n" +
 	"\rreused_blocks\x18\x06 \x01(\rR\freusedBlocks\x12#\n" +
 	"\rpause_seconds\x18\a \x01(\x01R\fpauseSeconds\x12\x18\n" +
-	"\aseconds\x18\b \x01(\x01R\aseconds\"\xb8\x02\n" +
+	"\aseconds\x18\b \x01(\x01R\aseconds\"\xe1\x02\n" +
 	"\rOfferSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
@@ -966,7 +974,9 @@ const file_messages_migration_proto_rawDesc = "" +
 	"\vblock_bytes\x18\a \x01(\x04R\n" +
 	"blockBytes\x12\x16\n" +
 	"\x06layout\x18\b \x01(\tR\x06layout\x12\x18\n" +
-	"\aattempt\x18\t \x01(\x04R\aattempt\"\xc3\x01\n" +
+	"\aattempt\x18\t \x01(\x04R\aattempt\x12'\n" +
+	"\x0frevision_digest\x18\n" +
+	" \x01(\tR\x0erevisionDigest\"\xc3\x01\n" +
 	"\x13OfferSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +

@@ -17,9 +17,11 @@ func (r Reason) HTTPStatus() int {
 		return 429
 	case Reason_REASON_CANCELLED:
 		return 499
-	case Reason_REASON_NO_MEMORY, Reason_REASON_NOT_READY, Reason_REASON_DRAINING, Reason_REASON_LOAD_FAILED, Reason_REASON_QUARANTINED:
+	case Reason_REASON_NO_MEMORY, Reason_REASON_NOT_READY, Reason_REASON_DRAINING, Reason_REASON_LOAD_FAILED,
+		Reason_REASON_QUARANTINED, Reason_REASON_STOPPED, Reason_REASON_WEIGHTS_DIFFER, Reason_REASON_NO_QUORUM,
+		Reason_REASON_NO_SPACE:
 		return 503
-	case Reason_REASON_DEADLINE:
+	case Reason_REASON_DEADLINE, Reason_REASON_OUTCOME_UNKNOWN:
 		return 504
 	}
 	return 500 // REASON_NUMERIC too: no other try gives another answer

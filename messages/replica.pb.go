@@ -95,6 +95,8 @@ type ReplicaSpec struct {
 	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // of 2 MiB, for adapters; 0: leased at the first request that has one
 	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
 	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
+	RevisionDigest string                 `protobuf:"bytes,15,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`    // that its files must have; empty: it waits for ConfirmRevision before it serves
+	Deploy         uint64                 `protobuf:"varint,16,opt,name=deploy,proto3" json:"deploy,omitempty"`                                         // of its deployment
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -223,6 +225,20 @@ func (x *ReplicaSpec) GetMaxAdapters() uint32 {
 func (x *ReplicaSpec) GetMaxAdapterRank() uint32 {
 	if x != nil {
 		return x.MaxAdapterRank
+	}
+	return 0
+}
+
+func (x *ReplicaSpec) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *ReplicaSpec) GetDeploy() uint64 {
+	if x != nil {
+		return x.Deploy
 	}
 	return 0
 }
@@ -983,6 +999,52 @@ func (x *ReplicaChanged) GetFailure() *Refused {
 	return nil
 }
 
+// ConfirmRevision (command, from the deployment to a replica that was started without a revision_digest):
+// this is the one, serve.
+type ConfirmRevision struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RevisionDigest string                 `protobuf:"bytes,1,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ConfirmRevision) Reset() {
+	*x = ConfirmRevision{}
+	mi := &file_messages_replica_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmRevision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmRevision) ProtoMessage() {}
+
+func (x *ConfirmRevision) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmRevision.ProtoReflect.Descriptor instead.
+func (*ConfirmRevision) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ConfirmRevision) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
 // DrainReplica (command, no answer, to the replicas group, which passes it on): take nothing new, finish what runs, then
 // ReplicaDrained.
 type DrainReplica struct {
@@ -997,7 +1059,7 @@ type DrainReplica struct {
 
 func (x *DrainReplica) Reset() {
 	*x = DrainReplica{}
-	mi := &file_messages_replica_proto_msgTypes[12]
+	mi := &file_messages_replica_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1071,7 @@ func (x *DrainReplica) String() string {
 func (*DrainReplica) ProtoMessage() {}
 
 func (x *DrainReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[12]
+	mi := &file_messages_replica_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1084,7 @@ func (x *DrainReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReplica.ProtoReflect.Descriptor instead.
 func (*DrainReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{12}
+	return file_messages_replica_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainReplica) GetRequestId() string {
@@ -1063,7 +1125,7 @@ type ReplicaDrained struct {
 
 func (x *ReplicaDrained) Reset() {
 	*x = ReplicaDrained{}
-	mi := &file_messages_replica_proto_msgTypes[13]
+	mi := &file_messages_replica_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1137,7 @@ func (x *ReplicaDrained) String() string {
 func (*ReplicaDrained) ProtoMessage() {}
 
 func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[13]
+	mi := &file_messages_replica_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1150,7 @@ func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaDrained.ProtoReflect.Descriptor instead.
 func (*ReplicaDrained) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{13}
+	return file_messages_replica_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReplicaDrained) GetReplica() string {
@@ -1108,7 +1170,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1182,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1195,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{14}
+	return file_messages_replica_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -1191,14 +1253,19 @@ type ReplicaStatus struct {
 	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 4
 	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // ended since their logits were NaN or infinite
 	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of them: the model or adapter, and since when
+	KvBlocksAlone        uint32                 `protobuf:"varint,82,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"`                      // that it would have as the only one on its device; more than kv_blocks: it is squeezed
 	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
+	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of what it has loaded
+	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: that of its folder's files, which is not that of the deployment
+	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why it could not be loaded again, though it serves: its files are gone, or others
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1277,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1290,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{15}
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -1541,11 +1608,46 @@ func (x *ReplicaStatus) GetNotFinite() string {
 	return ""
 }
 
+func (x *ReplicaStatus) GetKvBlocksAlone() uint32 {
+	if x != nil {
+		return x.KvBlocksAlone
+	}
+	return 0
+}
+
 func (x *ReplicaStatus) GetKvTravels() bool {
 	if x != nil {
 		return x.KvTravels
 	}
 	return false
+}
+
+func (x *ReplicaStatus) GetWeightsDigest() string {
+	if x != nil {
+		return x.WeightsDigest
+	}
+	return ""
+}
+
+func (x *ReplicaStatus) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *ReplicaStatus) GetFoundRevision() string {
+	if x != nil {
+		return x.FoundRevision
+	}
+	return ""
+}
+
+func (x *ReplicaStatus) GetFolderFault() string {
+	if x != nil {
+		return x.FolderFault
+	}
+	return ""
 }
 
 // EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
@@ -1558,7 +1660,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1672,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1685,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1604,7 +1706,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1718,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1731,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1665,7 +1767,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1779,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1792,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -1779,7 +1881,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1893,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1906,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -1888,7 +1990,7 @@ type StepVoid struct {
 
 func (x *StepVoid) Reset() {
 	*x = StepVoid{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2002,7 @@ func (x *StepVoid) String() string {
 func (*StepVoid) ProtoMessage() {}
 
 func (x *StepVoid) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2015,7 @@ func (x *StepVoid) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepVoid.ProtoReflect.Descriptor instead.
 func (*StepVoid) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StepVoid) GetSequence() uint32 {
@@ -1939,7 +2041,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2053,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2066,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -1985,7 +2087,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2099,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2112,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2038,7 +2140,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xc0\x03\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x81\x04\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -2056,7 +2158,9 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\bpriority\x18\v \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x12#\n" +
 	"\radapter_pages\x18\f \x01(\rR\fadapterPages\x12!\n" +
 	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
-	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\"\xa8\x01\n" +
+	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\x12'\n" +
+	"\x0frevision_digest\x18\x0f \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06deploy\x18\x10 \x01(\x04R\x06deploy\"\xa8\x01\n" +
 	"\fStartReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -2114,7 +2218,9 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"p\n" +
 	"\x0eReplicaChanged\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12,\n" +
-	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\"q\n" +
+	"\afailure\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\afailure\":\n" +
+	"\x0fConfirmRevision\x12'\n" +
+	"\x0frevision_digest\x18\x01 \x01(\tR\x0erevisionDigest\"q\n" +
 	"\fDrainReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
@@ -2126,7 +2232,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xcf\f\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x91\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2180,9 +2286,14 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\brequests\x18> \x03(\tR\brequests\x120\n" +
 	"\x14sequences_not_finite\x18F \x01(\x04R\x12sequencesNotFinite\x12\x1d\n" +
 	"\n" +
-	"not_finite\x18G \x01(\tR\tnotFinite\x12\x1d\n" +
+	"not_finite\x18G \x01(\tR\tnotFinite\x12&\n" +
+	"\x0fkv_blocks_alone\x18R \x01(\rR\rkvBlocksAlone\x12\x1d\n" +
 	"\n" +
-	"kv_travels\x185 \x01(\bR\tkvTravels\"/\n" +
+	"kv_travels\x185 \x01(\bR\tkvTravels\x12%\n" +
+	"\x0eweights_digest\x18H \x01(\tR\rweightsDigest\x12'\n" +
+	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
+	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12!\n" +
+	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
 	"\aRunStep\x12\x12\n" +
@@ -2237,7 +2348,7 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
@@ -2252,55 +2363,56 @@ var file_messages_replica_proto_goTypes = []any{
 	(*ListReplicas)(nil),         // 10: troupe.v1.ListReplicas
 	(*ListReplicasResult)(nil),   // 11: troupe.v1.ListReplicasResult
 	(*ReplicaChanged)(nil),       // 12: troupe.v1.ReplicaChanged
-	(*DrainReplica)(nil),         // 13: troupe.v1.DrainReplica
-	(*ReplicaDrained)(nil),       // 14: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 15: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 16: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 17: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 18: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 19: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 20: troupe.v1.RunStepResult
-	(*StepVoid)(nil),             // 21: troupe.v1.StepVoid
-	(*StepDone)(nil),             // 22: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 23: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 24: troupe.v1.PriorityClass
-	(*ActorRef)(nil),             // 25: troupe.v1.ActorRef
-	(*Refused)(nil),              // 26: troupe.v1.Refused
-	(*SwitchMetrics)(nil),        // 27: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 28: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 29: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 30: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 31: troupe.v1.TokenLogprobs
+	(*ConfirmRevision)(nil),      // 13: troupe.v1.ConfirmRevision
+	(*DrainReplica)(nil),         // 14: troupe.v1.DrainReplica
+	(*ReplicaDrained)(nil),       // 15: troupe.v1.ReplicaDrained
+	(*GetReplica)(nil),           // 16: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),        // 17: troupe.v1.ReplicaStatus
+	(*EngineReady)(nil),          // 18: troupe.v1.EngineReady
+	(*RunStep)(nil),              // 19: troupe.v1.RunStep
+	(*StepSequence)(nil),         // 20: troupe.v1.StepSequence
+	(*RunStepResult)(nil),        // 21: troupe.v1.RunStepResult
+	(*StepVoid)(nil),             // 22: troupe.v1.StepVoid
+	(*StepDone)(nil),             // 23: troupe.v1.StepDone
+	(*SampledToken)(nil),         // 24: troupe.v1.SampledToken
+	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
+	(*ActorRef)(nil),             // 26: troupe.v1.ActorRef
+	(*Refused)(nil),              // 27: troupe.v1.Refused
+	(*SwitchMetrics)(nil),        // 28: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),          // 29: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),        // 30: troupe.v1.AdapterCounts
+	(*SamplingParams)(nil),       // 31: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 32: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	24, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	25, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
 	1,  // 1: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	25, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	26, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 3: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	26, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	25, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	27, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	26, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
 	7,  // 7: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	26, // 8: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	27, // 8: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 9: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	26, // 10: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	25, // 11: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	27, // 10: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	26, // 11: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 12: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	26, // 13: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	16, // 14: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	26, // 15: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	27, // 13: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	17, // 14: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	27, // 15: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
 	0,  // 16: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	25, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	27, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	28, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	29, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	19, // 21: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	30, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	22, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	26, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	21, // 25: troupe.v1.RunStepResult.void:type_name -> troupe.v1.StepVoid
-	23, // 26: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	31, // 27: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	26, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	28, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	29, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	30, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	20, // 21: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	31, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	23, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	27, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 25: troupe.v1.RunStepResult.void:type_name -> troupe.v1.StepVoid
+	24, // 26: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	32, // 27: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
 	28, // [28:28] is the sub-list for method output_type
 	28, // [28:28] is the sub-list for method input_type
 	28, // [28:28] is the sub-list for extension type_name
@@ -2329,7 +2441,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[19].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[20].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Void)(nil),
@@ -2340,7 +2452,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

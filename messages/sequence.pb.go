@@ -263,6 +263,7 @@ type SamplingParams struct {
 	StopTokenIds      []uint32               `protobuf:"varint,13,rep,packed,name=stop_token_ids,json=stopTokenIds,proto3" json:"stop_token_ids,omitempty"`
 	Logprobs          bool                   `protobuf:"varint,14,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	TopLogprobs       uint32                 `protobuf:"varint,15,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
+	AllowedTokenIds   []uint32               `protobuf:"varint,56,rep,packed,name=allowed_token_ids,json=allowedTokenIds,proto3" json:"allowed_token_ids,omitempty"` // only these are chosen; empty: all
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -402,6 +403,13 @@ func (x *SamplingParams) GetTopLogprobs() uint32 {
 	return 0
 }
 
+func (x *SamplingParams) GetAllowedTokenIds() []uint32 {
+	if x != nil {
+		return x.AllowedTokenIds
+	}
+	return nil
+}
+
 // CloseSession (command, to a session): the client left, or has all it wants.
 type CloseSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -449,17 +457,18 @@ func (x *CloseSession) GetRequestId() string {
 
 // RouteSequence (query, to the node's router): which replica should serve this?
 type RouteSequence struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Avoid         []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that it has lost since its last new token
-	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	Adapter       string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	Prompt        []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                      // with the output so far: what prefixes are compared with
-	AdapterSpec   *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
-	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                // what became of the replica before, for people; empty: there was none
-	CacheSalt     []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`       // that of the sequence
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Avoid          []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that it has lost since its last new token
+	Model          string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	Adapter        string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	Prompt         []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                               // with the output so far: what prefixes are compared with
+	AdapterSpec    *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"`          // set where `adapter` is
+	Cause          string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                         // what became of the replica before, for people; empty: there was none
+	CacheSalt      []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`                // that of the sequence
+	RevisionDigest string                 `protobuf:"bytes,9,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed its output so far; empty: there is none
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RouteSequence) Reset() {
@@ -546,6 +555,13 @@ func (x *RouteSequence) GetCacheSalt() []byte {
 		return x.CacheSalt
 	}
 	return nil
+}
+
+func (x *RouteSequence) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
 }
 
 type RouteSequenceResult struct {
@@ -717,12 +733,13 @@ func (x *SequenceRouted) GetNode() string {
 // SubmitSequence (command, to a replica). Sent again with the same request_id, it points the running sequence
 // at the new sender and repeats what lies beyond `output`.
 type SubmitSequence struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Sequence      *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Output        []uint32               `protobuf:"varint,3,rep,packed,name=output,proto3" json:"output,omitempty"` // what the client has seen already
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Sequence       *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Output         []uint32               `protobuf:"varint,3,rep,packed,name=output,proto3" json:"output,omitempty"`                               // what the client has seen already
+	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed it; empty: any
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SubmitSequence) Reset() {
@@ -774,6 +791,13 @@ func (x *SubmitSequence) GetOutput() []uint32 {
 		return x.Output
 	}
 	return nil
+}
+
+func (x *SubmitSequence) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
 }
 
 type SubmitSequenceResult struct {
@@ -875,10 +899,11 @@ func (*SubmitSequenceResult_Accepted) isSubmitSequenceResult_Outcome() {}
 func (*SubmitSequenceResult_Refused) isSubmitSequenceResult_Outcome() {}
 
 type SequenceAccepted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Waiting       uint32                 `protobuf:"varint,1,opt,name=waiting,proto3" json:"waiting,omitempty"` // sequences ahead of it in the queue
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Waiting        uint32                 `protobuf:"varint,1,opt,name=waiting,proto3" json:"waiting,omitempty"`                                    // sequences ahead of it in the queue
+	RevisionDigest string                 `protobuf:"bytes,2,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the replica's files
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SequenceAccepted) Reset() {
@@ -916,6 +941,13 @@ func (x *SequenceAccepted) GetWaiting() uint32 {
 		return x.Waiting
 	}
 	return 0
+}
+
+func (x *SequenceAccepted) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
 }
 
 // TokensEmitted (event, to the session). The last one carries `finish`.
@@ -1356,7 +1388,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"cache_salt\x18\b \x01(\fR\tcacheSalt\x12\x16\n" +
 	"\x06client\x18\t \x01(\tR\x06client\x12\x16\n" +
 	"\x06weight\x18\n" +
-	" \x01(\x01R\x06weight\"\xd5\x04\n" +
+	" \x01(\x01R\x06weight\"\x81\x05\n" +
 	"\x0eSamplingParams\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
@@ -1377,13 +1409,14 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"ignore_eos\x18\f \x01(\bR\tignoreEos\x12$\n" +
 	"\x0estop_token_ids\x18\r \x03(\rR\fstopTokenIds\x12\x1a\n" +
 	"\blogprobs\x18\x0e \x01(\bR\blogprobs\x12!\n" +
-	"\ftop_logprobs\x18\x0f \x01(\rR\vtopLogprobs\x1a<\n" +
+	"\ftop_logprobs\x18\x0f \x01(\rR\vtopLogprobs\x12*\n" +
+	"\x11allowed_token_ids\x188 \x03(\rR\x0fallowedTokenIds\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xfc\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xa5\x02\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1394,7 +1427,8 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\fadapter_spec\x18\x06 \x01(\v2\x16.troupe.v1.AdapterSpecR\vadapterSpec\x12\x14\n" +
 	"\x05cause\x18\a \x01(\tR\x05cause\x12\x1d\n" +
 	"\n" +
-	"cache_salt\x18\b \x01(\fR\tcacheSalt\"\xa4\x01\n" +
+	"cache_salt\x18\b \x01(\fR\tcacheSalt\x12'\n" +
+	"\x0frevision_digest\x18\t \x01(\tR\x0erevisionDigest\"\xa4\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
@@ -1406,21 +1440,23 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\"|\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"\xa5\x01\n" +
 	"\x0eSubmitSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
 	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\x12\x16\n" +
-	"\x06output\x18\x03 \x03(\rR\x06output\"\xcd\x01\n" +
+	"\x06output\x18\x03 \x03(\rR\x06output\x12'\n" +
+	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\"\xcd\x01\n" +
 	"\x14SubmitSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x129\n" +
 	"\baccepted\x18\x03 \x01(\v2\x1b.troupe.v1.SequenceAcceptedH\x00R\baccepted\x12.\n" +
 	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\",\n" +
+	"\aoutcome\"U\n" +
 	"\x10SequenceAccepted\x12\x18\n" +
-	"\awaiting\x18\x01 \x01(\rR\awaiting\"\x95\x02\n" +
+	"\awaiting\x18\x01 \x01(\rR\awaiting\x12'\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\"\x95\x02\n" +
 	"\rTokensEmitted\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12 \n" +

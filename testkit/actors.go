@@ -10,20 +10,31 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// System returns a quiet actor system, which ends with the test.
+// System returns an actor system without logs that is shut down at the end of the test.
 func System(t testing.TB) *actor.ActorSystem {
 	t.Helper()
-	sys := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Nanosecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	sys := actor.NewActorSystem(
+		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	t.Cleanup(func() {
 		sys.Shutdown()
-		time.Sleep(10 * time.Nanosecond) // lets the framework's own timer end in a synctest bubble, and none of the actors' begin another
+		// in a synctest bubble, lets the framework's timer end without starting another
+		time.Sleep(10 * time.Nanosecond)
 	})
 	return sys
 }
 
-// Spawn starts the actor under test, with Wire and further middleware, under a supervisor with the given strategy. It is stopped at the end
-// of the test.
-func Spawn(t testing.TB, sys *actor.ActorSystem, name string, strategy actor.SupervisorStrategy, props *actor.Props, mw ...actor.ReceiverMiddleware) *actor.PID {
+// Spawn starts the actor under test with Wire and further middleware, under a supervisor with the
+// given strategy. It is stopped at the end of the test.
+func Spawn(
+	t testing.TB,
+	sys *actor.ActorSystem,
+	name string,
+	strategy actor.SupervisorStrategy,
+	props *actor.Props,
+	mw ...actor.ReceiverMiddleware,
+) *actor.PID {
 	t.Helper()
 	child := props.Configure(actor.WithReceiverMiddleware(append(mw, Wire)...))
 	started := make(chan *actor.PID, 1)
@@ -40,8 +51,8 @@ func Spawn(t testing.TB, sys *actor.ActorSystem, name string, strategy actor.Sup
 	return <-started
 }
 
-// Peer is the other side of a protocol, played by the test: it keeps every message that it gets, and answers those it has
-// been told to.
+// Peer is the other side of a protocol, played by the test. It records every message and answers
+// with a given function.
 type Peer struct {
 	PID *actor.PID
 	sys *actor.ActorSystem
@@ -49,10 +60,10 @@ type Peer struct {
 	mu     sync.Mutex
 	got    []proto.Message
 	answer func(proto.Message) proto.Message
-	sender *actor.PID // of the last message
+	sender *actor.PID // sender of the last message
 }
 
-// NewPeer starts a peer under a name. Answer may be nil, and may return nil.
+// NewPeer starts a peer under a name. answer may be nil, and may return nil.
 func NewPeer(t testing.TB, sys *actor.ActorSystem, name string, answer func(proto.Message) proto.Message) *Peer {
 	t.Helper()
 	p := &Peer{sys: sys, answer: answer}
@@ -85,20 +96,20 @@ func (p *Peer) receive(ctx actor.Context) {
 // Send sends a message as the peer.
 func (p *Peer) Send(to *actor.PID, m proto.Message) { p.sys.Root.RequestWithCustomSender(to, m, p.PID) }
 
-// System is the actor system that the peer is in.
+// System returns the peer's actor system.
 func (p *Peer) System() *actor.ActorSystem { return p.sys }
 
-// Stop ends the peer: whoever watches it is told.
+// Stop stops the peer; its watchers are notified.
 func (p *Peer) Stop() { _ = p.sys.Root.StopFuture(p.PID).Wait() }
 
-// Sender is who sent the last message.
+// Sender returns the sender of the last message.
 func (p *Peer) Sender() *actor.PID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sender
 }
 
-// Got returns all messages of a type that a peer has got.
+// Got returns all messages of a type that a peer has received.
 func Got[T proto.Message](p *Peer) []T {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// Allocates runs f, and fails where it allocates more bytes than most, garbage included. Nothing else may run meanwhile.
+// Allocates runs f and fails the test if f allocates more than most bytes, garbage included.
+// Nothing else may run concurrently.
 func Allocates(t testing.TB, most uint64, f func()) {
 	t.Helper()
 	before := allocated()
 	f()
 	if n := allocated() - before; n > most {
-		t.Fatalf("%d bytes were allocated; at most %d were expected", n, most)
+		t.Fatalf("allocated %d bytes, want at most %d", n, most)
 	}
 }
 

@@ -1,2 +1,3 @@
-// Package testkit is what tests share: goldens, the reference model, the wire copier, crash injection. Nothing of it is in a node.
+// Package testkit holds helpers that tests share: golden outputs, the reference model, the wire
+// copier, crash injection. Nodes do not use it.
 package testkit

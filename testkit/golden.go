@@ -15,7 +15,7 @@ type Golden struct {
 	Text      string   `json:"text"`
 }
 
-// JSONLines reads a file of one JSON value a line.
+// JSONLines reads a file with one JSON value per line.
 func JSONLines[T any](t testing.TB, path string) []T {
 	t.Helper()
 	f, err := os.Open(path)

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// Root is the repository's root folder.
+// Root returns the repository's root folder.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(file))
 }
 
-// Model is the folder of the model that ships with the project.
+// Model returns the folder of the shipped model.
 func Model() string { return filepath.Join(Root(), "models", "kjv-2m") }
 
-// Shared returns the path of a file or folder of ../shared, the data that is not part of the project. Where it is absent, the test
-// is skipped. TROUPE_SHARED names another place.
+// Shared returns the path of a file or folder in ../shared, data that is not part of the project.
+// It skips the test if the data is missing. TROUPE_SHARED sets another folder.
 func Shared(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("TROUPE_SHARED")

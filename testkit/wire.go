@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Wire gives an actor a private copy of every message, as if it had crossed the network, and panics on one that could not.
+// Wire gives an actor a private copy of every message, as if it had crossed the network. It panics
+// on a message that could not.
 func Wire(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		switch m := env.Message.(type) {
@@ -24,7 +25,7 @@ func Wire(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
-// isNote reports whether m is of an unexported type: a note to self.
+// isNote reports whether m has an unexported type: a note of an actor to itself.
 func isNote(m any) bool {
 	name := fmt.Sprintf("%T", m)
 	name = name[strings.LastIndexByte(name, '.')+1:]

@@ -15,7 +15,8 @@ import (
 	"troupe/messages"
 )
 
-// Store is what the slots drive: the memory for the adapters of one lease; see engine.AdapterStore. It survives every actor.
+// Store is the memory for the adapters of one lease, which the slots write to; see
+// engine.AdapterStore. It survives every actor.
 type Store interface {
 	Inspect(path string) (engine.AdapterFile, error)
 	Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error
@@ -30,18 +31,18 @@ type Store interface {
 type Config struct {
 	// Open returns the memory for the adapters of the replica's lease.
 	Open func() (Store, error)
-	// HostBytes of page-locked host memory are for adapters that were read; 0: none is kept.
+	// HostBytes limits the page-locked host memory that caches adapters; 0: no cache.
 	HostBytes int64
-	Prefetch  int // adapters that are loaded ahead of need at once, by popularity; 0: none
+	Prefetch  int // adapters loaded ahead of need at once, by popularity; 0: none
 	Slot      func(SlotConfig) *actor.Props
 	Strategy  actor.SupervisorStrategy
 	Log       zerolog.Logger
 }
 
-// prefetchEvery is how often the most popular adapters are looked for.
-const prefetchEvery = 100 * time.Millisecond
+// prefetchInterval is how often the pool looks for popular adapters to load.
+const prefetchInterval = 100 * time.Millisecond
 
-// Props returns the recipe for the pool of a replica.
+// Props returns the props of a replica's adapter pool.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -53,29 +54,29 @@ func Props(cfg Config) *actor.Props {
 type pool struct {
 	Config
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
-	ending      bool // its slots end because it does, and it hears nothing more
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
+	ending      bool // its children stop because it does; it ignores all further messages
 
-	store   Store
-	core    *lora.Pool
-	adopted bool                  // the replica has said which pins hold
-	known   map[string]*known     // key -> what is asked for, or there
-	pins    map[string]string     // request id -> key
-	slots   map[string]*actor.PID // key -> its slot
-	tenants map[string]string     // id of a slot, be it ending -> key
-	news    bool                  // adapters were requested since the last prefetch
-	told    lora.Stats            // to the replica
+	store          Store
+	core           *lora.Pool
+	adopted        bool                     // the replica has sent AdoptPins
+	known          map[string]*adapterEntry // by adapter key; requested or present
+	pins           map[string]string        // request id -> key
+	slots          map[string]*actor.PID    // key -> its slot
+	slotKeys       map[string]string        // adapter keys by id of the slot, including stopping ones
+	requestedSince bool                     // adapters were requested since the last prefetch
+	reported       lora.Stats               // last sent to the replica
 }
 
-// known is an adapter that somebody asked for.
-type known struct {
-	spec    *messages.AdapterSpec
-	file    engine.AdapterFile
-	opening bool                   // its folder is being inspected
-	askers  []*messages.PinAdapter // meanwhile
-	failure messages.Reason        // of its last load
-	told    lora.Where             // to the replica
+// adapterEntry is an adapter that was requested.
+type adapterEntry struct {
+	spec        *messages.AdapterSpec
+	file        engine.AdapterFile
+	inspecting  bool                   // its folder is being inspected
+	waiting     []*messages.PinAdapter // pins that wait for the inspection
+	lastFailure messages.Reason        // of its last load
+	reported    lora.Location          // last sent to the replica
 }
 
 // inspected and prefetch are notes to self.
@@ -91,15 +92,15 @@ type (
 
 func (p *pool) Receive(ctx actor.Context) {
 	if p.ending {
-		return // a slot that is spawned now would be stopped by nobody, and the next life would wait for its end
+		return // a slot spawned now would never be stopped, and the successor would wait for its end
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		p.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		p.ending = true
-		if p.end != nil { // else it has not begun
-			p.end()
+		if p.cancel != nil { // nil before Started
+			p.cancel()
 		}
 	case *messages.AdoptPins:
 		p.onAdopt(ctx, msg)
@@ -118,7 +119,7 @@ func (p *pool) Receive(ctx actor.Context) {
 	}
 }
 
-// serve is what the replica asks for.
+// serve handles the replica's commands.
 func (p *pool) serve(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *messages.PinAdapter:
@@ -132,11 +133,11 @@ func (p *pool) serve(ctx actor.Context) {
 	}
 }
 
-// onStarted finds what the last life left in memory.
+// onStarted recovers the adapters that the previous incarnation left in memory.
 func (p *pool) onStarted(ctx actor.Context) {
-	p.life, p.end = context.WithCancel(context.Background())
-	p.known, p.pins = make(map[string]*known), make(map[string]string)
-	p.slots, p.tenants = make(map[string]*actor.PID), make(map[string]string)
+	p.lifetime, p.cancel = context.WithCancel(context.Background())
+	p.known, p.pins = make(map[string]*adapterEntry), make(map[string]string)
+	p.slots, p.slotKeys = make(map[string]*actor.PID), make(map[string]string)
 	store, err := p.Open()
 	if err != nil {
 		panic(err)
@@ -144,24 +145,25 @@ func (p *pool) onStarted(ctx actor.Context) {
 	p.store = store
 	p.core = lora.NewPool(lora.Config{Pages: store.Pages(), HostBytes: p.HostBytes})
 	for _, s := range store.Staged() {
-		if p.meet(s.Key, s.File); !p.core.RestoreHost(s.Key) {
+		if p.registerHeld(s.Key, s.File); !p.core.RecoverHost(s.Key) {
 			p.drop(s.Key)
 		}
 	}
 	for _, h := range store.Held() {
-		if p.meet(h.Key, h.File); !p.core.Restore(h.Key, h.Pages) {
-			panic("adapter: two adapters are in the same pages, " + h.Key + " is one of them")
+		if p.registerHeld(h.Key, h.File); !p.core.Recover(h.Key, h.Pages) {
+			panic("adapter: pages of " + h.Key + " are used twice")
 		}
 		p.spawn(ctx, SlotConfig{Store: store, Key: h.Key, File: h.File, Pages: h.Pages})
 	}
-	ctx.Request(ctx.Parent(), &messages.AdaptersReady{Incarnation: p.incarnation, Bytes: uint64(len(store.Pages())) * hbm.PageBytes})
-	supervise.After(ctx, prefetchEvery, &prefetch{p.incarnation})
+	ctx.Request(ctx.Parent(), &messages.AdaptersReady{Incarnation: p.incarnation,
+		Bytes: uint64(len(store.Pages())) * hbm.PageBytes})
+	supervise.After(ctx, prefetchInterval, &prefetch{p.incarnation})
 }
 
-// meet registers an adapter that is in memory.
-func (p *pool) meet(key string, file engine.AdapterFile) {
+// registerHeld registers an adapter that is in memory.
+func (p *pool) registerHeld(key string, file engine.AdapterFile) {
 	if p.known[key] == nil {
-		p.known[key] = &known{spec: messages.AdapterOf(key), file: file}
+		p.known[key] = &adapterEntry{spec: messages.AdapterOf(key), file: file}
 		p.core.Register(key, file.Layout)
 	}
 }
@@ -175,31 +177,32 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 		p.onPin(ctx, pin)
 	}
 	for key := range p.known {
-		p.tell(ctx, key)
+		p.notify(ctx, key)
 	}
-	p.change(ctx)
+	p.sendChanges(ctx)
 }
 
-// onPrefetch loads what is popular, where there is room that nobody wanted of late, and sees to it that the replica hears what was counted.
+// onPrefetch loads popular adapters where there is room that was not used recently. It also sends
+// changed counters to the replica.
 func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return
 	}
-	if p.news && p.adopted {
-		p.news = false
-		p.carry(ctx, p.core.Prefetch(p.Prefetch, time.Now())...)
+	if p.requestedSince && p.adopted {
+		p.requestedSince = false
+		p.execute(ctx, p.core.Prefetch(p.Prefetch, time.Now())...)
 	}
-	if p.adopted && p.told != p.core.Stats() {
-		p.change(ctx)
+	if p.adopted && p.reported != p.core.Stats() {
+		p.sendChanges(ctx)
 	}
-	supervise.After(ctx, prefetchEvery, msg)
+	supervise.After(ctx, prefetchInterval, msg)
 }
 
 // drop frees host memory.
 func (p *pool) drop(key string) {
 	if err := p.store.Drop(key); err != nil {
-		p.Log.Warn().Err(err).Str("adapter", key).Msg("host memory of an adapter not freed")
+		p.Log.Warn().Err(err).Str("adapter", key).Msg("freeing host memory of adapter failed")
 	}
 }
 
-var errSlot = errors.New("its slot crashed too often")
+var errSlot = errors.New("slot crashed too often")

@@ -1,25 +1,30 @@
-// Package adapter holds the actors that keep LoRA adapters on a replica's device: the pool, and a slot for each adapter that is there or on its
-// way (protocol Adapters).
+// Package adapter provides the actors that keep LoRA adapters on a replica's device: the pool, and
+// a slot for each adapter that is loaded or being loaded (protocol Adapters).
 //
 // # Pool
 //
-// Parent: the replica. Children: slot-0, slot-1, ….
-// Accepts: AdoptPins, PinAdapter, UnpinAdapter, AdapterRequested, ForgetAdapter, SlotLoaded.
-// Sends: AdaptersReady, PinAdapterResult, AdaptersChanged, to the replica.
+// Parent: the replica. Children: slot-0, slot-1, …. Accepts: AdoptPins, PinAdapter, UnpinAdapter,
+// AdapterRequested, ForgetAdapter, SlotLoaded. Sends: AdaptersReady, PinAdapterResult,
+// AdaptersChanged, to the replica.
 //
-// It owns a lora.Pool, which decides: who has which pages, who makes room, what is loaded ahead of need. A load is a slot's, an eviction
-// is the end of a slot. Folders are inspected by jobs.
+// It owns a lora.Pool, which decides which adapter gets which pages, which one is evicted, and what
+// is prefetched. A slot performs a load, and the end of a slot is an eviction. Jobs inspect the
+// folders.
 //
-// What a crash loses are the pins and the loads under way; its slots end with it. What is in the pages, and in host memory, is the Store's, which sits
-// above the replica: the successor finds it. The pins are the replica's too: the successor does nothing, and hears nothing, until AdoptPins has told
-// which of them hold, so that nothing that a step reads is evicted. All others are asked for again. Popularity starts anew.
+// A crash loses the pins and the loads in flight, and ends the slots. The content of the pages and
+// of host memory belongs to the Store, which survives: the successor recovers it. The replica also
+// knows the pins. The successor ignores all commands until AdoptPins lists the pins that hold, so
+// that it evicts nothing that a step reads. All other pins are requested again. Popularity starts
+// at zero.
 //
 // # Slot
 //
 // Parent: the pool. Accepts nothing. Sends SlotLoaded.
 //
-// It owns the copy of one adapter into its pages: a job that reads it from disk into host memory, unless it is there, and copies that to the device, beside
-// steps. A crash loses the copy; the successor begins it again, or finds that it was complete. Its end waits for the copy to end, so that
-// the pages can be given to another. A file that can not be loaded is no crash: the pool refuses whoever waits for it.
-// A life that is begun after that end, since a restart was under way, begins nothing, and neither does a pool whose own end or restart is under way.
+// It owns the copy of one adapter into its pages. A job reads the adapter from disk into host
+// memory, unless it is there, and copies it to the device while steps run. A crash loses the copy;
+// the successor starts it again, or finds that it was complete. The slot ends only after its copy
+// has ended, so that the pages can be reused. A file that cannot be loaded is no crash: the pool
+// refuses the requests that wait for it. An incarnation that starts after that end, because a
+// restart was in progress, starts no copy. Neither does a pool that is stopping or restarting.
 package adapter

@@ -12,19 +12,19 @@ import (
 	"troupe/messages"
 )
 
-// find returns an adapter that somebody names, and has its folder inspected where that was not done.
-func (p *pool) find(ctx actor.Context, spec *messages.AdapterSpec) *known {
+// entry returns the entry of an adapter, and starts the inspection of its folder if necessary.
+func (p *pool) entry(ctx actor.Context, spec *messages.AdapterSpec) *adapterEntry {
 	key := spec.Key()
 	k, ok := p.known[key]
 	if !ok {
-		k = &known{}
+		k = &adapterEntry{}
 		p.known[key] = k
 	}
 	k.spec = spec
-	if k.file.Layout == nil && !k.opening {
-		k.opening = true
+	if k.file.Layout == nil && !k.inspecting {
+		k.inspecting = true
 		store, incarnation, path := p.store, p.incarnation, spec.GetPath()
-		supervise.Job(ctx, p.life,
+		supervise.Job(ctx, p.lifetime,
 			func(context.Context) (engine.AdapterFile, error) { return store.Inspect(path) },
 			func(file engine.AdapterFile, err error) any { return &inspected{incarnation, key, file, err} })
 	}
@@ -32,14 +32,14 @@ func (p *pool) find(ctx actor.Context, spec *messages.AdapterSpec) *known {
 }
 
 func (p *pool) onPin(ctx actor.Context, msg *messages.PinAdapter) {
-	if k := p.find(ctx, msg.GetAdapter()); k.opening {
-		k.askers = append(k.askers, msg)
+	if k := p.entry(ctx, msg.GetAdapter()); k.inspecting {
+		k.waiting = append(k.waiting, msg)
 		return
 	}
 	p.pin(ctx, msg)
 }
 
-// onInspected registers an adapter, or refuses whoever asked for it.
+// onInspected registers an adapter, or refuses the pins that wait for it.
 func (p *pool) onInspected(ctx actor.Context, msg *inspected) {
 	if msg.incarnation != p.incarnation {
 		return
@@ -48,14 +48,14 @@ func (p *pool) onInspected(ctx actor.Context, msg *inspected) {
 	if !ok {
 		return
 	}
-	askers := k.askers
-	k.opening, k.askers = false, nil
-	refused := p.register(msg, k)
+	waiting := k.waiting
+	k.inspecting, k.waiting = false, nil
+	refused := p.registerInspected(msg, k)
 	if refused != nil {
 		delete(p.known, msg.key)
 		p.Log.Warn().Str("adapter", msg.key).Str("why", refused.GetDetail()).Msg("adapter refused")
 	}
-	for _, a := range askers {
+	for _, a := range waiting {
 		if refused != nil {
 			p.refuse(ctx, a.GetRequestId(), refused)
 			continue
@@ -64,7 +64,7 @@ func (p *pool) onInspected(ctx actor.Context, msg *inspected) {
 	}
 }
 
-func (p *pool) register(msg *inspected, k *known) *messages.Refused {
+func (p *pool) registerInspected(msg *inspected, k *adapterEntry) *messages.Refused {
 	if msg.err != nil {
 		return &messages.Refused{Reason: reasonOf(msg.err), Detail: "adapter " + msg.key + ": " + msg.err.Error()}
 	}
@@ -76,7 +76,7 @@ func (p *pool) register(msg *inspected, k *known) *messages.Refused {
 	return nil
 }
 
-// pin holds an adapter for a request; the answer comes when it is there.
+// pin pins an adapter for a request. The result follows when the adapter is loaded.
 func (p *pool) pin(ctx actor.Context, msg *messages.PinAdapter) {
 	id, key := msg.GetRequestId(), msg.GetAdapter().Key()
 	state, why := p.core.Pin(id, key)
@@ -86,39 +86,40 @@ func (p *pool) pin(ctx actor.Context, msg *messages.PinAdapter) {
 	}
 	p.pins[id] = key
 	if state == lora.Active {
-		p.pinned(ctx, id, key)
+		p.sendPinned(ctx, id, key)
 	}
-	p.carry(ctx, key)
+	p.execute(ctx, key)
 }
 
-func (p *pool) pinned(ctx actor.Context, id, key string) {
+func (p *pool) sendPinned(ctx actor.Context, id, key string) {
 	ctx.Request(ctx.Parent(), &messages.PinAdapterResult{RequestId: id, Outcome: &messages.PinAdapterResult_Pinned{
 		Pinned: &messages.AdapterPinned{Adapter: key, Pages: uint32(p.known[key].file.Layout.Pages())},
 	}})
 }
 
 func (p *pool) refuse(ctx actor.Context, id string, why *messages.Refused) {
-	ctx.Request(ctx.Parent(), &messages.PinAdapterResult{RequestId: id, Outcome: &messages.PinAdapterResult_Refused{Refused: why}})
+	ctx.Request(ctx.Parent(), &messages.PinAdapterResult{RequestId: id,
+		Outcome: &messages.PinAdapterResult_Refused{Refused: why}})
 }
 
 func (p *pool) onUnpin(ctx actor.Context, msg *messages.UnpinAdapter) {
 	id := msg.GetRequestId()
 	key, ok := p.pins[id]
 	if !ok {
-		p.forgetAsker(id)
+		p.dropWaiting(id)
 		return
 	}
 	delete(p.pins, id)
 	p.core.Unpin(id)
-	p.carry(ctx, key)
+	p.execute(ctx, key)
 }
 
-// forgetAsker: it ended before its adapter's folder was inspected.
-func (p *pool) forgetAsker(id string) {
+// dropWaiting removes a request that ended before its adapter's folder was inspected.
+func (p *pool) dropWaiting(id string) {
 	for _, k := range p.known {
-		for i, a := range k.askers {
+		for i, a := range k.waiting {
 			if a.GetRequestId() == id {
-				k.askers = append(k.askers[:i:i], k.askers[i+1:]...)
+				k.waiting = append(k.waiting[:i:i], k.waiting[i+1:]...)
 				return
 			}
 		}
@@ -126,13 +127,13 @@ func (p *pool) forgetAsker(id string) {
 }
 
 func (p *pool) onRequested(ctx actor.Context, msg *messages.AdapterRequested) {
-	p.news = true
-	p.find(ctx, msg.GetAdapter())
+	p.requestedSince = true
+	p.entry(ctx, msg.GetAdapter())
 	p.core.Requested(msg.GetAdapter().Key(), time.Now())
 }
 
 func (p *pool) onForget(ctx actor.Context, msg *messages.ForgetAdapter) {
 	key := msg.GetAdapter().Key()
 	p.core.Delete(key)
-	p.carry(ctx, key)
+	p.execute(ctx, key)
 }

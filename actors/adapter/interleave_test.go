@@ -19,12 +19,14 @@ import (
 	"troupe/messages"
 )
 
-// interleavings is how many runs of TestInterleavings there are, but for TROUPE_INTERLEAVINGS.
+// interleavings is the default number of runs of TestRandomInterleavings; TROUPE_INTERLEAVINGS
+// overrides it.
 const interleavings = 200
 
-// TestInterleavings: in random runs of pins, unpins and steps, with something going wrong at each step, a pin that holds can be read until it
-// ends, no page has two owners, and in the end nothing is left: all pages can be had, and no adapter is in use.
-func TestInterleavings(t *testing.T) {
+// TestRandomInterleavings runs random pins, unpins and steps with faults. A granted pin can be read
+// until it ends, no page has two owners, and at the end all pages are free and no adapter is
+// pinned.
+func TestRandomInterleavings(t *testing.T) {
 	n := interleavings
 	if asked, err := strconv.Atoi(os.Getenv("TROUPE_INTERLEAVINGS")); err == nil {
 		n = asked
@@ -32,7 +34,7 @@ func TestInterleavings(t *testing.T) {
 	for seed := range n {
 		synctest.Test(t, func(t *testing.T) {
 			r := &run{stage: newStage(t, 6), r: rand.New(rand.NewPCG(uint64(seed), 6)), keys: map[string]string{}}
-			r.memory.load = r.fate
+			r.memory.onCopy = r.copyResult
 			for i := 0; i < 40 && !t.Failed(); i++ {
 				r.step()
 				r.fault()
@@ -40,7 +42,7 @@ func TestInterleavings(t *testing.T) {
 				synctest.Wait()
 				r.check()
 			}
-			r.settle()
+			r.finish()
 			r.end()
 			if t.Failed() {
 				t.Fatalf("seed %d: %v", seed, r.log)
@@ -54,9 +56,9 @@ type run struct {
 	*stage
 	r        *rand.Rand
 	keys     map[string]string // request -> adapter
-	readable []string          // requests that the step in flight reads for
+	readable []string          // requests that the step in flight reads adapters for
 	requests int
-	failing  error // the next copy does; errPanic panics
+	failing  error // result of the next copy; errPanic panics
 	log      []string
 }
 
@@ -65,8 +67,8 @@ var (
 	errPanic   = errors.New("panic")
 )
 
-// fate is what becomes of a copy.
-func (r *run) fate(string) error {
+// copyResult returns the result of a copy.
+func (r *run) copyResult(string) error {
 	r.memory.mu.Lock()
 	err := r.failing
 	r.failing = nil
@@ -77,12 +79,12 @@ func (r *run) fate(string) error {
 	return err
 }
 
-// adapters are of one, two or three pages; all of them together have twice as many as there are.
+// The adapters have one, two or three pages; together they have twice as many pages as the pool.
 var all = []string{"a1@1", "b2@1", "c3@1", "d1@2", "e2@1", "f3@7"}
 
 func (r *run) note(format string, args ...any) { r.log = append(r.log, fmt.Sprintf(format, args...)) }
 
-// step is something that a replica does.
+// step performs a random event of a replica.
 func (r *run) step() {
 	switch r.r.IntN(6) {
 	case 0, 1:
@@ -94,14 +96,14 @@ func (r *run) step() {
 			if r.life != 0 {
 				ctx.Send(r.pool, &messages.AdapterRequested{Adapter: specOf(key)})
 			}
-			r.desk.Pin(request, key)
+			r.pins.Pin(request, key)
 		})
-	case 2, 3: // those that wait ask again; those that were refused for good go
+	case 2, 3: // waiting requests retry; permanently refused ones end
 		r.note("ask")
 		r.run(func(actor.Context) {
 			for _, request := range slices.Sorted(maps.Keys(r.keys)) {
-				if _, why := r.desk.Pin(request, r.keys[request]); why != nil && why.Reason != lora.NoRoom {
-					r.leave(request)
+				if _, why := r.pins.Pin(request, r.keys[request]); why != nil && why.Reason != lora.NoRoom {
+					r.release(request)
 				}
 			}
 		})
@@ -109,14 +111,14 @@ func (r *run) step() {
 		if len(r.keys) > 0 {
 			request := slices.Sorted(maps.Keys(r.keys))[r.r.IntN(len(r.keys))]
 			r.note("unpin %s", request)
-			r.run(func(actor.Context) { r.leave(request) })
+			r.run(func(actor.Context) { r.release(request) })
 		}
 	case 5:
 		r.note("step")
 		r.run(func(actor.Context) {
 			if r.stepping = !r.stepping; r.stepping {
 				for request, key := range r.keys {
-					if state, _ := r.desk.Pin(request, key); state == lora.Active {
+					if state, _ := r.pins.Pin(request, key); state == lora.Active {
 						r.readable = append(r.readable, key)
 					}
 				}
@@ -127,12 +129,12 @@ func (r *run) step() {
 	}
 }
 
-func (r *run) leave(request string) {
-	r.desk.Unpin(request)
+func (r *run) release(request string) {
+	r.pins.Unpin(request)
 	delete(r.keys, request)
 }
 
-// fault is something that goes wrong.
+// fault injects a random fault.
 func (r *run) fault() {
 	what := r.r.IntN(9)
 	r.note("fault %d", what)
@@ -152,7 +154,7 @@ func (r *run) fault() {
 	case 6:
 		key := all[r.r.IntN(len(all))]
 		r.run(func(ctx actor.Context) { ctx.Send(r.pool, &messages.ForgetAdapter{Adapter: specOf(key)}) })
-	case 7: // the folder vanishes, or is there again
+	case 7: // the folder vanishes, or reappears
 		path := specOf(all[r.r.IntN(len(all))]).GetPath()
 		r.memory.mu.Lock()
 		r.memory.gone[path] = !r.memory.gone[path]
@@ -173,7 +175,7 @@ func (r *run) fail(err error) {
 	r.failing = err
 }
 
-// crash is a crash of the replica: its sequences are gone, and the engine has ended its step.
+// crash crashes the replica: its sequences are lost, and the engine has ended its step.
 func (r *run) crash() {
 	r.note("replica crashes")
 	r.end()
@@ -182,18 +184,18 @@ func (r *run) crash() {
 	r.begin()
 }
 
-// check looks at what must hold at any moment.
+// check verifies the invariants that hold at any moment.
 func (r *run) check() {
 	r.t.Helper()
 	for _, key := range r.readable {
-		if !r.memory.whole(key) {
-			r.t.Errorf("a step reads %s, which is not there", key)
+		if !r.memory.intact(key) {
+			r.t.Errorf("a step reads %s, which is not resident", key)
 		}
 	}
 	r.run(func(actor.Context) {
 		for request, key := range r.keys {
-			if state, _ := r.desk.Pin(request, key); state == lora.Active && !r.memory.whole(key) {
-				r.t.Errorf("%s holds %s, which is not there", request, key)
+			if state, _ := r.pins.Pin(request, key); state == lora.Active && !r.memory.intact(key) {
+				r.t.Errorf("%s holds %s, which is not resident", request, key)
 			}
 		}
 	})
@@ -201,12 +203,12 @@ func (r *run) check() {
 		r.t.Error(wrong)
 	}
 	if n := r.memory.hostBytes(); n > hostBytes {
-		r.t.Errorf("%d bytes of host memory are used, of %d", n, hostBytes)
+		r.t.Errorf("%d of %d bytes of host memory are used", n, hostBytes)
 	}
 }
 
-// settle ends all faults and all requests, and looks whether something is left.
-func (r *run) settle() {
+// finish ends all faults and all requests, and checks that nothing leaked.
+func (r *run) finish() {
 	r.t.Helper()
 	r.crashPool.Store(false)
 	r.crashSlot.Store(false)
@@ -220,20 +222,21 @@ func (r *run) settle() {
 	r.run(func(actor.Context) {
 		r.stepping = false
 		for request := range r.keys {
-			r.leave(request)
+			r.release(request)
 		}
 	})
-	time.Sleep(time.Minute) // whoever is to be restarted, is
+	time.Sleep(time.Minute) // until all restarts are done
 	synctest.Wait()
 	if r.lost.Load() {
 		r.crash()
 	}
-	for key, w := range r.desk.Here() {
-		if there := r.memory.whole(key); w.State != lora.Idle && w.State != lora.Absent || there != (w.State == lora.Idle) {
-			r.t.Errorf("%s is %s, with nobody there; it is on the device: %v", key, w.State, there)
+	for key, w := range r.pins.Locations() {
+		if there := r.memory.intact(key); w.State != lora.Idle && w.State != lora.Absent ||
+			there != (w.State == lora.Idle) {
+			r.t.Errorf("%s is %s without requests; on the device: %v", key, w.State, there)
 		}
 	}
-	for i := range 6 { // page by page, all that there are
+	for i := range 6 { // page by page, all pages
 		request, key := fmt.Sprint("last", i), fmt.Sprintf("%c1@9", 'p'+i)
 		for range 5 {
 			if state, _ := r.pin(request, key); state == lora.Active {
@@ -242,8 +245,8 @@ func (r *run) settle() {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		if state, why := r.pin(request, key); state != lora.Active || !r.memory.whole(key) {
-			r.t.Errorf("page %d of 6 can not be had: %s, %+v", i, state, why)
+		if state, why := r.pin(request, key); state != lora.Active || !r.memory.intact(key) {
+			r.t.Errorf("page %d of 6 is not available: %s, %+v", i, state, why)
 		}
 	}
 }

@@ -14,39 +14,40 @@ import (
 	"troupe/engine"
 )
 
-// memory is a Store that sees what a device can not: two copies in one page, and what each page holds.
-type memory struct {
+// fakeStore is a Store that detects what a device cannot: two copies into one page, and what each
+// page holds.
+type fakeStore struct {
 	pages   int
 	mu      sync.Mutex
-	content map[uint32]string // page -> key whose copy is whole
-	writing map[uint32]string // page -> key that is being copied there
+	content map[uint32]string // page -> key with a complete copy
+	writing map[uint32]string // page -> key being copied
 	held    map[string]engine.HeldAdapter
 	staged  map[string]engine.StagedAdapter
 	wrong   []string
 	loads   int
 
-	// load is asked what becomes of a copy; nil: it takes a moment.
-	load func(key string) error
+	// onCopy returns the result of a copy; nil: it succeeds after a moment.
+	onCopy func(key string) error
 	// gone are folders that have vanished.
 	gone map[string]bool
 }
 
-func newMemory(pages int) *memory {
-	return &memory{
+func newMemory(pages int) *fakeStore {
+	return &fakeStore{
 		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{}, held: map[string]engine.HeldAdapter{},
 		staged: map[string]engine.StagedAdapter{}, gone: map[string]bool{},
 	}
 }
 
-// sized is the file of an adapter of so many pages.
-func sized(pages int) engine.AdapterFile {
+// fileOfPages returns the file of an adapter with so many pages.
+func fileOfPages(pages int) engine.AdapterFile {
 	l := &lora.Layout{}
 	l.Add(lora.Matrix{}, int64(pages)*hbm.PageBytes-100)
 	return engine.AdapterFile{Layout: l, Rank: 8}
 }
 
-// Inspect knows an adapter by its path: "a/2" has two pages.
-func (m *memory) Inspect(path string) (engine.AdapterFile, error) {
+// Inspect derives an adapter from its path: "a/2" has two pages.
+func (m *fakeStore) Inspect(path string) (engine.AdapterFile, error) {
 	time.Sleep(5 * time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,10 +56,10 @@ func (m *memory) Inspect(path string) (engine.AdapterFile, error) {
 	if _, err := fmt.Sscanf(path, "%1s/%d", &name, &pages); err != nil || m.gone[path] {
 		return engine.AdapterFile{}, errors.New(path + ": no adapter_config.json")
 	}
-	return sized(pages), nil
+	return fileOfPages(pages), nil
 }
 
-func (m *memory) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+func (m *fakeStore) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
 	m.mu.Lock()
 	if h, ok := m.held[key]; ok && slices.Equal(h.Pages, pages) {
 		m.mu.Unlock()
@@ -100,44 +101,44 @@ func (m *memory) Load(ctx context.Context, key string, file engine.AdapterFile, 
 	return nil
 }
 
-func (m *memory) copy(ctx context.Context, key string) error {
+func (m *fakeStore) copy(ctx context.Context, key string) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(10 * time.Millisecond):
 	}
-	if m.load == nil {
+	if m.onCopy == nil {
 		return nil
 	}
-	return m.load(key)
+	return m.onCopy(key)
 }
 
-func (m *memory) Evict(key string) {
+func (m *fakeStore) Evict(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.held, key)
 }
 
-func (m *memory) Drop(key string) error {
+func (m *fakeStore) Drop(key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.staged, key)
 	return nil
 }
 
-func (m *memory) Held() []engine.HeldAdapter {
+func (m *fakeStore) Held() []engine.HeldAdapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.held))
 }
 
-func (m *memory) Staged() []engine.StagedAdapter {
+func (m *fakeStore) Staged() []engine.StagedAdapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.staged))
 }
 
-func (m *memory) Pages() []uint32 {
+func (m *fakeStore) Pages() []uint32 {
 	pages := make([]uint32, m.pages)
 	for i := range pages {
 		pages[i] = uint32(i)
@@ -145,16 +146,16 @@ func (m *memory) Pages() []uint32 {
 	return pages
 }
 
-// whole reports whether an adapter can be read.
-func (m *memory) whole(key string) bool {
+// intact reports whether an adapter can be read.
+func (m *fakeStore) intact(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, ok := m.held[key]
 	return ok && !slices.ContainsFunc(h.Pages, func(page uint32) bool { return m.content[page] != key })
 }
 
-// hostBytes are those of staged adapters.
-func (m *memory) hostBytes() (bytes int64) {
+// hostBytes returns the bytes of staged adapters.
+func (m *fakeStore) hostBytes() (bytes int64) {
 	for _, s := range m.Staged() {
 		bytes += s.File.Layout.Bytes()
 	}

@@ -18,10 +18,10 @@ type SlotConfig struct {
 	Key   string
 	File  engine.AdapterFile
 	Pages []uint32
-	Keep  bool // in host memory too
+	Keep  bool // cache in host memory too
 }
 
-// SlotProps returns the recipe for a slot.
+// SlotProps returns the props of a slot.
 func SlotProps(cfg SlotConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -33,7 +33,7 @@ func SlotProps(cfg SlotConfig) *actor.Props {
 type slot struct {
 	SlotConfig
 	incarnation uint64
-	end         context.CancelFunc
+	cancel      context.CancelFunc
 	copying     <-chan struct{} // closed when the copy has ended
 }
 
@@ -54,17 +54,17 @@ func (s *slot) Receive(ctx actor.Context) {
 	}
 }
 
-// onEnding blocks until the copy has ended: the pages may be given to another next.
+// onEnding blocks until the copy has ended, since the pages may be reused next.
 func (s *slot) onEnding() {
-	if s.copying != nil { // else it has not begun
-		s.end()
+	if s.copying != nil { // nil before Started
+		s.cancel()
 		<-s.copying
 	}
 }
 
 func (s *slot) onStarted(ctx actor.Context) {
 	var life context.Context
-	life, s.end = context.WithCancel(context.Background())
+	life, s.cancel = context.WithCancel(context.Background())
 	cfg, incarnation := s.SlotConfig, s.incarnation
 	s.copying = supervise.Job(ctx, life,
 		func(life context.Context) (struct{}, error) {

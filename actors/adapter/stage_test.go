@@ -18,20 +18,21 @@ import (
 	"troupe/testkit"
 )
 
-// hostBytes of host memory is what a pool in these tests has.
+// hostBytes is the host memory of a pool in these tests.
 const hostBytes = 3 * hbm.PageBytes
 
-// stage is a pool with its slots over a memory, and a replica's side of the protocol played by the test, with a desk as a replica has.
+// stage is a pool with its slots over a fakeStore. The test plays the replica's side of the
+// protocol, with a lora.PinClient.
 type stage struct {
 	t      *testing.T
-	memory *memory
+	memory *fakeStore
 	sys    *actor.ActorSystem
 	parent *actor.PID
 	lives  int
 
 	pool     *actor.PID
-	life     uint64 // of the pool, once it is ready
-	desk     *lora.Desk
+	life     uint64 // incarnation of the pool, once it is ready
+	pins     *lora.PinClient
 	stepping bool
 	refused  map[string]*messages.Refused // by pin
 	lost     atomic.Bool                  // the pool crashed too often
@@ -39,7 +40,7 @@ type stage struct {
 	crashPool, crashSlot atomic.Bool // on their next message
 }
 
-// do is run by the replica's side, in its turn.
+// do is a function that the replica's side runs.
 type do func(ctx actor.Context)
 
 func newStage(t *testing.T, pages int) *stage {
@@ -48,17 +49,17 @@ func newStage(t *testing.T, pages int) *stage {
 	return s
 }
 
-// begin is a life of the replica.
+// begin starts an incarnation of the replica.
 func (s *stage) begin() {
 	s.lives++
 	s.life, s.stepping = 0, false
 	s.lost.Store(false)
-	s.desk, s.refused = lora.NewDesk(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
+	s.pins, s.refused = lora.NewPinClient(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
 	s.parent = s.sys.Root.Spawn(actor.PropsFromFunc(s.receive, actor.WithSupervisor(supervise.Strategy(nil))))
 	synctest.Wait()
 }
 
-// end ends it, and all that is below. Timers that are left find nobody.
+// end stops the replica and all its children. Pending timers then reach no actor.
 func (s *stage) end() {
 	_ = s.sys.Root.StopFuture(s.parent).Wait()
 	time.Sleep(time.Second)
@@ -70,7 +71,7 @@ func (s *stage) props() *actor.Props {
 		return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 				switch env.Message.(type) {
-				case *actor.Restarting, *actor.Stopping, *actor.Stopped: // it ends already
+				case *actor.Restarting, *actor.Stopping, *actor.Stopped: // already stopping
 				default:
 					if !flag.CompareAndSwap(true, false) {
 						break
@@ -101,7 +102,7 @@ func (s *stage) receive(ctx actor.Context) {
 	case *messages.AdaptersReady:
 		s.life = msg.GetIncarnation()
 		adopt := &messages.AdoptPins{Incarnation: s.life}
-		for _, a := range s.desk.Restarted() {
+		for _, a := range s.pins.OnPoolRestart() {
 			adopt.Pins = append(adopt.Pins, &messages.PinAdapter{RequestId: a.Name, Adapter: specOf(a.Adapter)})
 		}
 		ctx.Send(s.pool, adopt)
@@ -113,14 +114,15 @@ func (s *stage) receive(ctx actor.Context) {
 			if r.GetReason() == messages.Reason_REASON_QUEUE_FULL {
 				reason = lora.NoRoom
 			}
-			s.desk.Answered(msg.GetRequestId(), &lora.Refusal{Reason: reason, Detail: r.GetDetail()})
+			s.pins.OnPinResult(msg.GetRequestId(), &lora.Refusal{Reason: reason, Detail: r.GetDetail()})
 			return
 		}
-		s.desk.Answered(msg.GetRequestId(), nil)
+		s.pins.OnPinResult(msg.GetRequestId(), nil)
 	case *messages.AdaptersChanged:
 		for _, a := range msg.GetAdapters() {
-			s.desk.Told((&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key(), lora.Where{
-				State: lora.State(a.GetState() - messages.AdapterState_ADAPTER_STATE_ABSENT), Tier: lora.Tier(a.GetLocation() - messages.AdapterLocation_ADAPTER_LOCATION_DISK),
+			s.pins.OnState((&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key(), lora.Location{
+				State: lora.State(a.GetState() - messages.AdapterState_ADAPTER_STATE_ABSENT),
+				Tier:  lora.Tier(a.GetLocation() - messages.AdapterLocation_ADAPTER_LOCATION_DISK),
 			})
 		}
 	case *actor.Terminated:
@@ -135,8 +137,8 @@ func (s *stage) flush(ctx actor.Context) {
 	if s.life == 0 {
 		return
 	}
-	for _, a := range s.desk.Asks(s.stepping) {
-		if a.End {
+	for _, a := range s.pins.Drain(s.stepping) {
+		if a.Unpin {
 			ctx.Send(s.pool, &messages.UnpinAdapter{RequestId: a.Name})
 		} else {
 			ctx.Send(s.pool, &messages.PinAdapter{RequestId: a.Name, Adapter: specOf(a.Adapter)})
@@ -144,21 +146,21 @@ func (s *stage) flush(ctx actor.Context) {
 	}
 }
 
-// run has the replica's side do something, and waits until nothing happens any more but in time.
+// run makes the replica's side run f, and waits until nothing happens without time passing.
 func (s *stage) run(f do) {
 	s.sys.Root.Send(s.parent, f)
 	synctest.Wait()
 }
 
-// pin asks for an adapter and returns the desk's answer.
+// pin requests an adapter and returns the answer of the PinClient.
 func (s *stage) pin(request, key string) (state lora.State, why *lora.Refusal) {
-	s.run(func(actor.Context) { state, why = s.desk.Pin(request, key) })
+	s.run(func(actor.Context) { state, why = s.pins.Pin(request, key) })
 	return state, why
 }
 
-func (s *stage) unpin(request string) { s.run(func(actor.Context) { s.desk.Unpin(request) }) }
+func (s *stage) unpin(request string) { s.run(func(actor.Context) { s.pins.Unpin(request) }) }
 
-// specOf is an adapter by its key: "a2@1" has two pages.
+// specOf returns an adapter by its key: "a2@1" has two pages.
 func specOf(key string) *messages.AdapterSpec {
 	spec := messages.AdapterOf(key)
 	spec.Path = spec.GetName()[:1] + "/" + spec.GetName()[1:]

@@ -34,6 +34,8 @@ type Config struct {
 	HBM    *actor.Props // the child
 	Source Source       // observed every second; nil: nobody tells how the device is
 	Facts  *messages.GpuFacts
+	// KVReserve is the share of the device's memory that is kept for KV blocks.
+	KVReserve float64
 	// SelfTest tries the device; it may hang with it.
 	SelfTest func(context.Context) error
 	// Publish announces life-cycle events; it must not block.
@@ -82,6 +84,7 @@ type load struct {
 	askers  []asker
 	began   time.Time
 	facts   engine.Facts // once inspected
+	counts  bool         // there is room for it by the budget
 	waits   bool         // for memory that others give up
 	until   time.Time    // for how long; zero: it has not been short of any
 }
@@ -240,6 +243,7 @@ func (d *device) status() *messages.GpuStatus {
 		MemoryBytes: uint64(d.ledger.Total()), FreeBytes: uint64(d.ledger.Free()),
 		Quarantine: d.quarantine, Health: d.health(), Facts: d.Facts,
 	}
+	s.Budget = d.budgetStatus()
 	for _, p := range d.pools() {
 		s.YieldableBytes += uint64(max(0, p.Pages-p.Least)) * hbm.PageBytes
 	}

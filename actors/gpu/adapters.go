@@ -57,10 +57,15 @@ func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
 		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name+" any more")
 		return
 	}
-	if !d.room(ctx, lease, cmp.Or(a.pages, m.Facts.AdapterPages(m.Limits.MaxRank)), &a.until) {
+	pages := d.adapterPages(m, a.pages)
+	if !d.room(ctx, lease, pages, &a.until) {
 		return
 	}
-	pages := d.adapterPages(m, a.pages)
+	if free := int(d.ledger.Free() / hbm.PageBytes); a.pages == 0 && free < pages { // KV memory did not give way
+		if pages = free; free < m.Facts.AdapterPages(m.Limits.MaxRank) {
+			pages = 0
+		}
+	}
 	if pages == 0 {
 		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NO_MEMORY, fmt.Sprintf(
 			"%s has %d MiB free, too little for one adapter, and KV memory can not give way; deploy the model with adapter_pages, or delete another",
@@ -88,17 +93,11 @@ func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages
 	delete(d.adapting, lease)
 }
 
-// adapterPages is what was asked for; else what the adapters of a step take, within half of what is free, and for one at least. 0: that is
-// not there.
+// adapterPages is what was asked for; else what the adapters of a step take, within half of the memory that is not
+// promised for KV blocks, and for one at least.
 func (d *device) adapterPages(m engine.Loaded, asked int) int {
-	free, one := int(d.ledger.Free()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
-	switch {
-	case asked > 0:
-		return asked
-	case free < one:
-		return 0
-	}
-	return max(one, min(m.Limits.MaxAdapters*one, free/2))
+	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
+	return cmp.Or(asked, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
 }
 
 func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {

@@ -9,7 +9,11 @@
 //
 // KV memory is resized while it serves (resize.go). A load that is short waits for what core/hbm has replicas give up: each says that nobody uses it
 // (KVShrunk), a job takes it away, GrowKV says how much is left, and no step runs in between. A replica that is silent or refuses keeps what it has, and
-// a load that got no memory in time is refused. What stays free goes to replicas that are short. The ledger follows what Models holds.
+// a load that got no memory in time is refused. The ledger follows what Models holds.
+//
+// A share of the memory, Config.KVReserve, is kept for KV blocks. A load is refused where core/hbm.Budget has no room for
+// it (budget.go); no replica gives up its share of what is promised, and what becomes free goes first to replicas that have
+// less than their share.
 //
 // Every second a job observes the device, and core/health judges what it saw. A device that is lost, has memory errors or needs a reset is
 // quarantined: it takes no new model, and deployments, which ask, move what is on it elsewhere. What is on a lost device is given

@@ -27,6 +27,7 @@ type shelf struct {
 	mu         sync.Mutex
 	held       map[string]engine.Loaded
 	loads      int
+	context    int // tokens; 0: 64
 	delay      time.Duration
 	fail       error
 	failResize error
@@ -36,7 +37,7 @@ func (s *shelf) Inspect(path string) (engine.Facts, error) {
 	if path == "missing" {
 		return engine.Facts{}, errors.New("missing: no config.json")
 	}
-	return engine.Facts{ContextTokens: 64, WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
+	return engine.Facts{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
 }
 
 func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error) {

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,9 +11,9 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/hbm"
-	"troupe/core/spec"
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/messages"
 )
 
@@ -26,6 +27,11 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 		return
 	}
 	if m, ok := d.held[lease]; ok && !d.lost() {
+		if other := otherThan(m, msg); other != nil {
+			ctx.Send(who.replyTo, &messages.LoadModelResult{RequestId: who.requestID, FoundRevision: m.Digests.Revision,
+				Outcome: &messages.LoadModelResult_Refused{Refused: other}})
+			return
+		}
 		ctx.Send(who.replyTo, d.granted(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 		return
 	}
@@ -62,28 +68,40 @@ func (l *load) join(who asker) {
 	l.askers = append(l.askers, who)
 }
 
-// onInspected: the sizes are known.
+// onInspected: the sizes are known, and whether there is room.
 func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	l := d.loading[msg.lease]
 	if msg.incarnation != d.incarnation || l == nil {
 		return
 	}
 	if msg.err != nil {
-		d.refuse(ctx, msg.lease, messages.Reason_REASON_LOAD_FAILED, msg.err.Error())
+		d.refuseError(ctx, msg.lease, msg.err)
 		return
 	}
 	l.facts = msg.facts
+	if _, over := d.budget().Add(l.facts.Need(l.spec())); over != nil {
+		d.refuse(ctx, msg.lease, d.overload(l, over))
+		return
+	}
+	l.counts = true
 	d.start(ctx, l)
 }
 
 // start takes the pages and reads the weights, or waits until others have given up as much.
 func (d *device) start(ctx actor.Context, l *load) {
-	if l.waits = !d.room(ctx, l.command.GetLease(), l.pages(), &l.until); l.waits {
+	lease, fixed := l.command.GetLease(), hbm.PagesOf(l.facts.Need(l.spec()).Fixed)
+	share := d.shares()[lease]
+	if l.waits = !d.room(ctx, lease, fixed+share.promised, &l.until); l.waits {
 		return
 	}
-	load, short := d.reserve(l.command, l.facts)
-	if short != "" {
-		d.refuse(ctx, load.Lease, messages.Reason_REASON_NO_MEMORY, d.Name+": "+short)
+	free := int(d.ledger.Free()/hbm.PageBytes) - fixed
+	if free < share.promised {
+		d.refuse(ctx, lease, noMemory(d.Name+": the replicas there did not give up KV memory that they can do without; it is tried again"))
+		return
+	}
+	load, short := d.reserve(l, int64(min(free, max(share.promised, share.all)))*hbm.PageBytes)
+	if short != nil {
+		d.refuse(ctx, lease, noMemory(d.Name+": "+short.Error()))
 		return
 	}
 	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
@@ -93,26 +111,26 @@ func (d *device) start(ctx actor.Context, l *load) {
 		func(m engine.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
 }
 
-// reserve leases pages for a model, its workspace and its KV blocks, or says in words what is missing.
-func (d *device) reserve(msg *messages.LoadModel, facts engine.Facts) (load engine.LoadSpec, short string) {
-	load = engine.LoadSpec{
-		Lease: msg.GetLease(), Path: msg.GetPath(), BlockTokens: int(msg.GetBlockTokens()),
-		Limits: limitsOf(msg), AdapterPages: int(msg.GetAdapterPages()),
+func noMemory(detail string) *messages.Refused {
+	return &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: detail}
+}
+
+// reserve leases pages for a model, its workspace and its KV blocks.
+func (d *device) reserve(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage) {
+	load := l.spec()
+	blockBytes := max(1, l.facts.KVTokenBytes*int64(load.BlockTokens))
+	load.KVBlocks = max(0, min(l.facts.KVSize(load).Full(), int(kv/blockBytes)))
+	return load, d.lease(load, l.facts, int64(load.KVBlocks)*blockBytes)
+}
+
+// spec is what is asked for; how many KV blocks there are is decided last.
+func (l *load) spec() engine.LoadSpec {
+	c := l.command
+	return engine.LoadSpec{
+		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()), AskedBlocks: int(c.GetKvBlocks()),
+		Limits: limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
+		Revision: c.GetRevisionDigest(), Deploy: c.GetDeploy(),
 	}
-	blockBytes := facts.KVTokenBytes * int64(load.BlockTokens)
-	blocks, why := spec.KVBlocks(spec.KVRequest{
-		Free:       d.ledger.Free() - pages(facts.WeightBytes) - pages(facts.WorkspaceBytes(load.Limits)) - int64(load.AdapterPages)*hbm.PageBytes,
-		BlockBytes: blockBytes, BlockTokens: load.BlockTokens, ContextTokens: facts.ContextTokens,
-		MaxSequences: load.Limits.MaxSequences, Asked: int(msg.GetKvBlocks()),
-	})
-	if blocks == 0 {
-		return load, why
-	}
-	load.KVBlocks = blocks
-	if shortage := d.lease(load, facts, int64(blocks)*blockBytes); shortage != nil {
-		return load, shortage.Error()
-	}
-	return load, ""
 }
 
 func limitsOf(msg *messages.LoadModel) engine.Limits {
@@ -120,11 +138,6 @@ func limitsOf(msg *messages.LoadModel) engine.Limits {
 		StepTokens: int(msg.GetStepTokens()), MaxSequences: int(msg.GetMaxSequences()),
 		MaxAdapters: int(msg.GetMaxAdapters()), MaxRank: int(msg.GetMaxAdapterRank()),
 	}
-}
-
-// pages rounds up to whole pages.
-func pages(bytes int64) int64 {
-	return int64(hbm.PagesOf(bytes)) * hbm.PageBytes
 }
 
 func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
@@ -137,7 +150,7 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 		if errors.Is(msg.err, cuda.ErrDeviceLost) {
 			d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 		}
-		d.refuse(ctx, msg.lease, reasonOf(msg.err), msg.err.Error())
+		d.refuseError(ctx, msg.lease, msg.err)
 		return
 	}
 	delete(d.loading, msg.lease)
@@ -148,13 +161,29 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	for _, a := range l.askers {
 		ctx.Send(a.replyTo, d.granted(a.requestID, msg.model, metrics, false))
 	}
+	d.place(ctx)
 }
 
 // refuse ends a load and tells everyone who waited for it.
-func (d *device) refuse(ctx actor.Context, lease string, reason messages.Reason, detail string) {
-	d.Log.Warn().Str("lease", lease).Stringer("reason", reason).Str("detail", detail).Msg("model refused")
+func (d *device) refuse(ctx actor.Context, lease string, why *messages.Refused) {
+	d.refuseFound(ctx, lease, why, "")
+}
+
+// refuseError is refuse for a load that failed. It says which revision was found in place of the one asked for.
+func (d *device) refuseError(ctx actor.Context, lease string, err error) {
+	found := ""
+	if other := (*engine.OtherWeights)(nil); errors.As(err, &other) {
+		found = other.Found.Revision
+	}
+	d.refuseFound(ctx, lease, &messages.Refused{Reason: reasonOf(err), Detail: err.Error()}, found)
+}
+
+func (d *device) refuseFound(ctx actor.Context, lease string, why *messages.Refused, found string) {
+	d.Log.Warn().Str("lease", lease).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("model refused")
 	for _, a := range d.loading[lease].askers {
-		ctx.Send(a.replyTo, refusedLoad(a.requestID, &messages.Refused{Reason: reason, Detail: detail}))
+		refused := refusedLoad(a.requestID, why)
+		refused.FoundRevision = found
+		ctx.Send(a.replyTo, refused)
 	}
 	delete(d.loading, lease)
 }
@@ -226,8 +255,29 @@ func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.Sw
 	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
 		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
-		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages),
+		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages), KvBlocksAlone: uint32(d.alone(m)),
+		WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
 	}}}
+}
+
+// otherThan says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet
+// whether it was.
+func otherThan(m engine.Loaded, asked *messages.LoadModel) *messages.Refused {
+	switch want := asked.GetRevisionDigest(); {
+	case want != "" && m.Digests.Revision != want:
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
+			Detail: fmt.Sprintf("lease %s holds revision %s, not %s as asked for; it is loaded again once the lease is given back",
+				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
+		}
+	case want == "" && m.Deploy != asked.GetDeploy():
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_CONFLICT,
+			Detail: "lease " + m.Lease +
+				" was loaded before the last models.deploy; it is loaded again once the lease is given back",
+		}
+	}
+	return nil
 }
 
 func refusedLoad(requestID string, r *messages.Refused) *messages.LoadModelResult {

@@ -15,6 +15,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/core/health"
 	"troupe/cuda"
+	"troupe/engine"
 	"troupe/messages"
 )
 
@@ -217,6 +218,8 @@ func reasonOf(err error) messages.Reason {
 	switch {
 	case errors.Is(err, cuda.ErrOutOfMemory):
 		return messages.Reason_REASON_NO_MEMORY
+	case errors.As(err, new(*engine.OtherWeights)):
+		return messages.Reason_REASON_WEIGHTS_DIFFER
 	case errors.Is(err, cuda.ErrDeviceLost):
 		return messages.Reason_REASON_QUARANTINED
 	}

@@ -72,6 +72,7 @@ func (d *device) receiveResize(ctx actor.Context) {
 		d.onResized(ctx, msg)
 	case *spread:
 		if msg.incarnation == d.incarnation {
+			d.place(ctx)
 			d.spread(ctx)
 			supervise.After(ctx, spreadEvery, msg)
 		}
@@ -94,6 +95,7 @@ func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	if d.resizing[msg.GetLease()] == nil && int(msg.GetBlocks()) != m.KVBlocks {
 		ctx.Send(ctx.Sender(), &messages.GrowKV{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
 	}
+	d.place(ctx)
 }
 
 // room sees to it that so many pages are free for a lease, as far as KV memory can give way. It reports false while that is under way, and
@@ -109,7 +111,11 @@ func (d *device) room(ctx actor.Context, lease string, need int, until *time.Tim
 	if len(d.resizing) > 0 {
 		return false
 	}
-	gifts, why, ok := hbm.Yield(need, free, d.pools())
+	pools := d.pools()
+	gifts, why, ok := hbm.Yield(need, free, pools)
+	if !ok && d.awaitsYield(need-free, pools, until) {
+		return false
+	}
 	d.Log.Info().Str("lease", lease).Bool("ok", ok).Str("why", why).Msg("short of memory")
 	if !ok {
 		return true
@@ -125,20 +131,9 @@ func (d *device) room(ctx actor.Context, lease string, need int, until *time.Tim
 	return false
 }
 
-// pages is what a load needs at least: the weights, the workspace, and what was asked for or one sequence of full length.
-func (l *load) pages() int {
-	c, limits := l.command, limitsOf(l.command)
-	size := max(int(c.GetBlockTokens()), 1)
-	blocks := int(c.GetKvBlocks())
-	if blocks == 0 {
-		blocks = (l.facts.ContextTokens + size - 1) / size
-	}
-	return hbm.PagesOf(l.facts.WeightBytes) + hbm.PagesOf(l.facts.WorkspaceBytes(limits)) + hbm.PagesOf(int64(blocks*size)*l.facts.KVTokenBytes) +
-		int(c.GetAdapterPages())
-}
-
 // pools are those that can be resized now.
 func (d *device) pools() (all []hbm.Pool) {
+	shares := d.shares()
 	for lease, u := range d.users {
 		m, held := d.held[lease]
 		if !held || d.fixed[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil || time.Since(u.heard) > heardWithin {
@@ -148,7 +143,8 @@ func (d *device) pools() (all []hbm.Pool) {
 		pages := pagesOf(uint32(m.KVBlocks))
 		all = append(all, hbm.Pool{
 			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(), Pages: pages,
-			Least: pagesOf(u.report.GetLeast()), Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
+			Least: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all,
+			Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
 		})
 	}
 	return all
@@ -254,7 +250,8 @@ func (d *device) place(ctx actor.Context) {
 	}
 }
 
-// spread gives free memory to replicas that are short of it, once nothing else has wanted it for a while.
+// spread gives free memory back to replicas that have less than their share, and to those that are short of it, once
+// nothing else has wanted it for a while.
 func (d *device) spread(ctx actor.Context) {
 	if len(d.loading)+len(d.freeing)+len(d.resizing) > 0 || d.quarantine != nil {
 		d.busy = time.Now()
@@ -262,11 +259,12 @@ func (d *device) spread(ctx actor.Context) {
 	if time.Since(d.busy) < spreadEvery {
 		return
 	}
-	for _, g := range hbm.Spread(int(d.ledger.Free()/hbm.PageBytes), 0, d.pools()) {
+	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.pools()) {
 		m, u := d.held[g.Owner], d.users[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), m.KVBlocks+int(u.report.GetWants()))
-		if blocks == m.KVBlocks {
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Full())
+		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
+		if blocks <= m.KVBlocks {
 			continue
 		}
 		if _, short := d.ledger.Resize(g.Owner, "kv", int64(blocks)*m.KVBlockBytes); short != nil {

@@ -17,14 +17,12 @@ func TestCrashWhileShrinking(t *testing.T) {
 	for _, on := range []string{"*gpu.inspected", "*messages.KVShrunk", "*gpu.resized"} {
 		t.Run(on, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, crash := &shelf{}, &testkit.Crash{On: on, Times: 1}
+				s, crash := &shelf{context: 4096}, &testkit.Crash{On: on, Times: 1}
 				if on == "*gpu.inspected" {
 					crash.After = 1 // the first is m-0's
 				}
 				p, pid := play(t, s, crash.Middleware)
-				first := load("1", "m-0", "m")
-				first.KvBlocks = 512
-				p.Send(pid, first)
+				p.Send(pid, load("1", "m-0", "m"))
 				p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128})
 				synctest.Wait()
 				second := load("2", "n-0", "m")
@@ -43,7 +41,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 					t.Fatal("nothing crashed")
 				}
 				if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
-					t.Errorf("the second model: %v", got)
+					t.Errorf("the second model: %v", last[loadResult](t, p))
 				}
 				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks || got.GetBlocks() >= 512 {
 					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(), s.has("m-0").KVBlocks)

@@ -12,8 +12,9 @@ import (
 	"troupe/testkit"
 )
 
-// full plays a device of 16 MiB: m-0 has 8 MiB of KV memory, of which 6 can be given up, and 4 MiB are free.
+// full plays a device of 16 MiB: m-0 has 512 KV blocks of 16 KiB, of which 256 can be given up, and 4 MiB are free.
 func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
+	s.context = 4096
 	p, pid := playWith(t, s, func(c *gpu.Config) { c.Info = cuda.Info{MemoryBytes: 16 << 20} })
 	send := func(msg any) {
 		switch m := msg.(type) {
@@ -32,9 +33,7 @@ func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
 		}
 		synctest.Wait()
 	}
-	first := load("1", "m-0", "m")
-	first.KvBlocks = 512 // of 16 KiB: 8 MiB
-	send(first)
+	send(load("1", "m-0", "m"))
 	send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128})
 	return p, send
 }

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	announceEvery = 300 * time.Millisecond
-	announceBytes = 4 << 10   // of blocks in one announcement
-	believedBytes = 512 << 10 // of blocks that routers believe of one tier: the 65,536 newest
+	announceInterval = 300 * time.Millisecond
+	announceBytes    = 4 << 10   // size of one announcement
+	knownBytes       = 512 << 10 // blocks of one tier that routers know: the newest 65,536
 )
 
-// beat is a note to self.
-type beat struct{ incarnation uint64 }
+// announceTick is a note to self.
+type announceTick struct{ incarnation uint64 }
 
-// onBeat tells the router what changed in the blocks.
-func (s *slots) onBeat(ctx actor.Context, msg *beat) {
+// onAnnounceTick announces to the router which blocks changed.
+func (s *tierActor) onAnnounceTick(ctx actor.Context, msg *announceTick) {
 	if msg.incarnation != s.incarnation {
 		return
 	}
-	supervise.After(ctx, announceEvery, msg)
+	supervise.After(ctx, announceInterval, msg)
 	s.announce(ctx, false)
 }
 
-func (s *slots) announce(ctx actor.Context, everything bool) {
-	s.news.Changes(s.tier.Changes())
+func (s *tierActor) announce(ctx actor.Context, everything bool) {
+	s.announcer.Apply(s.tier.Changes())
 	if s.Router == nil {
 		return
 	}
-	n, some := s.news.Next()
+	n, some := s.announcer.Next()
 	if everything && !n.Snapshot {
-		n, some = s.news.Snapshot(), true
+		n, some = s.announcer.Snapshot(), true
 	}
 	if some {
 		ctx.Send(s.Router, &messages.TierAnnounced{
@@ -44,8 +44,8 @@ func (s *slots) announce(ctx actor.Context, everything bool) {
 	}
 }
 
-// onGet answers anyone, and the router with everything.
-func (s *slots) onGet(ctx actor.Context) {
+// onGet responds with the status. To the router it also sends a full announcement.
+func (s *tierActor) onGet(ctx actor.Context) {
 	ctx.Respond(s.status())
 	if s.Router != nil && s.Router.Equal(ctx.Sender()) {
 		s.announce(ctx, true)

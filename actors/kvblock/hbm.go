@@ -13,30 +13,30 @@ import (
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Device string // the GPU whose memory this is: "gpu-0"
+	Device string // the GPU whose memory this is, such as "gpu-0"
 }
 
-// Props returns the recipe for the HBM tier of one GPU.
+// Props returns the props of the HBM tier of one GPU.
 func Props(cfg Config) *actor.Props {
 	return supervise.Props(func() actor.Actor { return &hbm{Config: cfg} })
 }
 
 type hbm struct {
 	Config
-	leases map[string]*arena // lease -> its blocks
+	leases map[string]*leaseBlocks // by lease
 }
 
-// arena is what is known of one lease's blocks.
-type arena struct {
+// leaseBlocks is what is known about the blocks of one lease.
+type leaseBlocks struct {
 	blocks     uint32
 	blockBytes uint64
-	resident   map[uint32][]byte // block -> hash of what it holds
+	resident   map[uint32][]byte // block index -> hash
 }
 
 func (h *hbm) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		h.leases = make(map[string]*arena)
+		h.leases = make(map[string]*leaseBlocks)
 	case *messages.AdoptBlocks:
 		h.onAdopt(ctx, msg)
 	case *messages.BlocksChanged:
@@ -55,7 +55,7 @@ func (h *hbm) Receive(ctx actor.Context) {
 func (h *hbm) onAdopt(ctx actor.Context, msg *messages.AdoptBlocks) {
 	a := h.lease(msg.GetLease())
 	if a.blockBytes != 0 && a.blockBytes != msg.GetBlockBytes() {
-		clear(a.resident) // another arena under the same lease
+		clear(a.resident) // the lease has a new block layout
 	}
 	a.blockBytes = msg.GetBlockBytes()
 	a.resize(msg.GetBlocks())
@@ -71,8 +71,8 @@ func (h *hbm) onAdopt(ctx actor.Context, msg *messages.AdoptBlocks) {
 	})
 }
 
-// resize forgets the blocks beyond so many; the others hold what they held.
-func (a *arena) resize(blocks uint32) {
+// resize sets the number of blocks and forgets those beyond it.
+func (a *leaseBlocks) resize(blocks uint32) {
 	a.blocks = blocks
 	maps.DeleteFunc(a.resident, func(index uint32, _ []byte) bool { return index >= blocks })
 }
@@ -87,11 +87,11 @@ func (h *hbm) onChanged(msg *messages.BlocksChanged) {
 	}
 }
 
-// lease returns the arena of a lease; after a crash of this actor, one that knows nothing yet.
-func (h *hbm) lease(name string) *arena {
+// lease returns the blocks of a lease. After a crash of this actor nothing is known about them.
+func (h *hbm) lease(name string) *leaseBlocks {
 	a, ok := h.leases[name]
 	if !ok {
-		a = &arena{resident: make(map[uint32][]byte)}
+		a = &leaseBlocks{resident: make(map[uint32][]byte)}
 		h.leases[name] = a
 	}
 	return a

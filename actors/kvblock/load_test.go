@@ -22,27 +22,27 @@ import (
 	"troupe/testkit"
 )
 
-// moody is a store whose writes take a while, and fail now and then.
-type moody struct {
+// faultyStore is a store whose writes are slow and sometimes fail.
+type faultyStore struct {
 	tier.Store
 	calm atomic.Bool
 	mu   sync.Mutex
 	rand *rand.Rand
 }
 
-func (m *moody) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
+func (m *faultyStore) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
 	m.mu.Lock()
 	wait, fails := time.Duration(m.rand.IntN(30))*time.Millisecond, m.rand.IntN(20) == 0 && !m.calm.Load()
 	m.mu.Unlock()
-	time.Sleep(wait) // of the test's own time
+	time.Sleep(wait) // synctest time
 	if fails {
 		return syscall.EIO
 	}
 	return m.Store.Fill(ctx, slot, h, bytes, from)
 }
 
-// of is a block of a number: every third one is large.
-func of(n int) []byte {
+// testBlock returns the content of block n; every third block is large.
+func testBlock(n int) []byte {
 	block := make([]byte, blockBytes)
 	if n%3 == 0 {
 		block = make([]byte, largeBytes)
@@ -53,19 +53,19 @@ func of(n int) []byte {
 	return block
 }
 
-// user writes and reads blocks as replicas do, and now and then leaves off in the middle.
+// user writes and reads blocks as a replica does, and sometimes stops halfway.
 type user struct {
 	*stage
 	rand  *rand.Rand
 	name  string
 	wrong func(format string, args ...any)
-	found *atomic.Int64 // blocks that it was given to read
+	found *atomic.Int64 // blocks that it could read
 }
 
 func (u *user) request(m proto.Message) any {
 	answer, err := u.sys.Root.RequestFuture(u.tier, m, 2*time.Second).Result()
 	if err != nil {
-		return nil // it crashed
+		return nil // the tier crashed
 	}
 	return answer
 }
@@ -92,19 +92,21 @@ func (u *user) run(ctx context.Context, turns int) {
 	u.sys.Root.Send(u.tier, &messages.PinBlocks{Replica: u.name})
 }
 
-// write takes some blocks of one size down.
+// write writes some blocks of one size to the tier.
 func (u *user) write(ctx context.Context, id string, n int) {
 	numbers := []int{n, n + 3, n + 6}
 	commit := &messages.CommitBlocks{RequestId: id}
 	defer func() { u.sys.Root.Send(u.tier, commit) }()
-	r, ok := u.request(&messages.ReserveSlots{RequestId: id, Hashes: hashes(numbers...), BlockBytes: uint64(len(of(n)))}).(*messages.ReserveSlotsResult)
+	r, ok := u.request(&messages.ReserveSlots{RequestId: id, Hashes: hashes(numbers...),
+		BlockBytes: uint64(len(testBlock(n)))}).(*messages.ReserveSlotsResult)
 	if !ok {
 		return
 	}
 	var written [][]byte
 	for _, b := range r.GetReserved().GetSlots() {
 		for _, k := range numbers {
-			if h := hash(k); bytes.Equal(h[:], b.GetHash()) && u.store.Write(ctx, int32(b.GetIndex()), h, of(k)) == nil {
+			if h := hash(k); bytes.Equal(h[:], b.GetHash()) &&
+				u.store.Write(ctx, int32(b.GetIndex()), h, testBlock(k)) == nil {
 				written = append(written, b.GetHash())
 			}
 		}
@@ -112,14 +114,14 @@ func (u *user) write(ctx context.Context, id string, n int) {
 	commit = &messages.CommitBlocks{RequestId: id, Written: written}
 }
 
-// read looks for a block, which is either not there or right.
+// read reads a block, which must be absent or correct.
 func (u *user) read(ctx context.Context, id string, n int) {
 	r, ok := u.request(&messages.LockBlocks{RequestId: id, Hashes: hashes(n)}).(*messages.LockBlocksResult)
 	unlock := &messages.UnlockBlocks{RequestId: id}
 	u.found.Add(int64(len(r.GetLocked())))
 	for _, b := range r.GetLocked() {
 		time.Sleep(time.Duration(u.rand.IntN(100)) * time.Millisecond)
-		into, want := make([]byte, len(of(n))), of(n)
+		into, want := make([]byte, len(testBlock(n))), testBlock(n)
 		err := u.store.Read(ctx, int32(b.GetIndex()), hash(n), into)
 		switch {
 		case errors.Is(err, tier.ErrDamaged):
@@ -133,18 +135,20 @@ func (u *user) read(ctx context.Context, id string, n int) {
 	}
 }
 
-// TestTiersUnderLoad: with two sizes of block, users that read, write, pin and flush, writes that are slow or fail, and crashes of either tier, every block that can be
-// read is right; and once it is quiet nothing is locked, arriving or on its way.
-func TestTiersUnderLoad(t *testing.T) {
+// TestTierConsistencyUnderLoad runs two block sizes, users that read, write, pin and flush, slow
+// and failing writes, and crashes of both tiers. Every readable block must be correct. At the end
+// nothing may be locked, arriving or in flight.
+func TestTierConsistencyUnderLoad(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &moody{rand: rand.New(rand.NewPCG(seed, 0))}
+				m := &faultyStore{rand: rand.New(rand.NewPCG(seed, 0))}
 				crash := func(every int64) actor.ReceiverMiddleware {
 					var seen atomic.Int64
 					return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 						return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-							if _, steps := env.Message.(*messages.StepsDone); steps && seed%2 == 1 && seen.Add(1)%every == 0 {
+							if _, steps := env.Message.(*messages.StepsDone); steps && seed%2 == 1 &&
+								seen.Add(1)%every == 0 {
 								panic("testkit: injected crash")
 							}
 							next(ctx, env)
@@ -165,11 +169,15 @@ func TestTiersUnderLoad(t *testing.T) {
 				m.calm.Store(true)
 				time.Sleep(15 * time.Second)
 				for _, s := range []*stage{p.stage, p.down} {
-					if st := s.status(); seed%2 == 0 && st.GetDamaged() > 0 || st.GetArriving()+st.GetLeaving()+st.GetPinned() != 0 || st.GetFree()+st.GetResident() != st.GetSlots() {
+					if st := s.status(); seed%2 == 0 && st.GetDamaged() > 0 ||
+						st.GetArriving()+st.GetLeaving()+st.GetPinned() != 0 ||
+						st.GetFree()+st.GetResident() != st.GetSlots() {
 						t.Errorf("%v", st)
 					}
 				}
-				if st := p.status(); found.Load() == 0 || seed%2 == 0 && (st.GetDepartures() == 0 || st.GetHits() == 0) { // a crash begins to count anew
+				// a crash resets the counters
+				if st := p.status(); found.Load() == 0 || seed%2 == 0 &&
+					(st.GetDepartures() == 0 || st.GetHits() == 0) {
 					t.Errorf("%d blocks were read: %v", found.Load(), st)
 				}
 			})

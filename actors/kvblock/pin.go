@@ -12,32 +12,32 @@ import (
 	"troupe/messages"
 )
 
-// pinFor is how long blocks stay pinned that nobody says again are.
-const pinFor = 10 * time.Second
+// pinTTL is how long pins last unless their replica repeats them.
+const pinTTL = 10 * time.Second
 
-// pinned is what a replica wants to stay.
-type pinned struct {
-	hashes map[kv.Hash]bool
-	said   uint64 // how often
+// replicaPins are the pins of one replica.
+type replicaPins struct {
+	hashes  map[kv.Hash]bool
+	version uint64 // number of PinBlocks received
 }
 
-// unsaid is a note to self: it is time to see whether a replica has said it again.
-type unsaid struct {
+// pinExpiry is a note to self: drop a replica's pins unless it has repeated them.
+type pinExpiry struct {
 	incarnation uint64
 	replica     string
-	said        uint64
+	version     uint64
 }
 
-func (s *slots) onPin(ctx actor.Context, msg *messages.PinBlocks) {
+func (s *tierActor) onPin(ctx actor.Context, msg *messages.PinBlocks) {
 	p := s.pins[msg.GetReplica()]
 	if p == nil {
-		p = &pinned{}
+		p = &replicaPins{}
 		s.pins[msg.GetReplica()] = p
 	}
 	hashes := make(map[kv.Hash]bool, len(msg.GetHashes()))
 	for _, raw := range msg.GetHashes() {
 		h := kv.Hash(raw)
-		if !hashes[h] && !p.hashes[h] { // prefixes may begin alike
+		if !hashes[h] && !p.hashes[h] { // prefixes may share blocks
 			s.tier.Pin(h)
 		}
 		hashes[h] = true
@@ -48,13 +48,13 @@ func (s *slots) onPin(ctx actor.Context, msg *messages.PinBlocks) {
 		}
 	}
 	p.hashes = hashes
-	p.said++
-	supervise.After(ctx, pinFor, &unsaid{s.incarnation, msg.GetReplica(), p.said})
+	p.version++
+	supervise.After(ctx, pinTTL, &pinExpiry{s.incarnation, msg.GetReplica(), p.version})
 }
 
-func (s *slots) onUnsaid(msg *unsaid) {
+func (s *tierActor) onPinExpiry(msg *pinExpiry) {
 	p := s.pins[msg.replica]
-	if msg.incarnation != s.incarnation || p == nil || p.said != msg.said {
+	if msg.incarnation != s.incarnation || p == nil || p.version != msg.version {
 		return
 	}
 	for h := range p.hashes {
@@ -63,7 +63,7 @@ func (s *slots) onUnsaid(msg *unsaid) {
 	delete(s.pins, msg.replica)
 }
 
-// flush is a FlushBlocks that is being carried out: what was in these slots is erased.
+// flush is a FlushBlocks in progress: the content of its slots is being erased.
 type flush struct {
 	asker *actor.PID
 	slots []int32
@@ -76,8 +76,9 @@ type flushed struct {
 	err         error
 }
 
-// onFlush drops blocks, and has them erased, so that a later life does not find them. Their slots are given out again after that.
-func (s *slots) onFlush(ctx actor.Context, msg *messages.FlushBlocks) {
+// onFlush drops blocks and erases them, so that a later incarnation does not find them. Their slots
+// are not reused before that.
+func (s *tierActor) onFlush(ctx actor.Context, msg *messages.FlushBlocks) {
 	id := msg.GetRequestId()
 	if f := s.flushes[id]; f != nil {
 		f.asker = ctx.Sender()
@@ -87,10 +88,10 @@ func (s *slots) onFlush(ctx actor.Context, msg *messages.FlushBlocks) {
 	s.flushes[id] = f
 	incarnation, store, all := s.incarnation, s.Store, slices.Clone(f.slots)
 	erase := func(ctx context.Context) (struct{}, error) { return struct{}{}, store.Erase(ctx, all) }
-	supervise.Job(ctx, s.life, erase, func(_ struct{}, err error) any { return &flushed{incarnation, id, err} })
+	supervise.Job(ctx, s.lifetime, erase, func(_ struct{}, err error) any { return &flushed{incarnation, id, err} })
 }
 
-func (s *slots) onFlushed(ctx actor.Context, msg *flushed) {
+func (s *tierActor) onFlushed(ctx actor.Context, msg *flushed) {
 	f := s.flushes[msg.id]
 	if msg.incarnation != s.incarnation || f == nil {
 		return
@@ -101,8 +102,8 @@ func (s *slots) onFlushed(ctx actor.Context, msg *flushed) {
 	}
 	moved := &messages.KvMoved{Tier: s.Name, Blocks: uint32(len(f.slots))}
 	if msg.err != nil {
-		moved.Detail = "after a restart some may be there again: " + msg.err.Error()
-		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("blocks not erased")
+		moved.Detail = "some blocks may reappear after a restart: " + msg.err.Error()
+		s.Log.Warn().Err(msg.err).Str("tier", s.Name).Msg("flush: erasing blocks failed")
 	}
 	if f.asker != nil {
 		ctx.Send(f.asker, &messages.BlocksMoved{RequestId: msg.id, Outcome: &messages.BlocksMoved_Moved{Moved: moved}})

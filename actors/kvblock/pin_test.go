@@ -12,14 +12,15 @@ import (
 	"troupe/testkit"
 )
 
-// has reports which of some blocks a tier holds.
+// has returns the given blocks that the tier holds.
 func (s *stage) has(numbers ...int) (held []int) {
 	s.t.Helper()
 	const id = "has"
 	r := s.ask(&messages.LockBlocks{RequestId: id, Hashes: hashes(numbers...)}).(*messages.LockBlocksResult)
 	for _, n := range numbers {
 		h := hash(n)
-		if slices.ContainsFunc(r.GetLocked(), func(b *messages.Block) bool { return string(b.GetHash()) == string(h[:]) }) {
+		if slices.ContainsFunc(r.GetLocked(),
+			func(b *messages.Block) bool { return string(b.GetHash()) == string(h[:]) }) {
 			held = append(held, n)
 		}
 	}
@@ -32,15 +33,17 @@ func (s *stage) flush() uint32 {
 	return s.ask(&messages.FlushBlocks{}).(*messages.BlocksMoved).GetMoved().GetBlocks()
 }
 
-// TestPins: what a replica wants pinned stays, under pressure and when the tier is flushed, as long as one replica says so and no longer.
-func TestPins(t *testing.T) {
+// TestPinnedBlocksStay checks that pinned blocks stay under pressure and across a flush, exactly as
+// long as a replica repeats the pins.
+func TestPinnedBlocksStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.StepsDone", Times: 1}
-		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 4), Limits: kv.TierLimits{Watermark: 1}}, crash.Middleware, testkit.Wire)
+		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 4), Limits: kv.TierLimits{Watermark: 1}},
+			crash.Middleware, testkit.Wire)
 		pin := func(replica string, numbers ...int) {
 			s.sys.Root.Send(s.tier, &messages.PinBlocks{Replica: replica, Hashes: hashes(numbers...)})
 		}
-		pin("a", 1, 2) // before it is here
+		pin("a", 1, 2) // before the blocks exist
 		s.put(1)
 		s.put(3, 4, 5)
 		s.put(6, 7, 8)
@@ -48,36 +51,37 @@ func TestPins(t *testing.T) {
 			t.Errorf("%v is there; %v", got, s.status())
 		}
 		pin("b", 1, 8)
-		pin("a") // it wants none any more
+		pin("a") // unpins all
 		if n := s.flush(); n != 2 {
 			t.Errorf("%d blocks were dropped", n)
 		}
 		if got := s.has(1, 8); len(got) != 2 || s.status().GetPinned() != 2 {
 			t.Errorf("%v is there; %v", got, s.status())
 		}
-		for range 3 { // as long as it is said again
+		for range 3 { // while the pins are repeated
 			time.Sleep(6 * time.Second)
 			pin("b", 1, 8)
 		}
 		if n := s.flush(); n != 0 {
-			t.Errorf("%d blocks that are pinned were dropped", n)
+			t.Errorf("%d pinned blocks were dropped", n)
 		}
-		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 1}) // it crashes, and what it knew of pins is gone
+		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 1}) // crashes the tier, which loses the pins
 		synctest.Wait()
 		pin("b", 1)
 		s.flush()
-		if got := s.has(1, 8); len(got) != 1 || s.status().GetPinned() != 1 || s.status().GetFree() != 3 || crash.Crashed() != 1 {
+		if got := s.has(1, 8); len(got) != 1 || s.status().GetPinned() != 1 || s.status().GetFree() != 3 ||
+			crash.Crashed() != 1 {
 			t.Errorf("%v is there; %v", got, s.status())
 		}
 		time.Sleep(11 * time.Second)
 		if n := s.flush(); n != 1 || s.status().GetFree() != 4 {
-			t.Errorf("%d blocks were dropped that nobody says are pinned; %v", n, s.status())
+			t.Errorf("%d unpinned blocks were dropped; %v", n, s.status())
 		}
 		s.put(9)
-		pin("c", 9, 9) // two prefixes begin alike
+		pin("c", 9, 9) // two prefixes share a block
 		pin("c")
 		if n := s.flush(); n != 1 {
-			t.Errorf("%d blocks were dropped that were pinned for two prefixes", n)
+			t.Errorf("%d blocks pinned for two prefixes were dropped", n)
 		}
 	})
 }

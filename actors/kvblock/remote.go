@@ -14,26 +14,27 @@ import (
 	"troupe/messages"
 )
 
-// RemoteName is what the remote tier is called, beside "hbm", "dram" and "nvme".
+// RemoteName is the name of the remote tier, next to "hbm", "dram" and "nvme".
 const RemoteName = "remote"
 
-// DefaultRemoteBytes may be on their way from other nodes at once.
+// DefaultRemoteBytes is the default limit of bytes in flight from other nodes.
 const DefaultRemoteBytes = 256 << 20
 
 const (
-	maxQuestions = 256 // to the router, without an answer
-	maxWaiting   = 64  // fetches
-	sweepEvery   = time.Second
+	maxLookups    = 256 // unanswered FindBlocks
+	maxWaiting    = 64  // waiting fetches
+	sweepInterval = time.Second
 )
 
-// RemoteConfig describes the remote tier. It is fixed for the life of the actor and shared by its restarts.
+// RemoteConfig configures the remote tier. It is fixed for the life of the actor and shared by its
+// restarts.
 type RemoteConfig struct {
-	Router   *actor.PID // knows who holds what
-	Capacity int64      // bytes that may be on their way to this node at once; default DefaultRemoteBytes
+	Router   *actor.PID // knows the holders of blocks
+	Capacity int64      // limit of bytes in flight to this node; default DefaultRemoteBytes
 	Log      zerolog.Logger
 }
 
-// RemoteProps returns the recipe for the remote tier of a node.
+// RemoteProps returns the props of a node's remote tier.
 func RemoteProps(cfg RemoteConfig) *actor.Props {
 	var incarnation uint64
 	if cfg.Capacity == 0 {
@@ -41,48 +42,48 @@ func RemoteProps(cfg RemoteConfig) *actor.Props {
 	}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &remote{RemoteConfig: cfg, incarnation: incarnation}
+		return &remoteTier{RemoteConfig: cfg, incarnation: incarnation}
 	})
 }
 
-type remote struct {
+type remoteTier struct {
 	RemoteConfig
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
 
-	blocks    *kv.Elsewhere
-	questions map[string]*question // request id -> what the router was asked
-	fetches   map[string]*fetching // request id -> under way, or waiting
+	blocks  *kv.RemoteFetcher
+	lookups map[string]*lookup       // by request id
+	fetches map[string]*pendingFetch // by request id; in flight or waiting
 }
 
-// question is a FindBlocks that the router has not answered.
-type question struct {
+// lookup is a FindBlocks that the router has not answered.
+type lookup struct {
 	asker  *actor.PID
-	blocks []uint64 // in tiers
+	blocks []uint64 // as known to tiers
 	asked  time.Time
 }
 
-// fetching is a FetchBlocks that was not answered.
-type fetching struct {
-	asker    *actor.PID // nil: nobody waits any more
+// pendingFetch is a FetchBlocks that is not answered yet.
+type pendingFetch struct {
+	asker    *actor.PID // nil: the requester no longer waits
 	command  *messages.FetchBlocks
 	deadline time.Time
-	leased   bool // the holder was asked
+	leased   bool // the request was sent to the holder
 }
 
 // Notes to self.
 type (
-	leased struct {
+	leaseDone struct {
 		incarnation uint64
 		id          string
 		result      *messages.LeaseBlocksResult
 		err         error
 	}
-	swept struct{ incarnation uint64 }
+	sweep struct{ incarnation uint64 }
 )
 
-func (r *remote) Receive(ctx actor.Context) {
+func (r *remoteTier) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		r.onStarted(ctx)
@@ -96,63 +97,67 @@ func (r *remote) Receive(ctx actor.Context) {
 		r.onFetch(ctx, msg)
 	case *messages.ReleaseBlocks:
 		r.onRelease(ctx, msg)
-	case *leased:
-		r.onLeased(ctx, msg)
+	case *leaseDone:
+		r.onLeaseDone(ctx, msg)
 	case *messages.BlocksFetched:
 		r.onFetched(msg)
 	case *messages.GetSlots:
 		ctx.Respond(r.status())
-	case *swept:
-		r.onSwept(ctx, msg)
+	case *sweep:
+		r.onSweep(ctx, msg)
 	}
 }
 
-func (r *remote) onStarted(ctx actor.Context) {
-	r.life, r.end = context.WithCancel(context.Background())
-	r.blocks = kv.NewElsewhere(r.Capacity, maxWaiting)
-	r.questions, r.fetches = make(map[string]*question), make(map[string]*fetching)
-	r.Log.Info().Str("tier", RemoteName).Int64("capacity", r.Capacity).Uint64("incarnation", r.incarnation).Msg("tier started")
-	r.onSwept(ctx, &swept{r.incarnation})
+func (r *remoteTier) onStarted(ctx actor.Context) {
+	r.lifetime, r.cancel = context.WithCancel(context.Background())
+	r.blocks = kv.NewRemoteFetcher(r.Capacity, maxWaiting)
+	r.lookups, r.fetches = make(map[string]*lookup), make(map[string]*pendingFetch)
+	r.Log.Info().Str("tier", RemoteName).Int64("capacity", r.Capacity).Uint64("incarnation", r.incarnation).
+		Msg("tier started")
+	r.onSweep(ctx, &sweep{r.incarnation})
 }
 
-// onEnd gives up all fetches: nobody would hear how they end.
-func (r *remote) onEnd(ctx actor.Context) {
-	r.end()
+// onEnd refuses all fetches, since no actor would handle their results.
+func (r *remoteTier) onEnd(ctx actor.Context) {
+	r.cancel()
 	for id, f := range r.fetches {
 		if f.leased {
 			ctx.Send(holderOf(f.command), &messages.ReleaseBlocks{RequestId: id})
 		}
-		r.refuse(ctx, f, messages.Reason_REASON_NOT_READY, "the remote tier ends, or begins anew; compute the blocks, or ask again", 0)
+		r.refuse(ctx, f, messages.Reason_REASON_NOT_READY,
+			"the remote tier is stopping or restarting; compute the blocks, or retry", 0)
 	}
 }
 
-// onFind passes a question on to the router.
-func (r *remote) onFind(ctx actor.Context, msg *messages.FindBlocks) {
-	if len(r.questions) >= maxQuestions {
+// onFind forwards a lookup to the router.
+func (r *remoteTier) onFind(ctx actor.Context, msg *messages.FindBlocks) {
+	if len(r.lookups) >= maxLookups {
 		ctx.Respond(&messages.FindBlocksResult{RequestId: msg.GetRequestId()})
 		return
 	}
-	r.questions[msg.GetRequestId()] = &question{ctx.Sender(), msg.GetInTiers(), time.Now()}
+	r.lookups[msg.GetRequestId()] = &lookup{ctx.Sender(), msg.GetInTiers(), time.Now()}
 	ctx.Request(r.Router, msg)
 }
 
-// onFound says who holds what, and how the way there is.
-func (r *remote) onFound(ctx actor.Context, msg *messages.FindBlocksResult) {
-	q := r.questions[msg.GetRequestId()]
+// onFound answers a lookup with the holders and the paths to them.
+func (r *remoteTier) onFound(ctx actor.Context, msg *messages.FindBlocksResult) {
+	q := r.lookups[msg.GetRequestId()]
 	if q == nil {
 		return
 	}
-	delete(r.questions, msg.GetRequestId())
+	delete(r.lookups, msg.GetRequestId())
 	now := time.Now()
 	result := &messages.FindBlocksResult{RequestId: msg.GetRequestId()}
 	for _, run := range msg.GetHeld() {
 		first := min(int(run.GetFirst()), len(q.blocks))
-		r.blocks.Found(q.blocks[first:min(first+int(run.GetBlocks()), len(q.blocks))], now)
+		r.blocks.MarkAvailable(q.blocks[first:min(first+int(run.GetBlocks()), len(q.blocks))], now)
 		path := r.blocks.Path(run.GetName(), now)
 		result.Held = append(result.Held, &messages.BlocksHeld{
-			First: run.GetFirst(), Blocks: run.GetBlocks(), Holder: run.GetHolder(), Name: run.GetName(), Node: run.GetNode(),
+			First: run.GetFirst(), Blocks: run.GetBlocks(), Holder: run.GetHolder(), Name: run.GetName(),
+			Node: run.GetNode(),
 			Path: &messages.HolderPath{
-				Latency: durationpb.New(path.Latency), BytesPerSecond: path.Rate.PerSecond(), QueuedBytes: uint64(path.Queued), TryBlocks: uint32(path.Try),
+				Latency: durationpb.New(path.Latency), BytesPerSecond: path.Rate.PerSecond(),
+				QueuedBytes: uint64(path.Queued), TryBlocks: uint32(path.ProbeBlocks),
 			},
 		})
 	}
@@ -161,65 +166,71 @@ func (r *remote) onFound(ctx actor.Context, msg *messages.FindBlocksResult) {
 	}
 }
 
-// onFetch begins a fetch once there is room for it.
-func (r *remote) onFetch(ctx actor.Context, msg *messages.FetchBlocks) {
+// onFetch starts a fetch as soon as the capacity allows.
+func (r *remoteTier) onFetch(ctx actor.Context, msg *messages.FetchBlocks) {
 	id := msg.GetRequestId()
-	if f := r.fetches[id]; f != nil { // it was repeated
+	if f := r.fetches[id]; f != nil { // repeated request
 		f.asker = ctx.Sender()
 		return
 	}
-	f := &fetching{asker: ctx.Sender(), command: msg, deadline: time.Now().Add(msg.GetWithin().AsDuration())}
-	flight := kv.Flight{ID: id, Holder: msg.GetFrom().GetName(), Bytes: int64(len(msg.GetHashes())) * int64(msg.GetBlockBytes())}
+	f := &pendingFetch{asker: ctx.Sender(), command: msg, deadline: time.Now().Add(msg.GetWithin().AsDuration())}
+	flight := kv.Fetch{ID: id, Holder: msg.GetFrom().GetName(),
+		Bytes: int64(len(msg.GetHashes())) * int64(msg.GetBlockBytes())}
 	for _, raw := range append([][]byte{msg.GetSpace()}, msg.GetHashes()...) {
 		if len(raw) != len(kv.Hash{}) {
-			r.refuse(ctx, f, messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("a hash has %d bytes, not %d", len(kv.Hash{}), len(raw)), 0)
+			r.refuse(ctx, f, messages.Reason_REASON_INVALID_ARGUMENT,
+				fmt.Sprintf("invalid hash length %d; want %d bytes", len(raw), len(kv.Hash{})), 0)
 			return
 		}
 	}
 	for _, raw := range msg.GetHashes() {
-		flight.Blocks = append(flight.Blocks, kv.Hash(raw).Within(kv.Hash(msg.GetSpace())).Short())
+		flight.Blocks = append(flight.Blocks, kv.Hash(raw).Namespaced(kv.Hash(msg.GetSpace())).Fingerprint64())
 	}
-	begin, err := r.blocks.Begin(flight)
+	begin, err := r.blocks.Start(flight)
 	if err != nil {
-		r.refuse(ctx, f, messages.Reason_REASON_QUEUE_FULL, err.Error()+"; compute the blocks, or let more come at once with --kv-remote", askAgainIn)
+		r.refuse(ctx, f, messages.Reason_REASON_QUEUE_FULL,
+			err.Error()+"; compute the blocks, or raise the limit with --kv-remote", retryDelay)
 		return
 	}
 	r.fetches[id] = f
 	r.lease(ctx, begin)
 }
 
-// lease asks the holders for the blocks of fetches that may begin.
-func (r *remote) lease(ctx actor.Context, begin []kv.Flight) {
+// lease requests the blocks of fetches that may start from their holders.
+func (r *remoteTier) lease(ctx actor.Context, begin []kv.Fetch) {
 	for len(begin) > 0 {
 		id := begin[0].ID
 		begin = begin[1:]
 		f := r.fetches[id]
 		within := time.Until(f.deadline)
 		if within <= 0 {
-			begin = append(begin, r.late(ctx, id, f)...)
+			begin = append(begin, r.refuseLate(ctx, id, f)...)
 			continue
 		}
 		f.leased = true
-		l := leasing{root: ctx.ActorSystem().Root, holder: holderOf(f.command), within: within, lease: &messages.LeaseBlocks{
-			RequestId: id, Hashes: f.command.GetHashes(), Space: f.command.GetSpace(), BlockBytes: f.command.GetBlockBytes(),
-			Ticket: f.command.GetTicket(), Lease: durationpb.New(within), PartBytes: f.command.GetPartBytes(),
-		}}
+		l := leaseRequest{root: ctx.ActorSystem().Root, holder: holderOf(f.command), timeout: within,
+			lease: &messages.LeaseBlocks{
+				RequestId: id, Hashes: f.command.GetHashes(), Space: f.command.GetSpace(),
+				BlockBytes: f.command.GetBlockBytes(),
+				Ticket:     f.command.GetTicket(), Lease: durationpb.New(within), PartBytes: f.command.GetPartBytes(),
+			}}
 		incarnation := r.incarnation
-		supervise.Job(ctx, r.life, l.run, func(result *messages.LeaseBlocksResult, err error) any {
-			return &leased{incarnation, id, result, err}
+		supervise.Job(ctx, r.lifetime, l.run, func(result *messages.LeaseBlocksResult, err error) any {
+			return &leaseDone{incarnation, id, result, err}
 		})
 	}
 }
 
-// late refuses a fetch that no room came for in time, and returns those that may begin now.
-func (r *remote) late(ctx actor.Context, id string, f *fetching) []kv.Flight {
+// refuseLate refuses a fetch that waited until its deadline and returns the fetches to start now.
+func (r *remoteTier) refuseLate(ctx actor.Context, id string, f *pendingFetch) []kv.Fetch {
 	delete(r.fetches, id)
-	r.refuse(ctx, f, messages.Reason_REASON_DEADLINE, "no room came for it in time; let more come at once with --kv-remote", 0)
-	return r.blocks.End(id, 0)
+	r.refuse(ctx, f, messages.Reason_REASON_DEADLINE,
+		"no capacity for the fetch before its deadline; raise the limit with --kv-remote", 0)
+	return r.blocks.Finish(id, 0)
 }
 
-// onLeased: the holder has sent what it has, or it is said why not.
-func (r *remote) onLeased(ctx actor.Context, msg *leased) {
+// onLeaseDone forwards the holder's result to the requester.
+func (r *remoteTier) onLeaseDone(ctx actor.Context, msg *leaseDone) {
 	f := r.fetches[msg.id]
 	if msg.incarnation != r.incarnation || f == nil {
 		return
@@ -231,13 +242,16 @@ func (r *remote) onLeased(ctx actor.Context, msg *leased) {
 	case refused != nil:
 		r.refuse(ctx, f, refused.GetReason(), refused.GetDetail(), refused.GetRetryAfter().AsDuration())
 	case f.asker != nil:
-		ctx.Send(f.asker, &messages.FetchBlocksResult{RequestId: msg.id, Outcome: &messages.FetchBlocksResult_Sent{Sent: msg.result.GetSent()}})
+		ctx.Send(f.asker, &messages.FetchBlocksResult{
+			RequestId: msg.id, Outcome: &messages.FetchBlocksResult_Sent{Sent: msg.result.GetSent()},
+		})
 	}
-	r.lease(ctx, r.blocks.End(msg.id, int(msg.result.GetSent().GetBlocks())))
+	r.lease(ctx, r.blocks.Finish(msg.id, int(msg.result.GetSent().GetBlocks())))
 }
 
-// onRelease: nobody waits for a fetch any more. Where the holder was asked, its answer ends it.
-func (r *remote) onRelease(ctx actor.Context, msg *messages.ReleaseBlocks) {
+// onRelease cancels a fetch whose requester no longer waits. A fetch that was sent to its holder
+// ends with the holder's answer.
+func (r *remoteTier) onRelease(ctx actor.Context, msg *messages.ReleaseBlocks) {
 	f := r.fetches[msg.GetRequestId()]
 	switch {
 	case f == nil:
@@ -246,37 +260,39 @@ func (r *remote) onRelease(ctx actor.Context, msg *messages.ReleaseBlocks) {
 		ctx.Send(holderOf(f.command), msg)
 	default:
 		delete(r.fetches, msg.GetRequestId())
-		r.lease(ctx, r.blocks.End(msg.GetRequestId(), 0))
+		r.lease(ctx, r.blocks.Finish(msg.GetRequestId(), 0))
 	}
 }
 
-func (r *remote) onFetched(msg *messages.BlocksFetched) {
-	r.blocks.Fetched(msg.GetFrom().GetName(), msg.GetFrom().GetNode(), int(msg.GetWanted()), kv.Fetch{
-		Blocks: int(min(msg.GetCame(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()), Bytes: int64(msg.GetBytes()), FirstBytes: int64(msg.GetFirstBytes()),
+func (r *remoteTier) onFetched(msg *messages.BlocksFetched) {
+	r.blocks.Record(msg.GetFrom().GetName(), msg.GetFrom().GetNode(), int(msg.GetWanted()), kv.FetchSample{
+		Blocks: int(min(msg.GetCame(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()),
+		Bytes: int64(msg.GetBytes()), FirstBytes: int64(msg.GetFirstBytes()),
 		First: msg.GetFirst().AsDuration(), All: msg.GetTook().AsDuration(),
 	}, time.Now())
 }
 
-// onSwept forgets what nobody waits for any more: questions without an answer, and fetches that waited for too long.
-func (r *remote) onSwept(ctx actor.Context, msg *swept) {
+// onSweep drops unanswered lookups and fetches that waited too long.
+func (r *remoteTier) onSweep(ctx actor.Context, msg *sweep) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
-	supervise.After(ctx, sweepEvery, msg)
+	supervise.After(ctx, sweepInterval, msg)
 	now := time.Now()
-	for id, q := range r.questions {
-		if now.Sub(q.asked) > sweepEvery {
-			delete(r.questions, id)
+	for id, q := range r.lookups {
+		if now.Sub(q.asked) > sweepInterval {
+			delete(r.lookups, id)
 		}
 	}
 	for id, f := range r.fetches {
 		if !f.leased && now.After(f.deadline) {
-			r.lease(ctx, r.late(ctx, id, f))
+			r.lease(ctx, r.refuseLate(ctx, id, f))
 		}
 	}
 }
 
-func (r *remote) refuse(ctx actor.Context, f *fetching, reason messages.Reason, detail string, again time.Duration) {
+func (r *remoteTier) refuse(ctx actor.Context, f *pendingFetch, reason messages.Reason, detail string,
+	again time.Duration) {
 	if f.asker == nil {
 		return
 	}
@@ -284,7 +300,9 @@ func (r *remote) refuse(ctx actor.Context, f *fetching, reason messages.Reason, 
 	if again > 0 {
 		refused.RetryAfter = durationpb.New(again)
 	}
-	ctx.Send(f.asker, &messages.FetchBlocksResult{RequestId: f.command.GetRequestId(), Outcome: &messages.FetchBlocksResult_Refused{Refused: refused}})
+	ctx.Send(f.asker, &messages.FetchBlocksResult{
+		RequestId: f.command.GetRequestId(), Outcome: &messages.FetchBlocksResult_Refused{Refused: refused},
+	})
 }
 
 func holderOf(msg *messages.FetchBlocks) *actor.PID {

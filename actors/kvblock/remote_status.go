@@ -7,13 +7,15 @@ import (
 	"troupe/messages"
 )
 
-// status reports the remote tier in the words of the others. It has no slots: what bounds it is how much may be on its way.
-func (r *remote) status() *messages.SlotsStatus {
+// status returns the status of the remote tier in the form of the other tiers. Its capacity is the
+// limit of bytes in flight, since it has no slots.
+func (r *remoteTier) status() *messages.SlotsStatus {
 	st := r.blocks.Stats()
 	s := &messages.SlotsStatus{
-		Name: RemoteName, Resident: uint32(st.Resident), Arriving: uint32(st.Arriving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Hits,
-		CapacityBytes: uint64(st.Capacity), TakenBytes: uint64(st.InFlight), Fetches: uint32(st.Flights), Waiting: uint32(st.Waiting), Refused: st.Refused,
-		Bytes: st.Bytes,
+		Name: RemoteName, Resident: uint32(st.Resident), Arriving: uint32(st.Arriving), Hits: st.Hits,
+		Misses: st.Misses, Arrivals: st.Hits,
+		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.InFlightBytes), Fetches: uint32(st.Active),
+		Waiting: uint32(st.Waiting), Refused: st.Refused, Bytes: st.Bytes,
 	}
 	for _, h := range r.blocks.Holders() {
 		s.Holders = append(s.Holders, holderStatus(&h, time.Now()))
@@ -21,10 +23,11 @@ func (r *remote) status() *messages.SlotsStatus {
 	return s
 }
 
-func holderStatus(h *kv.Holder, now time.Time) *messages.HolderStatus {
+func holderStatus(h *kv.HolderStats, now time.Time) *messages.HolderStatus {
 	path := h.Link.Path(h.Name, now)
 	return &messages.HolderStatus{
 		Name: h.Name, Node: h.Node, Fetches: h.Fetches, Blocks: h.Blocks, Missed: h.Missed, Bytes: h.Bytes,
-		FirstSeconds: path.Latency.Seconds(), BytesPerSecond: path.Rate.PerSecond(), Latencies: h.Latencies[:], LatencySeconds: h.Latency.Seconds(),
+		FirstSeconds: path.Latency.Seconds(), BytesPerSecond: path.Rate.PerSecond(), Latencies: h.Latencies[:],
+		LatencySeconds: h.Latency.Seconds(),
 	}
 }

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	roomWithin      = askWithin / 2 // a slab is waited for: less than whoever asks for slots waits
-	maxReservations = 64            // wait; further ones get no slots
+	reservationTimeout = answerTimeout / 2 // for a slab; less than the requester waits for slots
+	maxReservations    = 64                // that wait; further ones get no slots
 )
 
-// reservation is a ReserveSlots that waits for a slab that is being vacated for its blocks.
+// reservation is a ReserveSlots that waits for a slab that is being reassigned to its block size.
 type reservation struct {
 	asker *actor.PID
 	*messages.ReserveSlots
 }
 
-// overdue is a note to self: so long a reservation has waited.
-type overdue struct {
+// reservationExpiry is a note to self: a reservation has waited for reservationTimeout.
+type reservationExpiry struct {
 	incarnation uint64
 	id          string
 }
 
-func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
+func (s *tierActor) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
 	id := msg.GetRequestId()
 	if again, ok := s.reserved[id]; ok {
 		ctx.Respond(again)
@@ -36,27 +36,30 @@ func (s *slots) onReserve(ctx actor.Context, msg *messages.ReserveSlots) {
 	}
 	size := int(msg.GetBlockBytes())
 	if s.Limits.Slabs.Fit(size) == 0 {
-		ctx.Respond(&messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Refused{Refused: &messages.Refused{
-			Reason: messages.Reason_REASON_TOO_LONG,
-			Detail: fmt.Sprintf("blocks of %d bytes do not fit into tier %s, which has slabs for blocks of up to %d; make the tier larger", size, s.Name, s.Limits.Slabs.Largest()),
-		}}})
+		ctx.Respond(&messages.ReserveSlotsResult{RequestId: id,
+			Outcome: &messages.ReserveSlotsResult_Refused{Refused: &messages.Refused{
+				Reason: messages.Reason_REASON_TOO_LONG,
+				Detail: fmt.Sprintf("blocks of %d bytes do not fit in tier %s (largest block: %d); enlarge the tier",
+					size, s.Name, s.Limits.Slabs.Largest()),
+			}}})
 		return
 	}
-	if i, ok := s.waits(id); ok {
+	if i, ok := s.findWaiting(id); ok {
 		s.waiting[i].asker = ctx.Sender()
 		return
 	}
 	result, waits := s.grant(msg)
 	if waits && len(s.waiting) < maxReservations {
-		s.await(ctx, msg)
+		s.enqueue(ctx, msg)
 	} else {
 		ctx.Respond(result)
 	}
-	s.depart(ctx)
+	s.demote(ctx)
 }
 
-// grant gives slots to the blocks that are not here, as far as there are any. Where it can give none yet, and no block is here, it says so.
-func (s *slots) grant(msg *messages.ReserveSlots) (result *messages.ReserveSlotsResult, waits bool) {
+// grant reserves slots for the blocks that the tier lacks, as far as possible. waits reports that
+// it could reserve none yet, and that the tier has none of the blocks.
+func (s *tierActor) grant(msg *messages.ReserveSlots) (result *messages.ReserveSlotsResult, waits bool) {
 	id, size := msg.GetRequestId(), int(msg.GetBlockBytes())
 	reserved := &messages.SlotsReserved{}
 	for _, raw := range msg.GetHashes() {
@@ -65,21 +68,22 @@ func (s *slots) grant(msg *messages.ReserveSlots) (result *messages.ReserveSlots
 			if slot, ok := s.reserve(h, size); ok {
 				reserved.Slots = append(reserved.Slots, &messages.Block{Index: uint32(slot), Hash: raw})
 			} else {
-				waits = s.tier.Vacating(size)
+				waits = s.tier.Reassigning(size)
 			}
 		case kv.Resident, kv.Leaving:
-			s.tier.Keep([]kv.Hash{h}) // whoever relies on it needs it to stay
+			s.tier.Touch([]kv.Hash{h}) // the requester relies on it
 			reserved.Held = append(reserved.Held, raw)
 		}
 	}
-	result = &messages.ReserveSlotsResult{RequestId: id, Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
+	result = &messages.ReserveSlotsResult{RequestId: id,
+		Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
 	if len(reserved.GetSlots()) > 0 {
 		s.reserved[id] = result
 	}
 	return result, waits && len(reserved.GetSlots())+len(reserved.GetHeld()) == 0
 }
 
-func (s *slots) reserve(h kv.Hash, bytes int) (int32, bool) {
+func (s *tierActor) reserve(h kv.Hash, bytes int) (int32, bool) {
 	slot, dropped, ok := s.tier.Reserve(h, bytes)
 	if len(dropped) > 0 {
 		s.Log.Debug().Str("tier", s.Name).Int("blocks", len(dropped)).Str("why", dropped[0].Why).Msg("blocks dropped")
@@ -87,19 +91,19 @@ func (s *slots) reserve(h kv.Hash, bytes int) (int32, bool) {
 	return slot, ok
 }
 
-// await has a ReserveSlots wait, for a while.
-func (s *slots) await(ctx actor.Context, msg *messages.ReserveSlots) {
+// enqueue makes a ReserveSlots wait for at most reservationTimeout.
+func (s *tierActor) enqueue(ctx actor.Context, msg *messages.ReserveSlots) {
 	s.waiting = append(s.waiting, reservation{ctx.Sender(), msg})
-	supervise.After(ctx, roomWithin, &overdue{s.incarnation, msg.GetRequestId()})
+	supervise.After(ctx, reservationTimeout, &reservationExpiry{s.incarnation, msg.GetRequestId()})
 }
 
-// admit answers those who wait for no slab any more.
-func (s *slots) admit(ctx actor.Context) {
+// answerWaiting answers the reservations that no longer wait for a slab.
+func (s *tierActor) answerWaiting(ctx actor.Context) {
 	if len(s.waiting) == 0 {
 		return
 	}
 	s.waiting = slices.DeleteFunc(s.waiting, func(r reservation) bool {
-		if s.tier.Vacating(int(r.GetBlockBytes())) {
+		if s.tier.Reassigning(int(r.GetBlockBytes())) {
 			return false
 		}
 		result, waits := s.grant(r.ReserveSlots)
@@ -108,22 +112,24 @@ func (s *slots) admit(ctx actor.Context) {
 		}
 		return !waits
 	})
-	s.depart(ctx)
+	s.demote(ctx)
 }
 
-// waits is the reservation of a request, and its index.
-func (s *slots) waits(id string) (int, bool) {
+// findWaiting returns the index of the reservation of a request.
+func (s *tierActor) findWaiting(id string) (int, bool) {
 	i := slices.IndexFunc(s.waiting, func(r reservation) bool { return r.GetRequestId() == id })
 	return i, i >= 0
 }
 
-// onOverdue: the tier below is too slow, or blocks are read for too long. Those who wait get what would be theirs if there were no tier below.
-func (s *slots) onOverdue(ctx actor.Context, msg *overdue) {
-	if _, waits := s.waits(msg.id); msg.incarnation != s.incarnation || !waits {
+// onReservationTimeout handles a demotion that is too slow, or blocks that are read for too long.
+// It answers the reservation as if there were no tier below.
+func (s *tierActor) onReservationTimeout(ctx actor.Context, msg *reservationExpiry) {
+	if _, waits := s.findWaiting(msg.id); msg.incarnation != s.incarnation || !waits {
 		return
 	}
-	s.Log.Warn().Str("tier", s.Name).Dur("waited", roomWithin).Msg("no slab was vacated in time; blocks of another size are dropped")
-	s.tier.Cascade(false)
-	s.admit(ctx)
-	s.tier.Cascade(!s.moving) // else at the end of what is so slow
+	s.Log.Warn().Str("tier", s.Name).Dur("waited",
+		reservationTimeout).Msg("slab reassignment timed out; dropping blocks of another size")
+	s.tier.SetLowerAvailable(false)
+	s.answerWaiting(ctx)
+	s.tier.SetLowerAvailable(!s.demoting) // otherwise when the slow demotion ends
 }

@@ -14,72 +14,74 @@ import (
 	"troupe/messages"
 )
 
-// TierConfig describes a tier below HBM. It is fixed for the life of the actor and shared by its restarts.
+// TierConfig configures a tier below HBM. It is fixed for the life of the actor and shared by its
+// restarts.
 type TierConfig struct {
-	Name   string // "dram"
-	Store  tier.Store
-	Limits kv.TierLimits // Slabs are the store's, and Below is of that below
-	Policy string        // how it evicts; default kv.DefaultPolicy
-	Below  *Lower        // nil: the blocks that leave are dropped
-	Copied tier.Report   // told of each block that was to be copied down; nil: nobody is
-	Router *actor.PID    // told of the blocks, so that others can ask for them; nil: nobody is
-	Bulk   Bulk          // nil: no block is sent to others
-	Log    zerolog.Logger
+	Name  string // "dram"
+	Store tier.Store
+	// Limits are those of the tier; Slabs and MaxDemoteBytes are set from the stores.
+	Limits    kv.TierLimits
+	Policy    string      // eviction policy; default kv.DefaultPolicy
+	Below     *Lower      // nil: blocks that leave are dropped
+	OnDemoted tier.Report // called for each block of a demotion; may be nil
+	Router    *actor.PID  // gets announcements of the blocks; may be nil
+	DataPlane DataPlane   // nil: the tier exports no blocks
+	Log       zerolog.Logger
 }
 
-// Lower is the tier below another.
+// Lower is the tier below another one.
 type Lower struct {
 	Name  string
 	Tier  *actor.PID
 	Store tier.Store
 }
 
-// TierProps returns the recipe for a tier below HBM.
+// TierProps returns the props of a tier below HBM.
 func TierProps(cfg TierConfig) *actor.Props {
 	var incarnation uint64
 	if cfg.Limits.Slabs = cfg.Store.Slabs(); cfg.Policy == "" {
 		cfg.Policy = kv.DefaultPolicy
 	}
 	if cfg.Below != nil {
-		cfg.Limits.Below = cfg.Below.Store.SlotBytes()
+		cfg.Limits.MaxDemoteBytes = cfg.Below.Store.SlotBytes()
 	}
-	if cfg.Copied == nil {
-		cfg.Copied = func(string, string, int, tier.Move) {}
+	if cfg.OnDemoted == nil {
+		cfg.OnDemoted = func(string, string, int, tier.Move) {}
 	}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &slots{TierConfig: cfg, incarnation: incarnation}
+		return &tierActor{TierConfig: cfg, incarnation: incarnation}
 	})
 }
 
-type slots struct {
+type tierActor struct {
 	TierConfig
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
 
-	tier     *kv.Tier
-	reserved map[string]*messages.ReserveSlotsResult // request id -> what it may write to
-	waiting  []reservation                           // in the order that they came
-	locked   map[string]*messages.LockBlocksResult   // request id -> what it may read
-	pins     map[string]*pinned                      // replica -> what it wants to stay
-	flushes  map[string]*flush                       // request id -> what is being erased
-	due      []kv.Departure                          // are Leaving, and not being copied yet
-	moving   bool                                    // blocks are being copied down, or rest after they could not be
-	descents uint64
-	damaged  uint64
+	tier       *kv.Tier
+	reserved   map[string]*messages.ReserveSlotsResult // request id -> slots it may write to
+	waiting    []reservation                           // in order of arrival
+	locked     map[string]*messages.LockBlocksResult   // request id -> slots it may read
+	pins       map[string]*replicaPins                 // by replica
+	flushes    map[string]*flush                       // by request id
+	demotions  []kv.Demotion                           // Leaving, but not being copied yet
+	demoting   bool                                    // a demotion runs, or pauses after a failure
+	demoteJobs uint64
+	damaged    uint64
 
-	news  *kv.Announcer
-	loans map[string]*loan // request id -> blocks being sent to another node
-	lent  uint64
+	announcer *kv.Announcer
+	exports   map[string]*export // by request id
+	exported  uint64
 }
 
-func (s *slots) Receive(ctx actor.Context) {
+func (s *tierActor) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		s.end()
+		s.cancel()
 		s.waiting = nil
 	case *messages.ReserveSlots:
 		s.onReserve(ctx, msg)
@@ -91,16 +93,16 @@ func (s *slots) Receive(ctx actor.Context) {
 		s.onUnlock(msg)
 	case *messages.StepsDone:
 		s.onSteps(ctx, msg)
-	case *departed:
-		s.onDeparted(ctx, msg)
-	case *rested:
-		s.onRested(ctx, msg)
-	case *overdue:
-		s.onOverdue(ctx, msg)
+	case *demoteDone:
+		s.onDemoteDone(ctx, msg)
+	case *retryDemote:
+		s.onRetryDemote(ctx, msg)
+	case *reservationExpiry:
+		s.onReservationTimeout(ctx, msg)
 	case *messages.PinBlocks:
 		s.onPin(ctx, msg)
-	case *unsaid:
-		s.onUnsaid(msg)
+	case *pinExpiry:
+		s.onPinExpiry(msg)
 	case *messages.FlushBlocks:
 		s.onFlush(ctx, msg)
 	case *flushed:
@@ -108,32 +110,33 @@ func (s *slots) Receive(ctx actor.Context) {
 	case *messages.GetSlots:
 		s.onGet(ctx)
 	default:
-		s.receiveLending(ctx)
+		s.receiveExport(ctx)
 	}
-	s.admit(ctx)
+	s.answerWaiting(ctx)
 }
 
-// onStarted takes over what the store holds.
-func (s *slots) onStarted(ctx actor.Context) {
-	s.life, s.end = context.WithCancel(context.Background())
+// onStarted recovers the blocks in the store.
+func (s *tierActor) onStarted(ctx actor.Context) {
+	s.lifetime, s.cancel = context.WithCancel(context.Background())
 	var err error
 	if s.tier, err = kv.NewTier(s.Limits, s.Policy); err != nil {
 		panic(err)
 	}
-	s.tier.Cascade(s.Below != nil)
+	s.tier.SetLowerAvailable(s.Below != nil)
 	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
-	s.pins, s.flushes = make(map[string]*pinned), make(map[string]*flush)
+	s.pins, s.flushes = make(map[string]*replicaPins), make(map[string]*flush)
 	held := s.Store.Held()
 	for _, h := range held {
-		s.tier.Restore(h.Slot, h.Hash, h.Bytes)
+		s.tier.Recover(h.Slot, h.Hash, h.Bytes)
 	}
-	s.Log.Info().Str("tier", s.Name).Int("slabs", s.Limits.Slabs.Count).Int("slab_bytes", s.Limits.Slabs.Bytes).Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
-	s.news, s.loans = kv.NewAnnouncer(announceBytes, believedBytes), make(map[string]*loan)
-	s.onBeat(ctx, &beat{s.incarnation})
+	s.Log.Info().Str("tier", s.Name).Int("slabs", s.Limits.Slabs.Count).Int("slab_bytes", s.Limits.Slabs.Bytes).
+		Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
+	s.announcer, s.exports = kv.NewAnnouncer(announceBytes, knownBytes), make(map[string]*export)
+	s.onAnnounceTick(ctx, &announceTick{s.incarnation})
 }
 
-func (s *slots) onCommit(ctx actor.Context, msg *messages.CommitBlocks) {
-	if i, ok := s.waits(msg.GetRequestId()); ok { // it was given up
+func (s *tierActor) onCommit(ctx actor.Context, msg *messages.CommitBlocks) {
+	if i, ok := s.findWaiting(msg.GetRequestId()); ok { // the requester gave up
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
 	r, ok := s.reserved[msg.GetRequestId()]
@@ -148,19 +151,19 @@ func (s *slots) onCommit(ctx actor.Context, msg *messages.CommitBlocks) {
 			s.tier.Abort(int32(b.GetIndex()))
 		}
 	}
-	s.depart(ctx)
+	s.demote(ctx)
 }
 
-func (s *slots) onLock(ctx actor.Context, msg *messages.LockBlocks) {
+func (s *tierActor) onLock(ctx actor.Context, msg *messages.LockBlocks) {
 	id := msg.GetRequestId()
 	if again, ok := s.locked[id]; ok {
 		ctx.Respond(again)
 		return
 	}
 	result := &messages.LockBlocksResult{RequestId: id}
-	for i := len(msg.GetHashes()) - 1; i >= 0; i-- { // as a policy is to be told: the end first
+	for i := len(msg.GetHashes()) - 1; i >= 0; i-- { // last block first, as policies expect
 		h := kv.Hash(msg.GetHashes()[i])
-		s.tier.Want([]kv.Hash{h})
+		s.tier.Lookup([]kv.Hash{h})
 		if slot, ok := s.tier.Read(h); ok {
 			result.Locked = append(result.Locked, &messages.Block{Index: uint32(slot), Hash: msg.GetHashes()[i]})
 		}
@@ -171,7 +174,7 @@ func (s *slots) onLock(ctx actor.Context, msg *messages.LockBlocks) {
 	ctx.Respond(result)
 }
 
-func (s *slots) onUnlock(msg *messages.UnlockBlocks) {
+func (s *tierActor) onUnlock(msg *messages.UnlockBlocks) {
 	r, ok := s.locked[msg.GetRequestId()]
 	if !ok {
 		return
@@ -185,34 +188,37 @@ func (s *slots) onUnlock(msg *messages.UnlockBlocks) {
 	}
 }
 
-// drop gives up a block that is not what it should be.
-func (s *slots) drop(h kv.Hash) {
+// drop drops a damaged block.
+func (s *tierActor) drop(h kv.Hash) {
 	if s.tier.Drop(h) {
 		s.damaged++
 		s.Log.Warn().Str("tier", s.Name).Msg("damaged block dropped")
 	}
 }
 
-func (s *slots) onSteps(ctx actor.Context, msg *messages.StepsDone) {
+func (s *tierActor) onSteps(ctx actor.Context, msg *messages.StepsDone) {
 	for range min(msg.GetSteps(), maxTicks) {
 		s.tier.Tick()
 	}
-	s.depart(ctx)
+	s.demote(ctx)
 }
 
-// maxTicks bounds what one message can cost.
+// maxTicks limits the cost of one message.
 const maxTicks = 10_000
 
-func (s *slots) status() *messages.SlotsStatus {
+func (s *tierActor) status() *messages.SlotsStatus {
 	st := s.tier.Stats()
 	status := &messages.SlotsStatus{
-		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving), Resident: uint32(st.Resident),
-		Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses, Arrivals: st.Arrivals, Departures: st.Departures, Drops: st.Drops, Damaged: s.damaged,
-		Pinned: uint32(st.Pinned), Kept: st.Kept, Lent: s.lent,
-		CapacityBytes: uint64(st.Capacity), TakenBytes: uint64(st.Taken), Slabs: uint32(s.Limits.Slabs.Count),
+		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving),
+		Resident: uint32(st.Resident), Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses,
+		Arrivals: st.Arrivals, Departures: st.Demotions, Drops: st.Drops, Damaged: s.damaged,
+		Pinned: uint32(st.Pinned), Kept: st.Reclaimed, Lent: s.exported,
+		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.TakenBytes), Slabs: uint32(s.Limits.Slabs.Count),
 	}
 	for _, z := range st.Sizes {
-		status.Sizes = append(status.Sizes, &messages.SlotsOfSize{BlockBytes: uint64(z.Bytes), Slabs: uint32(z.Slabs), Slots: uint32(z.Slots), Taken: uint32(z.Taken)})
+		status.Sizes = append(status.Sizes, &messages.SlotsOfSize{
+			BlockBytes: uint64(z.Bytes), Slabs: uint32(z.Slabs), Slots: uint32(z.Slots), Taken: uint32(z.Taken),
+		})
 	}
 	return status
 }

@@ -27,7 +27,7 @@ import (
 
 const blockBytes = 100
 
-// stage is a tier with the test as its asker.
+// stage is a tier with the test as its requester.
 type stage struct {
 	t     *testing.T
 	sys   *actor.ActorSystem
@@ -58,7 +58,8 @@ func play(t *testing.T, cfg kvblock.TierConfig, mw ...actor.ReceiverMiddleware) 
 func playIn(t *testing.T, sys *actor.ActorSystem, cfg kvblock.TierConfig, mw ...actor.ReceiverMiddleware) *stage {
 	t.Helper()
 	cfg.Log, cfg.Policy = zerolog.Nop(), "lru"
-	return &stage{t: t, sys: sys, store: cfg.Store, tier: testkit.Spawn(t, sys, cfg.Name, supervise.Strategy(nil), kvblock.TierProps(cfg), mw...)}
+	return &stage{t: t, sys: sys, store: cfg.Store, tier: testkit.Spawn(t, sys, cfg.Name, supervise.Strategy(nil),
+		kvblock.TierProps(cfg), mw...)}
 }
 
 func (s *stage) ask(m proto.Message) any {
@@ -94,12 +95,13 @@ func content(n int) []byte {
 	return b
 }
 
-// put takes blocks through the protocol: reserve, copy, commit.
+// put writes blocks by the protocol: reserve, copy, commit.
 func (s *stage) put(numbers ...int) {
 	s.t.Helper()
 	s.asked++
 	id := fmt.Sprint("put-", s.asked)
-	r := s.ask(&messages.ReserveSlots{RequestId: id, Hashes: hashes(numbers...), BlockBytes: blockBytes}).(*messages.ReserveSlotsResult)
+	r := s.ask(&messages.ReserveSlots{RequestId: id, Hashes: hashes(numbers...),
+		BlockBytes: blockBytes}).(*messages.ReserveSlotsResult)
 	commit := &messages.CommitBlocks{RequestId: id}
 	for _, b := range r.GetReserved().GetSlots() {
 		for _, n := range numbers {
@@ -116,32 +118,37 @@ func (s *stage) put(numbers ...int) {
 
 func (s *stage) lock(id string, numbers ...int) []*messages.Block {
 	s.t.Helper()
-	return s.ask(&messages.LockBlocks{RequestId: id, Hashes: hashes(numbers...)}).(*messages.LockBlocksResult).GetLocked()
+	return s.ask(&messages.LockBlocks{RequestId: id,
+		Hashes: hashes(numbers...)}).(*messages.LockBlocksResult).GetLocked()
 }
 
-// TestTierProtocol: who may write and read which slot, and that repeating a command repeats the answer.
+// TestTierProtocol checks who may write and read which slot, and that a repeated command repeats
+// the answer.
 func TestTierProtocol(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3)})
 		reserve := &messages.ReserveSlots{RequestId: "a", Hashes: hashes(1, 2), BlockBytes: blockBytes}
 		first := s.ask(reserve).(*messages.ReserveSlotsResult)
-		if again := s.ask(reserve).(*messages.ReserveSlotsResult); !proto.Equal(first, again) || len(first.GetReserved().GetSlots()) != 2 {
+		if again := s.ask(reserve).(*messages.ReserveSlotsResult); !proto.Equal(first, again) ||
+			len(first.GetReserved().GetSlots()) != 2 {
 			t.Errorf("%v, then %v", first, again)
 		}
 		if got := s.lock("early", 1, 2); len(got) != 0 {
-			t.Errorf("arriving blocks can be read: %v", got)
+			t.Errorf("arriving blocks were locked: %v", got)
 		}
 		s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: "a", Written: hashes(1)})
-		s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: "a", Written: hashes(1)}) // it was repeated
+		s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: "a", Written: hashes(1)}) // repeated command
 		if st := s.status(); st.GetResident() != 1 || st.GetFree() != 2 {
 			t.Errorf("%v", st)
 		}
-		other := s.ask(&messages.ReserveSlots{RequestId: "b", Hashes: hashes(1, 3), BlockBytes: blockBytes}).(*messages.ReserveSlotsResult)
+		other := s.ask(&messages.ReserveSlots{RequestId: "b", Hashes: hashes(1, 3),
+			BlockBytes: blockBytes}).(*messages.ReserveSlotsResult)
 		if r := other.GetReserved(); len(r.GetHeld()) != 1 || len(r.GetSlots()) != 1 {
 			t.Errorf("%v", other)
 		}
 		s.sys.Root.Send(s.tier, &messages.CommitBlocks{RequestId: "b"})
-		large := s.ask(&messages.ReserveSlots{RequestId: "c", Hashes: hashes(4), BlockBytes: 3*kv.SlotUnit + 1}).(*messages.ReserveSlotsResult)
+		large := s.ask(&messages.ReserveSlots{RequestId: "c", Hashes: hashes(4),
+			BlockBytes: 3*kv.SlotUnit + 1}).(*messages.ReserveSlotsResult)
 		if large.GetRefused().GetReason() != messages.Reason_REASON_TOO_LONG {
 			t.Errorf("%v", large)
 		}
@@ -149,7 +156,7 @@ func TestTierProtocol(t *testing.T) {
 		if again := s.lock("l", 1); len(locked) != 1 || len(again) != 1 {
 			t.Errorf("%v, then %v", locked, again)
 		}
-		s.put(5, 6, 7) // one of them finds no slot, since 1 is being read
+		s.put(5, 6, 7) // one of them gets no slot, since 1 is being read
 		if st := s.status(); st.GetResident() != 3 || len(s.lock("l2", 1)) != 1 {
 			t.Errorf("%v", st)
 		}
@@ -162,8 +169,9 @@ func TestTierProtocol(t *testing.T) {
 	})
 }
 
-// TestTierCrash: what was written is there in the next life; what was granted is not, and the late word about it is not heeded.
-func TestTierCrash(t *testing.T) {
+// TestTierRecoversWrittenBlocks checks that written blocks survive a crash, and that grants do not:
+// late commands for them are ignored.
+func TestTierRecoversWrittenBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.StepsDone", Times: 1}
 		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 4)}, crash.Middleware)
@@ -193,17 +201,19 @@ func TestTierCrash(t *testing.T) {
 	})
 }
 
-// faulty is a store whose writes fail while it is told to.
-type faulty struct {
+// failingStore is a store whose writes fail on request.
+type failingStore struct {
 	tier.Store
 	mu  sync.Mutex
 	bad bool
 }
 
-// TestCascade: blocks above the watermark, and idle ones, go to the tier below, and are right there.
-func TestCascade(t *testing.T) {
+// TestDemotionToTierBelow checks that blocks above the watermark and idle blocks arrive intact in
+// the tier below.
+func TestDemotionToTierBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(t.TempDir(), "kv"), Slabs: kv.Slabs{Count: 1, Bytes: 17 * kv.SlotUnit}})
+		f, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(t.TempDir(), "kv"),
+			Slabs: kv.Slabs{Count: 1, Bytes: 17 * kv.SlotUnit}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +221,8 @@ func TestCascade(t *testing.T) {
 		down := play(t, kvblock.TierConfig{Name: "nvme", Store: f})
 		s := &stage{t: t, sys: down.sys, store: newStore(t, 4)}
 		s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
-			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(), Below: &kvblock.Lower{Tier: down.tier, Store: f},
+			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(),
+			Below:  &kvblock.Lower{Tier: down.tier, Store: f},
 			Limits: kv.TierLimits{Watermark: 0.5, IdleSteps: 10, Burst: 4},
 		}))
 		s.put(1, 2, 3)
@@ -225,9 +236,15 @@ func TestCascade(t *testing.T) {
 			}
 			t.Fatalf("waited for: %s; dram %v, nvme %v", what, s.status(), down.status())
 		}
-		settle("the oldest to go down", func() bool { return down.status().GetResident() == 1 && s.status().GetResident() == 2 })
+		settle("the oldest to go down", func() bool {
+			return down.status().GetResident() == 1 &&
+				s.status().GetResident() == 2
+		})
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})
-		settle("idle ones to follow", func() bool { return down.status().GetResident() == 3 && s.status().GetFree() == 4 })
+		settle("idle ones to follow", func() bool {
+			return down.status().GetResident() == 3 &&
+				s.status().GetFree() == 4
+		})
 		b := make([]byte, blockBytes)
 		for _, l := range down.lock("check", 1, 2, 3) {
 			if err := f.Read(t.Context(), int32(l.GetIndex()), kv.Hash(l.GetHash()), b); err != nil {
@@ -237,39 +254,44 @@ func TestCascade(t *testing.T) {
 	})
 }
 
-// TestDamageOnTheWayDown: a block that broke in a tier is dropped there, and not passed on.
-func TestDamageOnTheWayDown(t *testing.T) {
+// TestDamagedBlockIsNotDemoted checks that a block damaged in a tier is dropped there and not
+// copied down.
+func TestDamagedBlockIsNotDemoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := play(t, kvblock.TierConfig{Name: "nvme", Store: newStore(t, 8)})
 		upper := newStore(t, 4)
 		s := &stage{t: t, sys: down.sys, store: upper}
 		s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
-			Name: "dram", Store: upper, Policy: "lru", Log: zerolog.Nop(), Below: &kvblock.Lower{Tier: down.tier, Store: down.store},
+			Name: "dram", Store: upper, Policy: "lru", Log: zerolog.Nop(),
+			Below:  &kvblock.Lower{Tier: down.tier, Store: down.store},
 			Limits: kv.TierLimits{IdleSteps: 10, Burst: 4},
 		}))
 		s.put(1, 2)
-		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // its tier does not know
+		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // unknown to its tier
 			t.Fatal(err)
 		}
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})
 		time.Sleep(time.Second)
-		if up, below := s.status(), down.status(); up.GetDamaged() != 1 || up.GetFree() != 4 || below.GetResident() != 1 || below.GetFree() != 7 {
+		if up, below := s.status(), down.status(); up.GetDamaged() != 1 || up.GetFree() != 4 ||
+			below.GetResident() != 1 || below.GetFree() != 7 {
 			t.Errorf("dram %v, nvme %v", up, below)
 		}
 	})
 }
 
-// TestFullTierBelow: where the tier below can not be written to, blocks stay; nothing leaks there, and they go down once it can.
-func TestFullTierBelow(t *testing.T) {
+// TestFailedDemotionKeepsBlocks checks that blocks stay while the tier below cannot be written to.
+// Nothing leaks there, and they are demoted once it can.
+func TestFailedDemotionKeepsBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		broken := &faulty{Store: newStore(t, 8), bad: true}
+		broken := &failingStore{Store: newStore(t, 8), bad: true}
 		down := play(t, kvblock.TierConfig{Name: "nvme", Store: broken})
 		s := &stage{t: t, sys: down.sys, store: newStore(t, 4)}
 		var failed atomic.Int64
 		s.tier = testkit.Spawn(t, s.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{
-			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(), Below: &kvblock.Lower{Tier: down.tier, Store: broken},
+			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(),
+			Below:  &kvblock.Lower{Tier: down.tier, Store: broken},
 			Limits: kv.TierLimits{Watermark: 0.5, Burst: 4},
-			Copied: func(_, _ string, _ int, m tier.Move) {
+			OnDemoted: func(_, _ string, _ int, m tier.Move) {
 				if errors.Is(m.Err, syscall.ENOSPC) {
 					failed.Add(1)
 				}
@@ -278,7 +300,7 @@ func TestFullTierBelow(t *testing.T) {
 		s.put(1, 2, 3)
 		time.Sleep(500 * time.Millisecond)
 		if up, below := s.status(), down.status(); up.GetResident() != 3 || below.GetFree() != 8 || failed.Load() != 1 {
-			t.Errorf("dram %v, nvme %v, %d said to have failed", up, below, failed.Load())
+			t.Errorf("dram %v, nvme %v, %d reported as failed", up, below, failed.Load())
 		}
 		broken.set(false)
 		time.Sleep(2 * time.Second)
@@ -288,13 +310,13 @@ func TestFullTierBelow(t *testing.T) {
 	})
 }
 
-func (f *faulty) set(bad bool) {
+func (f *failingStore) set(bad bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bad = bad
 }
 
-func (f *faulty) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
+func (f *failingStore) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
 	f.mu.Lock()
 	bad := f.bad
 	f.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	"troupe/messages"
 )
 
-// Role is the lease of the one that reigns.
+// Role is the name of the leader's lease.
 const Role = "planner"
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node string // its name
-	// Reigns reports whether this node holds the lease. It does not block.
-	Reigns func() bool
-	// Acquire takes the lease where it is free.
+	Node string // name of this node
+	// IsLeader reports whether this node holds the lease. It must not block.
+	IsLeader func() bool
+	// Acquire takes the lease if it is free.
 	Acquire func(ctx context.Context) error
 	Router  *actor.PID // of this node
-	// Scale stores how many replicas a deployment is to have, unless it is not at this revision any more.
+	// Scale stores the number of replicas of a deployment, if its revision is still the given one.
 	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
 	Log   zerolog.Logger
 }
 
-// Props returns the recipe for a planner.
+// Props returns the props of a planner.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -38,30 +38,30 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	observeEvery = time.Second
-	writeWithin  = 2 * time.Second
+	observeInterval = time.Second
+	writeTimeout    = 2 * time.Second
 )
 
 type planner struct {
 	Config
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
-	writing     bool // a lease or a decision is being written
-	models      map[string]*watched
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
+	writing     bool                        // a write of the lease or a decision is in flight
+	deployments map[string]*deploymentState // by name
 }
 
-// watched is a deployment as it was observed.
-type watched struct {
-	scaler *plan.Scaler
-	tokens uint64 // computed in all, at the last observation
-	seen   time.Time
+// deploymentState is the observed state of a deployment.
+type deploymentState struct {
+	scaler   *plan.Scaler
+	tokens   uint64 // total computed at the last observation
+	observed time.Time
 }
 
-// tick and written are notes to self.
+// tick and writeDone are notes to self.
 type (
-	tick    struct{ incarnation uint64 }
-	written struct {
+	tick      struct{ incarnation uint64 }
+	writeDone struct {
 		incarnation uint64
 		err         error
 	}
@@ -70,17 +70,17 @@ type (
 func (p *planner) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		p.life, p.end = context.WithCancel(context.Background())
-		p.models = make(map[string]*watched)
+		p.lifetime, p.cancel = context.WithCancel(context.Background())
+		p.deployments = make(map[string]*deploymentState)
 		p.onTick(ctx, &tick{p.incarnation})
 	case *actor.Restarting, *actor.Stopping:
-		p.end()
+		p.cancel()
 	case *tick:
 		p.onTick(ctx, msg)
 	case *messages.Table:
 		p.onTable(ctx, msg)
-	case *written:
-		p.onWritten(msg)
+	case *writeDone:
+		p.onWriteDone(msg)
 	}
 }
 
@@ -88,51 +88,57 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != p.incarnation {
 		return
 	}
-	supervise.After(ctx, observeEvery, msg)
+	supervise.After(ctx, observeInterval, msg)
 	switch {
 	case p.writing:
-	case p.Reigns():
+	case p.IsLeader():
 		ctx.Request(p.Router, &messages.GetTable{})
 	default:
-		clear(p.models)
+		clear(p.deployments)
 		p.write(ctx, p.Acquire)
 	}
 }
 
-// onTable decides on every deployment that may be scaled, and carries out the first change. The others are seen again in a
-// second.
+// onTable decides on every deployment with a range of replicas and carries out the first change.
+// The next observation handles the others.
 func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
-	if p.writing || !p.Reigns() {
+	if p.writing || !p.IsLeader() {
 		return
 	}
 	now := time.Now()
 	for _, d := range t.GetDeployments() {
 		spec := d.GetSpec()
 		if spec.GetMinReplicas() >= spec.GetMaxReplicas() {
-			delete(p.models, spec.GetName())
+			delete(p.deployments, spec.GetName())
 			continue
 		}
-		want, why := p.watch(spec).decide(now, d)
+		want, why := p.stateOf(spec).decide(now, d)
 		if want == int(spec.GetReplicas()) {
 			continue
 		}
-		p.Log.Info().Str("model", spec.GetName()).Uint32("from", spec.GetReplicas()).Int("to", want).Str("why", why).Msg("scaled")
-		p.write(ctx, func(c context.Context) error { return p.Scale(c, spec.GetName(), d.GetRevision(), uint32(want), why) })
+		p.Log.Info().Str("model", spec.GetName()).Uint32("from", spec.GetReplicas()).Int("to", want).Str("why",
+			why).Msg("scaled")
+		p.write(ctx, func(c context.Context) error {
+			return p.Scale(c, spec.GetName(), d.GetRevision(), uint32(want),
+				why)
+		})
 		return
 	}
 }
 
-func (p *planner) watch(spec *messages.DeploymentSpec) *watched {
-	w := p.models[spec.GetName()]
-	if low, high := int(spec.GetMinReplicas()), int(spec.GetMaxReplicas()); w == nil || w.scaler.Low != low || w.scaler.High != high {
-		w = &watched{scaler: plan.NewScaler(plan.Scaling{Low: low, High: high})}
-		p.models[spec.GetName()] = w
+func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
+	w := p.deployments[spec.GetName()]
+	bounds := plan.NewScaler(plan.Scaling{Low: int(spec.GetMinReplicas()), High: int(spec.GetMaxReplicas())})
+	if w == nil || w.scaler.Low != bounds.Low || w.scaler.High != bounds.High {
+		w = &deploymentState{scaler: bounds}
+		p.deployments[spec.GetName()] = w
 	}
 	return w
 }
 
-func (w *watched) decide(now time.Time, d *messages.DeploymentStatus) (int, string) {
-	load := plan.Load{Want: int(d.GetSpec().GetReplicas()), Changing: d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY}
+func (w *deploymentState) decide(now time.Time, d *messages.DeploymentStatus) (int, string) {
+	load := plan.Load{Want: int(d.GetSpec().GetReplicas()),
+		Changing: d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY}
 	var tokens uint64
 	for _, r := range d.GetReplicas() {
 		if r.GetState() != messages.ReplicaState_REPLICA_STATE_SERVING {
@@ -146,31 +152,31 @@ func (w *watched) decide(now time.Time, d *messages.DeploymentStatus) (int, stri
 		load.KVFree += int(r.GetKvBlocksFree())
 		tokens += r.GetTokensIn() + r.GetTokensOut()
 	}
-	if tokens > w.tokens && !w.seen.IsZero() { // else a replica has gone
-		load.TokenRate = float64(tokens-w.tokens) / now.Sub(w.seen).Seconds()
+	if tokens > w.tokens && !w.observed.IsZero() { // otherwise a replica has stopped
+		load.TokenRate = float64(tokens-w.tokens) / now.Sub(w.observed).Seconds()
 	}
-	w.tokens, w.seen = tokens, now
+	w.tokens, w.observed = tokens, now
 	return w.scaler.Scale(now, load)
 }
 
 func (p *planner) write(ctx actor.Context, do func(context.Context) error) {
 	p.writing = true
 	incarnation := p.incarnation
-	supervise.Job(ctx, p.life,
+	supervise.Job(ctx, p.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, writeWithin)
+			c, cancel := context.WithTimeout(life, writeTimeout)
 			defer cancel()
 			return struct{}{}, do(c)
 		},
-		func(_ struct{}, err error) any { return &written{incarnation, err} })
+		func(_ struct{}, err error) any { return &writeDone{incarnation, err} })
 }
 
-func (p *planner) onWritten(msg *written) {
+func (p *planner) onWriteDone(msg *writeDone) {
 	if msg.incarnation != p.incarnation {
 		return
 	}
 	p.writing = false
-	if msg.err != nil { // tried again with the next tick, over what is then
-		p.Log.Debug().Err(msg.err).Msg("neither lease nor decision written")
+	if msg.err != nil { // the next tick retries with a new observation
+		p.Log.Debug().Err(msg.err).Msg("planner write failed")
 	}
 }

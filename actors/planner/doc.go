@@ -1,14 +1,18 @@
-// Package planner holds the control loop of the cluster: it observes every second and changes how many replicas a
-// deployment is to have, between its min_replicas and max_replicas.
+// Package planner provides the control loop of the cluster. It observes the load every second and
+// changes the number of replicas of each deployment, between its min_replicas and max_replicas.
 //
-// Parent: node. Children: none. There is one on every node, and one of them reigns: the one whose node holds the lease
-// `planner`. The others try to take it when it is free.
-// Speaks with: the router of its node (GetTable).
+// Parent: node. Children: none. Every node has one planner, and the one whose node holds the lease
+// `planner` is the leader. The others try to acquire the lease when it is free. Speaks with: the
+// router of its node (GetTable).
 //
-// What it decides (core/plan.Scaler) it writes to the store by compare-and-swap over the revision that it observed, as an
-// operator would; the deployment carries it out. So a planner that does not know yet that its reign is over does no harm: the
-// other one's write makes its own fail, and the next observation decides anew.
+// The leader writes its decisions (core/plan.Scaler) to the store by compare-and-swap on the
+// revision that it observed, like an operator; the deployment carries them out. A stale leader
+// therefore does no harm: its write fails after the new leader's write, and its next observation
+// shows that it has lost the lease.
 //
-// State: how long a load has been what it is, per deployment: observed. A crash, or a new reign, loses it and takes a few
-// seconds longer to decide.
+// A deployment with no replicas was stopped by an operator and is left alone. None is scaled below one
+// replica.
+//
+// State: for how long each deployment's load has been too high or too low. A crash or a new leader
+// loses it, which delays a decision by a few seconds.
 package planner

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,12 +19,13 @@ import (
 	"troupe/testkit"
 )
 
-// stage is a planner with a router that says how loaded a model is, and a store.
+// stage is a planner with a fake store and a router that reports a configurable load.
 type stage struct {
 	mu       sync.Mutex
 	reigns   bool
 	running  uint32
 	replicas uint32
+	least    *uint32 // nil: 1
 	revision uint64
 	scaled   []string
 	crash    *testkit.Crash
@@ -35,7 +37,7 @@ func (s *stage) table(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &messages.DeploymentStatus{
-		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: s.replicas, MinReplicas: 1, MaxReplicas: 3},
+		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(s.replicas)), MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3))},
 		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for range s.replicas {
@@ -44,7 +46,7 @@ func (s *stage) table(proto.Message) proto.Message {
 		})
 	}
 	fixed := proto.CloneOf(d)
-	fixed.Spec.Name, fixed.Spec.MaxReplicas = "fixed", 1
+	fixed.Spec.Name, fixed.Spec.MinReplicas, fixed.Spec.MaxReplicas = "fixed", new(uint32(1)), new(uint32(1))
 	return &messages.Table{Deployments: []*messages.DeploymentStatus{fixed, d}}
 }
 
@@ -52,7 +54,7 @@ func (s *stage) scale(_ context.Context, name string, revision uint64, replicas 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if revision != s.revision {
-		return fmt.Errorf("revision %d is %d now", revision, s.revision)
+		return fmt.Errorf("stale revision %d (current %d)", revision, s.revision)
 	}
 	s.revision++
 	s.replicas = replicas
@@ -69,8 +71,8 @@ func (s *stage) play(t *testing.T) {
 	s.crash = &testkit.Crash{On: "*messages.Table", After: 20, Times: 1}
 	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
 		Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
-		Reigns:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.reigns },
-		Acquire: func(context.Context) error { s.set(func() { s.reigns = true }); return nil },
+		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.reigns },
+		Acquire:  func(context.Context) error { s.set(func() { s.reigns = true }); return nil },
 	}), s.crash.Middleware)
 }
 
@@ -85,8 +87,9 @@ func (s *stage) after(t *testing.T, d time.Duration, want ...string) {
 	}
 }
 
-// TestFollowsTheLoad: up while it is too much, down when it is little, through a crash, and never outside of the bounds.
-func TestFollowsTheLoad(t *testing.T) {
+// TestScalesWithLoad checks that the planner scales up under high load and down under low load,
+// across a crash, and never outside the bounds.
+func TestScalesWithLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{replicas: 1, running: 10, revision: 1}
 		s.play(t)
@@ -96,25 +99,46 @@ func TestFollowsTheLoad(t *testing.T) {
 		s.set(func() { s.running = 0 })
 		s.after(t, 10*time.Minute, "m to 2", "m to 3", "m to 2", "m to 1")
 		if s.crash.Crashed() == 0 {
-			t.Error("it did not crash")
+			t.Error("the planner did not crash")
 		}
 	})
 }
 
-// TestSomebodyElseReigns: a planner without the lease decides nothing, and one that is late is refused by the store.
-func TestSomebodyElseReigns(t *testing.T) {
+// TestOnlyLeaderDecides checks that a planner without the lease decides nothing, and that the store
+// refuses a stale leader.
+func TestOnlyLeaderDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{replicas: 1, running: 10, revision: 1}
 		sys := testkit.System(t)
 		router := testkit.NewPeer(t, sys, "router", s.table)
 		asked := 0
 		testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
-			Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(), Reigns: func() bool { return false },
+			Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(), IsLeader: func() bool { return false },
 			Acquire: func(context.Context) error { asked++; return fmt.Errorf("b holds it") },
 		}))
 		s.after(t, time.Minute)
 		if len(testkit.Got[*messages.GetTable](router)) > 0 || asked < 10 {
-			t.Errorf("it asked %d times for the lease", asked)
+			t.Errorf("requested the lease %d times", asked)
 		}
+	})
+}
+
+// TestStoppedStaysStopped: no load, and no bound, starts a model that an operator has stopped.
+func TestStoppedStaysStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 0, running: 10, revision: 1}
+		s.play(t)
+		s.after(t, 10*time.Minute)
+		s.set(func() { s.replicas = 1 })
+		s.after(t, time.Minute, "m to 2")
+	})
+}
+
+// TestLeastZero: min_replicas 0 does not lead to 0 replicas, and the load is followed.
+func TestLeastZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 2, least: new(uint32(0)), revision: 1}
+		s.play(t)
+		s.after(t, 30*time.Minute, "m to 1")
 	})
 }

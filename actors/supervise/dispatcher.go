@@ -3,18 +3,19 @@ package supervise
 import "sync/atomic"
 
 const (
-	throughput = 300 // messages of one actor before others get a turn: protoactor's own
-	kept       = 32  // goroutines at most that wait for work
+	throughput = 300 // messages of one actor before others get a turn; protoactor's default
+	maxIdle    = 32  // idle goroutines kept, at most
 )
 
-// Dispatcher runs actors on goroutines that it keeps: a new one's stack is small, and to let it grow costs more than most messages do.
+// Dispatcher runs actors on reused goroutines. A new goroutine has a small stack, and growing it
+// costs more than most messages do.
 type Dispatcher struct {
-	work    chan func()
-	waiting atomic.Int32
-	closed  chan struct{}
+	work   chan func()
+	idle   atomic.Int32
+	closed chan struct{}
 }
 
-// NewDispatcher returns a dispatcher. Close it when its actors are gone.
+// NewDispatcher returns a dispatcher. Close it after its actors have stopped.
 func NewDispatcher() *Dispatcher {
 	return &Dispatcher{work: make(chan func()), closed: make(chan struct{})}
 }
@@ -31,19 +32,19 @@ func (d *Dispatcher) Schedule(f func()) {
 // Throughput implements actor.Dispatcher.
 func (d *Dispatcher) Throughput() int { return throughput }
 
-// Close lets goroutines end that wait for work. What is scheduled afterwards still runs.
+// Close ends idle goroutines. Functions scheduled afterwards still run.
 func (d *Dispatcher) Close() { close(d.closed) }
 
 func (d *Dispatcher) run(f func()) {
 	for {
 		f()
-		if d.waiting.Add(1) > kept {
-			d.waiting.Add(-1)
+		if d.idle.Add(1) > maxIdle {
+			d.idle.Add(-1)
 			return
 		}
 		select {
 		case f = <-d.work:
-			d.waiting.Add(-1)
+			d.idle.Add(-1)
 		case <-d.closed:
 			return
 		}

@@ -8,9 +8,10 @@ import (
 	"troupe/actors/supervise"
 )
 
-// TestDispatcherKeepsGoroutines: what is scheduled runs at once, however much does; some of the goroutines wait for more, are used again, and end with
-// the dispatcher, as the bubble's end shows. What is scheduled afterwards runs too.
-func TestDispatcherKeepsGoroutines(t *testing.T) {
+// TestDispatcherReusesGoroutines checks that every scheduled function runs at once, and that some
+// goroutines stay idle, are reused, and end with the dispatcher. Functions scheduled after Close
+// run too.
+func TestDispatcherReusesGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := supervise.NewDispatcher()
 		for _, c := range []struct{ works, waiting, after int }{{100, 0, 32}, {5, 27, 32}, {100, 0, 32}} {
@@ -21,14 +22,14 @@ func TestDispatcherKeepsGoroutines(t *testing.T) {
 				d.Schedule(func() { defer all.Done(); <-release })
 			}
 			synctest.Wait()
-			if n := d.Waiting(); n != c.waiting {
-				t.Errorf("%d goroutines wait beside %d that work", n, c.works)
+			if n := d.Idle(); n != c.waiting {
+				t.Errorf("%d idle goroutines besides %d busy ones", n, c.works)
 			}
 			close(release)
 			all.Wait()
 			synctest.Wait()
-			if n := d.Waiting(); n != c.after {
-				t.Errorf("%d goroutines are kept of %d", n, c.works)
+			if n := d.Idle(); n != c.after {
+				t.Errorf("%d of %d goroutines are kept", n, c.works)
 			}
 		}
 		d.Close()

@@ -1,4 +1,4 @@
 package supervise
 
-// Waiting is how many goroutines wait for work.
-func (d *Dispatcher) Waiting() int { return int(d.waiting.Load()) }
+// Idle returns the number of idle goroutines.
+func (d *Dispatcher) Idle() int { return int(d.idle.Load()) }

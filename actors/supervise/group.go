@@ -5,8 +5,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// coolDown is how long a group leaves a child alone that crashed too often.
-const coolDown = within
+// cooldown is how long a group waits before it restarts a child that crashed too often.
+const cooldown = failureWindow
 
 // Child is one fixed child of a group.
 type Child struct {
@@ -14,15 +14,15 @@ type Child struct {
 	Props *actor.Props
 }
 
-// GroupConfig describes a group: a supervisor that has fixed children and does
-// nothing itself, so that it has nothing to crash on.
+// GroupConfig configures a group: a supervisor that has fixed children and no other work, so that
+// it has nothing to crash on.
 type GroupConfig struct {
-	Children []Child // started in this order, stopped in the reverse one
+	Children []Child // started in this order, stopped in reverse
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Group returns the recipe for a group.
+// Group returns the props of a group.
 func Group(cfg GroupConfig) *actor.Props {
 	return Props(func() actor.Actor { return &group{GroupConfig: cfg} },
 		actor.WithSupervisor(cfg.Strategy))
@@ -30,11 +30,11 @@ func Group(cfg GroupConfig) *actor.Props {
 
 type group struct {
 	GroupConfig
-	ending bool // its children end because it does
+	stopping bool // its children stop because it does
 }
 
-// again is a note to self: start a child that was stopped.
-type again struct{ child Child }
+// restartChild is a note to self: start a child that was stopped.
+type restartChild struct{ child Child }
 
 func (g *group) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -43,29 +43,29 @@ func (g *group) Receive(ctx actor.Context) {
 			g.start(ctx, c)
 		}
 	case *actor.Restarting, *actor.Stopping:
-		g.ending = true
+		g.stopping = true
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
-	case *again:
+	case *restartChild:
 		g.start(ctx, msg.child)
 	}
 }
 
 func (g *group) start(ctx actor.Context, c Child) {
 	if _, err := ctx.SpawnNamed(c.Props, c.Name); err != nil {
-		g.Log.Error().Err(err).Str("child", c.Name).Msg("child not started")
+		g.Log.Error().Err(err).Str("child", c.Name).Msg("starting child failed")
 	}
 }
 
-// onTerminated: a child crashed too often and was stopped. Leave it alone for a while.
+// onTerminated schedules the restart of a child that was stopped after too many crashes.
 func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
-	if g.ending {
+	if g.stopping {
 		return
 	}
 	for _, c := range g.Children {
 		if msg.GetWho().GetId() == ctx.Self().GetId()+"/"+c.Name {
-			g.Log.Error().Str("child", c.Name).Dur("again_in", coolDown).Msg("child stopped after too many crashes")
-			After(ctx, coolDown, &again{c})
+			g.Log.Error().Str("child", c.Name).Dur("again_in", cooldown).Msg("child stopped after too many crashes")
+			After(ctx, cooldown, &restartChild{c})
 		}
 	}
 }

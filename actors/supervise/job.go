@@ -17,13 +17,14 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Job runs work in a goroutine, under life, and sends the note made of its result to
-// the actor itself. A panic becomes a *PanicError. The returned channel is closed when
-// the work has ended, before the note is sent.
+// Job runs work in a goroutine under the context life and sends the note made of its result to the
+// actor itself. A panic becomes a *PanicError. The returned channel is closed when the work has
+// ended, before the note is sent.
 //
-// The note must carry the actor's incarnation, so that the next one can tell that it
-// is stale.
-func Job[T any](ctx actor.Context, life context.Context, work func(context.Context) (T, error), note func(T, error) any) <-chan struct{} {
+// The note must carry the actor's incarnation, so that a successor can recognize it as stale.
+func Job[T any](ctx actor.Context, life context.Context,
+	work func(context.Context) (T, error), note func(T, error) any,
+) <-chan struct{} {
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	done := make(chan struct{})
 	go func() {
@@ -43,7 +44,7 @@ func guarded[T any](life context.Context, work func(context.Context) (T, error))
 	return work(life)
 }
 
-// After sends note to the actor itself after d, unless stopped before.
+// After sends note to the actor itself after d, unless the timer is stopped before.
 func After(ctx actor.Context, d time.Duration, note any) *time.Timer {
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	return time.AfterFunc(d, func() { root.Send(self, note) })

@@ -5,9 +5,9 @@ import (
 	"runtime"
 )
 
-// Panic describes what a request has panicked with, for logs: the text of a runtime error, and of
-// all else the type alone, which may hold what a client sent.
-func Panic(p any) string {
+// PanicText describes a panic value for logs. It returns the text of a runtime error, and only the
+// type of any other value, which may contain data of a client.
+func PanicText(p any) string {
 	if err, ok := p.(runtime.Error); ok {
 		return err.Error()
 	}

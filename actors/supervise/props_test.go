@@ -10,7 +10,7 @@ import (
 	"troupe/testkit"
 )
 
-// parent does what a test tells it.
+// parent runs the functions that the test sends it.
 type parent struct{ child *actor.Props }
 
 type do func(ctx actor.Context)
@@ -26,9 +26,10 @@ func (p *parent) Receive(ctx actor.Context) {
 	}
 }
 
-// TestStoppedStaysStopped: a restart that comes after the stop begins no other life, whether the actor has ended already or waits for its children. Its
-// parent learns that it ended, and can end itself.
-func TestStoppedStaysStopped(t *testing.T) {
+// TestStoppedActorIsNotRestarted checks that a restart after the stop starts no incarnation,
+// whether the actor has ended or waits for its children. The parent learns of the end and can stop
+// too.
+func TestStoppedActorIsNotRestarted(t *testing.T) {
 	for name, children := range map[string]int{"alone": 0, "with a child": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestStoppedStaysStopped(t *testing.T) {
 				release, ended := make(chan struct{}), make(chan struct{})
 				grandchild := actor.PropsFromFunc(func(ctx actor.Context) {
 					if _, ok := ctx.Message().(*actor.Stopping); ok {
-						<-release // so that the restart finds the child waiting
+						<-release // keeps the child waiting when the restart arrives
 					}
 				})
 				lives := 0
@@ -63,7 +64,7 @@ func TestStoppedStaysStopped(t *testing.T) {
 				close(release)
 				synctest.Wait()
 				if _, alive := sys.ProcessRegistry.GetLocal(pid.GetId() + "/child"); alive || lives != 1 {
-					t.Errorf("%d lives were begun; alive: %v", lives, alive)
+					t.Errorf("%d incarnations were started; alive: %v", lives, alive)
 				}
 				go func() { _ = sys.Root.StopFuture(pid).Wait(); close(ended) }()
 				<-ended

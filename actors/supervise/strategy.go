@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	maxRestarts  = 3
-	within       = 30 * time.Second
-	firstBackoff = 50 * time.Millisecond // before the second restart; four times as long before the third
+	maxRestarts   = 3
+	failureWindow = 30 * time.Second
+	firstBackoff  = 50 * time.Millisecond // before the second restart; four times as long before the third
 )
 
-// Failure is one crash of an actor, as its supervisor saw it.
+// Failure is one crash of an actor.
 type Failure struct {
-	ID      string // of the actor that crashed
-	Reason  any    // what it panicked with
-	Message any    // what it was handling
+	ID      string // of the actor
+	Reason  any    // the panic value
+	Message any    // the message being handled
 	Time    time.Time
-	Stopped bool // it was one too many: the actor is stopped
+	Stopped bool // the actor was stopped after too many failures
 }
 
-// Strategy returns the restart policy. Every failure is given to record, which must
-// not block; nil records nothing. An actor whose device is lost is stopped at once: another
-// life would find it as lost.
+// Strategy returns the restart policy. It calls record with every failure; record must not block
+// and may be nil. An actor whose device is lost is stopped at once, since a restart would find it
+// lost again.
 func Strategy(record func(Failure)) actor.SupervisorStrategy {
 	if record == nil {
 		record = func(Failure) {}
@@ -40,8 +40,9 @@ func (s *strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, 
 	stats *actor.RestartStatistics, reason, message any,
 ) {
 	stats.Fail()
-	n := stats.NumberOfFailures(within)
-	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: time.Now(), Stopped: n > maxRestarts || deviceLost(reason)}
+	n := stats.NumberOfFailures(failureWindow)
+	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: time.Now(),
+		Stopped: n > maxRestarts || deviceLost(reason)}
 	s.record(f)
 	switch {
 	case f.Stopped:
@@ -59,7 +60,7 @@ func deviceLost(reason any) bool {
 	return ok && errors.Is(err, cuda.ErrDeviceLost)
 }
 
-// Backoff is how long to wait before restart n of an actor, counted from 1.
+// Backoff returns the delay before restart n of an actor, counted from 1.
 func Backoff(n int) time.Duration {
 	if n <= 1 {
 		return 0

@@ -17,15 +17,15 @@ import (
 
 type crash struct{}
 
-// ends is a note of how a job ended.
+// ends is the note of a job's result.
 type ends struct {
 	value int
 	err   error
 }
 
-// TestRestartsThreeTimesIn30Seconds: at once, then later and later; the fourth failure stops the actor, and a while after that the group starts it
-// again.
-func TestRestartsThreeTimesIn30Seconds(t *testing.T) {
+// TestStrategyStopsAfterThreeRestarts checks that an actor is restarted with growing delays, that
+// its fourth failure within 30 s stops it, and that the group starts it again after the cooldown.
+func TestStrategyStopsAfterThreeRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
 		var mu sync.Mutex
@@ -41,7 +41,12 @@ func TestRestartsThreeTimesIn30Seconds(t *testing.T) {
 				panic("told to")
 			}
 		})
-		strategy := supervise.Strategy(func(f supervise.Failure) { mu.Lock(); failures = append(failures, f); mu.Unlock() })
+		strategy := supervise.Strategy(func(f supervise.Failure) {
+			mu.Lock()
+			failures = append(failures,
+				f)
+			mu.Unlock()
+		})
 		group := sys.Root.Spawn(supervise.Group(supervise.GroupConfig{
 			Children: []supervise.Child{{Name: "child", Props: child}}, Strategy: strategy, Log: zerolog.Nop(),
 		}))
@@ -54,7 +59,8 @@ func TestRestartsThreeTimesIn30Seconds(t *testing.T) {
 			synctest.Wait()
 		}
 		mu.Lock()
-		if starts != 4 || len(failures) != 4 || failures[2].Stopped || !failures[3].Stopped || failures[0].ID != pid.GetId() || failures[0].Reason != "told to" {
+		if starts != 4 || len(failures) != 4 || failures[2].Stopped || !failures[3].Stopped ||
+			failures[0].ID != pid.GetId() || failures[0].Reason != "told to" {
 			t.Errorf("%d starts, failures %+v", starts, failures)
 		}
 		mu.Unlock()
@@ -63,18 +69,21 @@ func TestRestartsThreeTimesIn30Seconds(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if starts != 5 {
-			t.Errorf("%d starts after the group left it alone for a while", starts)
+			t.Errorf("%d starts after the cooldown", starts)
 		}
 	})
 }
 
 func TestBackoffGrows(t *testing.T) {
-	if supervise.Backoff(1) != 0 || supervise.Backoff(2) <= 0 || supervise.Backoff(3) <= supervise.Backoff(2) || supervise.Backoff(100) > time.Hour {
-		t.Errorf("%v, %v, %v, %v", supervise.Backoff(1), supervise.Backoff(2), supervise.Backoff(3), supervise.Backoff(100))
+	if supervise.Backoff(1) != 0 || supervise.Backoff(2) <= 0 || supervise.Backoff(3) <= supervise.Backoff(2) ||
+		supervise.Backoff(100) > time.Hour {
+		t.Errorf("%v, %v, %v, %v", supervise.Backoff(1), supervise.Backoff(2), supervise.Backoff(3),
+			supervise.Backoff(100))
 	}
 }
 
-// TestJob: its result comes as a note, a panic as an error, and it sees that its actor's life has ended.
+// TestJob checks that a result arrives as a note, a panic as an error, and that the job's context
+// ends with the actor.
 func TestJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
@@ -82,8 +91,10 @@ func TestJob(t *testing.T) {
 			work func(context.Context) (int, error)
 			ok   func(ends) bool
 		}{
-			"result": {func(context.Context) (int, error) { return 7, nil }, func(e ends) bool { return e.value == 7 && e.err == nil }},
-			"error":  {func(context.Context) (int, error) { return 0, context.Canceled }, func(e ends) bool { return errors.Is(e.err, context.Canceled) }},
+			"result": {func(context.Context) (int, error) { return 7, nil },
+				func(e ends) bool { return e.value == 7 && e.err == nil }},
+			"error": {func(context.Context) (int, error) { return 0, context.Canceled },
+				func(e ends) bool { return errors.Is(e.err, context.Canceled) }},
 			"panic": {func(context.Context) (int, error) { panic("boom") }, func(e ends) bool {
 				p := (*supervise.PanicError)(nil)
 				return errors.As(e.err, &p) && p.Value == "boom" && len(p.Stack) > 0
@@ -93,7 +104,8 @@ func TestJob(t *testing.T) {
 			pid := sys.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
 				switch m := ctx.Message().(type) {
 				case *actor.Started:
-					supervise.Job(ctx, context.Background(), tc.work, func(v int, err error) any { return &ends{v, err} })
+					supervise.Job(ctx, context.Background(), tc.work,
+						func(v int, err error) any { return &ends{v, err} })
 				case *ends:
 					got <- *m
 				}

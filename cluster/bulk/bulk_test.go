@@ -20,12 +20,12 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		_ = checks.Value.Set("25") // a check waits for timers, not for the processor
+		_ = checks.Value.Set("25") // a check waits for timers, not for the CPU
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// listen opens a plane that ends with the test.
+// listen opens a plane that closes with the test.
 func listen(t testing.TB, cfg bulk.Config) *bulk.Plane {
 	t.Helper()
 	p, err := bulk.Listen(cfg)
@@ -37,7 +37,13 @@ func listen(t testing.TB, cfg bulk.Config) *bulk.Plane {
 }
 
 // expect opens a transfer.
-func expect(t testing.TB, p *bulk.Plane, chunkBytes int, chunks uint32, put func(uint32, []byte) error) *messages.BulkTicket {
+func expect(
+	t testing.TB,
+	p *bulk.Plane,
+	chunkBytes int,
+	chunks uint32,
+	put func(uint32, []byte) error,
+) *messages.BulkTicket {
 	t.Helper()
 	ticket, err := p.Expect(chunkBytes, chunks, put)
 	if err != nil {
@@ -46,7 +52,7 @@ func expect(t testing.TB, p *bulk.Plane, chunkBytes int, chunks uint32, put func
 	return ticket
 }
 
-// within is a context that ends with the test, or after a time that no test needs.
+// within returns a context that ends with the test, or after a time that no test needs.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -64,7 +70,7 @@ func until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// content is what a test sends: chunks of random bytes, of random lengths.
+// content returns chunks of random bytes and random lengths.
 func content(seed uint64, chunks, longest int) [][]byte {
 	r := rand.NewChaCha8([32]byte{byte(seed)})
 	all := make([][]byte, chunks)
@@ -75,8 +81,8 @@ func content(seed uint64, chunks, longest int) [][]byte {
 	return all
 }
 
-// lying are chunks to be sent from where they are, in two parts where they are large enough.
-func lying(chunks [][]byte) func(uint32, func(...[]byte) error) error {
+// inMemory returns a view of chunks for SendInPlace. A chunk that is large enough has two parts.
+func inMemory(chunks [][]byte) func(uint32, func(...[]byte) error) error {
 	return func(i uint32, use func(...[]byte) error) error {
 		if split := len(chunks[i]) - bulk.SealBytes; split >= 0 {
 			return use(chunks[i][:split], chunks[i][split:])
@@ -97,17 +103,17 @@ func all(n int) []uint32 {
 	return indices
 }
 
-// arena is where a test puts chunks. It refuses one that comes twice, or while it takes another.
-type arena struct {
+// sink stores the chunks of a test. It rejects a chunk that is put twice and concurrent puts.
+type sink struct {
 	busy atomic.Bool
 	got  map[uint32][]byte
 }
 
-func newArena() *arena { return &arena{got: map[uint32][]byte{}} }
+func newSink() *sink { return &sink{got: map[uint32][]byte{}} }
 
-func (a *arena) put(index uint32, b []byte) error {
+func (a *sink) put(index uint32, b []byte) error {
 	if !a.busy.CompareAndSwap(false, true) {
-		return errors.New("put runs twice at once")
+		return errors.New("put runs concurrently")
 	}
 	defer a.busy.Store(false)
 	if _, twice := a.got[index]; twice {
@@ -117,13 +123,13 @@ func (a *arena) put(index uint32, b []byte) error {
 	return nil
 }
 
-func (a *arena) compare(want [][]byte) error {
+func (a *sink) compare(want [][]byte) error {
 	if len(a.got) != len(want) {
-		return fmt.Errorf("%d chunks came, not %d", len(a.got), len(want))
+		return fmt.Errorf("received %d chunks, want %d", len(a.got), len(want))
 	}
 	for i, b := range want {
 		if !bytes.Equal(a.got[uint32(i)], b) {
-			return fmt.Errorf("chunk %d is not what was sent", i)
+			return fmt.Errorf("chunk %d differs from the one sent", i)
 		}
 	}
 	return nil
@@ -132,7 +138,7 @@ func (a *arena) compare(want [][]byte) error {
 // TestSend sends a transfer in several parts, with repeats, over one connection.
 func TestSend(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
-	want, got := content(1, 100, 100_000), newArena()
+	want, got := content(1, 100, 100_000), newSink()
 	ticket := expect(t, b, 100_000, 100, got.put)
 	if ticket.GetBytes() != 10_000_000 {
 		t.Errorf("the ticket is for %d bytes", ticket.GetBytes())
@@ -154,15 +160,16 @@ func TestSend(t *testing.T) {
 		t.Errorf("received: %+v", received)
 	}
 	if open := b.Stats(); open.Inbound != 1 || open.Transfers != 0 || a.Stats().Outbound != 1 {
-		t.Errorf("one connection should be open, and no transfer: %+v", open)
+		t.Errorf("want one open connection and no transfer: %+v", open)
 	}
 }
 
-// TestIdle closes a connection that nobody needs, also after a cancelled Send, and makes another one when somebody does.
+// TestIdle closes an idle connection, also after a cancelled Send, and opens another when one is
+// needed.
 func TestIdle(t *testing.T) {
 	a, b := listen(t, bulk.Config{IdleAfter: 20 * time.Millisecond}), listen(t, bulk.Config{})
 	for range 2 {
-		sink := newBlocked()
+		sink := newBlockingSink()
 		ticket := expect(t, b, 10, 2, sink.put)
 		ctx, cancel := context.WithCancel(within(t))
 		sent := make(chan error)
@@ -172,7 +179,11 @@ func TestIdle(t *testing.T) {
 		if err := <-sent; !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		close(sink.let)
-		until(t, "the connection is closed", func() bool { return a.Stats().Outbound == 0 && b.Stats().Inbound == 0 })
+		close(sink.release)
+		until(
+			t,
+			"the connection to be closed",
+			func() bool { return a.Stats().Outbound == 0 && b.Stats().Inbound == 0 },
+		)
 	}
 }

@@ -10,40 +10,50 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// MaxChunkBytes is the largest chunk that a transfer may have.
+// MaxChunkBytes is the largest chunk size that a transfer may have.
 const MaxChunkBytes = 16 << 20
 
 const (
-	maxConnections = 1024 // from other nodes
-	maxStreams     = 4096 // open on one connection
+	maxConnections = 1024 // incoming
+	maxStreams     = 4096 // open per connection
 )
 
-// Errors of Send that callers branch on.
+// Errors of Send that callers distinguish.
 var (
-	ErrRefused  = errors.New("transfer refused")                 // not known there, or not any more, or the wrong token
-	ErrSink     = errors.New("the receiver could not take it")   // put failed; the text is its error's
-	ErrChecksum = errors.New("a chunk was damaged on every try") // of a bounded number
-	ErrClosed   = errors.New("the data plane of this node is closed")
+	// ErrRefused means that the receiver does not know the transfer (any more) or that the token is
+	// wrong.
+	ErrRefused = errors.New("transfer refused")
+	// ErrSink means that put failed at the receiver; the text is that of put's error.
+	ErrSink = errors.New("receiver failed to store the chunk")
+	// ErrChecksum means that a chunk arrived damaged on each of a limited number of tries.
+	ErrChecksum = errors.New("chunk damaged on every try")
+	ErrClosed   = errors.New("data plane of this node is closed")
 )
 
-// Config describes the data plane of a node.
+// Config describes the data plane of a node. Zero values mean the defaults.
 type Config struct {
-	Listen    string // host:port; port 0 takes a free one. Default 127.0.0.1:0
-	Advertise string // host:port where others reach it; port 0 is the one listened on. Default: where it listens
+	Listen    string // host:port; port 0 picks a free one. Default 127.0.0.1:0
+	Advertise string // host:port that peers dial; port 0 means the listener's. Default: the listener's address
 
-	ServerTLS *tls.Config                // for connections from others; nil: plain TCP
-	ClientTLS func(net.Conn) *tls.Config // for a connection to another; nil: plain TCP
+	ServerTLS *tls.Config                // for incoming connections; nil means plain TCP
+	ClientTLS func(net.Conn) *tls.Config // for an outgoing connection; nil means plain TCP
 
-	Window      int           // bytes that a peer may have in flight to this node. Default 32 MiB
-	ExpireAfter time.Duration // a transfer of which no chunk has come for so long is ended. Default 60 s
-	SinkTimeout time.Duration // a put that takes longer fails its transfer. Default 30 s
-	IdleAfter   time.Duration // a connection without a transfer for so long is closed. Default 60 s
-	SilentAfter time.Duration // a peer that owes an answer, and gives no sign of life, is taken for lost. Default 15 s
+	// Window is the number of bytes that a peer may have in flight to this node. Default 32 MiB.
+	Window int
+	// ExpireAfter ends a transfer that has received no chunk for this long. Default 60 s.
+	ExpireAfter time.Duration
+	// SinkTimeout fails a transfer whose put takes longer. Default 30 s.
+	SinkTimeout time.Duration
+	// IdleAfter closes a connection that has had no transfer for this long. Default 60 s.
+	IdleAfter time.Duration
+	// SilentAfter closes a connection whose peer owes an answer and has sent nothing for this long.
+	// Default 15 s.
+	SilentAfter time.Duration
 
 	Log zerolog.Logger
 }
 
-// Validate fills in defaults.
+// Validate fills in defaults and checks the limits.
 func (c *Config) Validate() error {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
@@ -52,7 +62,7 @@ func (c *Config) Validate() error {
 		c.Window = 32 << 20
 	}
 	if c.Window < 64<<10 || c.Window > 1<<30 {
-		return fmt.Errorf("data plane: a window of %d bytes; give 64 KiB to 1 GiB", c.Window)
+		return fmt.Errorf("data plane: Window is %d bytes; set 64 KiB to 1 GiB", c.Window)
 	}
 	for _, d := range []struct {
 		of   *time.Duration
@@ -66,11 +76,11 @@ func (c *Config) Validate() error {
 			*d.of = d.def
 		}
 		if *d.of < 0 {
-			return fmt.Errorf("data plane: %s is %s; give more than 0", d.name, *d.of)
+			return fmt.Errorf("data plane: %s is %s; set a positive duration", d.name, *d.of)
 		}
 	}
 	return nil
 }
 
-// handshakeWithin is how long a new connection may take until it has opened a transfer.
-func (c *Config) handshakeWithin() time.Duration { return min(5*time.Second, c.SilentAfter) }
+// handshakeTimeout limits the time from a new connection to its first transfer.
+func (c *Config) handshakeTimeout() time.Duration { return min(5*time.Second, c.SilentAfter) }

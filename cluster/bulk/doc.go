@@ -1,41 +1,50 @@
-// Package bulk is the data plane between nodes: it carries chunks of bytes, such as KV blocks, over plain TCP or TLS, beside the
-// actors' messages and never through a mailbox. One connection per peer and direction carries all transfers to that peer.
+// Package bulk is the data plane between nodes. It carries chunks of bytes, such as KV blocks, over
+// plain TCP or TLS. Chunks never pass through the actors' messages or a mailbox. One connection per
+// peer and direction carries all transfers to that peer.
 //
-// The receiver expects a transfer and hands its ticket to the sender in a message; whoever has the ticket's token may send.
+// The receiver expects a transfer and hands its ticket to the sender in a message. The ticket's
+// token authorises its holder to send.
 //
 //	sender                                   receiver
 //	  hello ─────────────────────────────────▶   magic, version
-//	  ◀───────────────────────────────── hello   and the window in bytes, and that it takes HASHED and SEALED
+//	  ◀───────────────────────────────── hello   window in bytes; HASHED and SEALED are supported
 //	  OPEN stream, transfer, token ──────────▶   a stream is one call of Send on one connection
 //	  ◀──────────── OPENED chunk bytes, chunks   and whether chunks end with seals
-//	  DATA stream, index, payload ═══════════▶   checks the sum, calls put; HASHED and SEALED likewise
+//	  DATA stream, index, payload ═══════════▶   checks the sum and calls put; also HASHED, SEALED
 //	  DATA stream, index, payload ═══════════▶
-//	  ◀──────────── ACKED (stream, index) …      as many as have come together
-//	  ◀────────── DAMAGED (stream, index) …      these are sent again
-//	  ◀──────────── REFUSED stream, code, text   the end of the stream
+//	  ◀──────────── ACKED (stream, index) …      batched
+//	  ◀────────── DAMAGED (stream, index) …      the sender repeats these
+//	  ◀──────────── REFUSED stream, code, text   ends the stream
 //	  CLOSE stream ──────────────────────────▶
 //	  PING ──────────────────────────────────▶   while the receiver is silent
 //	  ◀────────────────────────────────── PONG
 //
-// A frame is a header and a payload; integers are big-endian, sums are CRC-32C. In a HASHED frame that of the payload is XXH3, cut to
-// 32 bits; a SEALED one ends with a checksum of the chunk's own, which the receiver can take too, and has no other. A damaged header
-// ends the connection, since nothing behind it can be found; a damaged payload only costs that chunk.
+// A frame is a header and a payload. Integers are big-endian and sums are CRC-32C. The payload sum
+// of a HASHED frame is XXH3, truncated to 32 bits. A SEALED frame ends with a checksum of its
+// chunk, which the receiver can verify too, and has no other payload sum. A damaged header ends the
+// connection, since the next frame cannot be found. A damaged payload costs only its chunk.
 //
 //	0      1        4        8       12       16            20           24
 //	┌──────┬────────┬────────┬────────┬────────┬─────────────┬────────────┬─────────────┐
 //	│ kind │ 0 0 0  │ stream │ index  │ length │ payload sum │ header sum │ payload …   │
 //	└──────┴────────┴────────┴────────┴────────┴─────────────┴────────────┴─────────────┘
 //
-// Invariants, which the tests check:
+// Invariants, checked by the tests:
 //
-//   - exactly once: put sees each index of a transfer at most once with success, and Send returns nil only after it did
-//   - intact: put sees the bytes that read gave
-//   - authorised: without the token of a transfer, no byte of a payload is kept, and no memory is taken for it
-//   - bounded: a connection has at most the receiver's window in flight, and each side no more memory than that: the sender two
-//     turns per Send, the receiver what is in flight. Nothing grows with the transfer
-//   - fair: sends to one peer take turns of 256 KiB, or one chunk, and one may have no more in flight than an eighth of what it leaves
-//     free of the window, or one chunk; so a sink that is slow holds up itself
-//   - resumable: after a lost connection a Send goes on with what was not acknowledged, for as long as its context lasts
-//   - let go: when SendInPlace is done with a chunk, nothing reads that memory
-//   - finite: a transfer ends by Drop, by expiry or with its plane, and put is not running when Drop returns
+//   - exactly once: put succeeds at most once for each index of a transfer, and Send returns nil
+//     only after it did
+//   - intact: put receives the bytes that read returned
+//   - authorised: without the token of a transfer, no byte of a payload is kept and no memory is
+//     allocated for it
+//   - bounded: a connection has at most the receiver's window in flight. The sender allocates at
+//     most two batches per Send, the receiver what is in flight. Memory does not grow with the
+//     transfer
+//   - fair: sends to one peer alternate in batches of 256 KiB, or of one chunk. A send may have an
+//     eighth of the remaining free window in flight, or one chunk, so a slow sink delays only its
+//     own sender
+//   - resumable: after a lost connection, Send continues with the unacknowledged chunks until its
+//     context ends
+//   - released: when SendInPlace is done with a chunk, nothing reads its memory
+//   - finite: a transfer ends by Drop, by expiry or with its plane, and put is not running when
+//     Drop returns
 package bulk

@@ -1,4 +1,4 @@
 package bulk
 
-// ListensOn is where the plane listens, whatever it advertises.
+// ListensOn returns the address of the listener, whatever the plane advertises.
 func (p *Plane) ListensOn() string { return p.listener.Addr().String() }

@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// link is a connection to a receiver, shared by all that is sent there.
+// link is a connection to a receiver, shared by all sends to it.
 type link struct {
-	peer   *peer
-	conn   net.Conn
-	window int           // bytes, the receiver's
-	chunks kind          // data, or hashed where the receiver takes it
-	turns  chan *turn    // to the writer
-	pen    chan struct{} // held by who writes: the writer, or who sends in place
-	kick   chan struct{} // there is something in unsent
-	lost   chan struct{} // closed with the connection
-	heard  atomic.Int64  // when the last frame came, Unix ns
+	peer      *peer
+	conn      net.Conn
+	window    int           // the receiver's, in bytes
+	chunks    kind          // data, or hashed if the receiver supports it
+	batches   chan *batch   // batches for the writer
+	writing   chan struct{} // held while writing, by the writer or by sendInPlace
+	wake      chan struct{} // unsent is not empty
+	lost      chan struct{} // closed when the connection ends
+	lastHeard atomic.Int64  // time of the last frame received, Unix ns
 
-	mu       sync.Mutex
-	streams  map[uint32]*sending // attached, or left with chunks in flight
-	last     uint32              // stream
-	inflight int                 // bytes of the window
-	waiting  []*sending          // for a place in the window, in turn
-	unsent   []byte              // small frames
-	since    time.Time           // when a stream ended
-	err      error
+	mu         sync.Mutex
+	streams    map[uint32]*sending // attached, or abandoned with chunks in flight
+	lastStream uint32              // number of the last stream
+	inflight   int                 // bytes of the window in use
+	waiting    []*sending          // for space in the window, in order
+	unsent     []byte              // queued small frames
+	idleSince  time.Time           // when the last stream ended
+	err        error
 }
 
 // receive reads answers until the connection ends.
@@ -43,18 +43,18 @@ func (l *link) receive() {
 		h, err := r.next()
 		var payload []byte
 		if err == nil {
-			payload, err = r.checked(h, b)
+			payload, err = r.readSmall(h, b)
 		}
 		if err != nil {
 			l.fail(err)
 			return
 		}
-		l.heard.Store(time.Now().UnixNano())
+		l.lastHeard.Store(time.Now().UnixNano())
 		switch h.kind {
 		case opened:
 			l.opened(h, payload)
 		case acked, damaged:
-			l.settle(payload, h.kind == acked)
+			l.handleAcks(payload, h.kind == acked)
 		case refused:
 			l.refused(h, string(payload))
 		}
@@ -64,45 +64,45 @@ func (l *link) receive() {
 func (l *link) opened(h header, payload []byte) {
 	chunkBytes, chunks := int(binary.BigEndian.Uint32(payload)), binary.BigEndian.Uint32(payload[4:])
 	if chunkBytes < 1 || chunkBytes > MaxChunkBytes || chunkBytes+frameCost > l.window {
-		l.fail(fmt.Errorf("it opened a transfer with chunks of %d bytes", chunkBytes))
+		l.fail(fmt.Errorf("receiver opened a transfer with chunks of %d bytes", chunkBytes))
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.streams[h.stream]; s != nil {
-		if s.chunks = l.chunks; h.index == askSealed {
+		if s.chunks = l.chunks; h.index == flagSealed {
 			s.chunks = sealed
 		}
-		s.chunkBytes, s.atOnce = chunkBytes, max(1, turnBytes/(headerBytes+chunkBytes))
+		s.chunkBytes, s.batchChunks = chunkBytes, max(1, batchBytes/(headerBytes+chunkBytes))
 		if last := slices.Max(s.todo); last >= chunks {
 			s.failed = fmt.Errorf("%w: chunk %d of a transfer of %d chunks", ErrRefused, last, chunks)
 		}
-		s.poke()
+		s.wake()
 	}
 }
 
-// settle takes answers for chunks.
-func (l *link) settle(entries []byte, intact bool) {
+// handleAcks handles ACKED and DAMAGED entries.
+func (l *link) handleAcks(entries []byte, intact bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for ; len(entries) >= ackBytes; entries = entries[ackBytes:] {
 		s, index := l.streams[binary.BigEndian.Uint32(entries)], binary.BigEndian.Uint32(entries[4:])
-		if s == nil || !s.flies(index) {
+		if s == nil || !s.isUnacked(index) {
 			continue
 		}
 		l.release(s, s.cost())
-		s.settle(index, intact)
+		s.handleAck(index, intact)
 		if !intact {
 			l.peer.retries.Add(1)
 		}
-		if s.left && len(s.flying) == 0 {
+		if s.abandoned && len(s.unacked) == 0 {
 			l.remove(s)
 		}
 	}
 	l.grant()
 }
 
-// refused ends a stream; the receiver has let go of its chunks.
+// refused ends a stream; the receiver has dropped its chunks.
 func (l *link) refused(h header, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,11 +115,11 @@ func (l *link) refused(h header, text string) {
 		s.failed = fmt.Errorf("%w: %s", ErrSink, text)
 	}
 	l.remove(s)
-	s.poke()
+	s.wake()
 	l.grant()
 }
 
-// fail ends the connection.
+// fail closes the connection.
 func (l *link) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,8 +130,9 @@ func (l *link) fail(err error) {
 	}
 }
 
-// keep ends the connection when nobody needs it, or the receiver is silent, until ctx ends.
-func (l *link) keep(ctx context.Context, idleAfter, silentAfter time.Duration) {
+// monitor closes the connection when it is idle or the receiver is silent. It returns when ctx
+// ends.
+func (l *link) monitor(ctx context.Context, idleAfter, silentAfter time.Duration) {
 	tick := time.NewTicker(min(idleAfter, silentAfter) / 4)
 	defer tick.Stop()
 	for {
@@ -143,45 +144,47 @@ func (l *link) keep(ctx context.Context, idleAfter, silentAfter time.Duration) {
 			return
 		case <-tick.C:
 		}
-		if err := l.look(idleAfter, silentAfter); err != nil {
+		if err := l.checkAlive(idleAfter, silentAfter); err != nil {
 			l.fail(err)
 		}
 	}
 }
 
-// look returns why the connection should end. A receiver that is silent for a while is asked for a sign of life.
-func (l *link) look(idleAfter, silentAfter time.Duration) error {
+// checkAlive returns the reason to close the connection, or nil. It pings a receiver that is silent
+// for a while.
+func (l *link) checkAlive(idleAfter, silentAfter time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	needed, silent := len(l.streams) > 0, time.Since(time.Unix(0, l.heard.Load()))
+	needed, silent := len(l.streams) > 0, time.Since(time.Unix(0, l.lastHeard.Load()))
 	switch {
-	case !needed && time.Since(l.since) > idleAfter:
+	case !needed && time.Since(l.idleSince) > idleAfter:
 		return errors.New("idle")
 	case needed && silent > silentAfter:
-		return fmt.Errorf("no sign of life for %s", silentAfter)
+		return fmt.Errorf("receiver silent for %s", silentAfter)
 	case needed && silent > silentAfter/4 && len(l.unsent) == 0:
-		l.say(header{kind: ping}, nil)
+		l.queueFrame(header{kind: ping}, nil)
 	}
 	return nil
 }
 
-// say queues a small frame. l.mu is held.
-func (l *link) say(h header, payload []byte) {
+// queueFrame queues a small frame. l.mu is held.
+func (l *link) queueFrame(h header, payload []byte) {
 	l.unsent = appendFrame(l.unsent, h, payload)
 	select {
-	case l.kick <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// write sends small frames, and turns in the order in which their streams got to it. One that can not be sent whole ends the connection.
+// write sends small frames, and batches in the order queued. A frame that cannot be written
+// completely ends the connection.
 func (l *link) write() {
 	var small []byte
 	for {
-		var t *turn
+		var t *batch
 		select {
-		case t = <-l.turns:
-		case <-l.kick:
+		case t = <-l.batches:
+		case <-l.wake:
 		case <-l.lost:
 			return
 		}
@@ -189,7 +192,7 @@ func (l *link) write() {
 		small, l.unsent = l.unsent, small[:0]
 		l.mu.Unlock()
 		select {
-		case l.pen <- struct{}{}:
+		case l.writing <- struct{}{}:
 		case <-l.lost:
 			return
 		}
@@ -201,7 +204,7 @@ func (l *link) write() {
 		if err == nil && t != nil {
 			_, err = l.conn.Write(t.bytes)
 		}
-		<-l.pen
+		<-l.writing
 		if err != nil {
 			l.fail(err)
 			return

@@ -8,31 +8,32 @@ import (
 	"troupe/cluster/bulk"
 )
 
-// TestMemory sends 1 GiB and looks at the live heap on the way: it holds no more than the window, however far the transfer is. The
-// sink falls behind at each look, so that all that may be in flight is.
+// TestMemory sends 1 GiB and samples the live heap. It stays within the window, however large the
+// transfer. The sink stalls at each sample, so that the whole window is in flight.
 func TestMemory(t *testing.T) {
 	const window, chunkBytes, chunks, looks = 16 << 20, 1 << 20, 1 << 10, 8
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: window})
 	before, most := heap(), uint64(0)
 	ticket := expect(t, b, chunkBytes, chunks, func(i uint32, _ []byte) error {
 		if i%(chunks/looks) == chunks/looks-1 {
-			stalls(a)
+			waitStalled(a)
 			most = max(most, heap())
 		}
 		return nil
 	})
-	if err := a.Send(within(t), ticket, all(chunks), func(_ uint32, into []byte) (int, error) { return len(into), nil }); err != nil {
+	fill := func(_ uint32, into []byte) (int, error) { return len(into), nil }
+	if err := a.Send(within(t), ticket, all(chunks), fill); err != nil {
 		t.Fatal(err)
 	}
 	b.Drop(ticket)
 	if limit := before + window/2; most > limit {
-		t.Errorf("%d bytes of heap in use, %d before: more than %d", most, before, limit)
+		t.Errorf("%d bytes of heap in use, %d before, limit %d", most, before, limit)
 	}
-	t.Logf("%.1f MiB over what was before", float64(most-before)/(1<<20))
+	t.Logf("%.1f MiB more than before", float64(most-before)/(1<<20))
 }
 
-// stalls waits until a plane sends nothing more.
-func stalls(p *bulk.Plane) {
+// waitStalled waits until a plane sends nothing more.
+func waitStalled(p *bulk.Plane) {
 	sent := func() (chunks uint64) {
 		for _, to := range p.Stats().Sent {
 			chunks += to.Chunks
@@ -47,10 +48,10 @@ func stalls(p *bulk.Plane) {
 	}
 }
 
-// heap is what is in use, once what is not has been freed.
+// heap returns the bytes in use after garbage collection.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // pools keep what was freed for one collection more
+	runtime.GC() // pools keep freed objects for one more cycle
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

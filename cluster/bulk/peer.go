@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// peer is a node that this one sends to.
+// peer is a node that this node sends to.
 type peer struct {
 	plane   *Plane
 	address string
-	dialing chan struct{} // held by who looks for a link or makes it
+	dialing chan struct{} // held while looking for or dialling a link
 	current *link
 
 	bytes, chunks, retries, reconnects atomic.Uint64
@@ -32,7 +32,7 @@ func (p *Plane) peer(address string) *peer {
 	return known
 }
 
-// link returns the connection to the peer, a new one where there is none.
+// link returns the connection to the peer and dials if there is none.
 func (p *peer) link(ctx context.Context) (*link, error) {
 	select {
 	case p.dialing <- struct{}{}:
@@ -56,7 +56,7 @@ func (p *peer) link(ctx context.Context) (*link, error) {
 }
 
 func (p *peer) dial(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.plane.cfg.handshakeWithin())
+	ctx, cancel := context.WithTimeout(ctx, p.plane.cfg.handshakeTimeout())
 	defer cancel()
 	dialer := net.Dialer{}
 	raw, err := dialer.DialContext(ctx, "tcp", p.address)
@@ -64,7 +64,7 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, fmt.Errorf("%w: %w", errLost, err)
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	conn, window, takes, err := p.greet(ctx, raw)
+	conn, window, takes, err := p.handshake(ctx, raw)
 	if err == nil && !stop() {
 		err = fmt.Errorf("%w: %w", errLost, context.Cause(ctx))
 	}
@@ -73,18 +73,20 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		peer: p, conn: conn, window: window, chunks: data, turns: make(chan *turn), pen: make(chan struct{}, 1), kick: make(chan struct{}, 1), lost: make(chan struct{}),
-		streams: map[uint32]*sending{}, since: time.Now(),
+		peer: p, conn: conn, window: window, chunks: data, batches: make(chan *batch), writing: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), lost: make(chan struct{}),
+		streams: map[uint32]*sending{}, idleSince: time.Now(),
 	}
-	if takes&takesHashed != 0 {
+	if takes&featureHashed != 0 {
 		l.chunks = hashed
 	}
-	l.heard.Store(time.Now().UnixNano())
+	l.lastHeard.Store(time.Now().UnixNano())
 	return l, nil
 }
 
-// greet agrees on TLS, where it is configured, and on the protocol. It returns the connection to use, and to close.
-func (p *peer) greet(ctx context.Context, conn net.Conn) (_ net.Conn, window int, takes uint16, err error) {
+// handshake negotiates TLS, if configured, and the protocol. It returns the connection to use, also
+// on failure, so that the caller can close it.
+func (p *peer) handshake(ctx context.Context, conn net.Conn) (_ net.Conn, window int, takes uint16, err error) {
 	if p.plane.cfg.ClientTLS != nil {
 		cfg := p.plane.cfg.ClientTLS(conn)
 		if cfg.ServerName == "" {
@@ -111,7 +113,7 @@ func (p *peer) greet(ctx context.Context, conn net.Conn) (_ net.Conn, window int
 	return conn, window, takes, err
 }
 
-// run reads a link's answers and watches over it.
+// run starts the goroutines of a link.
 func (p *Plane) run(l *link) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,6 +129,6 @@ func (p *Plane) run(l *link) error {
 		p.links--
 	})
 	p.running.Go(l.write)
-	p.running.Go(func() { l.keep(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
+	p.running.Go(func() { l.monitor(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
 	return nil
 }

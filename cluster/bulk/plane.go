@@ -16,12 +16,13 @@ import (
 	"troupe/messages"
 )
 
-// Plane is a node's data plane: it takes transfers that this node expects, and sends others. It is safe for concurrent use.
+// Plane is a node's data plane. It receives the transfers that this node expects and sends others.
+// It is safe for concurrent use.
 type Plane struct {
 	cfg      Config
 	listener net.Listener
 	address  string
-	ctx      context.Context // ends with the plane, cause ErrClosed
+	ctx      context.Context // ends with the plane, with cause ErrClosed
 	cancel   context.CancelCauseFunc
 	running  sync.WaitGroup
 	received received
@@ -41,7 +42,7 @@ func Listen(cfg Config) (*Plane, error) {
 	}
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("data plane: %w; give another address to listen on", err)
+		return nil, fmt.Errorf("data plane: %w; set another address to listen on", err)
 	}
 	address, err := advertised(cfg.Advertise, l.Addr().String())
 	if err != nil {
@@ -61,14 +62,14 @@ func Listen(cfg Config) (*Plane, error) {
 	return p, nil
 }
 
-// advertised is the address that others dial.
+// advertised returns the address that peers dial.
 func advertised(advertise, listens string) (string, error) {
 	if advertise == "" {
 		return listens, nil
 	}
 	host, port, err := net.SplitHostPort(advertise)
 	if err != nil {
-		return "", fmt.Errorf("data plane: address %q to advertise: %w; give host:port", advertise, err)
+		return "", fmt.Errorf("data plane: advertised address %q: %w; set host:port", advertise, err)
 	}
 	if port == "0" {
 		_, port, _ = net.SplitHostPort(listens)
@@ -76,10 +77,11 @@ func advertised(advertise, listens string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Address is where other nodes reach it, host:port.
+// Address returns the host:port at which other nodes reach the plane.
 func (p *Plane) Address() string { return p.address }
 
-// Close ends all transfers and connections, and waits for what runs. Senders learn that their transfers have ended.
+// Close ends all transfers and connections and waits for running puts. Senders are told that their
+// transfers have ended.
 func (p *Plane) Close() {
 	p.cancel(ErrClosed)
 	p.listener.Close()
@@ -90,38 +92,55 @@ func (p *Plane) Close() {
 	}
 	p.mu.Unlock()
 	for _, t := range transfers {
-		p.remove(t, refusal{refusedUnknown, "the receiving node closes its data plane"})
+		p.remove(t, refusal{refusedUnknown, "the receiving node is closing its data plane"})
 	}
 	p.mu.Lock()
 	for in := range p.inbounds {
-		in.leave()
+		in.drain()
 	}
 	p.mu.Unlock()
 	p.running.Wait()
 }
 
-// Expect opens a transfer of at most so many chunks of at most chunkBytes each; index is less than chunks.
+// Expect opens a transfer of at most the given number of chunks, with indices from 0 and at most
+// chunkBytes each.
 //
-// put is called in the order in which chunks come, never twice at once for one transfer, and owns b only during the call. A chunk
-// is acknowledged after put returned nil, and then never put again. An error of put ends the transfer, and is ErrSink to the
-// sender. put must not call Drop.
-func (p *Plane) Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+// put is called in the order of arrival and never concurrently for one transfer. It must not keep b
+// after it returns. A chunk is acknowledged after put returned nil, and is never put again. An
+// error of put ends the transfer and becomes ErrSink at the sender. put must not call Drop.
+func (p *Plane) Expect(
+	chunkBytes int,
+	chunks uint32,
+	put func(index uint32, b []byte) error,
+) (*messages.BulkTicket, error) {
 	return p.expect(chunkBytes, chunks, nil, put)
 }
 
-// ExpectSealed is Expect of chunks that end with their seal, of SealBytes, big-endian: what the sum gives for the bytes before. put sees no chunk that has
-// another: such a one counts as damaged. That saves the data plane a sum of its own. The sum is begun anew for each chunk, by the goroutine that reads.
-func (p *Plane) ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64, put func(index uint32, b []byte) error) (*messages.BulkTicket, error) {
+// ExpectSealed is like Expect for chunks that end with a seal: SealBytes, big-endian, the hash of
+// the bytes before. A chunk with a wrong seal counts as damaged and is not put. That saves the data
+// plane a sum of its own. seal returns a new hash for each chunk, and is called by the reading
+// goroutine.
+func (p *Plane) ExpectSealed(
+	chunkBytes int,
+	chunks uint32,
+	seal func(index uint32, bytes int) hash.Hash64,
+	put func(index uint32, b []byte) error,
+) (*messages.BulkTicket, error) {
 	return p.expect(chunkBytes, chunks, seal, put)
 }
 
-func (p *Plane) expect(chunkBytes int, chunks uint32, seal func(uint32, int) hash.Hash64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
+func (p *Plane) expect(
+	chunkBytes int,
+	chunks uint32,
+	seal func(uint32, int) hash.Hash64,
+	put func(uint32, []byte) error,
+) (*messages.BulkTicket, error) {
 	if limit := min(MaxChunkBytes, p.cfg.Window-frameCost); chunkBytes < 1 || chunkBytes > limit {
-		return nil, fmt.Errorf("a transfer with chunks of %d bytes; they can have 1 to %d", chunkBytes, limit)
+		return nil, fmt.Errorf("data plane: chunks of %d bytes; set 1 to %d", chunkBytes, limit)
 	}
 	t := &transfer{
 		chunkBytes: chunkBytes, chunks: chunks, put: put, seal: seal, plane: p,
-		done: make([]uint64, (uint64(chunks)+63)/64), touched: time.Now(), streams: map[streamOf]struct{}{},
+		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: time.Now(), streams: map[inboundStream]struct{}{},
 	}
 	t.idle.L = &t.mu
 	rand.Read(t.id[:])
@@ -133,11 +152,13 @@ func (p *Plane) expect(chunkBytes int, chunks uint32, seal func(uint32, int) has
 	}
 	p.transfers[t.id] = t
 	return &messages.BulkTicket{
-		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: bytes.Clone(t.token[:]), Bytes: uint64(chunkBytes) * uint64(chunks),
+		Address: p.address, Transfer: hex.EncodeToString(t.id[:]), Token: bytes.Clone(t.token[:]),
+		Bytes: uint64(chunkBytes) * uint64(chunks),
 	}, nil
 }
 
-// Drop ends a transfer of Expect, finished or not. It waits for a put that runs; none is called after it returned.
+// Drop ends a transfer of Expect, finished or not. It waits for a running put; put is not called
+// after Drop returned.
 func (p *Plane) Drop(ticket *messages.BulkTicket) {
 	if id, err := parseID(ticket); err == nil {
 		if t := p.transfer(id); t != nil {
@@ -149,7 +170,7 @@ func (p *Plane) Drop(ticket *messages.BulkTicket) {
 func parseID(ticket *messages.BulkTicket) (id transferID, err error) {
 	b, err := hex.DecodeString(ticket.GetTransfer())
 	if err != nil || len(b) != idBytes || len(ticket.GetToken()) != tokenBytes {
-		return id, errors.New("this is no ticket of a data plane")
+		return id, errors.New("malformed ticket")
 	}
 	return transferID(b), nil
 }
@@ -167,13 +188,13 @@ func (p *Plane) remove(t *transfer, why refusal) {
 	delete(p.transfers, t.id)
 }
 
-// forget drops what a lost connection has brought and nobody has taken yet.
-func (p *Plane) forget(in *inbound) {
+// dropInbound removes a lost connection and its queued chunks.
+func (p *Plane) dropInbound(in *inbound) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.inbounds, in)
 	for _, t := range p.transfers {
-		t.forget(in)
+		t.dropFrom(in)
 	}
 }
 
@@ -187,14 +208,20 @@ func (p *Plane) accept() {
 			}
 			return
 		}
-		if err != nil { // out of descriptors: some may be freed
+		if err != nil { // out of descriptors; retry, since some may be freed
 			p.cfg.Log.Error().Err(err).Msg("bulk connection not accepted")
 			if !sleep(p.ctx, time.Second/10) {
 				return
 			}
 			continue
 		}
-		in := &inbound{plane: p, conn: conn, kick: make(chan struct{}, 1), gone: make(chan struct{}), streams: map[uint32]*transfer{}}
+		in := &inbound{
+			plane:      p,
+			conn:       conn,
+			wake:       make(chan struct{}, 1),
+			readerDone: make(chan struct{}),
+			streams:    map[uint32]*transfer{},
+		}
 		p.mu.Lock()
 		full := len(p.inbounds) >= maxConnections || p.ctx.Err() != nil
 		if !full {
@@ -222,7 +249,7 @@ func (p *Plane) sweep() {
 	}
 }
 
-// sleep waits, and reports whether ctx still holds.
+// sleep waits for d and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

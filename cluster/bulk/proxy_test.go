@@ -14,14 +14,14 @@ import (
 	"troupe/messages"
 )
 
-// fault is what happens to one direction of one connection, once so many bytes have passed.
+// fault is applied to one direction of one connection after a number of bytes.
 type fault struct {
 	kind  string // cut, flip, delay or stall
 	after int
-	back  bool // of what the receiver says
+	back  bool // in the direction from the receiver
 }
 
-// proxy stands between two planes and damages its first connections, one fault each.
+// proxy stands between two planes and applies one fault to each of its first connections.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -40,7 +40,7 @@ func newProxy(t *rapid.T, faults []fault) *proxy {
 	return &proxy{listener: l, faults: faults}
 }
 
-// start passes on to a target what comes.
+// start forwards connections to a target.
 func (p *proxy) start(target string) {
 	p.target = target
 	p.running.Go(func() {
@@ -54,7 +54,7 @@ func (p *proxy) start(target string) {
 	})
 }
 
-// pass carries a connection to the target, and the next fault with it.
+// pass forwards a connection to the target, with the next fault.
 func (p *proxy) pass(from net.Conn) {
 	to, err := net.Dial("tcp", p.target)
 	if err != nil {
@@ -74,12 +74,12 @@ func (p *proxy) pass(from net.Conn) {
 	} else {
 		back = fault{}
 	}
-	p.running.Go(func() { there.carry(from, to) })
-	p.running.Go(func() { back.carry(to, from) })
+	p.running.Go(func() { there.copy(from, to) })
+	p.running.Go(func() { back.copy(to, from) })
 }
 
-// carry copies until an end closes. A stalled direction passes nothing more.
-func (f fault) carry(from, to net.Conn) {
+// copy copies until one end closes. A stalled direction passes nothing more.
+func (f fault) copy(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
 	b := make([]byte, 4096)
@@ -116,10 +116,11 @@ func (p *proxy) close() {
 	p.running.Wait()
 }
 
-// silence is after what a test takes a stalled connection for lost.
+// silence is the SilentAfter of the tests: a stalled connection counts as lost after it.
 const silence = 150 * time.Millisecond
 
-// TestFaults sends transfers at once through a network that does its worst. What comes is what was sent, each chunk once.
+// TestFaults runs concurrent transfers through a faulty network. Each chunk arrives intact and is
+// put once.
 func TestFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 100, 5000, 40_000, 150_000}), 1, 3).Draw(t, "chunk bytes")
@@ -127,7 +128,12 @@ func TestFaults(t *testing.T) {
 		seals, places := rapid.Bool().Draw(t, "sealed"), rapid.Bool().Draw(t, "in place")
 		faults := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fault {
 			return fault{
-				kind:  rapid.SampledFrom([]string{"cut", "cut", "flip", "flip", "flip", "delay", "stall"}).Draw(t, "kind"),
+				kind: rapid.SampledFrom(
+					[]string{"cut", "cut", "flip", "flip", "flip", "delay", "stall"},
+				).Draw(
+					t,
+					"kind",
+				),
 				after: rapid.IntRange(0, 1<<rapid.IntRange(4, 20).Draw(t, "range")).Draw(t, "after"),
 				back:  rapid.Bool().Draw(t, "back"),
 			}
@@ -146,21 +152,21 @@ func TestFaults(t *testing.T) {
 		var running sync.WaitGroup
 		for i, size := range sizes {
 			running.Go(func() {
-				if err := once(ctx, a, b, content(uint64(i), chunks, size), size, seals, places); err != nil {
+				if err := sendTwoParts(ctx, a, b, content(uint64(i), chunks, size), size, seals, places); err != nil {
 					t.Errorf("transfer %d: %v; %+v", i, err, a.Stats())
 				}
 			})
 		}
 		running.Wait()
 		if left := b.Stats().Transfers; left != 0 {
-			t.Errorf("%d transfers are left", left)
+			t.Errorf("%d transfers remain", left)
 		}
 	})
 }
 
-// once sends a transfer in two parts at once, drops it and compares.
-func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals, places bool) error {
-	got := newArena()
+// sendTwoParts sends a transfer in two concurrent parts, drops it and compares the result.
+func sendTwoParts(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals, places bool) error {
+	got := newSink()
 	expect := b.Expect
 	if seals {
 		size += bulk.SealBytes
@@ -179,7 +185,7 @@ func once(ctx context.Context, a, b *bulk.Plane, want [][]byte, size int, seals,
 	half := len(want) / 2
 	for _, part := range [][]uint32{all(len(want))[:half], all(len(want))[half:]} {
 		if places {
-			go func() { errs <- a.SendInPlace(ctx, ticket, part, lying(want)) }()
+			go func() { errs <- a.SendInPlace(ctx, ticket, part, inMemory(want)) }()
 		} else {
 			go func() { errs <- a.Send(ctx, ticket, part, from(want)) }()
 		}

@@ -14,17 +14,26 @@ import (
 	"troupe/messages"
 )
 
-// unasked is the put of a transfer that nothing may reach.
-func unasked(t *testing.T) func(uint32, []byte) error {
+// mustNotPut returns a put that fails the test.
+func mustNotPut(t *testing.T) func(uint32, []byte) error {
 	return func(i uint32, _ []byte) error {
 		t.Errorf("chunk %d was put", i)
 		return nil
 	}
 }
 
-func TestRefused(t *testing.T) {
-	a, patient, hasty := listen(t, bulk.Config{}), listen(t, bulk.Config{}), listen(t, bulk.Config{ExpireAfter: 50 * time.Millisecond})
-	other := expect(t, listen(t, bulk.Config{}), 10, 4, unasked(t))
+func TestRefusesBadTickets(t *testing.T) {
+	a, patient, hasty := listen(
+		t,
+		bulk.Config{},
+	), listen(
+		t,
+		bulk.Config{},
+	), listen(
+		t,
+		bulk.Config{ExpireAfter: 50 * time.Millisecond},
+	)
+	other := expect(t, listen(t, bulk.Config{}), 10, 4, mustNotPut(t))
 	keep := func(*messages.BulkTicket) {}
 	for name, spoil := range map[string]func(*messages.BulkTicket){
 		"wrong token":      func(ticket *messages.BulkTicket) { ticket.Token[31] ^= 1 },
@@ -34,40 +43,40 @@ func TestRefused(t *testing.T) {
 		"no transfer":      func(ticket *messages.BulkTicket) { ticket.Transfer = "x" },
 		"dropped":          func(ticket *messages.BulkTicket) { patient.Drop(ticket) },
 		"expired": func(*messages.BulkTicket) {
-			until(t, "it expires", func() bool { return hasty.Stats().Transfers == 0 })
+			until(t, "the transfer to expire", func() bool { return hasty.Stats().Transfers == 0 })
 		},
-		"chunk past the end":    keep,
-		"ticket of this moment": keep,
+		"chunk past the end": keep,
+		"valid ticket":       keep,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, put, indices, want := patient, unasked(t), []uint32{0}, bulk.ErrRefused
+			b, put, indices, want := patient, mustNotPut(t), []uint32{0}, bulk.ErrRefused
 			switch name {
 			case "expired":
 				b = hasty
 			case "chunk past the end":
 				indices = []uint32{0, 4}
-			case "ticket of this moment":
+			case "valid ticket":
 				put, want = func(uint32, []byte) error { return nil }, nil
 			}
 			ticket := expect(t, b, 10, 4, put)
 			defer b.Drop(proto.CloneOf(ticket))
 			spoil(ticket)
 			if err := a.Send(within(t), ticket, indices, from(content(1, 5, 10))); !errors.Is(err, want) {
-				t.Errorf("%v, not %v", err, want)
+				t.Errorf("got %v, want %v", err, want)
 			}
 		})
 	}
 }
 
-func TestExpect(t *testing.T) {
+func TestExpectChecksChunkSize(t *testing.T) {
 	p := listen(t, bulk.Config{Window: 1 << 20})
 	for _, chunkBytes := range []int{-1, 0, 1 << 20, bulk.MaxChunkBytes + 1} {
-		if _, err := p.Expect(chunkBytes, 1, unasked(t)); err == nil {
-			t.Errorf("a transfer with chunks of %d bytes was taken", chunkBytes)
+		if _, err := p.Expect(chunkBytes, 1, mustNotPut(t)); err == nil {
+			t.Errorf("a transfer with chunks of %d bytes was accepted", chunkBytes)
 		}
 	}
 	p.Close()
-	if _, err := p.Expect(1, 1, unasked(t)); !errors.Is(err, bulk.ErrClosed) {
+	if _, err := p.Expect(1, 1, mustNotPut(t)); !errors.Is(err, bulk.ErrClosed) {
 		t.Errorf("on a closed plane: %v", err)
 	}
 }
@@ -81,7 +90,7 @@ func TestSinkFails(t *testing.T) {
 		}
 		return nil
 	})
-	for range 2 { // the second Send hears it too
+	for range 2 { // the second Send fails too
 		err := a.Send(within(t), ticket, all(100), from(content(1, 100, 1000)))
 		if !errors.Is(err, bulk.ErrSink) || !strings.Contains(err.Error(), "chunk 3: no block 7") {
 			t.Errorf("%v", err)
@@ -89,17 +98,17 @@ func TestSinkFails(t *testing.T) {
 	}
 	b.Drop(ticket)
 	if puts != 4 {
-		t.Errorf("put was called %d times; it failed at the 4th", puts)
+		t.Errorf("put was called %d times, want 4: it failed at the 4th", puts)
 	}
 }
 
-// TestReadFails fails read while a chunk is in flight, more often than the window has room for what was not sent. A turn
-// is one chunk.
+// TestReadFails fails read while a chunk is in flight, more often than the window has room for
+// unsent chunks. A batch is one chunk.
 func TestReadFails(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 3 << 20})
 	broken := errors.New("no such block")
 	for range 30 {
-		sink := newBlocked()
+		sink := newBlockingSink()
 		ticket := expect(t, b, 150_000, 9, sink.put)
 		err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) {
 			if i == 0 {
@@ -109,33 +118,36 @@ func TestReadFails(t *testing.T) {
 			return 0, broken
 		})
 		if !errors.Is(err, broken) {
-			t.Fatalf("%v, not the error of read", err)
+			t.Fatalf("got %v, want the error of read", err)
 		}
-		close(sink.let)
-		if err := a.Send(within(t), ticket, []uint32{1}, func(uint32, []byte) (int, error) { return 150_001, nil }); err == nil {
-			t.Error("read may return more than there is room for")
+		close(sink.release)
+		tooLong := func(uint32, []byte) (int, error) { return 150_001, nil }
+		if err := a.Send(within(t), ticket, []uint32{1}, tooLong); err == nil {
+			t.Error("read returned more than fits and Send succeeded")
 		}
 	}
 }
 
-// blocked is a put that waits until it is let go.
-type blocked struct {
+// blockingSink is a put that blocks until it is released.
+type blockingSink struct {
 	entered chan uint32
-	let     chan struct{}
+	release chan struct{}
 }
 
-func newBlocked() *blocked { return &blocked{make(chan uint32, 1000), make(chan struct{})} }
+func newBlockingSink() *blockingSink {
+	return &blockingSink{make(chan uint32, 1000), make(chan struct{})}
+}
 
-func (b *blocked) put(i uint32, _ []byte) error {
+func (b *blockingSink) put(i uint32, _ []byte) error {
 	b.entered <- i
-	<-b.let
+	<-b.release
 	return nil
 }
 
-// TestSlowSinks blocks sinks that could each fill the window. Another one is served all the same.
+// TestSlowSinks blocks sinks that could each fill the window, and checks that another is served.
 func TestSlowSinks(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 1 << 20})
-	slow := newBlocked()
+	slow := newBlockingSink()
 	var running sync.WaitGroup
 	for range 24 {
 		ticket := expect(t, b, 10_000, 100, slow.put)
@@ -146,7 +158,7 @@ func TestSlowSinks(t *testing.T) {
 		})
 		<-slow.entered
 	}
-	got, want := newArena(), content(2, 100, 10_000)
+	got, want := newSink(), content(2, 100, 10_000)
 	ticket := expect(t, b, 10_000, 100, got.put)
 	if err := a.Send(within(t), ticket, all(100), from(want)); err != nil {
 		t.Error(err)
@@ -158,16 +170,16 @@ func TestSlowSinks(t *testing.T) {
 		for range slow.entered {
 		}
 	}()
-	close(slow.let)
+	close(slow.release)
 	running.Wait()
 	close(slow.entered)
 }
 
-// TestHungSink fails the transfer of a put that does not return, and gives its room in the window to others.
+// TestHungSink fails the transfer of a put that does not return, and frees its space in the window.
 func TestHungSink(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 64 << 10, SinkTimeout: 20 * time.Millisecond})
-	hung := newBlocked()
-	defer close(hung.let)
+	hung := newBlockingSink()
+	defer close(hung.release)
 	for range 10 {
 		ticket := expect(t, b, 10_000, 20, hung.put)
 		if err := a.Send(within(t), ticket, all(20), from(content(1, 20, 10_000))); !errors.Is(err, bulk.ErrSink) {
@@ -176,7 +188,7 @@ func TestHungSink(t *testing.T) {
 	}
 }
 
-// TestDropWaits: Drop returns when put has, and put is not called again.
+// TestDropWaits: Drop waits for a running put, and put is not called again.
 func TestDropWaits(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
 	entered, let := make(chan struct{}), make(chan struct{})
@@ -208,11 +220,12 @@ func TestDropWaits(t *testing.T) {
 	}
 }
 
-// TestCancel cancels sends that fill the window, again and again; the connection serves the next all the same.
-func TestCancel(t *testing.T) {
+// TestCancelledSends cancels sends that fill the window, repeatedly. The connection still serves
+// the next send.
+func TestCancelledSends(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 100_000})
 	for range 20 {
-		sink := newBlocked()
+		sink := newBlockingSink()
 		ticket := expect(t, b, 5_000, 50, sink.put)
 		ctx, cancel := context.WithCancel(within(t))
 		sent := make(chan error)
@@ -222,14 +235,14 @@ func TestCancel(t *testing.T) {
 		if err := <-sent; !errors.Is(err, context.Canceled) {
 			t.Fatalf("%v", err)
 		}
-		close(sink.let)
+		close(sink.release)
 	}
 	if s := a.Stats().Sent[b.Address()]; s.Reconnects != 0 || a.Stats().Outbound != 1 {
-		t.Errorf("the connection was not to be lost: %+v", s)
+		t.Errorf("the connection was lost: %+v", s)
 	}
 }
 
-// TestReceiverCloses closes the receiver in the middle: the sender hears of it, whatever it was about.
+// TestReceiverCloses closes the receiver during transfers. The sender learns of it in every state.
 func TestReceiverCloses(t *testing.T) {
 	a := listen(t, bulk.Config{})
 	var ticket *messages.BulkTicket
@@ -245,7 +258,7 @@ func TestReceiverCloses(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		go func() {
 			<-closed
-			for ctx.Err() == nil && a.Stats().Sent[b.Address()].Reconnects <= 3 { // it did not hear
+			for ctx.Err() == nil && a.Stats().Sent[b.Address()].Reconnects <= 3 { // the sender did not learn of it
 				<-time.After(time.Millisecond)
 			}
 			cancel()
@@ -260,17 +273,17 @@ func TestReceiverCloses(t *testing.T) {
 	tried := a.Stats().Sent[ticket.GetAddress()].Reconnects
 	sent := make(chan error)
 	go func() { sent <- a.Send(ctx, ticket, all(1), zeros) }()
-	until(t, "it is tried again", func() bool { return a.Stats().Sent[ticket.GetAddress()].Reconnects > tried+1 })
+	until(t, "another try", func() bool { return a.Stats().Sent[ticket.GetAddress()].Reconnects > tried+1 })
 	cancel()
 	if err := <-sent; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("to a node that is gone: %v", err)
+		t.Errorf("send to a closed node: %v", err)
 	}
 }
 
-// TestSenderCloses closes the sender in the middle.
+// TestSenderCloses closes the sender during a transfer.
 func TestSenderCloses(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
-	sink := newBlocked()
+	sink := newBlockingSink()
 	ticket := expect(t, b, 1000, 10, sink.put)
 	sent := make(chan error)
 	go func() { sent <- a.Send(within(t), ticket, all(10), from(content(1, 10, 1000))) }()
@@ -282,6 +295,6 @@ func TestSenderCloses(t *testing.T) {
 	if err := a.Send(within(t), ticket, all(10), from(content(1, 10, 1000))); !errors.Is(err, bulk.ErrClosed) {
 		t.Errorf("afterwards: %v", err)
 	}
-	close(sink.let)
-	until(t, "the receiver sees the end", func() bool { return b.Stats().Inbound == 0 })
+	close(sink.release)
+	until(t, "the receiver to see the end", func() bool { return b.Stats().Inbound == 0 })
 }

@@ -13,9 +13,9 @@ import (
 	"troupe/cluster/security"
 )
 
-// TestRevoked: the open connection of a node whose certificate is revoked is closed, and it gets no
-// other.
-func TestRevoked(t *testing.T) {
+// TestRevokedNodeIsDisconnected: the open connection of a node whose certificate is revoked is
+// closed, and the node cannot open another.
+func TestRevokedNodeIsDisconnected(t *testing.T) {
 	dir, revoked := t.TempDir(), filepath.Join(t.TempDir(), "revoked")
 	if err := os.WriteFile(revoked, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -30,10 +30,8 @@ func TestRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(
-				dir,
-				name+".crt",
-			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+			CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +41,7 @@ func TestRevoked(t *testing.T) {
 	}
 	b, bad := listen(t, node("b", revoked)), listen(t, node("bad", ""))
 	send := func(ctx context.Context) error {
-		got := newArena()
+		got := newSink()
 		ticket := expect(t, b, 100_000, 5, got.put)
 		defer b.Drop(ticket)
 		return bad.Send(ctx, ticket, all(5), from(content(1, 5, 100_000)))
@@ -66,7 +64,7 @@ func TestRevoked(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	sent := make(chan error)
 	go func() { sent <- send(ctx) }()
-	until(t, "it is tried again", func() bool { return bad.Stats().Sent[b.Address()].Reconnects > 1 })
+	until(t, "another try", func() bool { return bad.Stats().Sent[b.Address()].Reconnects > 1 })
 	cancel()
 	if err := <-sent; err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a revoked node's transfer: %v", err)

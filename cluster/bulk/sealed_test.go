@@ -21,20 +21,27 @@ func seal(chunk []byte, index uint32) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clip(chunk), sum.Sum64())
 }
 
-// TestWrongSeal: a chunk that was another one's, or was damaged before it was sent, is never put, and its sender is told.
+// TestWrongSeal: a chunk with another chunk's seal, or one damaged before it was sent, is never
+// put, and Send fails.
 func TestWrongSeal(t *testing.T) {
 	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{})
 	for name, chunk := range map[string][]byte{
-		"another's": seal([]byte("the second"), 2), "damaged": append(seal([]byte("the first"), 1), 0), "none": []byte("short"),
+		"another's": seal([]byte("the second"), 2), "damaged": append(seal([]byte("the first"), 1), 0),
+		"none": []byte("short"),
 	} {
 		var puts atomic.Int64
 		ticket, err := b.ExpectSealed(100, 2, sumOf, func(uint32, []byte) error { puts.Add(1); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = a.Send(within(t), ticket, []uint32{1}, func(_ uint32, into []byte) (int, error) { return copy(into, chunk), nil })
+		err = a.Send(
+			within(t),
+			ticket,
+			[]uint32{1},
+			func(_ uint32, into []byte) (int, error) { return copy(into, chunk), nil },
+		)
 		if err == nil || name != "none" && !errors.Is(err, bulk.ErrChecksum) || puts.Load() != 0 {
-			t.Errorf("%s: %v, %d were put", name, err, puts.Load())
+			t.Errorf("%s: %v, %d chunks were put", name, err, puts.Load())
 		}
 		b.Drop(ticket)
 	}

@@ -12,37 +12,54 @@ import (
 )
 
 const (
-	maxTries     = 8 // of one chunk that comes damaged
+	maxTries     = 8 // of one chunk that arrives damaged
 	firstBackoff = 10 * time.Millisecond
 	lastBackoff  = time.Second
 )
 
-// errLost is a connection that was lost or not to be had: another one may go on.
+// errLost means that a connection was lost or could not be made. Another one may succeed.
 var errLost = errors.New("connection lost")
 
-// Send sends the chunks with these indices to where the ticket is from, and returns when all have been acknowledged, or with
-// ErrRefused, ErrSink, ErrChecksum, ErrClosed, the error of read or that of ctx. Lost connections are made again for as long
-// as ctx lasts. It may be called several times for one ticket, also at once.
+// Send sends the chunks with these indices to the receiver named in the ticket. It returns nil when
+// all have been acknowledged. Otherwise it returns ErrRefused, ErrSink, ErrChecksum, ErrClosed, the
+// error of read or that of ctx. It reconnects until ctx ends. It may be called several times for
+// one ticket, also concurrently.
 //
-// read fills into, which is as long as a chunk of the transfer may be, and returns how many bytes it is. It is called by this
-// goroutine, and again for the same index where a connection was lost or the chunk came damaged.
-func (p *Plane) Send(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error {
+// read fills into, which is as long as the transfer's largest chunk, and returns the chunk's
+// length. It runs in the caller's goroutine, and again for the same index if a connection was lost
+// or the chunk arrived damaged.
+func (p *Plane) Send(
+	ctx context.Context,
+	ticket *messages.BulkTicket,
+	indices []uint32,
+	read func(index uint32, into []byte) (int, error),
+) error {
 	return p.send(ctx, ticket, indices, &sending{read: read})
 }
 
-// SendInPlace is Send of chunks that lie in memory already: view has use called with a chunk's parts, one behind the other, which stay what they are
-// until use returns. Large ones are not copied, but where TLS does.
-func (p *Plane) SendInPlace(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, view func(index uint32, use func(parts ...[]byte) error) error) error {
-	return p.send(ctx, ticket, indices, &sending{view: view, read: func(index uint32, into []byte) (n int, err error) {
-		err = view(index, func(parts ...[]byte) error {
-			for _, part := range parts {
-				n += len(part)
-				copy(into[min(len(into), n-len(part)):], part)
-			}
-			return nil
-		})
-		return n, err
-	}})
+// SendInPlace is like Send for chunks that are in memory. view calls use with the consecutive parts
+// of a chunk, which must not change until use returns. Large chunks are not copied, except by TLS.
+func (p *Plane) SendInPlace(
+	ctx context.Context,
+	ticket *messages.BulkTicket,
+	indices []uint32,
+	view func(index uint32, use func(parts ...[]byte) error) error,
+) error {
+	return p.send(
+		ctx,
+		ticket,
+		indices,
+		&sending{view: view, read: func(index uint32, into []byte) (n int, err error) {
+			err = view(index, func(parts ...[]byte) error {
+				for _, part := range parts {
+					n += len(part)
+					copy(into[min(len(into), n-len(part)):], part)
+				}
+				return nil
+			})
+			return n, err
+		}},
+	)
 }
 
 func (p *Plane) send(ctx context.Context, ticket *messages.BulkTicket, indices []uint32, s *sending) error {
@@ -50,18 +67,18 @@ func (p *Plane) send(ctx context.Context, ticket *messages.BulkTicket, indices [
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	ctx, cancel := p.under(ctx)
+	ctx, cancel := p.withPlane(ctx)
 	defer cancel()
 	s.open, s.todo = slices.Concat(id[:], ticket.GetToken()), distinct(indices)
-	s.flying, s.tries, s.wake = map[uint32]struct{}{}, map[uint32]int{}, make(chan struct{}, 1)
-	if err := p.carry(ctx, p.peer(ticket.GetAddress()), s); err != nil {
+	s.unacked, s.tries, s.changed = map[uint32]struct{}{}, map[uint32]int{}, make(chan struct{}, 1)
+	if err := p.sendWithRetries(ctx, p.peer(ticket.GetAddress()), s); err != nil {
 		return fmt.Errorf("send transfer %s to %s: %w", ticket.GetTransfer(), ticket.GetAddress(), err)
 	}
 	return nil
 }
 
-// under returns a context that ends with the plane as well, and then says so.
-func (p *Plane) under(ctx context.Context) (context.Context, func()) {
+// withPlane returns a context that also ends with the plane, with cause ErrClosed.
+func (p *Plane) withPlane(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(p.ctx, func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
@@ -76,13 +93,13 @@ func distinct(indices []uint32) []uint32 {
 	})
 }
 
-// carry sends over one connection after the other.
-func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
-	var last error // that ctx did not cause
+// sendWithRetries sends over one connection after another.
+func (p *Plane) sendWithRetries(ctx context.Context, to *peer, s *sending) error {
+	var last error // last error that was not caused by ctx
 	for backoff := firstBackoff; len(s.todo) > 0; backoff = min(2*backoff, lastBackoff) {
 		l, err := to.link(ctx)
 		if err == nil {
-			err = p.over(ctx, l, s)
+			err = p.sendOver(ctx, l, s)
 		}
 		if !errors.Is(err, errLost) {
 			return err
@@ -90,8 +107,8 @@ func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}
-		if s.moved {
-			backoff, s.moved = firstBackoff, false
+		if s.progressed {
+			backoff, s.progressed = firstBackoff, false
 		}
 		if !sleep(ctx, backoff/2+rand.N(backoff)) {
 			return fmt.Errorf("%w; before: %w", context.Cause(ctx), last)
@@ -101,21 +118,21 @@ func (p *Plane) carry(ctx context.Context, to *peer, s *sending) error {
 	return nil
 }
 
-// over sends what is left over one connection.
-func (p *Plane) over(ctx context.Context, l *link, s *sending) error {
+// sendOver sends the remaining chunks over one connection.
+func (p *Plane) sendOver(ctx context.Context, l *link, s *sending) error {
 	if err := l.attach(s); err != nil {
 		return err
 	}
-	err := p.stream(ctx, l, s)
+	err := p.sendChunks(ctx, l, s)
 	if failed := l.detach(s); failed != nil {
-		return failed // the connection may have been lost just after
+		return failed // the connection may have been lost meanwhile
 	}
 	return err
 }
 
-// stream sends chunks until all have been acknowledged.
-func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
-	var turns [2]turn // one is filled while the other is written
+// sendChunks sends chunks until all have been acknowledged.
+func (p *Plane) sendChunks(ctx context.Context, l *link, s *sending) error {
+	var turns [2]batch // one is filled while the other is written
 	defer func() { p.recycle(turns[:]) }()
 	for i := 0; ; i++ {
 		indices, err := l.next(ctx, s)
@@ -130,7 +147,7 @@ func (p *Plane) stream(ctx context.Context, l *link, s *sending) error {
 		}
 		t := &turns[i%2]
 		if t.buf == nil {
-			t.buf, t.written = p.buffers.get(s.atOnce*(headerBytes+s.chunkBytes)), make(chan struct{}, 1)
+			t.buf, t.written = p.buffers.get(s.batchChunks*(headerBytes+s.chunkBytes)), make(chan struct{}, 1)
 		}
 		if err := l.send(ctx, s, t, indices); err != nil {
 			return err

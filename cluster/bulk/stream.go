@@ -7,55 +7,55 @@ import (
 
 // sending is one call of Send. While it is attached to a link, the link's mutex guards it.
 type sending struct {
-	open   []byte              // payload of OPEN
-	todo   []uint32            // in the order in which they go
-	flying map[uint32]struct{} // sent, not answered
-	tries  map[uint32]int      // of chunks that came damaged
-	wake   chan struct{}       // something below has changed
-	read   func(index uint32, into []byte) (int, error)
-	view   func(index uint32, use func(parts ...[]byte) error) error // nil: chunks are to be copied
+	open    []byte              // payload of OPEN
+	todo    []uint32            // unsent, in order
+	unacked map[uint32]struct{} // sent, not acknowledged
+	tries   map[uint32]int      // of chunks that arrived damaged
+	changed chan struct{}       // a field below has changed
+	read    func(index uint32, into []byte) (int, error)
+	view    func(index uint32, use func(parts ...[]byte) error) error // nil: chunks are copied
 
-	stream     uint32
-	chunkBytes int  // 0 until the receiver has opened the stream
-	chunks     kind // of their frames; likewise
-	inflight   int  // bytes of the window
-	asking     bool // waits for a place in the window
-	granted    int  // has places for so many of todo
-	atOnce     int  // chunks that it may send in one turn
-	left       bool // nobody waits for it any more
-	moved      bool // a chunk was acknowledged on this link
-	failed     error
+	stream      uint32
+	chunkBytes  int  // 0 until the receiver has opened the stream
+	chunks      kind // kind of their frames; likewise
+	inflight    int  // bytes of the window in use
+	waiting     bool // waits for space in the window
+	granted     int  // number of chunks of todo that have space
+	batchChunks int  // chunks per batch
+	abandoned   bool // Send has returned
+	progressed  bool // a chunk was acknowledged on this link
+	failed      error
 }
 
-func (s *sending) poke() {
+func (s *sending) wake() {
 	select {
-	case s.wake <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// cost is what a chunk takes of the window.
+// cost returns the window space of a chunk.
 func (s *sending) cost() int { return s.chunkBytes + frameCost }
 
-func (s *sending) flies(index uint32) bool {
-	_, ok := s.flying[index]
+func (s *sending) isUnacked(index uint32) bool {
+	_, ok := s.unacked[index]
 	return ok
 }
 
-// settle takes the answer for a chunk.
-func (s *sending) settle(index uint32, intact bool) {
-	delete(s.flying, index)
+// handleAck handles the answer for a chunk.
+func (s *sending) handleAck(index uint32, intact bool) {
+	delete(s.unacked, index)
 	if intact {
-		s.moved = true
+		s.progressed = true
 	} else if s.tries[index]++; s.tries[index] >= maxTries {
 		s.failed = fmt.Errorf("%w: chunk %d, %d tries", ErrChecksum, index, maxTries)
 	} else {
 		s.todo = append(s.todo, index)
 	}
-	s.poke()
+	s.wake()
 }
 
-// attach opens a stream for what is left to do.
+// attach opens a stream for the remaining chunks.
 func (l *link) attach(s *sending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,17 +63,18 @@ func (l *link) attach(s *sending) error {
 		return l.err
 	}
 	if len(l.streams) == 0 {
-		l.heard.Store(time.Now().UnixNano())
+		l.lastHeard.Store(time.Now().UnixNano())
 	}
-	l.last++
-	s.stream, s.chunkBytes, s.moved = l.last, 0, false
+	l.lastStream++
+	s.stream, s.chunkBytes, s.progressed = l.lastStream, 0, false
 	l.streams[s.stream] = s
-	l.say(header{kind: open, stream: s.stream}, s.open)
+	l.queueFrame(header{kind: open, stream: s.stream}, s.open)
 	return nil
 }
 
-// detach closes the stream. On a lost connection what was in flight is to be done again; on another one it keeps its place in the
-// window until the receiver has answered. It returns why the stream failed, if it did.
+// detach closes the stream. Chunks in flight on a lost connection become unsent. On an open
+// connection they keep their window space until the receiver has answered. detach returns the error
+// of the stream, if it failed.
 func (l *link) detach(s *sending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,15 +82,15 @@ func (l *link) detach(s *sending) error {
 		return s.failed
 	}
 	if l.err != nil {
-		l.peer.retries.Add(uint64(len(s.flying)))
-		for index := range s.flying {
+		l.peer.retries.Add(uint64(len(s.unacked)))
+		for index := range s.unacked {
 			s.todo = append(s.todo, index)
 		}
 		l.remove(s)
 		return s.failed
 	}
-	l.say(header{kind: closing, stream: s.stream}, nil)
-	if s.left = true; len(s.flying) == 0 {
+	l.queueFrame(header{kind: closing, stream: s.stream}, nil)
+	if s.abandoned = true; len(s.unacked) == 0 {
 		l.remove(s)
 	}
 	l.unqueue(s)
@@ -97,12 +98,12 @@ func (l *link) detach(s *sending) error {
 	return s.failed
 }
 
-// remove ends a stream with all it had in flight. l.mu is held, as in all that follow.
+// remove ends a stream and frees its window space. l.mu is held, also in the functions below.
 func (l *link) remove(s *sending) {
 	delete(l.streams, s.stream)
-	l.since = time.Now()
+	l.idleSince = time.Now()
 	l.release(s, s.inflight)
 	l.unqueue(s)
-	clear(s.flying)
+	clear(s.unacked)
 	s.granted = 0
 }

@@ -12,7 +12,8 @@ import (
 	"troupe/cluster/bulk/bulkbench"
 )
 
-// TestTLS sends between nodes that know each other by certificate. One without is not let in, nor is plain TCP.
+// TestTLS sends between nodes with certificates. A node without one is rejected, and so is plain
+// TCP.
 func TestTLS(t *testing.T) {
 	server, client, err := bulkbench.MutualTLS()
 	if err != nil {
@@ -35,7 +36,7 @@ func TestTLS(t *testing.T) {
 			if c.client != nil {
 				a = listen(t, bulk.Config{ClientTLS: func(net.Conn) *tls.Config { return c.client }})
 			}
-			want, got := content(1, 50, 100_000), newArena()
+			want, got := content(1, 50, 100_000), newSink()
 			ticket := expect(t, b, 100_000, 50, got.put)
 			defer b.Drop(ticket)
 			ctx := within(t)
@@ -43,7 +44,7 @@ func TestTLS(t *testing.T) {
 				ctx, cancel := context.WithCancel(ctx)
 				sent := make(chan error)
 				go func() { sent <- a.Send(ctx, ticket, all(50), from(want)) }()
-				until(t, "it is tried again", func() bool { return a.Stats().Sent[b.Address()].Reconnects > 1 })
+				until(t, "another try", func() bool { return a.Stats().Sent[b.Address()].Reconnects > 1 })
 				cancel()
 				err := <-sent
 				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), c.fails) || len(got.got) != 0 {

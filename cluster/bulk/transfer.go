@@ -15,66 +15,68 @@ const (
 
 type transferID [idBytes]byte
 
-// refusal is why a transfer takes nothing more.
+// refusal is the reason why a transfer accepts nothing more.
 type refusal struct {
 	code uint32
 	text string
 }
 
-// streamOf is a stream of a connection.
-type streamOf struct {
+// inboundStream is a stream of a connection.
+type inboundStream struct {
 	from   *inbound
 	number uint32
 }
 
-// chunk is one that has come, and waits for put or is in it.
+// chunk is a received chunk that waits for put or is in it.
 type chunk struct {
-	streamOf
+	inboundStream
 	index  uint32
-	cost   int // of its connection's window; 0 once given back. Guarded by from.mu
+	cost   int // window space; 0 once released. Guarded by from.mu
 	length int
-	buf    []byte // room for the longest chunk and the next header
+	buf    []byte // has room for the largest chunk and the next header
 }
 
-// transfer is one that this node expects. A goroutine runs put for as long as chunks are queued, and only then.
+// transfer is one that this node expects. A goroutine calls put while chunks are queued, and only
+// then.
 type transfer struct {
 	id         transferID
 	token      [tokenBytes]byte
 	chunkBytes int
 	chunks     uint32
 	put        func(index uint32, b []byte) error
-	seal       func(index uint32, bytes int) hash.Hash64 // of a sealed chunk without its seal; nil: they have none
-	plane      *Plane
+	// hash of a sealed chunk without its seal; nil if chunks have none
+	seal  func(index uint32, bytes int) hash.Hash64
+	plane *Plane
 
-	mu      sync.Mutex
-	streams map[streamOf]struct{} // open
-	done    []uint64              // bit i: put took chunk i
-	queue   []*chunk
-	current *chunk // in put
-	since   time.Time
-	touched time.Time // when a chunk came or was put
-	ended   *refusal
-	working bool      // a goroutine puts chunks
-	idle    sync.Cond // it has ended
+	mu         sync.Mutex
+	streams    map[inboundStream]struct{} // open
+	done       []uint64                   // bit i: chunk i was put
+	queue      []*chunk
+	current    *chunk // chunk in put
+	putSince   time.Time
+	lastActive time.Time // when a chunk last arrived or was put
+	ended      *refusal
+	putting    bool      // a goroutine is putting chunks
+	idle       sync.Cond // signals that this goroutine has ended
 }
 
 // open adds a stream, unless the transfer has ended.
-func (t *transfer) open(s streamOf) *refusal {
+func (t *transfer) open(s inboundStream) *refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
-		t.streams[s], t.touched = struct{}{}, time.Now()
+		t.streams[s], t.lastActive = struct{}{}, time.Now()
 	}
 	return t.ended
 }
 
-func (t *transfer) close(s streamOf) {
+func (t *transfer) close(s inboundStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.streams, s)
 }
 
-// enqueue hands a chunk over to put, unless it was damaged.
+// enqueue queues a chunk for put, unless it is damaged.
 func (t *transfer) enqueue(c *chunk, intact bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,25 +84,25 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 		c.from.release(c)
 		return
 	}
-	t.touched = time.Now()
+	t.lastActive = time.Now()
 	if !intact {
 		t.plane.received.damaged.Add(1)
 		c.from.release(c)
-		c.from.answer(c.number, c.index, damaged)
+		c.from.queueAck(c.number, c.index, damaged)
 		t.plane.buffers.put(c.buf)
 		return
 	}
 	t.queue = append(t.queue, c)
-	if !t.working {
-		t.working = true
-		go t.work()
+	if !t.putting {
+		t.putting = true
+		go t.runPuts()
 	}
 }
 
-// work puts chunks until there are none.
-func (t *transfer) work() {
+// runPuts puts chunks until none are queued.
+func (t *transfer) runPuts() {
 	for {
-		c, fresh := t.take()
+		c, fresh := t.nextChunk()
 		if c == nil {
 			return
 		}
@@ -108,46 +110,46 @@ func (t *transfer) work() {
 		if fresh {
 			err = t.put(c.index, c.buf[:c.length])
 		}
-		t.finish(c, fresh, err)
+		t.putDone(c, fresh, err)
 	}
 }
 
-// take returns the next chunk, and whether it has not been put yet.
-func (t *transfer) take() (c *chunk, fresh bool) {
+// nextChunk returns the next chunk and whether it has not been put yet.
+func (t *transfer) nextChunk() (c *chunk, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
-		t.working = false
+		t.putting = false
 		t.idle.Broadcast()
 		return nil, false
 	}
 	c = t.queue[0]
 	t.queue[0] = nil
 	t.queue = t.queue[1:]
-	t.current, t.since = c, time.Now()
+	t.current, t.putSince = c, time.Now()
 	return c, t.done[c.index/64]&(1<<(c.index%64)) == 0
 }
 
-// finish answers for a chunk, unless the transfer has ended while put had it.
-func (t *transfer) finish(c *chunk, fresh bool, err error) {
+// putDone answers for a chunk, unless the transfer has ended meanwhile.
+func (t *transfer) putDone(c *chunk, fresh bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current, t.touched = nil, time.Now()
+	t.current, t.lastActive = nil, time.Now()
 	if err == nil {
 		t.done[c.index/64] |= 1 << (c.index % 64)
-		t.plane.received.taken(c, fresh)
+		t.plane.received.count(c, fresh)
 	} else {
 		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: %v", c.index, err)})
 	}
 	c.from.release(c)
 	if t.ended == nil {
-		c.from.answer(c.number, c.index, acked)
+		c.from.queueAck(c.number, c.index, acked)
 	}
 	t.plane.buffers.put(c.buf)
 }
 
-// end refuses all streams, and lets go of what is queued. The chunk in put counts no longer in its connection's window. t.mu is
-// held.
+// end refuses all streams and drops queued chunks. It also releases the window space of the chunk
+// in put. t.mu is held.
 func (t *transfer) end(why refusal) {
 	if t.ended != nil {
 		return
@@ -172,13 +174,13 @@ func (t *transfer) stop(why refusal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end(why)
-	for t.working {
+	for t.putting {
 		t.idle.Wait()
 	}
 }
 
-// forget drops what a lost connection has queued; the sender brings it again over another one.
-func (t *transfer) forget(from *inbound) {
+// dropFrom drops the queued chunks of a lost connection; the sender repeats them over another one.
+func (t *transfer) dropFrom(from *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept := t.queue[:0]
@@ -189,19 +191,19 @@ func (t *transfer) forget(from *inbound) {
 	}
 	clear(t.queue[len(kept):])
 	t.queue = kept
-	maps.DeleteFunc(t.streams, func(s streamOf, _ struct{}) bool { return s.from == from })
+	maps.DeleteFunc(t.streams, func(s inboundStream, _ struct{}) bool { return s.from == from })
 }
 
-// check ends the transfer where its put hangs or it has expired, and reports the latter.
+// check ends the transfer if its put hangs or it has expired, and reports the latter.
 func (t *transfer) check(now time.Time, expireAfter, sinkTimeout time.Duration) (expired bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.current != nil && now.Sub(t.since) > sinkTimeout {
-		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: it has not been taken within %s", t.current.index, sinkTimeout)})
+	if t.current != nil && now.Sub(t.putSince) > sinkTimeout {
+		t.end(refusal{refusedSink, fmt.Sprintf("chunk %d: put took longer than %s", t.current.index, sinkTimeout)})
 	}
-	if t.working || now.Sub(t.touched) <= expireAfter {
+	if t.putting || now.Sub(t.lastActive) <= expireAfter {
 		return false
 	}
-	t.end(refusal{refusedUnknown, fmt.Sprintf("it has expired: no chunk came for %s", expireAfter)})
+	t.end(refusal{refusedUnknown, fmt.Sprintf("transfer expired: no chunk for %s", expireAfter)})
 	return true
 }

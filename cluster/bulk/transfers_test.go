@@ -15,7 +15,7 @@ import (
 	"troupe/messages"
 )
 
-// rawReceiver takes one connection after the other and hands each to serve.
+// rawReceiver accepts one connection after another and passes each to serve.
 func rawReceiver(t *testing.T, window int, serve func(net.Conn, *reader)) *messages.BulkTicket {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,31 +36,44 @@ func rawReceiver(t *testing.T, window int, serve func(net.Conn, *reader)) *messa
 			conn.Close()
 		}
 	}()
-	return &messages.BulkTicket{Address: l.Addr().String(), Transfer: strings.Repeat("00", idBytes), Token: make([]byte, tokenBytes)}
+	return &messages.BulkTicket{
+		Address:  l.Addr().String(),
+		Transfer: strings.Repeat("00", idBytes),
+		Token:    make([]byte, tokenBytes),
+	}
 }
 
-// openAll answers that a transfer has chunks of 50000 bytes.
+// openAll answers OPEN with chunks of 50000 bytes.
 func openAll(conn net.Conn, r *reader) {
 	h, err := r.next()
 	if err == nil {
-		_, err = r.checked(h, make([]byte, openBytes))
+		_, err = r.readSmall(h, make([]byte, openBytes))
 	}
 	if err == nil {
-		_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, []byte{0, 0, 0xc3, 0x50, 0, 1, 0, 0}))
+		_, _ = conn.Write(
+			appendFrame(nil, header{kind: opened, stream: h.stream}, []byte{0, 0, 0xc3, 0x50, 0, 1, 0, 0}),
+		)
 	}
 }
 
-// TestInPlaceLetsGo: to a receiver that does not read any more, a chunk is written until nobody waits for it, and no longer; then its memory is the caller's.
-func TestInPlaceLetsGo(t *testing.T) {
+// TestInPlaceReleasesMemory: a chunk is written to a receiver that stopped reading until the
+// context ends. Then the caller owns its memory again.
+func TestInPlaceReleasesMemory(t *testing.T) {
 	p := listenRaw(t, Config{SilentAfter: time.Hour})
 	begun, ended, came := make(chan struct{}), make(chan struct{}), make(chan []byte, 1)
 	ticket := rawReceiver(t, 1<<30, func(conn net.Conn, r *reader) {
 		h, err := r.next()
 		if err == nil {
-			_, err = r.checked(h, make([]byte, openBytes))
+			_, err = r.readSmall(h, make([]byte, openBytes))
 		}
 		if err == nil {
-			_, _ = conn.Write(appendFrame(nil, header{kind: opened, stream: h.stream}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, MaxChunkBytes), 8)))
+			_, _ = conn.Write(
+				appendFrame(
+					nil,
+					header{kind: opened, stream: h.stream},
+					binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, MaxChunkBytes), 8),
+				),
+			)
 		}
 		begin := make([]byte, headerBytes+1)
 		_, _ = io.ReadFull(conn, begin)
@@ -71,22 +84,28 @@ func TestInPlaceLetsGo(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	chunk := bytes.Repeat([]byte{1}, MaxChunkBytes)
-	err := p.SendInPlace(ctx, ticket, []uint32{0, 1, 2, 3}, func(_ uint32, use func(...[]byte) error) error { // more than the system takes
-		go func() { <-begun; cancel() }()
-		err := use(chunk)
-		clear(chunk)
-		close(ended)
-		return err
-	})
+	err := p.SendInPlace(
+		ctx,
+		ticket,
+		[]uint32{0, 1, 2, 3},
+		func(_ uint32, use func(...[]byte) error) error { // more than the kernel buffers
+			go func() { <-begun; cancel() }()
+			err := use(chunk)
+			clear(chunk)
+			close(ended)
+			return err
+		},
+	)
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if all := <-came; len(all) < headerBytes || bytes.IndexByte(all[headerBytes:], 0) >= 0 {
-		t.Errorf("of %d bytes that came some are from after the memory was let go of", len(all))
+		t.Errorf("some of %d received bytes were written after the memory was released", len(all))
 	}
 }
 
-// TestResume loses a connection on which 2 of 6 chunks were acknowledged. The next one brings the other 4, each once.
+// TestResume loses a connection on which 2 of 6 chunks were acknowledged. The next one carries the
+// other 4, each once.
 func TestResume(t *testing.T) {
 	p := listenRaw(t, Config{})
 	var came []uint32
@@ -105,7 +124,9 @@ func TestResume(t *testing.T) {
 				came = append(came, h.index)
 			}
 			if !first || h.index < 2 {
-				_, _ = conn.Write(appendFrame(nil, header{kind: acked}, []byte{0, 0, 0, byte(h.stream), 0, 0, 0, byte(h.index)}))
+				_, _ = conn.Write(
+					appendFrame(nil, header{kind: acked}, []byte{0, 0, 0, byte(h.stream), 0, 0, 0, byte(h.index)}),
+				)
 			}
 			if first && h.index == 5 {
 				first = false
@@ -113,16 +134,21 @@ func TestResume(t *testing.T) {
 			}
 		}
 	})
-	err := p.Send(t.Context(), ticket, []uint32{0, 1, 2, 3, 4, 5}, func(uint32, []byte) (int, error) { return 10, nil })
+	err := p.Send(
+		t.Context(),
+		ticket,
+		[]uint32{0, 1, 2, 3, 4, 5},
+		func(uint32, []byte) (int, error) { return 10, nil },
+	)
 	if slices.Sort(came); err != nil || !slices.Equal(came, []uint32{2, 3, 4, 5}) {
-		t.Errorf("chunks %d came again; %v", came, err)
+		t.Errorf("chunks %d were sent again; %v", came, err)
 	}
 	if s := p.Stats().Sent[ticket.GetAddress()]; s.Retries != 4 || s.Reconnects != 1 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestAlwaysDamaged gives a chunk up after a bounded number of tries.
+// TestAlwaysDamaged gives up a chunk after a limited number of tries.
 func TestAlwaysDamaged(t *testing.T) {
 	p, tries := listenRaw(t, Config{}), 0
 	ticket := rawReceiver(t, 1<<20, func(conn net.Conn, r *reader) {
@@ -140,11 +166,12 @@ func TestAlwaysDamaged(t *testing.T) {
 	})
 	err := p.Send(t.Context(), ticket, []uint32{3}, func(uint32, []byte) (int, error) { return 10, nil })
 	if !errors.Is(err, ErrChecksum) || tries != maxTries {
-		t.Errorf("%v after %d tries, not %d", err, tries, maxTries)
+		t.Errorf("%v after %d tries, want %d", err, tries, maxTries)
 	}
 }
 
-// TestReceiverStops opens a transfer and reads no more. The context ends the Send; silence ends the connection.
+// TestReceiverStops opens a transfer and stops reading. The context ends the Send, and the silence
+// ends the connection.
 func TestReceiverStops(t *testing.T) {
 	for name, silentAfter := range map[string]time.Duration{"cancelled": time.Hour, "silent": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

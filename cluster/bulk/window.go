@@ -6,30 +6,32 @@ import (
 )
 
 const (
-	// share is the part of the free window that a stream may have in flight, as a divisor.
-	share = 8
+	// windowShare is the divisor of the free window that limits what a stream may have in flight.
+	windowShare = 8
 
-	// turnBytes are sent in one turn, or one chunk: enough that a turn costs little beside its bytes.
-	turnBytes = 256 << 10
+	// batchBytes is the size of a batch, unless a chunk is larger. It is large enough that the cost
+	// per batch is small.
+	batchBytes = 256 << 10
 )
 
-// release gives places in the window back. l.mu is held, as in unqueue and grant.
+// release frees window space. l.mu is held, also in unqueue and grant.
 func (l *link) release(s *sending, bytes int) {
 	s.inflight -= bytes
 	l.inflight -= bytes
 }
 
 func (l *link) unqueue(s *sending) {
-	s.asking = false
+	s.waiting = false
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *sending) bool { return w == s })
 }
 
-// grant gives places in the window to those who wait, in turn. None may have more in flight than a share of what it leaves free: a
-// stream with a slow sink thus waits for itself. Each may have one chunk, and where that finds no place, those behind it wait.
+// grant gives window space to waiting streams in order. No stream may have more in flight than a
+// share of what it leaves free, so a stream with a slow sink waits for itself. Each stream may have
+// one chunk; if that does not fit, the streams behind it wait.
 func (l *link) grant() {
 	kept, full := l.waiting[:0], false
 	for _, s := range l.waiting {
-		for !full && s.granted < min(s.atOnce, len(s.todo)) && l.fits(s) {
+		for !full && s.granted < min(s.batchChunks, len(s.todo)) && l.fits(s) {
 			l.release(s, -s.cost())
 			s.granted++
 		}
@@ -38,8 +40,8 @@ func (l *link) grant() {
 			kept = append(kept, s)
 			continue
 		}
-		s.asking = false
-		s.poke()
+		s.waiting = false
+		s.wake()
 	}
 	clear(l.waiting[len(kept):])
 	l.waiting = kept
@@ -48,18 +50,19 @@ func (l *link) grant() {
 // fits reports whether a stream may have one more chunk in flight.
 func (l *link) fits(s *sending) bool {
 	free := l.window - l.inflight
-	return s.cost() <= free && (s.inflight == 0 || s.inflight+s.cost() <= free/share)
+	return s.cost() <= free && (s.inflight == 0 || s.inflight+s.cost() <= free/windowShare)
 }
 
-// next waits for places in the window, and returns the chunks that have one. There are none when all have been acknowledged.
+// next waits for window space and returns the chunks that have it. It returns none once all have
+// been acknowledged.
 func (l *link) next(ctx context.Context, s *sending) (indices []uint32, err error) {
 	for ctx.Err() == nil {
-		indices, ready, err := l.step(s)
+		indices, ready, err := l.tryNext(s)
 		if ready {
 			return indices, err
 		}
 		select {
-		case <-s.wake:
+		case <-s.changed:
 		case <-ctx.Done():
 		case <-l.lost:
 		}
@@ -67,19 +70,19 @@ func (l *link) next(ctx context.Context, s *sending) (indices []uint32, err erro
 	return nil, context.Cause(ctx)
 }
 
-// step is next, or not ready.
-func (l *link) step(s *sending) (indices []uint32, ready bool, err error) {
+// tryNext is next without waiting; ready is false if next must wait.
+func (l *link) tryNext(s *sending) (indices []uint32, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.failed == nil && len(s.todo) > 0 && s.chunkBytes > 0 && !s.asking && s.granted == 0 {
-		s.asking = true
+	if s.failed == nil && len(s.todo) > 0 && s.chunkBytes > 0 && !s.waiting && s.granted == 0 {
+		s.waiting = true
 		l.waiting = append(l.waiting, s)
 		l.grant()
 	}
 	switch {
 	case s.failed != nil:
 		return nil, true, s.failed
-	case len(s.todo)+len(s.flying) == 0:
+	case len(s.todo)+len(s.unacked) == 0:
 		return nil, true, nil
 	case l.err != nil:
 		return nil, true, l.err
@@ -89,27 +92,27 @@ func (l *link) step(s *sending) (indices []uint32, ready bool, err error) {
 	return nil, false, nil
 }
 
-// launch moves the first chunks that have places from what is to be done to what is in flight.
-func (l *link) launch(s *sending, n int) error {
+// markSent moves the first n chunks from todo to those in flight.
+func (l *link) markSent(s *sending, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.failed != nil {
 		return s.failed
 	}
 	for _, index := range s.todo[:n] {
-		s.flying[index] = struct{}{}
+		s.unacked[index] = struct{}{}
 	}
 	s.todo, s.granted = s.todo[n:], s.granted-n
 	return nil
 }
 
-// recall takes back what was launched and not written.
-func (l *link) recall(s *sending, indices []uint32) {
+// markUnsent undoes markSent for chunks that were not written.
+func (l *link) markUnsent(s *sending, indices []uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, index := range indices {
-		if s.flies(index) {
-			delete(s.flying, index)
+		if s.isUnacked(index) {
+			delete(s.unacked, index)
 			l.release(s, s.cost())
 		}
 	}

@@ -51,11 +51,11 @@ func (r *rawPeer) open(ticket *messages.BulkTicket) {
 	id, _ := hex.DecodeString(ticket.GetTransfer())
 	r.send(appendFrame(nil, header{kind: open, stream: 1}, append(id, ticket.GetToken()...)))
 	if h, _ := r.answer(); h.kind != opened {
-		r.t.Fatalf("answer of kind %d, not opened", h.kind)
+		r.t.Fatalf("answer has kind %d, want opened", h.kind)
 	}
 }
 
-// answer returns the next frame, or kind 0 where the connection ended.
+// answer returns the next frame, or kind 0 if the connection ended.
 func (r *rawPeer) answer() (header, string) {
 	h, err := r.next()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -64,7 +64,7 @@ func (r *rawPeer) answer() (header, string) {
 	if err != nil {
 		return header{}, ""
 	}
-	b, err := r.checked(h, make([]byte, maxAckBytes))
+	b, err := r.readSmall(h, make([]byte, maxAckBytes))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute until %s", what)
+			t.Fatalf("no %s within a minute", what)
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -100,9 +100,16 @@ func rawHeader(kind, reserved byte, length uint32) []byte {
 	return b
 }
 
-// TestHostile says what no sender of this package says. Nothing is put, and the connection ends.
-func TestHostile(t *testing.T) {
-	patient, hasty := listenRaw(t, Config{Window: 64 << 10}), listenRaw(t, Config{Window: 64 << 10, SilentAfter: 100 * time.Millisecond})
+// TestRejectsHostileFrames sends frames that no sender of this package sends. Nothing is put, and
+// the connection ends.
+func TestRejectsHostileFrames(t *testing.T) {
+	patient, hasty := listenRaw(
+		t,
+		Config{Window: 64 << 10},
+	), listenRaw(
+		t,
+		Config{Window: 64 << 10, SilentAfter: 100 * time.Millisecond},
+	)
 	hi := hello(0, 0)
 	block := make(chan struct{})
 	defer close(block)
@@ -177,8 +184,9 @@ func TestHostile(t *testing.T) {
 	until(t, "no connection is left", func() bool { return patient.Stats().Inbound+hasty.Stats().Inbound == 0 })
 }
 
-// TestMisuse sends what the transfer has no room for: its stream is refused, the connection goes on.
-func TestMisuse(t *testing.T) {
+// TestRejectsChunksBeyondTransfer sends chunks that exceed the transfer: its stream is refused, and
+// the connection stays open.
+func TestRejectsChunksBeyondTransfer(t *testing.T) {
 	p := listenRaw(t, Config{})
 	var got []uint32
 	put := func(i uint32, _ []byte) error { got = append(got, i); return nil }
@@ -196,10 +204,10 @@ func TestMisuse(t *testing.T) {
 		if h, text := r.answer(); h.kind != refused || h.index != refusedMisuse {
 			t.Errorf("%+v: %+v %s", chunk, h, text)
 		}
-		r.send(appendFrame(nil, header{kind: data, stream: 1, index: 0}, make([]byte, 10))) // it was on its way
+		r.send(appendFrame(nil, header{kind: data, stream: 1, index: 0}, make([]byte, 10))) // it was in flight
 		r.send(appendFrame(nil, header{kind: ping}, nil))
 		if h, _ := r.answer(); h.kind != pong {
-			t.Errorf("kind %d, not pong", h.kind)
+			t.Errorf("kind %d, want pong", h.kind)
 		}
 		p.Drop(ticket)
 	}
@@ -208,7 +216,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestDamagedChunk refuses one chunk; the others of its stream are taken.
+// TestDamagedChunk rejects one chunk; the others of its stream are put.
 func TestDamagedChunk(t *testing.T) {
 	p := listenRaw(t, Config{})
 	ticket, err := p.Expect(100, 4, func(i uint32, b []byte) error {
@@ -234,8 +242,9 @@ func TestDamagedChunk(t *testing.T) {
 	}
 }
 
-// TestQueueEnds: what a lost connection has brought does not wait for a slow sink; the sender will bring it again.
-func TestQueueEnds(t *testing.T) {
+// TestLostConnectionDropsQueue: queued chunks of a lost connection do not wait for a slow sink; the
+// sender repeats them.
+func TestLostConnectionDropsQueue(t *testing.T) {
 	p := listenRaw(t, Config{})
 	block := make(chan struct{})
 	ticket, err := p.Expect(100, 10, func(uint32, []byte) error { <-block; return nil })
@@ -260,8 +269,8 @@ func TestQueueEnds(t *testing.T) {
 	until(t, "they are let go", func() bool { return queued() == 0 })
 }
 
-// TestUnread asks and asks, and reads no answer.
-func TestUnread(t *testing.T) {
+// TestUnreadAnswersCloseConnection sends pings and reads no answer.
+func TestUnreadAnswersCloseConnection(t *testing.T) {
 	p := listenRaw(t, Config{})
 	ticket, err := p.Expect(1, 1, func(uint32, []byte) error { return nil })
 	if err != nil {
@@ -275,15 +284,21 @@ func TestUnread(t *testing.T) {
 			return
 		}
 	}
-	t.Error("64 MiB were asked")
+	t.Error("the connection took 64 MiB of pings")
 }
 
-// TestSealedFromOlder: a sender that knows nothing of seals sends DATA as ever, and the seal counts all the same. One that was not asked for seals may not send any.
-func TestSealedFromOlder(t *testing.T) {
+// TestSealedFromOlderSender: a sender that does not know seals sends DATA, and the seal is still
+// checked. A sender that was not asked for seals may not send them.
+func TestSealedFromOlderSender(t *testing.T) {
 	p := listenRaw(t, Config{})
 	put := make(chan uint32, 2)
 	taken := func(index uint32, _ []byte) error { put <- index; return nil }
-	ticket, err := p.ExpectSealed(100, 2, func(index uint32, _ int) hash.Hash64 { return xxh3.NewSeed(uint64(index)) }, taken)
+	ticket, err := p.ExpectSealed(
+		100,
+		2,
+		func(index uint32, _ int) hash.Hash64 { return xxh3.NewSeed(uint64(index)) },
+		taken,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,11 +306,11 @@ func TestSealedFromOlder(t *testing.T) {
 	r.open(ticket)
 	r.send(appendFrame(nil, header{kind: data, stream: 1, index: 0}, sealedAs(sealed, 1, []byte("of another"))))
 	if h, _ := r.answer(); h.kind != damaged {
-		t.Errorf("the answer to another's chunk is of kind %d", h.kind)
+		t.Errorf("the answer to another chunk's seal has kind %d", h.kind)
 	}
 	r.send(appendFrame(nil, header{kind: data, stream: 1, index: 1}, sealedAs(sealed, 1, []byte("its own"))))
 	if h, _ := r.answer(); h.kind != acked || <-put != 1 {
-		t.Errorf("the answer is of kind %d", h.kind)
+		t.Errorf("the answer has kind %d", h.kind)
 	}
 	plain, err := p.Expect(100, 2, taken)
 	if err != nil {
@@ -305,6 +320,6 @@ func TestSealedFromOlder(t *testing.T) {
 	r.open(plain)
 	r.send(appendFrame(nil, header{kind: sealed, stream: 1}, sealedAs(sealed, 0, []byte("unasked"))))
 	if h, _ := r.answer(); h.kind != refused || len(put) != 0 {
-		t.Errorf("the answer to a seal that was not asked for is of kind %d", h.kind)
+		t.Errorf("the answer to an unrequested seal has kind %d", h.kind)
 	}
 }

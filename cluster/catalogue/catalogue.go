@@ -14,21 +14,21 @@ import (
 	"troupe/messages"
 )
 
-// Catalogue is what there is. It is safe for concurrent use.
+// Catalogue is this node's copy of the stored adapters. It is safe for concurrent use.
 type Catalogue struct {
 	mu       sync.Mutex
-	adapters map[string]map[string]*messages.AdapterSpec // model -> name -> adapter; never changed, only replaced
-	heard    uint64                                      // revision of the newest change
-	synced   bool                                        // everything that is stored has been heard of
-	changed  chan struct{}                               // closed by the next change
+	adapters map[string]map[string]*messages.AdapterSpec // model -> name -> adapter; adapters are immutable
+	revision uint64                                      // revision of the latest change
+	synced   bool                                        // the watch has delivered everything stored
+	changed  chan struct{}                               // closed on the next change
 }
 
-// New returns an empty catalogue; Follow fills it.
+// New returns an empty catalogue; Apply fills it.
 func New() *Catalogue {
 	return &Catalogue{adapters: make(map[string]map[string]*messages.AdapterSpec), changed: make(chan struct{})}
 }
 
-// Apply takes a change that a watch of the store tells.
+// Apply applies a change from a watch of the store.
 func (c *Catalogue) Apply(change store.AdapterChange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,12 +43,13 @@ func (c *Catalogue) Apply(change store.AdapterChange) {
 	default:
 		of[change.Name] = change.Spec
 	}
-	c.heard = max(c.heard, change.At)
+	c.revision = max(c.revision, change.At)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Await waits until all that is stored was heard of, and then until an adapter is as ok wants it; it is nil while there is none of that name.
+// Await waits until the watch has delivered everything stored and ok accepts the adapter, which is
+// nil if it does not exist.
 func (c *Catalogue) Await(ctx context.Context, model, name string, ok func(*messages.AdapterSpec) bool) error {
 	for {
 		c.mu.Lock()
@@ -60,12 +61,13 @@ func (c *Catalogue) Await(ctx context.Context, model, name string, ok func(*mess
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("the catalogue of adapters: %w", ctx.Err())
+			return fmt.Errorf("wait for the adapter catalogue: %w", ctx.Err())
 		}
 	}
 }
 
-// All returns the adapters of a model, or of all where that is empty, in the order of model and name.
+// All returns the adapters of a model, or of all models if model is empty, ordered by model and
+// name.
 func (c *Catalogue) All(model string) []*messages.AdapterSpec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,11 +83,12 @@ func (c *Catalogue) All(model string) []*messages.AdapterSpec {
 	return all
 }
 
-// Name is how a request names an adapter without doubt.
+// Name returns an adapter's full name, <model>:<adapter>.
 func Name(a *messages.AdapterSpec) string { return a.GetModel() + ":" + a.GetName() }
 
-// Find returns the adapter that a request names, "<adapter>" or "<model>:<adapter>", among those that the caller may use: nil where there is none, and
-// a control.Refusal where there are several.
+// Find returns the adapter that a request names, "<adapter>" or "<model>:<adapter>", among those
+// that the caller may use. It returns nil if there is none and a control.Refusal if there are
+// several.
 func (c *Catalogue) Find(asked string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error) {
 	model, name, full := strings.Cut(asked, ":")
 	if !full {
@@ -111,19 +114,19 @@ func (c *Catalogue) Find(asked string, may func(*messages.AdapterSpec) bool) (*m
 	}
 	slices.Sort(names)
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-		fmt.Sprintf("%q is the name of %d adapters: %s; ask for one of these", asked, len(found), strings.Join(names, ", ")))
+		fmt.Sprintf("%q names %d adapters: %s; use one of these names", asked, len(found), strings.Join(names, ", ")))
 }
 
-// Key names an adapter with its present revision; "" where there is none of that name.
+// Key returns the name of an adapter with its current revision, or "" if it does not exist.
 func (c *Catalogue) Key(model, name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.adapters[model][name].Key()
 }
 
-// Heard is a number that grows with each change.
-func (c *Catalogue) Heard() uint64 {
+// Revision returns a number that grows with each change.
+func (c *Catalogue) Revision() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.heard
+	return c.revision
 }

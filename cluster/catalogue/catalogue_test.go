@@ -16,7 +16,8 @@ import (
 	"troupe/messages"
 )
 
-// filled is a catalogue of adapters written "model name revision", with "pinned" after those that are.
+// filled returns a catalogue of adapters given as "model name revision", followed by "pinned" if
+// they are.
 func filled(lines ...string) *Catalogue {
 	c := New()
 	for _, line := range lines {
@@ -39,7 +40,7 @@ func all(*messages.AdapterSpec) bool { return true }
 func TestFind(t *testing.T) {
 	c := filled("kjv psalms 1", "kjv shout 2", "other shout 3", "kjv org/a.b 4")
 	noOther := func(a *messages.AdapterSpec) bool { return a.GetModel() != "other" }
-	const none = ":" // the name of nil
+	const none = ":" // Name of a nil adapter
 	for _, tc := range []struct {
 		asked  string
 		may    func(*messages.AdapterSpec) bool
@@ -63,7 +64,9 @@ func TestFind(t *testing.T) {
 		a, err := c.Find(tc.asked, tc.may)
 		var refused control.Refusal
 		errors.As(err, &refused)
-		if err == nil && Name(a) != tc.want || err != nil && (refused.GetReason() != tc.reason || tc.reason == 0 || !strings.Contains(err.Error(), tc.say)) {
+		if err == nil && Name(a) != tc.want ||
+			err != nil &&
+				(refused.GetReason() != tc.reason || tc.reason == 0 || !strings.Contains(err.Error(), tc.say)) {
 			t.Errorf("%q: %v, %v", tc.asked, a, err)
 		}
 	}
@@ -76,8 +79,9 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCorrections: what a replica is told makes it hold what the catalogue has, and never costs it something newer than that.
-func TestCorrections(t *testing.T) {
+// TestReconcile: the commands make a replica match the catalogue, and never remove a revision that
+// the catalogue does not have yet.
+func TestReconcile(t *testing.T) {
 	held := func(lines ...string) (all []*messages.AdapterHeld) {
 		for _, line := range lines {
 			h := &messages.AdapterHeld{}
@@ -93,20 +97,22 @@ func TestCorrections(t *testing.T) {
 	c := filled("m kept 1", "m pinned 2 pinned", "m again 5", "other gone 3", "m late 4 pinned")
 	for name, tc := range map[string]struct {
 		held []*messages.AdapterHeld
-		want string // in the order of commands; of ApplyAdapter there is one at most here
+		want string // commands in order; at most one ApplyAdapter
 	}{
-		"as it should be":           {held("kept 1", "pinned 2 pinned", "late 4 pinned"), ""},
-		"deleted":                   {held("gone 3", "pinned 2 pinned", "late 4 pinned"), "forget gone@3"},
-		"deleted, and in use":       {inUse, ""},
-		"an older revision":         {held("again 4", "pinned 2 pinned", "late 4 pinned"), "forget again@4"},
-		"not heard of yet":          {held("new 6", "again 7", "pinned 2 pinned", "late 4 pinned"), ""},
-		"pinned, and not there":     {held("pinned 2 pinned"), "apply late@4 true"},
-		"pinned meanwhile":          {held("pinned 2", "late 4 pinned"), "apply pinned@2 true"},
-		"unpinned meanwhile":        {held("kept 1 pinned", "pinned 2 pinned", "late 4 pinned"), "apply kept@1 false"},
-		"pinned in an old revision": {held("again 5", "late 3 pinned", "pinned 2 pinned"), "forget late@3; apply late@4 true"},
+		"nothing to do":            {held("kept 1", "pinned 2 pinned", "late 4 pinned"), ""},
+		"deleted":                  {held("gone 3", "pinned 2 pinned", "late 4 pinned"), "forget gone@3"},
+		"deleted, and in use":      {inUse, ""},
+		"an older revision":        {held("again 4", "pinned 2 pinned", "late 4 pinned"), "forget again@4"},
+		"not in the catalogue yet": {held("new 6", "again 7", "pinned 2 pinned", "late 4 pinned"), ""},
+		"pinned and missing":       {held("pinned 2 pinned"), "apply late@4 true"},
+		"pinned meanwhile":         {held("pinned 2", "late 4 pinned"), "apply pinned@2 true"},
+		"unpinned meanwhile":       {held("kept 1 pinned", "pinned 2 pinned", "late 4 pinned"), "apply kept@1 false"},
+		"pinned in an old revision": {
+			held("again 5", "late 3 pinned", "pinned 2 pinned"), "forget late@3; apply late@4 true",
+		},
 	} {
 		var got []string
-		for _, m := range c.Corrections("m", tc.held) {
+		for _, m := range c.Reconcile("m", tc.held) {
 			switch m := m.(type) {
 			case *messages.ForgetAdapter:
 				got = append(got, "forget "+m.GetAdapter().Key())
@@ -120,8 +126,8 @@ func TestCorrections(t *testing.T) {
 	}
 	unread := New()
 	apply(unread, "other a 9")
-	if got := unread.Corrections("m", held("kept 1")); got != nil {
-		t.Errorf("before the store was read: %v", got)
+	if got := unread.Reconcile("m", held("kept 1")); got != nil {
+		t.Errorf("before the first sync: %v", got)
 	}
 }
 
@@ -132,7 +138,12 @@ func TestStats(t *testing.T) {
 	}
 	c := filled("m a 1", "m b 4", "m unused 3", "other a 2")
 	replicas := []*messages.ReplicaStatus{
-		replica("m", "m-0", &messages.AdapterHeld{Name: "a", Revision: 1, Location: gpu, Sequences: 1}, &messages.AdapterHeld{Name: "b", Revision: 2, Location: gpu, Sequences: 2}),
+		replica(
+			"m",
+			"m-0",
+			&messages.AdapterHeld{Name: "a", Revision: 1, Location: gpu, Sequences: 1},
+			&messages.AdapterHeld{Name: "b", Revision: 2, Location: gpu, Sequences: 2},
+		),
 		replica("m", "m-1", &messages.AdapterHeld{Name: "a", Revision: 1, Location: dram, Sequences: 4}),
 		replica("other", "other-0", &messages.AdapterHeld{Name: "a", Revision: 2, Location: gpu, Pinned: true}),
 	}
@@ -141,7 +152,12 @@ func TestStats(t *testing.T) {
 		Registered: 3, OnGpu: 2, InDram: 1,
 		Adapters: []*messages.AdapterStats{
 			{Name: "a", Model: "m", Revision: 1, Sequences: 5, Places: []*messages.AdapterPlace{
-				{Replica: "m-0", Node: "n-m-0", Location: gpu, Sequences: 1}, {Replica: "m-1", Node: "n-m-1", Location: dram, Sequences: 4}}},
+				{
+					Replica:   "m-0",
+					Node:      "n-m-0",
+					Location:  gpu,
+					Sequences: 1,
+				}, {Replica: "m-1", Node: "n-m-1", Location: dram, Sequences: 4}}},
 			{Name: "b", Model: "m", Revision: 2, Sequences: 2, Deleted: true, Places: []*messages.AdapterPlace{
 				{Replica: "m-0", Node: "n-m-0", Location: gpu, Sequences: 2}}},
 		},
@@ -149,12 +165,14 @@ func TestStats(t *testing.T) {
 	if !proto.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if whole := c.Stats("", replicas); len(whole.GetAdapters()) != 3 || whole.GetRegistered() != 4 || !whole.GetAdapters()[2].GetPlaces()[0].GetPinned() {
+	if whole := c.Stats("", replicas); len(whole.GetAdapters()) != 3 || whole.GetRegistered() != 4 ||
+		!whole.GetAdapters()[2].GetPlaces()[0].GetPinned() {
 		t.Errorf("%v", whole)
 	}
 }
 
-// TestAwait: who has written an adapter waits until the watch has told of it, and no longer than it has time.
+// TestAwait: a writer of an adapter waits until the watch has delivered it, or until its context
+// ends.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, began := filled(), time.Now()
@@ -171,13 +189,19 @@ func TestAwait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := New().Await(ctx, "m", "a", all); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a catalogue that has not been read: %v", err)
+			t.Errorf("a catalogue before the first sync: %v", err)
 		}
 	})
 }
 
 func TestBase(t *testing.T) {
-	kjv, llama := &messages.DeploymentSpec{Name: "kjv", Path: "/models/kjv-2m"}, &messages.DeploymentSpec{Name: "llama", Path: "/models/Llama-2-7b-hf"}
+	kjv, llama := &messages.DeploymentSpec{
+		Name: "kjv",
+		Path: "/models/kjv-2m",
+	}, &messages.DeploymentSpec{
+		Name: "llama",
+		Path: "/models/Llama-2-7b-hf",
+	}
 	twice := []*messages.DeploymentSpec{kjv, llama, {Name: "again", Path: "/models/kjv-2m"}}
 	for _, tc := range []struct {
 		named    string
@@ -198,8 +222,11 @@ func TestBase(t *testing.T) {
 			t.Errorf("%s of %d: %v, %v", tc.named, len(tc.deployed), got, err)
 		}
 	}
-	for named, ok := range map[string]bool{"": true, "org/kjv-2m": true, "kjv": true, "org/kjv-3m": false, "kjv-2m-chat": false} {
-		if err := CheckBase(named, kjv); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "any_base") {
+	for named, ok := range map[string]bool{
+		"": true, "org/kjv-2m": true, "kjv": true, "org/kjv-3m": false, "kjv-2m-chat": false,
+	} {
+		if err := CheckBase(named, kjv); (err == nil) != ok ||
+			err != nil && !strings.Contains(err.Error(), "any_base") {
 			t.Errorf("%q: %v", named, err)
 		}
 	}

@@ -1,14 +1,17 @@
-// Package catalogue knows which adapters there are: on every node what the store holds, kept up to date by a watch, so that a request finds its
-// adapter without asking anybody.
+// Package catalogue keeps a copy of the stored adapters on every node. A watch of the store updates
+// it, so that a request finds its adapter locally.
 //
-// An adapter is known by the model it changes and its name; requests name it "<adapter>" where that is clear, or "<model>:<adapter>". Its
-// revision is that of the store when it was registered: one that is registered again is another adapter, and the same one while it is pinned and unpinned.
+// An adapter is identified by its model and its name. Requests name it "<adapter>" if that is
+// unique, or "<model>:<adapter>". Its revision is that of the store when it was registered.
+// Registering it again makes a new revision, while pinning and unpinning do not.
 //
-// What replicas hold of adapters follows the catalogue: Corrections compares what one reports with what there is, and says what to tell it. It is
-// compared again with every report, so that a command that is lost costs a moment.
+// Replicas follow the catalogue: Reconcile compares a replica's report with the catalogue and
+// returns the commands to send. Every report is compared, so a lost command only costs a delay.
 //
 // Invariants:
 //
-//   - nothing that the catalogue has not heard of yet is taken for deleted: a replica may know of a registration first
-//   - an adapter that a caller may not use is not there for it, neither to be found nor to be in the way of another
+//   - An adapter that the catalogue has not seen yet never counts as deleted: a replica may learn
+//     of a registration first.
+//   - An adapter that a caller may not use is invisible to it: it is neither found nor does it make
+//     a name ambiguous.
 package catalogue

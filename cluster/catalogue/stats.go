@@ -7,7 +7,8 @@ import (
 	"troupe/messages"
 )
 
-// Stats puts together what replicas report of the adapters of a model, or of all.
+// Stats merges the replicas' reports on the adapters of a model, or of all models if model is
+// empty.
 func (c *Catalogue) Stats(model string, replicas []*messages.ReplicaStatus) *messages.AdapterStatsResponse {
 	registered := make(map[key]bool)
 	for _, a := range c.All(model) {
@@ -22,12 +23,18 @@ func (c *Catalogue) Stats(model string, replicas []*messages.ReplicaStatus) *mes
 		for _, h := range r.GetAdapters() {
 			k := key{r.GetModel(), h.GetName(), h.GetRevision()}
 			if found[k] == nil {
-				found[k] = &messages.AdapterStats{Name: k.name, Model: k.model, Revision: k.revision, Deleted: !registered[k]}
+				found[k] = &messages.AdapterStats{
+					Name:     k.name,
+					Model:    k.model,
+					Revision: k.revision,
+					Deleted:  !registered[k],
+				}
 				res.Adapters = append(res.Adapters, found[k])
 			}
 			found[k].Sequences += h.GetSequences()
 			found[k].Places = append(found[k].Places, &messages.AdapterPlace{
-				Replica: r.GetName(), Node: r.GetNode(), Location: h.GetLocation(), Sequences: h.GetSequences(), Pinned: h.GetPinned(),
+				Replica: r.GetName(), Node: r.GetNode(), Location: h.GetLocation(), Sequences: h.GetSequences(),
+				Pinned: h.GetPinned(),
 			})
 			switch h.GetLocation() {
 			case messages.AdapterLocation_ADAPTER_LOCATION_GPU:
@@ -48,6 +55,14 @@ type key struct {
 }
 
 func busiest(a, b *messages.AdapterStats) int {
-	return cmp.Or(cmp.Compare(b.GetSequences(), a.GetSequences()), cmp.Compare(len(b.GetPlaces()), len(a.GetPlaces())),
-		cmp.Compare(a.GetModel(), b.GetModel()), cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetRevision(), b.GetRevision()))
+	return cmp.Or(
+		cmp.Compare(b.GetSequences(), a.GetSequences()),
+		cmp.Compare(len(b.GetPlaces()), len(a.GetPlaces())),
+		cmp.Compare(
+			a.GetModel(),
+			b.GetModel(),
+		),
+		cmp.Compare(a.GetName(), b.GetName()),
+		cmp.Compare(a.GetRevision(), b.GetRevision()),
+	)
 }

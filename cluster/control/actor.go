@@ -36,6 +36,8 @@ type Config struct {
 	// Informed is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
 	// node alone, and leaves the rest to them. Nil: it knows.
 	Informed <-chan struct{}
+	// Leaving is closed once other nodes are to answer: from then on the service answers what is about this node alone. Nil: never.
+	Leaving <-chan struct{}
 	// Serving is called each time the service has begun to take all requests. Nil: nobody waits for that.
 	Serving func()
 	Audit   *audit.Log // of requests that change something; nil: none
@@ -71,11 +73,15 @@ type control struct {
 	view        *View
 	service     *service.Service
 	rest        []Endpoint // those that are not served yet
+	leaving     bool
 	end         context.CancelFunc
 }
 
 // informed is a note to self.
 type informed struct{ incarnation uint64 }
+
+// leave is a note to self.
+type leave struct{ incarnation uint64 }
 
 func (c *control) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -83,6 +89,8 @@ func (c *control) Receive(ctx actor.Context) {
 		c.onStarted(ctx)
 	case *informed:
 		c.onInformed(msg)
+	case *leave:
+		c.onLeave(msg)
 	case *actor.Restarting, *actor.Stopping:
 		c.onEnding()
 	}
@@ -107,7 +115,11 @@ func (c *control) onStarted(ctx actor.Context) {
 			c.rest = append(c.rest, e)
 		}
 	}
-	supervise.Job(ctx, life, c.awaitInformed, func(struct{}, error) any { return &informed{c.incarnation} })
+	incarnation := c.incarnation
+	supervise.Job(ctx, life, until(c.Informed), func(struct{}, error) any { return &informed{incarnation} })
+	if c.Leaving != nil {
+		supervise.Job(ctx, life, until(c.Leaving), func(struct{}, error) any { return &leave{incarnation} })
+	}
 }
 
 func (c *control) add(e Endpoint) {
@@ -116,27 +128,44 @@ func (c *control) add(e Endpoint) {
 	}
 }
 
-func (c *control) awaitInformed(ctx context.Context) (none struct{}, err error) {
-	select {
-	case <-c.Informed:
-	case <-ctx.Done():
-		err = ctx.Err()
+// until returns a job that ends when a channel is closed.
+func until(closed <-chan struct{}) func(context.Context) (struct{}, error) {
+	return func(ctx context.Context) (none struct{}, err error) {
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		return none, err
 	}
-	return none, err
 }
 
 func (c *control) onInformed(msg *informed) {
 	if msg.incarnation != c.incarnation {
 		return
 	}
-	for _, e := range c.rest {
-		c.add(e)
+	if !c.leaving {
+		for _, e := range c.rest {
+			c.add(e)
+		}
 	}
 	c.rest = nil
 	if err := c.Conn.FlushTimeout(c.Timeout); err != nil {
 		c.Log.Warn().Err(err).Msg("NATS is away; the control service begins when it is back")
 	}
 	c.Serving()
+}
+
+// onLeave leaves requests to other nodes, but for those about this node.
+func (c *control) onLeave(msg *leave) {
+	if msg.incarnation != c.incarnation {
+		return
+	}
+	c.leaving = true
+	err := c.service.Withdraw(func(subject string) bool { return !strings.HasPrefix(subject, nodeSubject) })
+	if err != nil {
+		c.Log.Warn().Err(err).Msg("control service not withdrawn; requests are still answered here")
+	}
 }
 
 func (c *control) onEnding() {

@@ -18,7 +18,7 @@ var reads = map[string]bool{
 	"models-list": true, "models-get": true,
 	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
 	"replicas-list": true, "keys-list": true, "explain": true, "kv-stats": true,
-	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true,
+	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "node-model": true,
 }
 
 // audited records a request to an endpoint.
@@ -29,7 +29,7 @@ func (c *control) audited(
 	outcome messages.Reason,
 	began time.Time,
 ) {
-	if kv, ok := req.(*messages.KvNodeRequest); reads[endpoint] || ok && kv.GetStats() != nil {
+	if !changes(endpoint, req) {
 		return
 	}
 	e := audit.Entry{

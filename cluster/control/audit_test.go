@@ -36,7 +36,7 @@ func TestObjectOf(t *testing.T) {
 		request proto.Message
 		want    string
 	}{
-		{&messages.ScaleModelRequest{Name: "kjv", Replicas: 3}, "name=kjv replicas=3"},
+		{&messages.ScaleModelRequest{Name: "kjv", Replicas: new(uint32(3))}, "name=kjv replicas=3"},
 		{&messages.DeployModelRequest{Deployment: &messages.DeploymentSpec{Name: "kjv", Path: "/m"}}, "deployment.name=kjv deployment.path=/m"},
 		{&messages.KvPinRequest{Model: "kjv", Prompt: prompt, Tokens: []uint32{1}}, "model=kjv"},
 		{&messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{Model: "kjv", Prompt: prompt}}}, "restore.model=kjv"},

@@ -4,19 +4,25 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"troupe/messages"
 )
 
 // Backend answers for the cluster, and for the node it is on. Its errors are Refusals where the reason is known.
 type Backend interface {
-	// Inspect reads a model's headers and says what is wrong with them.
-	Inspect(path string) error
-	PutDeployment(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (revision uint64, err error)
+	// Model reads a model's headers on this node alone and says what is wrong with them, or that the folder is
+	// missing, and the digests of its files where they are known.
+	Model(path string) (*messages.NodeModelResponse, error)
+	// Update stores what change makes of the stored deployment, which is nil where there is none. Where the deployment was
+	// changed meanwhile, change is called again. With ifRevision not 0 the stored revision must be that one.
+	Update(ctx context.Context, name string, ifRevision uint64, change Change) (Updated, error)
+	// Revise decides which files a deployment is to have that replaces the stored one, which may be nil. The
+	// deployment has the digests of its files where they are known.
+	Revise(spec, stored *messages.DeploymentSpec)
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
-	// Scale stores the deployment as Scaled has it, and returns what is stored now.
-	Scale(ctx context.Context, name string, replicas uint32) (spec *messages.DeploymentSpec, revision uint64, err error)
 	RestartReplica(ctx context.Context, name string) error
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
@@ -50,10 +56,25 @@ type Backend interface {
 
 	// Members are the nodes of the cluster as this one knows them, itself among them.
 	Members() []*messages.Member
+	// Departed are the nodes that were lost, or left, not long ago.
+	Departed() []*messages.NodeStatus
+	// LastSeen returns when the membership of a node was renewed last, nil where that is not known.
+	LastSeen(node string) *timestamppb.Timestamp
+	// StoreProblem returns why changes of the store are refused now; nil: they are taken. It asks no other node.
+	StoreProblem() *messages.Refused
 	// NodeStatus is this node alone.
 	NodeStatus(ctx context.Context) (*messages.NodeStatus, error)
 	// Tree are this node's actors that have no parent.
 	Tree() []*messages.ActorNode
+}
+
+// Change makes a deployment of the stored one.
+type Change func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error)
+
+// Updated is a change of a deployment that was stored.
+type Updated struct {
+	Before, After *messages.DeploymentSpec // Before is nil for a new deployment
+	Revision      uint64                   // of After
 }
 
 // Refusal is an error with a reason.
@@ -68,7 +89,7 @@ func Refuse(reason messages.Reason, detail string) error {
 
 // reasonOf returns the reason of an error.
 func reasonOf(err error) messages.Reason {
-	var r Refusal
+	var r interface{ GetReason() messages.Reason }
 	switch {
 	case errors.As(err, &r):
 		return r.GetReason()

@@ -10,10 +10,11 @@ import (
 )
 
 func TestNormalizeFillsDefaults(t *testing.T) {
-	got, err := Normalize(&messages.DeploymentSpec{Name: "a", Path: "p", Replicas: 2})
+	got, err := Normalize(&messages.DeploymentSpec{Name: "a", Path: "p", Replicas: new(uint32(2))})
 	want := &messages.DeploymentSpec{
-		Name: "a", Path: "p", Replicas: 2, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD, MaxSequences: 64, MaxWaiting: 1024,
-		StepTokens: 512, BlockTokens: 16, MinReplicas: 2, MaxReplicas: 2,
+		Name: "a", Path: "p", Replicas: new(uint32(2)), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)),
+		StepTokens: new(uint32(512)), BlockTokens: new(uint32(16)), MinReplicas: new(uint32(2)), MaxReplicas: new(uint32(2)),
+		KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)), MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
 	}
 	if err != nil || !proto.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
@@ -39,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		spec, err := Normalize(m.GetDeployment())
-		if err == nil && (spec.GetReplicas() < 1 || spec.GetBlockTokens() < 1 || spec.GetPath() == "" || spec.GetStepTokens() < 1) {
+		if err == nil && (spec.GetBlockTokens() < 1 || spec.GetPath() == "" || spec.GetStepTokens() < 1) {
 			t.Fatalf("accepted: %v", spec)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 		req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
 		defer func() {
 			if p := recover(); p != nil {
-				c.Log.Error().Str("panic", supervise.Panic(p)).Str("endpoint", name).Msg("control request crashed")
+				c.Log.Error().Str("panic", supervise.PanicText(p)).Str("endpoint", name).Msg("control request crashed")
 				Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
 			}
 			c.audited(r, name, req, outcome, began)
@@ -49,10 +50,15 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 		}
 		ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.within(name))
 		defer cancel()
-		res, err := handle(ctx, req)
+		var res PRes
+		err := c.refuseAtOnce(name)
+		if err == nil {
+			res, err = handle(ctx, req)
+		}
 		if err != nil {
-			outcome = reasonOf(err)
-			Fail(r, outcome, err.Error())
+			var text string
+			outcome, text = failure(name, req, err)
+			Fail(r, outcome, text)
 			return
 		}
 		outcome = messages.Reason_REASON_UNSPECIFIED
@@ -88,6 +94,32 @@ func Decode(data []byte, into proto.Message) error {
 			detail += "; " + takes(into)
 		}
 		return fmt.Errorf("request: %s", detail)
+	}
+	if deploy, ok := into.(*messages.DeployModelRequest); ok {
+		return resetNulls(data, deploy)
+	}
+	return nil
+}
+
+// resetNulls adds the fields of a deployment that are null to those that are to be reset: protojson takes null for
+// absent.
+func resetNulls(data []byte, into *messages.DeployModelRequest) error {
+	var raw struct {
+		Deployment map[string]json.RawMessage `json:"deployment"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	fields := into.GetDeployment().ProtoReflect().Descriptor().Fields()
+	for _, key := range slices.Sorted(maps.Keys(raw.Deployment)) {
+		if string(raw.Deployment[key]) != "null" {
+			continue
+		}
+		f := fields.ByJSONName(key)
+		if f == nil {
+			f = fields.ByTextName(key)
+		}
+		into.ResetFields = append(into.ResetFields, string(f.Name())) // protojson knows the field
 	}
 	return nil
 }

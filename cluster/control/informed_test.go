@@ -15,7 +15,8 @@ import (
 	"troupe/messages"
 )
 
-// TestLeavesToOthers: a node that does not know yet what others know answers for itself alone, and then for all.
+// TestLeavesToOthers: a node that does not know yet what others know answers for itself alone, and then for all,
+// until it is about to end.
 func TestLeavesToOthers(t *testing.T) {
 	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
 	if err != nil {
@@ -28,9 +29,10 @@ func TestLeavesToOthers(t *testing.T) {
 	}
 	t.Cleanup(conn.Close)
 	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	informed, serving := make(chan struct{}), make(chan struct{}, 1)
+	informed, serving, leaving := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
 	pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
 		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Informed: informed, Serving: func() { serving <- struct{}{} }, Log: zerolog.Nop(),
+		Leaving: leaving,
 	}), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -51,4 +53,17 @@ func TestLeavesToOthers(t *testing.T) {
 	close(informed)
 	<-serving
 	ask(t, conn, "troupe.v1.nodes.list", "", &messages.ListNodesResponse{})
+	close(leaving)
+	for end := time.Now().Add(time.Minute); ; { // the subscriptions are drained
+		_, err := conn.Request("troupe.v1.nodes.list", nil, time.Second)
+		if errors.Is(err, nats.ErrNoResponders) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nodes.list is answered by a node that leaves: %v", err)
+		}
+	}
+	if _, err := conn.Request("troupe.v1.node.a.status", nil, time.Minute); err != nil {
+		t.Errorf("its own status: %v", err)
+	}
 }

@@ -2,16 +2,17 @@ package control
 
 import (
 	"context"
+	"fmt"
 
 	"troupe/messages"
 )
 
 func (c *control) modelEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
-		serve(c, life, "models-deploy", "models.deploy", `deploy a model: {"deployment": {"name": "kjv", "path": "models/kjv-2m"}}`, c.deploy),
+		serve(c, life, "models-deploy", "models.deploy", `deploy a model, or change it, where fields that are left out keep their values and null resets them: {"deployment": {"name": "kjv", "path": "models/kjv-2m"}}`, c.deploy),
 		serve(c, life, "models-list", "models.list", "all deployments and how they are", c.list),
 		serve(c, life, "models-get", "models.get", `one deployment: {"name": "kjv"}`, c.get),
-		serve(c, life, "models-scale", "models.scale", `how many replicas, from now on: {"name": "kjv", "replicas": 3}`, c.scale),
+		serve(c, life, "models-scale", "models.scale", `how many replicas, from now on; 0 stops the model: {"name": "kjv", "replicas": 3}`, c.scale),
 		serve(c, life, "models-delete", "models.delete", `delete a deployment: {"name": "kjv"}`, c.remove),
 	}
 }
@@ -24,19 +25,42 @@ func named(req interface{ GetName() string }) error {
 	return nil
 }
 
+// deploy changes a deployment, or makes one: see Merge.
 func (c *control) deploy(ctx context.Context, req *messages.DeployModelRequest) (*messages.DeployModelResponse, error) {
-	spec, err := Normalize(req.GetDeployment())
-	if err != nil {
+	if req.GetDeployment() == nil {
+		_, err := Normalize(nil)
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
-	if err := c.Backend.Inspect(spec.GetPath()); err != nil {
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
-	}
-	revision, err := c.Backend.PutDeployment(ctx, spec, req.GetIfRevision())
+	name := req.GetDeployment().GetName()
+	done, err := c.Backend.Update(ctx, name, req.GetIfRevision(), func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		spec, err := change(stored, req.GetDeployment(), req.GetResetFields())
+		if err != nil {
+			return nil, err
+		}
+		if spec.WeightsDigest, spec.RevisionDigest, err = c.view.inspect(ctx, spec.GetPath()); err != nil {
+			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+		}
+		c.Backend.Revise(spec, stored)
+		return spec, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &messages.DeployModelResponse{Deployment: spec, Revision: revision}, nil
+	return &messages.DeployModelResponse{
+		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
+	}, nil
+}
+
+// change merges and normalizes.
+func change(stored, said *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
+	merged, err := Merge(stored, said, reset)
+	if err == nil {
+		merged, err = Normalize(merged)
+	}
+	if err != nil {
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+	}
+	return merged, nil
 }
 
 func (c *control) list(ctx context.Context, _ *messages.ListModelsRequest) (*messages.ListModelsResponse, error) {
@@ -56,8 +80,22 @@ func (c *control) scale(ctx context.Context, req *messages.ScaleModelRequest) (*
 	if err := named(req); err != nil {
 		return nil, err
 	}
-	spec, revision, err := c.Backend.Scale(ctx, req.GetName(), req.GetReplicas())
-	return &messages.ScaleModelResponse{Deployment: spec, Revision: revision}, err
+	if req.Replicas == nil {
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `replicas is missing; send {"name": "…", "replicas": 2}, or 0 to stop the model`)
+	}
+	said := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
+	done, err := c.Backend.Update(ctx, req.GetName(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		if stored == nil {
+			return nil, Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", req.GetName()))
+		}
+		return change(stored, said, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &messages.ScaleModelResponse{
+		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
+	}, nil
 }
 
 func (c *control) remove(ctx context.Context, req *messages.DeleteModelRequest) (*messages.DeleteModelResponse, error) {

@@ -25,12 +25,13 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "keys-list", "keys.list", "API keys by name, their limits, and what they use in the cluster", c.keys),
 		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
 		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
+		serve(c, life, "node-model", own+".model", "a model's folder as this node has it", c.nodeModel),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
 	}
 }
 
 func (c *control) nodes(ctx context.Context, _ *messages.ListNodesRequest) (*messages.ListNodesResponse, error) {
-	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx)}, nil
+	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx), Store: c.Backend.StoreProblem()}, nil
 }
 
 func (c *control) keys(ctx context.Context, _ *messages.ListKeysRequest) (*messages.ListKeysResponse, error) {

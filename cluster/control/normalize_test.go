@@ -7,15 +7,23 @@ import (
 	"troupe/messages"
 )
 
-// bounds are replicas, min_replicas and max_replicas.
-type bounds [3]uint32
+// bounds are replicas, min_replicas and max_replicas; below 0: absent.
+type bounds [3]int
+
+const none = -1
 
 func (b bounds) spec() *messages.DeploymentSpec {
-	return &messages.DeploymentSpec{Name: "a", Path: "p", Replicas: b[0], MinReplicas: b[1], MaxReplicas: b[2]}
+	s := &messages.DeploymentSpec{Name: "a", Path: "p"}
+	for i, field := range []**uint32{&s.Replicas, &s.MinReplicas, &s.MaxReplicas} {
+		if b[i] >= 0 {
+			*field = new(uint32(b[i]))
+		}
+	}
+	return s
 }
 
 func boundsOf(s *messages.DeploymentSpec) bounds {
-	return bounds{s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()}
+	return bounds{int(s.GetReplicas()), int(s.GetMinReplicas()), int(s.GetMaxReplicas())}
 }
 
 func TestNormalizeBounds(t *testing.T) {
@@ -23,14 +31,21 @@ func TestNormalizeBounds(t *testing.T) {
 		given, want bounds
 		refused     string
 	}{
-		{given: bounds{0, 0, 0}, want: bounds{1, 1, 1}},
-		{given: bounds{3, 0, 0}, want: bounds{3, 3, 3}},
-		{given: bounds{0, 2, 0}, want: bounds{2, 2, 2}},
-		{given: bounds{0, 0, 4}, want: bounds{1, 1, 4}},
+		{given: bounds{none, none, none}, want: bounds{1, 1, 1}},
+		{given: bounds{3, none, none}, want: bounds{3, 3, 3}},
+		{given: bounds{none, 2, none}, want: bounds{2, 2, 2}},
+		{given: bounds{none, none, 4}, want: bounds{1, 1, 4}},
 		{given: bounds{2, 1, 4}, want: bounds{2, 1, 4}},
+		{given: bounds{2, 0, 4}, want: bounds{2, 0, 4}},
+		{given: bounds{none, 0, none}, want: bounds{1, 0, 1}},
+		{given: bounds{0, none, none}, want: bounds{0, 0, 0}},
+		{given: bounds{0, 2, 4}, want: bounds{0, 2, 4}},
+		{given: bounds{0, 2, none}, want: bounds{0, 2, 2}},
 		{given: bounds{5, 1, 4}, refused: "replicas is 5, and must be within min_replicas 1 and max_replicas 4"},
 		{given: bounds{1, 2, 4}, refused: "replicas is 1, and must be within min_replicas 2"},
-		{given: bounds{0, 4, 2}, refused: "max_replicas 2"},
+		{given: bounds{1, none, 0}, refused: "min_replicas is 1, more than max_replicas 0"},
+		{given: bounds{none, 4, 2}, refused: "max_replicas 2"},
+		{given: bounds{0, 4, 2}, refused: "min_replicas is 4, more than max_replicas 2"},
 		{given: bounds{1, 1, 1001}, refused: "deployment.max_replicas is 1001; at most 1000"},
 	} {
 		got, err := Normalize(tc.given.spec())
@@ -38,23 +53,34 @@ func TestNormalizeBounds(t *testing.T) {
 	}
 }
 
-func TestScaled(t *testing.T) {
-	for _, tc := range []struct {
-		given, want bounds
-		to          uint32
-		refused     string
-	}{
-		{given: bounds{2, 2, 2}, to: 5, want: bounds{5, 5, 5}},
-		{given: bounds{2, 0, 0}, to: 1, want: bounds{1, 1, 1}}, // stored by an earlier version
-		{given: bounds{2, 1, 4}, to: 4, want: bounds{4, 1, 4}},
-		{given: bounds{2, 1, 4}, to: 5, refused: "replicas is 5"},
-		{given: bounds{2, 2, 2}, to: 0, refused: "replicas is missing or 0"},
+// TestZeroIsZero: a number that is 0 is not taken for one that is absent.
+func TestZeroIsZero(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"max_sequences": 0}`:        "deployment.max_sequences is 0; at least 1 is needed",
+		`{"step_tokens": 0}`:          "deployment.step_tokens is 0",
+		`{"block_tokens": 0}`:         "deployment.block_tokens is 0",
+		`{"max_adapters": 0}`:         "deployment.max_adapters is 0",
+		`{"max_adapter_rank": 0}`:     "deployment.max_adapter_rank is 0",
+		`{"priority": 7}`:             "deployment.priority is 7",
+		`{"max_waiting": 0}`:          "",
+		`{"kv_blocks": 0}`:            "",
+		`{"adapter_pages": 0}`:        "",
+		`{"replicas": 0, "path": ""}`: "",
 	} {
-		before := tc.given.spec()
-		got, err := Scaled(before, tc.to)
-		check(t, tc.given, got, err, tc.want, tc.refused)
-		if boundsOf(before) != tc.given {
-			t.Errorf("%v: its argument became %v", tc.given, before)
+		said := said(t, body)
+		merged, err := Merge(bounds{2, 1, 4}.spec(), said.GetDeployment(), said.GetResetFields())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(body, "path") {
+			merged.Path = "p"
+		}
+		got, err := Normalize(merged)
+		switch {
+		case want == "" && (err != nil || strings.Contains(body, "max_waiting") && got.GetMaxWaiting() != 0):
+			t.Errorf("%s: %v, %v", body, got, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want %q", body, err, want)
 		}
 	}
 }

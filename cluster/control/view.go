@@ -32,9 +32,10 @@ type View struct {
 	Node    string
 }
 
-// Nodes returns every member and what runs there, in the order of their names.
+// Nodes returns every member and what runs there, in the order of their names, and then the nodes that were lost, or
+// left, not long ago.
 func (v *View) Nodes(ctx context.Context) []*messages.NodeStatus {
-	return each(ctx, v.members(), v.nodeStatus)
+	return append(each(ctx, v.members(), v.nodeStatus), v.Backend.Departed()...)
 }
 
 // one returns one member and what runs there.
@@ -44,7 +45,7 @@ func (v *View) one(ctx context.Context, m *messages.Member) *messages.NodeStatus
 
 // Gpus returns every GPU, in the order of nodes.
 func (v *View) Gpus(ctx context.Context) (all []*messages.GpuStatus) {
-	for _, n := range v.Nodes(ctx) {
+	for _, n := range each(ctx, v.members(), v.nodeStatus) {
 		all = append(all, n.GetGpus()...)
 		if n.GetUnreachable() != "" {
 			for _, name := range n.GetMember().GetGpus() {
@@ -120,7 +121,7 @@ func (v *View) nodeStatus(ctx context.Context, m *messages.Member) *messages.Nod
 		status = answer.GetNode()
 	}
 	if err != nil {
-		return &messages.NodeStatus{Member: m, Unreachable: why(err)}
+		return &messages.NodeStatus{Member: m, Unreachable: why(err), LastSeen: v.Backend.LastSeen(m.GetName())}
 	}
 	return status
 }

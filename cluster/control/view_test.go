@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/cluster/control"
 	"troupe/cluster/natsd"
@@ -40,6 +41,17 @@ func (n node) NodeStatus(context.Context) (*messages.NodeStatus, error) {
 func (n node) DrainNode(_ context.Context, name string, _ bool) (*messages.NodeStatus, error) {
 	return &messages.NodeStatus{Member: &messages.Member{Name: name}, Detail: "told"}, nil
 }
+
+func (n node) Departed() []*messages.NodeStatus {
+	gone := &messages.Member{Name: "b1", Gpus: []string{"gpu-0"}, State: messages.MemberState_MEMBER_STATE_LOST}
+	return []*messages.NodeStatus{{Member: gone, Unreachable: "lost"}}
+}
+
+func (n node) LastSeen(name string) *timestamppb.Timestamp {
+	return &timestamppb.Timestamp{Seconds: int64(name[0])}
+}
+
+func (n node) StoreProblem() *messages.Refused { return nil }
 
 func (n node) Pins() []*messages.PinnedPrefix {
 	return []*messages.PinnedPrefix{{Name: "p", Tokens: []uint32{1, 2}}}
@@ -118,8 +130,12 @@ func TestUnreachable(t *testing.T) {
 		var got []string
 		for _, n := range view.Nodes(t.Context()) {
 			got = append(got, n.GetMember().GetName()+":"+n.GetUnreachable())
+			seen, silent := n.GetLastSeen().GetSeconds(), n.GetUnreachable() != "" && n.GetUnreachable() != "lost"
+			if silent && seen != int64(n.GetMember().GetName()[0]) {
+				t.Errorf("%s was last seen at %d", n.GetMember().GetName(), seen)
+			}
 		}
-		if s := strings.Join(got, " "); s != "a: b: c:no answer within 1s d:not connected to NATS" {
+		if s := strings.Join(got, " "); s != "a: b: c:no answer within 1s d:not connected to NATS b1:lost" {
 			t.Error(s)
 		}
 	}

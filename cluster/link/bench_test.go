@@ -18,30 +18,39 @@ import (
 	"troupe/messages"
 )
 
-// bare is a gRPC service with nothing around it: it takes TokensEmitted, and answers each where asked to.
-func bare(b *testing.B, answer bool) grpc.ClientStream {
+// bareStream opens a stream to a plain gRPC service that receives TokensEmitted. With answer set
+// the service echoes each message.
+func bareStream(b *testing.B, answer bool) grpc.ClientStream {
 	b.Helper()
-	desc := grpc.StreamDesc{StreamName: "Tokens", ServerStreams: true, ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-		for {
-			m := &messages.TokensEmitted{}
-			if err := s.RecvMsg(m); errors.Is(err, io.EOF) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-			if answer {
-				if err := s.SendMsg(m); err != nil {
+	desc := grpc.StreamDesc{
+		StreamName:    "Tokens",
+		ServerStreams: true,
+		ClientStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			for {
+				m := &messages.TokensEmitted{}
+				if err := s.RecvMsg(m); errors.Is(err, io.EOF) {
+					return nil
+				} else if err != nil {
 					return err
 				}
+				if answer {
+					if err := s.SendMsg(m); err != nil {
+						return err
+					}
+				}
 			}
-		}
-	}}
+		},
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	server := grpc.NewServer()
-	server.RegisterService(&grpc.ServiceDesc{ServiceName: "bare", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}, struct{}{})
+	server.RegisterService(
+		&grpc.ServiceDesc{ServiceName: "bare", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}},
+		struct{}{},
+	)
 	go func() { _ = server.Serve(listener) }()
 	b.Cleanup(server.Stop)
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -57,11 +66,16 @@ func bare(b *testing.B, answer bool) grpc.ClientStream {
 }
 
 func token(stream, i int) *messages.TokensEmitted {
-	return &messages.TokensEmitted{RequestId: fmt.Sprintf("request-%02d", stream), Incarnation: 1, FirstIndex: uint32(i), Tokens: []uint32{uint32(i)}}
+	return &messages.TokensEmitted{
+		RequestId:   fmt.Sprintf("request-%02d", stream),
+		Incarnation: 1,
+		FirstIndex:  uint32(i),
+		Tokens:      []uint32{uint32(i)},
+	}
 }
 
-// versus reports the link's share of the speed of a bare stream that did the same.
-func versus(b *testing.B, link func(), bare func()) {
+// compareToBare reports how fast the link is, as a fraction of a bare stream that does the same.
+func compareToBare(b *testing.B, link func(), bare func()) {
 	b.Helper()
 	b.ResetTimer()
 	link()
@@ -72,7 +86,8 @@ func versus(b *testing.B, link func(), bare func()) {
 	b.ReportMetric(float64(time.Since(start))/float64(took), "of-bare-gRPC")
 }
 
-// BenchmarkTell sends the tokens of 64 streams from one node to as many sessions of another, until all have arrived.
+// BenchmarkTell sends the tokens of 64 streams from one node to as many sessions on another until
+// all have arrived.
 func BenchmarkTell(b *testing.B) {
 	for _, streams := range []int{1, 64} {
 		b.Run(fmt.Sprint(streams), func(b *testing.B) {
@@ -88,8 +103,8 @@ func BenchmarkTell(b *testing.B) {
 				}), fmt.Sprintf("session-%d", i))
 				sessions = append(sessions, actor.NewPID(y.Address(), pid.Id))
 			}
-			stream := bare(b, false)
-			versus(b, func() {
+			stream := bareStream(b, false)
+			compareToBare(b, func() {
 				var senders sync.WaitGroup
 				for s, to := range sessions {
 					senders.Go(func() {
@@ -125,10 +140,10 @@ func BenchmarkAsk(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	to, stream := y.pid("echo"), bare(b, true)
-	versus(b, func() {
+	to, stream := y.pid("echo"), bareStream(b, true)
+	compareToBare(b, func() {
 		for i := range b.N {
-			if _, err := x.Root.RequestFuture(to, token(0, i), within).Result(); err != nil {
+			if _, err := x.Root.RequestFuture(to, token(0, i), timeout).Result(); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -10,12 +10,14 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// knockEvery is when a connection is asked for once more. The kernel sends a lost request again only after a second, by which time it is
-// given up: one that was lost with the last packets of a cut link would keep the link cut for as long again.
-const knockEvery = 250 * time.Millisecond
+// redialInterval is the time after which dialRetry starts another dial. The kernel retransmits a
+// lost SYN only after a second, and by then the dial has timed out. A SYN that was lost with the
+// last packets of a cut link would keep the link cut for another timeout.
+const redialInterval = 250 * time.Millisecond
 
-// knock dials, and once more each knockEvery while there is no answer, until ctx ends. The first connection is the one; a refusal is an answer.
-func knock(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+// dialRetry dials, and starts another dial every redialInterval while none has finished, until ctx
+// ends. It returns the result of the first dial that finishes, even a refusal.
+func dialRetry(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {
@@ -23,14 +25,14 @@ func knock(ctx context.Context, dial func(context.Context) (net.Conn, error)) (n
 		err  error
 	}
 	done := make(chan outcome)
-	again := time.NewTicker(knockEvery)
+	again := time.NewTicker(redialInterval)
 	defer again.Stop()
 	for {
 		go func() {
 			conn, err := dial(ctx)
 			select {
 			case done <- outcome{conn, err}:
-			case <-ctx.Done(): // another one was the first
+			case <-ctx.Done(): // another dial finished first
 				if err == nil {
 					_ = conn.Close()
 				}
@@ -46,22 +48,26 @@ func knock(ctx context.Context, dial func(context.Context) (net.Conn, error)) (n
 	}
 }
 
-// dialled are the credentials of connections that each have a configuration of their own.
-type dialled struct {
+// perConnTLS are TLS credentials with a separate configuration for each connection.
+type perConnTLS struct {
 	credentials.TransportCredentials
 	config func(net.Conn) *tls.Config
 }
 
-func newDialled(config func(net.Conn) *tls.Config) credentials.TransportCredentials {
-	return dialled{credentials.NewTLS(config(nil)), config}
+func newPerConnTLS(config func(net.Conn) *tls.Config) credentials.TransportCredentials {
+	return perConnTLS{credentials.NewTLS(config(nil)), config}
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (d dialled) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (d perConnTLS) ClientHandshake(
+	ctx context.Context,
+	authority string,
+	conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	return credentials.NewTLS(d.config(conn)).ClientHandshake(ctx, authority, conn)
 }
 
 // Clone implements credentials.TransportCredentials.
-func (d dialled) Clone() credentials.TransportCredentials {
-	return dialled{d.TransportCredentials.Clone(), d.config}
+func (d perConnTLS) Clone() credentials.TransportCredentials {
+	return perConnTLS{d.TransportCredentials.Clone(), d.config}
 }

@@ -2,12 +2,12 @@ package link
 
 import "sync"
 
-// endpoints are the connections that we write to. Each address has at most one that takes letters; those that were released
-// write out what they have.
+// endpoints are the outgoing connections. Each address has at most one active connection, which
+// accepts envelopes. Released connections only write what they have accepted.
 type endpoints struct {
 	mu     sync.RWMutex
-	taking map[string]*outbound   // address → the one that takes letters
-	all    map[*outbound]struct{} // until it has ended
+	active map[string]*outbound   // address → the connection that accepts envelopes
+	all    map[*outbound]struct{} // connections that have not ended
 	idle   chan struct{}          // closed while all is empty
 	closed bool
 }
@@ -15,13 +15,13 @@ type endpoints struct {
 func newEndpoints() endpoints {
 	idle := make(chan struct{})
 	close(idle)
-	return endpoints{taking: map[string]*outbound{}, all: map[*outbound]struct{}{}, idle: idle}
+	return endpoints{active: map[string]*outbound{}, all: map[*outbound]struct{}{}, idle: idle}
 }
 
-// post hands a letter to the connection with its target, and opens it where there is none. It reports false after Stop.
-//
-// A letter that was taken is written, or answered. A new connection is only asked for once the old one takes nothing more.
-func (l *Link) post(m letter) bool {
+// post queues an envelope on the connection to its target and opens the connection if there is
+// none. It returns false after Stop. An accepted envelope is written or answered. A new connection
+// is opened only after the old one accepts no more.
+func (l *Link) post(m envelope) bool {
 	for {
 		s := l.endpoint(m.target.Address)
 		if s == nil {
@@ -35,14 +35,14 @@ func (l *Link) post(m letter) bool {
 
 func (l *Link) endpoint(address string) *outbound {
 	l.endpoints.mu.RLock()
-	s := l.endpoints.taking[address]
+	s := l.endpoints.active[address]
 	l.endpoints.mu.RUnlock()
 	if s != nil {
 		return s
 	}
 	l.endpoints.mu.Lock()
 	defer l.endpoints.mu.Unlock()
-	if s = l.endpoints.taking[address]; s == nil && !l.endpoints.closed {
+	if s = l.endpoints.active[address]; s == nil && !l.endpoints.closed {
 		s = newOutbound(l, address)
 		l.endpoints.add(s)
 		l.running.Go(s.run)
@@ -54,29 +54,29 @@ func (e *endpoints) add(s *outbound) {
 	if len(e.all) == 0 {
 		e.idle = make(chan struct{})
 	}
-	e.taking[s.address], e.all[s] = s, struct{}{}
+	e.active[s.address], e.all[s] = s, struct{}{}
 }
 
-// release has the connection with an address take nothing more.
+// release closes the queue of the connection to an address.
 func (e *endpoints) release(address string) {
 	e.mu.Lock()
-	s := e.taking[address]
-	delete(e.taking, address)
+	s := e.active[address]
+	delete(e.active, address)
 	e.mu.Unlock()
 	if s != nil {
 		s.outbox.close()
 	}
 }
 
-// takes reports whether a connection was not released yet.
-func (e *endpoints) takes(s *outbound) bool {
+// isActive reports whether a connection has not been released.
+func (e *endpoints) isActive(s *outbound) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return e.taking[s.address] == s
+	return e.active[s.address] == s
 }
 
-// of returns the connections with an address that have not ended, or all.
-func (e *endpoints) of(address string) (found []*outbound) {
+// byAddress returns the connections to an address that have not ended. An empty address means all.
+func (e *endpoints) byAddress(address string) (found []*outbound) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for s := range e.all {
@@ -87,7 +87,7 @@ func (e *endpoints) of(address string) (found []*outbound) {
 	return found
 }
 
-// ended forgets a connection.
+// ended removes a connection.
 func (e *endpoints) ended(s *outbound) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,14 +97,15 @@ func (e *endpoints) ended(s *outbound) {
 	}
 }
 
-// close releases all connections, and lets none be opened. The channel closes when they have ended.
+// close releases all connections and prevents new ones. The returned channel closes when all have
+// ended.
 func (e *endpoints) close() (idle <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	for _, s := range e.taking {
+	for _, s := range e.active {
 		s.outbox.close()
 	}
-	clear(e.taking)
+	clear(e.active)
 	return e.idle
 }

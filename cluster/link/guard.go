@@ -17,8 +17,9 @@ func newGuard(l *Link) *guard {
 	return g
 }
 
-// SendUserMessage notes who waits before it posts the message, and when a connection ends it first takes nothing more, and then
-// those who wait are told: of whatever was posted to it, the sender hears.
+// SendUserMessage records a waiting future before it posts the message. A connection that ends
+// first closes its queue and only then fails the futures, so the sender of a posted message always
+// gets a result.
 func (g *guard) SendUserMessage(pid *actor.PID, message any) {
 	header, inner, sender := actor.UnwrapEnvelope(message)
 	waiting := sender != nil && isFuture(sender.Id) && sender.Address == g.system.Address()
@@ -33,8 +34,8 @@ func (g *guard) SendUserMessage(pid *actor.PID, message any) {
 	}
 }
 
-// SendSystemMessage lets through what actors of different nodes may say to each other behind the scenes. An actor is stopped
-// by its own node.
+// SendSystemMessage forwards watches and deaths to other nodes. All other system messages become
+// dead letters: only its own node stops an actor.
 func (g *guard) SendSystemMessage(pid *actor.PID, message any) {
 	switch m := message.(type) {
 	case *actor.Watch:
@@ -53,37 +54,37 @@ func (g *guard) SendSystemMessage(pid *actor.PID, message any) {
 	}
 }
 
-// post reports false where a message can not be sent.
+// post reports whether the message was queued.
 func (g *guard) post(pid, sender *actor.PID, header actor.ReadonlyMessageHeader, message any) bool {
-	if !g.link.roster.reachable(pid.Address) {
+	if !g.link.peers.reachable(pid.Address) {
 		return false
 	}
-	l, err := seal(pid, sender, header, message)
+	l, err := newEnvelope(pid, sender, header, message)
 	if err != nil {
-		g.link.refused.Error().Err(err).Stringer("to", pid).Type("message", message).Msg("did not send a message")
+		g.link.refused.Error().Err(err).Stringer("to", pid).Type("message", message).Msg("message not sent")
 		return false
 	}
 	return g.link.post(l)
 }
 
-// terminated tells a watcher of this node.
+// terminated sends Terminated to a watcher on this node.
 func (g *guard) terminated(watcher, who *actor.PID, why actor.TerminatedReason) {
 	if ref, ok := g.system.ProcessRegistry.GetLocal(watcher.GetId()); ok {
 		ref.SendSystemMessage(watcher, &actor.Terminated{Who: who, Why: why})
 	}
 }
 
-// Stop does nothing: an actor is stopped by its own node.
+// Stop does nothing: only its own node stops an actor.
 func (g *guard) Stop(*actor.PID) {}
 
-// failRequests answers the futures that wait for an address.
+// failRequests fails the futures that wait for an address.
 func (l *Link) failRequests(address string) {
 	for id, target := range l.pending.takeAll(address) {
 		l.respond(actor.NewPID(l.cfg.System.Address(), id), target)
 	}
 }
 
-// undeliverable answers a message that never left.
+// undeliverable answers a message that was not written.
 func (l *Link) undeliverable(sender, target *actor.PID) {
 	if !isFuture(sender.GetId()) || sender.GetAddress() != l.cfg.System.Address() || l.pending.take(sender.GetId()) {
 		l.respond(sender, target)

@@ -12,54 +12,56 @@ import (
 	"troupe/messages"
 )
 
-// service answers peers in remote's protocol.
+// service implements the server side of remote's protocol.
 type service struct {
 	remote.UnimplementedRemotingServer
 	link *Link
 }
 
-// inbound is the stream on which one peer writes to us.
+// inbound is the stream on which one peer sends to us.
 type inbound struct {
-	stream   remote.Remoting_ReceiveServer
-	link     *Link
-	peer     string // address that the peer gave
-	expelled chan struct{}
+	stream       remote.Remoting_ReceiveServer
+	link         *Link
+	peer         string // address that the peer announced
+	disconnected chan struct{}
 }
 
-// Receive reads what one peer writes.
+// Receive reads messages from one peer until the stream ends.
 func (s service) Receive(stream remote.Remoting_ReceiveServer) error {
-	in := &inbound{stream: stream, link: s.link, expelled: make(chan struct{})}
+	in := &inbound{stream: stream, link: s.link, disconnected: make(chan struct{})}
 	done := make(chan error, 1)
 	s.link.running.Go(func() {
 		err := in.read()
-		in.part(err)
+		in.ended(err)
 		done <- err
 	})
 	select {
 	case err := <-done:
-		if errors.Is(err, io.EOF) { // by which the peer knows that we have read everything
+		if errors.Is(err, io.EOF) { // a clean end: the peer knows that we have read everything
 			return nil
 		}
 		return err
-	case <-in.expelled: // which also ends what read waits for
-		return status.Error(codes.Unavailable, "you have left the cluster")
+	case <-in.disconnected: // returning ends the stream and with it read
+		return status.Error(codes.Unavailable, "this node has left the cluster")
 	}
 }
 
-// expel ends the stream of a peer that has left. It is called once, by whoever took it from the roster.
-func (in *inbound) expel() { close(in.expelled) }
+// disconnect ends the stream of a peer that has left. Call it once, after the stream was removed
+// from peers.
+func (in *inbound) disconnect() { close(in.disconnected) }
 
-// part forgets the stream, and why it ended. Where it broke, answers and the deaths of actors may be lost with it.
-func (in *inbound) part(err error) {
-	if !in.link.roster.part(in) {
+// ended removes the stream. If it broke, replies and deaths of actors may be lost with it, so the
+// peer's address is reported as lost.
+func (in *inbound) ended(err error) {
+	if !in.link.peers.removeStream(in) {
 		return
 	}
-	if !errors.Is(err, io.EOF) || !in.link.roster.reachable(in.peer) {
+	if !errors.Is(err, io.EOF) || !in.link.peers.reachable(in.peer) {
 		in.link.terminate(in.peer)
 	}
 }
 
-// read returns why the stream ended: io.EOF where the peer has written everything.
+// read returns why the stream ended: io.EOF if the peer has closed it cleanly.
 func (in *inbound) read() error {
 	for {
 		m, err := in.stream.Recv()
@@ -70,23 +72,23 @@ func (in *inbound) read() error {
 		case *remote.RemoteMessage_ConnectRequest:
 			address := t.ConnectRequest.GetServerConnection().GetAddress()
 			if address == "" || in.peer != "" {
-				return status.Error(codes.InvalidArgument, "a node gives its address once")
+				return status.Error(codes.InvalidArgument, "a node announces its address once")
 			}
-			if err := in.greet(address); err != nil {
+			if err := in.handshake(address); err != nil {
 				return err
 			}
 		case *remote.RemoteMessage_MessageBatch:
 			if in.peer == "" {
-				return status.Error(codes.InvalidArgument, "a node gives its address first")
+				return status.Error(codes.InvalidArgument, "a node announces its address first")
 			}
 			in.deliver(t.MessageBatch)
 		}
 	}
 }
 
-func (in *inbound) greet(address string) error {
+func (in *inbound) handshake(address string) error {
 	in.peer = address
-	in.link.roster.greet(in, address)
+	in.link.peers.addStream(in, address)
 	return in.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectResponse{
 		ConnectResponse: &remote.ConnectResponse{MemberId: in.link.cfg.System.ID},
 	}})
@@ -94,17 +96,17 @@ func (in *inbound) greet(address string) error {
 
 func (in *inbound) deliver(batch *remote.MessageBatch) {
 	for _, e := range batch.Envelopes {
-		l, err := open(batch, e, in.link.cfg.System.Address())
+		l, err := unpack(batch, e, in.link.cfg.System.Address())
 		if err != nil {
-			in.link.refused.Warn().Err(err).Str("node", in.peer).Msg("dropped what a node sent")
+			in.link.refused.Warn().Err(err).Str("node", in.peer).Msg("dropped malformed message")
 			continue
 		}
-		in.hand(l)
+		in.dispatch(l)
 	}
 }
 
-// hand gives a message to its actor, or refuses it.
-func (in *inbound) hand(l letter) {
+// dispatch delivers a message to its actor, or refuses it.
+func (in *inbound) dispatch(l envelope) {
 	sys := in.link.cfg.System
 	message, reason, err := decode(l.kind, l.data, in.peer, sys.Address())
 	if err != nil {
@@ -112,7 +114,7 @@ func (in *inbound) hand(l letter) {
 		return
 	}
 	switch m := message.(type) {
-	case *actor.Terminated: // of whom nobody watches any more: the watcher was told that the address is lost
+	case *actor.Terminated: // without a watch, the watcher already knows that the address is lost
 		if who := m.GetWho(); who.GetAddress() == in.peer && in.link.guard.watches.remove(who, watchOf(l.target, who)) {
 			in.link.guard.terminated(l.target, who, m.GetWhy())
 		}
@@ -128,10 +130,11 @@ func (in *inbound) hand(l letter) {
 	}
 }
 
-// watch passes Watch and Unwatch on. One for an actor that is gone is answered: its watcher would wait for ever.
+// watch forwards Watch and Unwatch to an actor. A Watch on an actor that does not exist is answered
+// at once.
 func (in *inbound) watch(target, watcher *actor.PID, message actor.SystemMessage) {
 	if watcher.GetAddress() != in.peer {
-		in.link.refused.Warn().Str("node", in.peer).Msg("dropped a watch for another node's actor")
+		in.link.refused.Warn().Str("node", in.peer).Msg("dropped watch for an actor of another node")
 		return
 	}
 	if ref, ok := in.link.cfg.System.ProcessRegistry.GetLocal(target.Id); ok {
@@ -146,8 +149,8 @@ func (in *inbound) watch(target, watcher *actor.PID, message actor.SystemMessage
 	}
 }
 
-func (in *inbound) refuse(l letter, reason messages.Reason, err error) {
-	in.link.refused.Warn().Err(err).Str("node", in.peer).Stringer("to", l.target).Msg("refused what a node sent")
+func (in *inbound) refuse(l envelope, reason messages.Reason, err error) {
+	in.link.refused.Warn().Err(err).Str("node", in.peer).Stringer("to", l.target).Msg("refused message")
 	if l.sender != nil {
 		in.link.cfg.System.Root.Send(l.sender, &messages.Refused{Reason: reason, Detail: err.Error()})
 	}

@@ -18,55 +18,63 @@ import (
 
 // Config describes the link of one node.
 type Config struct {
-	System    *actor.ActorSystem // has spawned nothing yet that other nodes are to reach: a PID carries the address
-	Listen    string             // host:port; port 0 takes a free one
-	Advertise string             // host:port told to others, port 0 for the one listened on; default: what it listens on
+	// System must not have spawned an actor that other nodes reach, since a PID carries the
+	// address.
+	System *actor.ActorSystem
+	Listen string // host:port; port 0 picks a free one
+	// Advertise is the host:port that other nodes dial. Port 0 means the port of the listener;
+	// empty means Listen.
+	Advertise string
 	Provider  cluster.ClusterProvider
 	Lookup    cluster.IdentityLookup
-	ServerTLS *tls.Config                // with ClientTLS: TLS between nodes; its ClientAuth decides who may connect. Both nil: plain
-	ClientTLS func(net.Conn) *tls.Config // of a connection that was dialled
+	// ServerTLS and ClientTLS enable TLS between nodes; if both are nil, connections are plain.
+	// ServerTLS.ClientAuth decides which clients may connect. ClientTLS returns the configuration
+	// of a dialled connection.
+	ServerTLS *tls.Config
+	ClientTLS func(net.Conn) *tls.Config
 	Log       zerolog.Logger
 }
 
 func (c *Config) validate() error {
 	switch {
 	case c.System == nil || c.Provider == nil || c.Lookup == nil:
-		return errors.New("link: System, Provider and Lookup must be given")
+		return errors.New("link: System, Provider and Lookup are required")
 	case (c.ServerTLS == nil) != (c.ClientTLS == nil):
-		return errors.New("link: ServerTLS and ClientTLS go together: give both or none")
+		return errors.New("link: ServerTLS and ClientTLS must be set together: set both or neither")
 	}
 	return nil
 }
 
 // Link connects an actor system with those of other nodes.
 type Link struct {
-	cfg     Config
-	cluster *cluster.Cluster
-	guard   *guard
-	roster  roster
-	pending *pending
-	losses  losses
-	refused zerolog.Logger // limited in rate
-	broken  zerolog.Logger // likewise
-	server  *grpc.Server
-	stop    sync.Once
+	cfg           Config
+	cluster       *cluster.Cluster
+	guard         *guard
+	peers         peers
+	pending       *pending
+	brokenStreams brokenStreams
+	refused       zerolog.Logger // rate-limited
+	broken        zerolog.Logger // rate-limited
+	server        *grpc.Server
+	stop          sync.Once
 
 	endpoints endpoints
-	watchers  watches        // by actors of other nodes, of actors of this one
+	watchers  watches        // watches by actors of other nodes on actors of this one
 	running   sync.WaitGroup // goroutines of the server and of streams
 }
 
-// stopWithin is how long Stop lets peers read what was sent to them.
-const stopWithin = 300 * time.Millisecond
+// flushTimeout limits how long Stop waits for peers to read what was sent to them.
+const flushTimeout = 300 * time.Millisecond
 
-// Start listens, and joins through the provider. After it, System.Address() is what other nodes reach its actors at; they are
-// reached themselves as soon as SetMembers names them. When it fails, nothing is left running.
+// Start listens and joins the cluster through the provider. Afterwards System.Address() is the
+// address of this node's actors. Other nodes become reachable when SetMembers names them. On
+// failure nothing is left running.
 func Start(ctx context.Context, cfg Config) (*Link, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	l := &Link{
-		cfg: cfg, pending: newPending(cfg.System), losses: newLosses(), endpoints: newEndpoints(),
+		cfg: cfg, pending: newPending(cfg.System), brokenStreams: newBrokenStreams(), endpoints: newEndpoints(),
 		refused: cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		broken:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 	}
@@ -78,7 +86,7 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 	l.subscribe()
 	l.serve(listener)
 
-	// As cluster.StartMember does, without gossip, and without the second that it sleeps at its end.
+	// As cluster.StartMember does, but without gossip and without its final sleep of a second.
 	l.cluster.IdentityLookup = cfg.Lookup
 	cfg.Lookup.Setup(l.cluster, l.cluster.GetClusterKinds(), false)
 	if err := cfg.Provider.StartMember(l.cluster); err != nil {
@@ -88,7 +96,7 @@ func Start(ctx context.Context, cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// subscribe ends what goes to an address that is lost. Protoactor's member list says so too.
+// subscribe handles the loss of an address, which protoactor's member list publishes too.
 func (l *Link) subscribe() {
 	l.cfg.System.EventStream.Subscribe(func(event any) {
 		if e, ok := event.(*remote.EndpointTerminatedEvent); ok {
@@ -100,35 +108,35 @@ func (l *Link) subscribe() {
 	})
 }
 
-// Cluster is protoactor's view of it.
+// Cluster returns protoactor's view of the cluster.
 func (l *Link) Cluster() *cluster.Cluster { return l.cluster }
 
-// SetMembers says who lives now. Whoever was there before and is not any more has left: its connections end, its watchers get
-// Terminated, requests to it fail.
+// SetMembers sets the addresses of the live members. For a member that has left, its connections
+// end, its watchers receive Terminated, and requests to it fail.
 func (l *Link) SetMembers(addresses []string) {
-	left, streams := l.roster.set(addresses)
+	left, streams := l.peers.set(addresses)
 	for _, in := range streams {
-		in.expel()
+		in.disconnect()
 	}
 	for _, address := range left {
 		l.terminate(address)
-		for _, s := range l.endpoints.of(address) {
+		for _, s := range l.endpoints.byAddress(address) {
 			s.cut(errNoMember)
 		}
 	}
 }
 
-// terminate tells whoever waits for an address that it is lost. What was posted there is sent or answered.
+// terminate publishes the loss of an address. Posted messages are still written or answered.
 func (l *Link) terminate(address string) {
 	l.cfg.System.EventStream.Publish(&remote.EndpointTerminatedEvent{Address: address})
 }
 
-// Stop leaves the cluster, lets peers read what was sent to them for a moment, and ends all connections. The actor system is
-// its owner's.
+// Stop leaves the cluster, gives peers flushTimeout to read what was sent to them, and closes all
+// connections. It does not stop the actor system.
 func (l *Link) Stop(ctx context.Context) {
 	l.stop.Do(func() {
 		if err := l.cfg.Provider.Shutdown(true); err != nil {
-			l.cfg.Log.Warn().Err(err).Msg("could not leave the cluster; the others will notice")
+			l.cfg.Log.Warn().Err(err).Msg("could not leave the cluster; peers will detect it")
 		}
 		l.disconnect(ctx)
 	})
@@ -137,16 +145,17 @@ func (l *Link) Stop(ctx context.Context) {
 func (l *Link) disconnect(ctx context.Context) {
 	l.cfg.Lookup.Shutdown()
 	written := l.endpoints.close()
-	for _, address := range l.roster.close() { // after that: whoever waits has posted, or is answered by the guard
+	// only now: every waiting future has posted by now, or the guard answers it
+	for _, address := range l.peers.close() {
 		l.terminate(address)
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	select {
 	case <-written:
 	case <-ctx.Done():
 	}
-	for _, s := range l.endpoints.of("") {
+	for _, s := range l.endpoints.byAddress("") {
 		s.cut(errNoMember)
 	}
 	l.server.Stop()

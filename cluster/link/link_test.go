@@ -24,12 +24,12 @@ func TestNodesReachEachOther(t *testing.T) {
 	join(a, b)
 	_, inA := a.echo(t)
 	_, inB := b.echo(t)
-	a.reaches(t, inB)
-	b.reaches(t, inA)
-	dead(t, a.ask(b.pid("nobody"), "x"))
+	a.waitReachable(t, inB)
+	b.waitReachable(t, inA)
+	wantDeadLetter(t, a.ask(b.pid("nobody"), "x"))
 }
 
-func TestOrderIsKept(t *testing.T) {
+func TestMessagesKeepOrder(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	p, to := b.echo(t)
@@ -40,12 +40,12 @@ func TestOrderIsKept(t *testing.T) {
 	until(t, "all messages", func() bool { return len(testkit.Got[*messages.TokensEmitted](p)) == n })
 	for i, m := range testkit.Got[*messages.TokensEmitted](p) {
 		if m.GetFirstIndex() != uint32(i) {
-			t.Fatalf("message %d came at place %d", m.GetFirstIndex(), i)
+			t.Fatalf("message %d arrived as number %d", m.GetFirstIndex(), i)
 		}
 	}
 }
 
-func TestStartRefuses(t *testing.T) {
+func TestStartRejectsConfig(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,13 +55,15 @@ func TestStartRefuses(t *testing.T) {
 		change func(*link.Config)
 		want   string
 	}{
-		"a taken port":      {func(c *link.Config) { c.Listen = taken.Addr().String() }, "address already in use"},
-		"no address":        {func(c *link.Config) { c.Listen = "here" }, "missing port"},
-		"any address":       {func(c *link.Config) { c.Listen = "0.0.0.0:0" }, "say which host:port to advertise"},
-		"no port":           {func(c *link.Config) { c.Advertise = "a.example" }, "must be host:port"},
-		"half of TLS":       {func(c *link.Config) { c.ServerTLS = issue(t, nil).server }, "give both or none"},
-		"no provider":       {func(c *link.Config) { c.Provider = nil }, "must be given"},
-		"a provider's word": {func(c *link.Config) { c.Provider = told{errors.New("the bucket is gone")} }, "the bucket is gone"},
+		"a taken port": {func(c *link.Config) { c.Listen = taken.Addr().String() }, "address already in use"},
+		"no address":   {func(c *link.Config) { c.Listen = "here" }, "missing port"},
+		"any address":  {func(c *link.Config) { c.Listen = "0.0.0.0:0" }, "set the host:port to advertise"},
+		"no port":      {func(c *link.Config) { c.Advertise = "a.example" }, "must be host:port"},
+		"half of TLS":  {func(c *link.Config) { c.ServerTLS = issue(t, nil).server }, "set both or neither"},
+		"no provider":  {func(c *link.Config) { c.Provider = nil }, "are required"},
+		"provider error": {
+			func(c *link.Config) { c.Provider = stubProvider{errors.New("the bucket is gone")} }, "the bucket is gone",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -74,39 +76,41 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-func TestAddressTellsThePort(t *testing.T) {
+func TestAdvertisedAddress(t *testing.T) {
 	for _, c := range []struct{ listen, advertise, host string }{
 		{"127.0.0.1:0", "", "127.0.0.1"}, {"0.0.0.0:0", "localhost:0", "localhost"}, {"[::1]:0", "", "[::1]"},
 	} {
 		n := start(t, func(cfg *link.Config) { cfg.Listen, cfg.Advertise = c.listen, c.advertise })
-		if host, port, _ := strings.Cut(strings.TrimPrefix(n.Address(), c.host), ":"); host != "" || port == "0" || port == "" {
-			t.Errorf("listening on %s, told %q: the address is %s", c.listen, c.advertise, n.Address())
+		if host, port, _ := strings.Cut(strings.TrimPrefix(n.Address(), c.host), ":"); host != "" || port == "0" ||
+			port == "" {
+			t.Errorf("listening on %s and advertising %q, the address is %s", c.listen, c.advertise, n.Address())
 		}
 		other := start(t)
 		join(n, other)
 		_, to := n.echo(t)
-		other.reaches(t, to)
+		other.waitReachable(t, to)
 	}
 }
 
-func TestNoMemberLivesThere(t *testing.T) {
+func TestNonMemberIsUnreachable(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	_, to := b.echo(t)
-	dead(t, a.ask(to, "x")) // it is there, but nobody has said so
+	wantDeadLetter(t, a.ask(to, "x")) // it runs, but it is not a member
 	if why := terminated(t, a.watch(t, to)); why != actor.TerminatedReason_AddressTerminated {
-		t.Errorf("the watcher was told %s", why)
+		t.Errorf("the watcher received %s", why)
 	}
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	p.Send(to, &messages.GetSequence{})
 	until(t, "dead letter for an actor", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == 1 })
 	if n := wires.accepted(); n != 0 {
-		t.Errorf("%d connections were tried", n)
+		t.Errorf("%d connections were dialled", n)
 	}
 }
 
-// TestAnswerBeforeTheNews: a node that has just joined asks one that has not heard of it yet.
-func TestAnswerBeforeTheNews(t *testing.T) {
+// TestReplyToUnknownNode: a node that has just joined sends a request to one that does not know it
+// yet.
+func TestReplyToUnknownNode(t *testing.T) {
 	a, b := start(t), start(t)
 	_, to := b.echo(t)
 	a.link.SetMembers([]string{a.Address(), b.Address()})
@@ -115,52 +119,53 @@ func TestAnswerBeforeTheNews(t *testing.T) {
 	}
 }
 
-func TestMemberLeavesAndComesBack(t *testing.T) {
+func TestMemberRejoins(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	_, to := b.echo(t)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	watch := a.watch(t, b.pid("sink"))
 	waiting := a.ask(b.pid("sink"), "never answered")
 	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 
 	a.link.SetMembers([]string{a.Address()})
-	dead(t, waiting)
+	wantDeadLetter(t, waiting)
 	if why := terminated(t, watch); why != actor.TerminatedReason_AddressTerminated {
-		t.Errorf("the watcher was told %s", why)
+		t.Errorf("the watcher received %s", why)
 	}
-	dead(t, a.ask(to, "x"))
+	wantDeadLetter(t, a.ask(to, "x"))
 
 	join(a, b)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	watch = a.watch(t, b.pid("sink"))
-	a.reaches(t, to) // and so has the watch, which was sent before
+	a.waitReachable(t, to) // the watch was sent before and has arrived too
 	_ = b.Root.StopFuture(b.pid("sink")).Wait()
 	if why := terminated(t, watch); why != actor.TerminatedReason_Stopped {
-		t.Errorf("the watcher was told %s", why)
+		t.Errorf("the watcher received %s", why)
 	}
 }
 
-// TestWhoLeftIsTold: a node that others hold for gone learns it, so that what waits there for them does not wait on.
-func TestWhoLeftIsTold(t *testing.T) {
+// TestRemovedMemberIsDisconnected: a node that others removed notices it, and its pending requests
+// to them fail.
+func TestRemovedMemberIsDisconnected(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 	waiting := a.ask(b.pid("sink"), "x")
 	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 	b.link.SetMembers([]string{b.Address()})
-	dead(t, waiting)
+	wantDeadLetter(t, waiting)
 }
 
-func TestWatchOfNobody(t *testing.T) {
+func TestWatchUnknownActor(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	terminated(t, a.watch(t, b.pid("nobody")))
 }
 
-// TestNobodyListens: the member's address refuses connections, and then takes them.
-func TestNobodyListens(t *testing.T) {
+// TestConnectionRefused: the member's address refuses connections at first and accepts them later.
+func TestConnectionRefused(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -177,58 +182,64 @@ func TestNobodyListens(t *testing.T) {
 		p.Send(to, &messages.GetSequence{})
 	}
 	terminated(t, watch)
-	until(t, "dead letter for each message", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == n })
-	dead(t, a.ask(to, "x"))
+	until(
+		t,
+		"dead letter for each message",
+		func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == n },
+	)
+	wantDeadLetter(t, a.ask(to, "x"))
 	if got := len(testkit.Got[*actor.DeadLetterResponse](p)); got != n {
 		t.Errorf("%d messages had %d dead letters", n, got)
 	}
 
 	b := start(t, func(c *link.Config) { c.Listen = address })
 	b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 }
 
 func TestConnectionIsCut(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	_, to := b.echo(t)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	watch := a.watch(t, b.pid("sink"))
 	waiting := a.ask(b.pid("sink"), "x")
 	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 	wires.cut()
-	dead(t, waiting)
+	wantDeadLetter(t, waiting)
 	if why := terminated(t, watch); why != actor.TerminatedReason_AddressTerminated {
-		t.Errorf("the watcher was told %s", why)
+		t.Errorf("the watcher received %s", why)
 	}
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 }
 
-// TestAnswersAreCut: the connection on which the answer would come breaks, the one of the request does not.
-func TestAnswersAreCut(t *testing.T) {
-	a, wires := behind(t)
+// TestReplyConnectionIsCut: the connection for the reply breaks, and the one for the request does
+// not.
+func TestReplyConnectionIsCut(t *testing.T) {
+	a, wires := startBehindProxy(t)
 	b := start(t)
 	join(a, b)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 	_, to := b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	waiting := a.ask(b.pid("sink"), "x")
 	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 	wires.cut()
-	dead(t, waiting)
-	a.reaches(t, to)
+	wantDeadLetter(t, waiting)
+	a.waitReachable(t, to)
 }
 
-// TestAnswerIsLost: the answer goes into a connection that has ended for the asker, and not yet for who answers. It is asked
-// after the asker has noticed; its own connection is sound all the time.
-func TestAnswerIsLost(t *testing.T) {
-	a, wires := behind(t)
+// TestReplyIsLost: the reply is written to a connection that has ended for the requesting node but
+// not yet for the replying one. The next ping after the replying node has noticed reports it, while
+// the connection of the request stays up.
+func TestReplyIsLost(t *testing.T) {
+	a, wires := startBehindProxy(t)
 	b := start(t)
 	join(a, b)
 	_, to := b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	noticed := make(chan struct{}, 8)
 	a.EventStream.Subscribe(func(event any) {
 		if e, ok := event.(*remote.EndpointTerminatedEvent); ok && e.Address == b.Address() {
@@ -237,33 +248,34 @@ func TestAnswerIsLost(t *testing.T) {
 	})
 	wires.orphan()
 	<-noticed
-	dead(t, a.ask(to, "x"))
-	a.reaches(t, to)
+	wantDeadLetter(t, a.ask(to, "x"))
+	a.waitReachable(t, to)
 }
 
-// TestPeerIsSilent: nothing passes any more, and no membership says so.
-func TestPeerIsSilent(t *testing.T) {
+// TestSilentPeer: nothing passes any more, and the membership does not change.
+func TestSilentPeer(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	_, to := b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	watch := a.watch(t, to)
 	wires.stall()
-	dead(t, a.ask(to, "on a stalled connection"))
+	wantDeadLetter(t, a.ask(to, "on a stalled connection"))
 	terminated(t, watch)
-	dead(t, a.ask(to, "on a new one"))
+	wantDeadLetter(t, a.ask(to, "on a new one"))
 	wires.resume()
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 }
 
-// TestSilentPeerLeaves: what waits to be written to it does not keep its connection.
+// TestSilentPeerLeaves: messages that wait to be written do not keep the connection to a removed
+// member.
 func TestSilentPeerLeaves(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	_, to := b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	wires.stall()
 	big := &messages.TokensEmitted{Tokens: make([]uint32, 1<<20)}
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
@@ -272,13 +284,17 @@ func TestSilentPeerLeaves(t *testing.T) {
 	}
 	waiting := a.ask(to, "x")
 	a.link.SetMembers([]string{a.Address()})
-	dead(t, waiting)
-	until(t, "dead letter for what was not sent", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) > 0 })
+	wantDeadLetter(t, waiting)
+	until(
+		t,
+		"dead letter for what was not sent",
+		func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) > 0 },
+	)
 }
 
-// TestPeerOfAnswersIsSilent: only the peer has a connection here, and it goes quiet.
-func TestPeerOfAnswersIsSilent(t *testing.T) {
-	b, wires := behind(t)
+// TestSilentPeerWithInboundOnly: only the peer has a connection to this node, and it falls silent.
+func TestSilentPeerWithInboundOnly(t *testing.T) {
+	b, wires := startBehindProxy(t)
 	a := start(t)
 	join(a, b)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
@@ -291,28 +307,29 @@ func TestPeerOfAnswersIsSilent(t *testing.T) {
 
 func TestTokensFlowThroughCuts(t *testing.T) {
 	a := start(t)
-	b, wires := behind(t)
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	_, to := b.echo(t)
 	for i := range 20 {
-		a.reaches(t, to)
+		a.waitReachable(t, to)
 		if i%2 == 0 {
 			wires.cut()
 		}
 	}
 }
 
-// unmarshalable panics where it is marshalled.
+// unmarshalable panics when it is marshalled.
 type unmarshalable struct{ *messages.GetSequence }
 
 func (unmarshalable) ProtoReflect() protoreflect.Message { panic("changed while it was being sent") }
 
-// TestUnmarshalable: what can not be written is answered at once, and nothing else suffers.
+// TestUnmarshalable: a message that cannot be marshalled is answered at once, and no other message
+// is affected.
 func TestUnmarshalable(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	_, to := b.echo(t)
-	a.reaches(t, to)
+	a.waitReachable(t, to)
 	for name, m := range map[string]proto.Message{
 		"changed meanwhile": unmarshalable{},
 		"not UTF-8":         &messages.GetSequence{RequestId: "half of a rune: \xc3"},
@@ -320,7 +337,7 @@ func TestUnmarshalable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := a.ask(to, "before")
-			dead(t, a.Root.RequestFuture(b.pid("echo"), m, within))
+			wantDeadLetter(t, a.Root.RequestFuture(b.pid("echo"), m, timeout))
 			if answer, err := before.Result(); err != nil {
 				t.Errorf("the request before it ended with %v, %v", answer, err)
 			}
@@ -331,48 +348,48 @@ func TestUnmarshalable(t *testing.T) {
 	}
 }
 
-func TestOnlyProtobufTravels(t *testing.T) {
+func TestOnlyProtobufIsSent(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	_, to := b.echo(t)
-	dead(t, a.Root.RequestFuture(to, struct{ n int }{1}, within))
-	a.Root.Stop(to) // an actor is stopped by its own node
-	a.reaches(t, to)
+	wantDeadLetter(t, a.Root.RequestFuture(to, struct{ n int }{1}, timeout))
+	a.Root.Stop(to) // has no effect: only its own node stops an actor
+	a.waitReachable(t, to)
 }
 
-func TestStopLeavesNothing(t *testing.T) {
+func TestStopLeaksNoGoroutines(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("nodes", func(t *testing.T) {
 		a, b, c := start(t), start(t), start(t)
 		join(a, b, c)
-		gone, wires := behind(t)
+		gone, wires := startBehindProxy(t)
 		for _, n := range []*node{a, b, c} {
 			n.link.SetMembers([]string{a.Address(), b.Address(), c.Address(), gone.Address()})
 			n.echo(t)
 		}
 		_, to := gone.echo(t)
 		for _, n := range []*node{a, b, c} {
-			n.reaches(t, a.pid("echo"))
-			n.reaches(t, b.pid("echo"))
-			n.reaches(t, to)
+			n.waitReachable(t, a.pid("echo"))
+			n.waitReachable(t, b.pid("echo"))
+			n.waitReachable(t, to)
 		}
 		wires.stall()
 		waiting := a.ask(to, "x")
 		a.link.Stop(context.Background())
-		dead(t, waiting)
-		dead(t, a.ask(b.pid("echo"), "x"))
-		dead(t, b.ask(a.pid("echo"), "x"))
+		wantDeadLetter(t, waiting)
+		wantDeadLetter(t, a.ask(b.pid("echo"), "x"))
+		wantDeadLetter(t, b.ask(a.pid("echo"), "x"))
 	})
 }
 
-// TestStopDelivers: what was sent before Stop arrives.
-func TestStopDelivers(t *testing.T) {
+// TestStopFlushes: messages sent before Stop arrive.
+func TestStopFlushes(t *testing.T) {
 	for i := range 5 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			a, b := start(t), start(t)
 			join(a, b)
 			p, to := b.echo(t)
-			a.reaches(t, to)
+			a.waitReachable(t, to)
 			const n = 200
 			for range n {
 				a.Root.Send(to, &messages.TokensEmitted{})

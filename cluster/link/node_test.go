@@ -20,23 +20,23 @@ import (
 	"troupe/testkit"
 )
 
-// within is what everything that must happen has time for, on a slow machine.
-const within = 20 * time.Second
+// timeout limits every wait in these tests; it allows for a slow machine.
+const timeout = 20 * time.Second
 
-// told is a provider for tests that tell each link themselves who lives.
-type told struct{ err error }
+// stubProvider is a provider for tests that set the members of each link themselves.
+type stubProvider struct{ err error }
 
-func (t told) StartMember(*cluster.Cluster) error { return t.err }
-func (told) StartClient(*cluster.Cluster) error   { return nil }
-func (told) Shutdown(bool) error                  { return nil }
+func (t stubProvider) StartMember(*cluster.Cluster) error { return t.err }
+func (stubProvider) StartClient(*cluster.Cluster) error   { return nil }
+func (stubProvider) Shutdown(bool) error                  { return nil }
 
-// noIdentities looks nothing up.
-type noIdentities struct{}
+// stubLookup finds no identities.
+type stubLookup struct{}
 
-func (noIdentities) Get(*cluster.ClusterIdentity) *actor.PID        { return nil }
-func (noIdentities) RemovePid(*cluster.ClusterIdentity, *actor.PID) {}
-func (noIdentities) Setup(*cluster.Cluster, []string, bool)         {}
-func (noIdentities) Shutdown()                                      {}
+func (stubLookup) Get(*cluster.ClusterIdentity) *actor.PID        { return nil }
+func (stubLookup) RemovePid(*cluster.ClusterIdentity, *actor.PID) {}
+func (stubLookup) Setup(*cluster.Cluster, []string, bool)         {}
+func (stubLookup) Shutdown()                                      {}
 
 // node is an actor system with a link.
 type node struct {
@@ -45,7 +45,13 @@ type node struct {
 }
 
 func config(sys *actor.ActorSystem) link.Config {
-	return link.Config{System: sys, Listen: "127.0.0.1:0", Provider: told{}, Lookup: noIdentities{}, Log: zerolog.Nop()}
+	return link.Config{
+		System:   sys,
+		Listen:   "127.0.0.1:0",
+		Provider: stubProvider{},
+		Lookup:   stubLookup{},
+		Log:      zerolog.Nop(),
+	}
 }
 
 func start(t testing.TB, change ...func(*link.Config)) *node {
@@ -63,7 +69,7 @@ func start(t testing.TB, change ...func(*link.Config)) *node {
 	return &node{ActorSystem: sys, link: l}
 }
 
-// join tells all nodes of each other.
+// join makes the nodes members of each other's links.
 func join(nodes ...*node) {
 	var all []string
 	for _, n := range nodes {
@@ -74,7 +80,7 @@ func join(nodes ...*node) {
 	}
 }
 
-// echo starts an actor that answers GetSequence, and returns its PID as others know it.
+// echo starts an actor that answers GetSequence and returns its PID as other nodes see it.
 func (n *node) echo(t testing.TB) (*testkit.Peer, *actor.PID) {
 	t.Helper()
 	p := testkit.NewPeer(t, n.ActorSystem, "echo", func(m proto.Message) proto.Message {
@@ -88,13 +94,13 @@ func (n *node) echo(t testing.TB) (*testkit.Peer, *actor.PID) {
 
 func (n *node) pid(id string) *actor.PID { return actor.NewPID(n.Address(), id) }
 
-// ask sends to a PID of its own: one that was used remembers the actor system that used it.
+// ask sends to a new PID, since a used one caches the actor system that used it.
 func (n *node) ask(to *actor.PID, id string) actor.Future {
-	return n.Root.RequestFuture(actor.NewPID(to.Address, to.Id), &messages.GetSequence{RequestId: id}, within)
+	return n.Root.RequestFuture(actor.NewPID(to.Address, to.Id), &messages.GetSequence{RequestId: id}, timeout)
 }
 
-// reaches fails the test unless an echo answers, sooner or later.
-func (n *node) reaches(t testing.TB, to *actor.PID) {
+// waitReachable waits until an echo answers, or fails the test.
+func (n *node) waitReachable(t testing.TB, to *actor.PID) {
 	t.Helper()
 	until(t, "an answer of "+to.String(), func() bool {
 		answer, err := n.ask(to, "r").Result()
@@ -105,22 +111,23 @@ func (n *node) reaches(t testing.TB, to *actor.PID) {
 
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("no %s within %s", what, within)
+			t.Fatalf("no %s within %s", what, timeout)
 		}
 	}
 }
 
-// dead fails the test unless a future ends with a dead letter.
-func dead(t testing.TB, f actor.Future) {
+// wantDeadLetter fails the test unless the future ends with a dead letter.
+func wantDeadLetter(t testing.TB, f actor.Future) {
 	t.Helper()
 	if answer, err := f.Result(); !errors.Is(err, actor.ErrDeadLetter) {
-		t.Errorf("the request ended with %v, %v, not with a dead letter", answer, err)
+		t.Errorf("got %v, %v, want a dead letter", answer, err)
 	}
 }
 
-// watch has an actor of the node watch another, and returns where its Terminated arrives. The watch is sent when it returns.
+// watch makes a new actor watch another and returns the channel of its Terminated messages. The
+// watch has been sent when watch returns.
 func (n *node) watch(t testing.TB, who *actor.PID) <-chan *actor.Terminated {
 	t.Helper()
 	seen, sent := make(chan *actor.Terminated, 8), make(chan struct{})
@@ -143,13 +150,13 @@ func terminated(t testing.TB, seen <-chan *actor.Terminated) actor.TerminatedRea
 	select {
 	case m := <-seen:
 		return m.Why
-	case <-time.After(within):
-		t.Fatal("the watcher was not told")
+	case <-time.After(timeout):
+		t.Fatal("the watcher was not notified")
 		return 0
 	}
 }
 
-// proxy stands between nodes: other nodes are told its address.
+// proxy forwards connections to a node that advertises the proxy's address.
 type proxy struct {
 	listener net.Listener
 	target   func() string
@@ -157,12 +164,12 @@ type proxy struct {
 	conns    map[net.Conn]bool // of both sides
 	callers  map[net.Conn]bool
 	stalled  chan struct{}     // nil, or open while nothing passes
-	orphans  map[net.Conn]bool // of those who connected: what they write is dropped, and they are not told
+	orphans  map[net.Conn]bool // connections of callers whose writes are dropped without an error
 	wg       sync.WaitGroup
 }
 
-// behind starts a node that others reach through a proxy.
-func behind(t testing.TB) (*node, *proxy) {
+// startBehindProxy starts a node that others reach through a proxy.
+func startBehindProxy(t testing.TB) (*node, *proxy) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -176,7 +183,7 @@ func behind(t testing.TB) (*node, *proxy) {
 	return n, p
 }
 
-// accepted is how many connections there were.
+// accepted returns the number of connections accepted so far.
 func (p *proxy) accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,7 +238,7 @@ func (p *proxy) copy(to, from net.Conn) {
 	}
 }
 
-// cut closes all connections; new ones are taken.
+// cut closes all connections; new ones are accepted.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,7 +248,7 @@ func (p *proxy) cut() {
 	clear(p.conns)
 }
 
-// orphan ends all connections for the node behind the proxy, and for nobody else.
+// orphan closes all connections on the side of the node behind the proxy only.
 func (p *proxy) orphan() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,7 +266,7 @@ func (p *proxy) orphaned(c net.Conn) bool {
 	return p.orphans[c]
 }
 
-// stall lets nothing pass, in both directions, on old connections and new ones.
+// stall blocks all traffic in both directions, on old connections and new ones.
 func (p *proxy) stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,29 +20,30 @@ import (
 )
 
 const (
-	connectWithin = time.Second
-	askEvery      = 300 * time.Millisecond // whether the peer lives
-	answerWithin  = time.Second
+	connectTimeout = time.Second
+	pingInterval   = 300 * time.Millisecond // between pings
+	pingTimeout    = time.Second
 )
 
 var (
-	errNoMember = errors.New("no member lives there")
+	errNoMember = errors.New("no member at this address")
 	errEnded    = errors.New("the peer ended the stream")
 )
 
-// outbound is a connection on which we write to one peer, in remote's words. It never waits to be tried again: one that can not
-// be opened, or breaks, answers what it has, and the next letter to the address opens another.
+// outbound is the connection on which we send to one peer. It never retries: if it cannot be opened
+// or breaks, it answers its queue with dead letters, and the next envelope to the address opens
+// another.
 type outbound struct {
 	link    *Link
 	address string
 	outbox  outbox
-	ctx     context.Context // until the connection is cut
+	ctx     context.Context // ends when the connection is cut
 	cancel  context.CancelCauseFunc
 	conn    *grpc.ClientConn
 	stream  remote.Remoting_ReceiveClient
 
-	ended chan struct{} // closed when no more comes from the peer
-	clean bool          // it ended because the peer had read everything; set before ended is closed
+	ended chan struct{} // closed when the peer has ended the stream
+	clean bool          // the peer had read everything; set before ended is closed
 
 	mu   sync.Mutex
 	wire net.Conn
@@ -55,17 +56,17 @@ func newOutbound(l *Link, address string) *outbound {
 	return s
 }
 
-// run writes what is posted, until the connection is released and all is written or answered.
+// run writes posted envelopes until the connection is released and each is written or answered.
 func (s *outbound) run() {
 	err := s.open()
 	if err != nil {
-		s.lost(err)
+		s.fail(err)
 	}
 	for letters := s.outbox.take(nil); len(letters) > 0; letters = s.outbox.take(letters) {
 		s.write(letters, err == nil)
 	}
 	if err != nil || !s.finish() {
-		s.link.losses.add(s.address)
+		s.link.brokenStreams.add(s.address)
 	}
 	s.cut(errEnded)
 	if s.conn != nil {
@@ -74,29 +75,46 @@ func (s *outbound) run() {
 	s.link.endpoints.ended(s)
 }
 
-// open connects, and waits for the peer's greeting.
+// open connects and waits for the peer's handshake.
 func (s *outbound) open() (err error) {
-	if !s.link.roster.reachable(s.address) {
+	if !s.link.peers.reachable(s.address) {
 		return errNoMember
 	}
 	creds := insecure.NewCredentials()
 	if s.link.cfg.ClientTLS != nil {
-		creds = newDialled(s.link.cfg.ClientTLS)
+		creds = newPerConnTLS(s.link.cfg.ClientTLS)
 	}
-	s.conn, err = grpc.NewClient(s.address, grpc.WithTransportCredentials(creds), grpc.WithContextDialer(s.dial),
-		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: connectWithin, MaxDelay: connectWithin}, MinConnectTimeout: connectWithin}))
+	s.conn, err = grpc.NewClient(
+		s.address,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(s.dial),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		grpc.WithConnectParams(
+			grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: connectTimeout, MaxDelay: connectTimeout},
+				MinConnectTimeout: connectTimeout,
+			},
+		),
+	)
 	if err != nil {
 		return err
 	}
 	if s.stream, err = remote.NewRemotingClient(s.conn).Receive(s.ctx); err != nil {
 		return err
 	}
-	s.link.running.Go(s.ask)
+	s.link.running.Go(s.ping)
 	sys := s.link.cfg.System
-	_ = s.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectRequest{ConnectRequest: &remote.ConnectRequest{
-		ConnectionType: &remote.ConnectRequest_ServerConnection{ServerConnection: &remote.ServerConnection{MemberId: sys.ID, Address: sys.Address()}},
-	}}}) // why it failed is told by the stream
+	_ = s.stream.Send(
+		&remote.RemoteMessage{
+			MessageType: &remote.RemoteMessage_ConnectRequest{ConnectRequest: &remote.ConnectRequest{
+				ConnectionType: &remote.ConnectRequest_ServerConnection{
+					ServerConnection: &remote.ServerConnection{MemberId: sys.ID, Address: sys.Address()},
+				},
+			}},
+		},
+	) // the stream reports the error below
 	if _, err = s.stream.Recv(); err != nil {
 		return err
 	}
@@ -104,9 +122,13 @@ func (s *outbound) open() (err error) {
 	return nil
 }
 
-// dial keeps the connection at hand: gRPC's own way of closing one waits a second for a silent peer.
+// dial keeps the connection so that cut can close it: closing through gRPC waits a second for a
+// silent peer.
 func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
-	wire, err := knock(ctx, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) })
+	wire, err := dialRetry(
+		ctx,
+		func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) },
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +142,7 @@ func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
 	return wire, nil
 }
 
-// cut closes the connection. What the peer has not read is lost.
+// cut closes the connection. Data that the peer has not read is lost.
 func (s *outbound) cut(err error) {
 	s.cancel(err)
 	s.mu.Lock()
@@ -130,21 +152,22 @@ func (s *outbound) cut(err error) {
 	}
 }
 
-// lost cuts the connection, and whoever waits for the address hears of it; where it was released they have heard already.
-func (s *outbound) lost(err error) {
+// fail cuts the connection. Unless it was released before, its address is reported as lost.
+func (s *outbound) fail(err error) {
 	if cause := context.Cause(s.ctx); cause != nil {
 		err = cause
 	}
 	s.cut(err)
-	if s.link.endpoints.takes(s) {
+	if s.link.endpoints.isActive(s) {
 		s.link.broken.Warn().Err(err).Str("node", s.address).Msg("connection lost")
 		s.link.terminate(s.address)
 	}
 }
 
-// ask notices a peer that is silent: stopped, or cut off. Every answer will do; nodes refuse this call.
-func (s *outbound) ask() {
-	tick := time.NewTicker(askEvery)
+// ping detects a silent peer, one that has stopped or is cut off. Any answer counts; nodes refuse
+// this call.
+func (s *outbound) ping() {
+	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -152,9 +175,18 @@ func (s *outbound) ask() {
 		case <-s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(s.ctx, nodeKey, s.link.cfg.System.Address()), answerWithin)
+		ctx, cancel := context.WithTimeout(
+			metadata.AppendToOutgoingContext(s.ctx, nodeKey, s.link.cfg.System.Address()),
+			pingTimeout,
+		)
 		var answer metadata.MD
-		err := s.conn.Invoke(ctx, remote.Remoting_ListProcesses_FullMethodName, &remote.ListProcessesRequest{}, &remote.ListProcessesResponse{}, grpc.Trailer(&answer))
+		err := s.conn.Invoke(
+			ctx,
+			remote.Remoting_ListProcesses_FullMethodName,
+			&remote.ListProcessesRequest{},
+			&remote.ListProcessesResponse{},
+			grpc.Trailer(&answer),
+		)
 		cancel()
 		switch {
 		case s.ctx.Err() != nil:
@@ -162,24 +194,27 @@ func (s *outbound) ask() {
 		case status.Code(err) != codes.Unimplemented:
 			s.cut(fmt.Errorf("%s does not answer: %w", s.address, err))
 			return
-		case s.link.losses.told(s.address, answer):
+		case s.link.brokenStreams.observe(s.address, answer):
 			s.link.terminate(s.address)
 		}
 	}
 }
 
-// write sends letters, or answers them.
-func (s *outbound) write(letters []letter, connected bool) {
+// write sends envelopes, or answers them if the stream is broken or not connected.
+func (s *outbound) write(letters []envelope, connected bool) {
 	for len(letters) > 0 {
 		batch, n := pack(letters)
-		if !connected || s.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}) != nil {
+		if !connected ||
+			s.stream.Send(
+				&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}},
+			) != nil {
 			s.undeliverable(letters[:n])
 		}
 		letters = letters[n:]
 	}
 }
 
-func (s *outbound) undeliverable(letters []letter) {
+func (s *outbound) undeliverable(letters []envelope) {
 	for _, l := range letters {
 		if l.sender != nil {
 			s.link.undeliverable(l.sender, actor.NewPID(s.address, l.target.Id))
@@ -187,7 +222,7 @@ func (s *outbound) undeliverable(letters []letter) {
 	}
 }
 
-// read waits for the end of the stream: the peer has greeted, and says no more on it.
+// read waits for the end of the stream: after the handshake the peer sends nothing on it.
 func (s *outbound) read() {
 	var err error
 	for err == nil {
@@ -197,12 +232,13 @@ func (s *outbound) read() {
 		err = errEnded
 	}
 	close(s.ended)
-	s.lost(err)
+	s.fail(err)
 }
 
-// finish waits until the peer has read everything, or is given up. It reports which.
+// finish waits until the peer has read everything or the stream has failed, and reports whether it
+// was read.
 func (s *outbound) finish() bool {
-	_ = s.stream.CloseSend() // it never fails; a stream that has failed has ended
+	_ = s.stream.CloseSend() // it never fails; a failed stream has ended
 	<-s.ended
 	return s.clean
 }

@@ -2,18 +2,18 @@ package link
 
 import "sync"
 
-// outbox are the letters that wait for one connection.
+// outbox queues envelopes for one connection.
 //
-// Invariant: what put has taken, take returns; nothing is put once it is closed.
+// Invariant: take returns every envelope that put accepted; after close, put accepts none.
 type outbox struct {
 	mu     sync.Mutex
-	queued []letter
+	queued []envelope
 	closed bool
-	wake   chan struct{} // holds one: there is something, or it is closed
+	wake   chan struct{} // capacity 1; signals that the queue is not empty or was closed
 }
 
-// put reports false where the outbox is closed.
-func (o *outbox) put(l letter) bool {
+// put queues an envelope. It returns false if the outbox is closed.
+func (o *outbox) put(l envelope) bool {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
@@ -42,8 +42,9 @@ func (o *outbox) ring() {
 	}
 }
 
-// take waits for letters, and returns all; none when the outbox is closed and empty. It keeps the slice that it took before.
-func (o *outbox) take(before []letter) []letter {
+// take waits for envelopes and returns all of them, or none once the outbox is closed and empty. It
+// reuses the slice of the previous take.
+func (o *outbox) take(before []envelope) []envelope {
 	for {
 		o.mu.Lock()
 		if len(o.queued) > 0 || o.closed {

@@ -9,12 +9,17 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// TestPack: every letter keeps its type, target and sender, and the order, whatever it shares with the one before it.
+// TestPack: every envelope keeps its type, target, sender and position, whatever it shares with the
+// one before it.
 func TestPack(t *testing.T) {
 	const n = 100
-	var letters []letter
+	var letters []envelope
 	for i := range n {
-		l := letter{kind: fmt.Sprint("type-", i/2), target: &actor.PID{Address: "here", Id: fmt.Sprint("to-", i/3), RequestId: uint32(i)}, data: make([]byte, batchBytes/10)}
+		l := envelope{
+			kind:   fmt.Sprint("type-", i/2),
+			target: &actor.PID{Address: "here", Id: fmt.Sprint("to-", i/3), RequestId: uint32(i)},
+			data:   make([]byte, batchBytes/10),
+		}
 		if i%4 != 0 { // the others have no sender
 			l.sender = &actor.PID{Address: fmt.Sprint("a-", i/5), Id: fmt.Sprint("from-", i/10), RequestId: uint32(i)}
 		}
@@ -28,31 +33,33 @@ func TestPack(t *testing.T) {
 		b, took := pack(rest)
 		rest = rest[took:]
 		for _, e := range b.Envelopes {
-			got, err := open(b, e, "here")
+			got, err := unpack(b, e, "here")
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := letters[i]
 			if got.kind != want.kind || !got.target.Equal(want.target) || (got.sender == nil) != (want.sender == nil) ||
-				got.sender != nil && !got.sender.Equal(want.sender) || got.header["n"] != want.header["n"] {
-				t.Errorf("letter %d became %v", i, got)
+				got.sender != nil && !got.sender.Equal(want.sender) ||
+				got.header["n"] != want.header["n"] {
+				t.Errorf("envelope %d became %v", i, got)
 			}
 			i++
 		}
 	}
 	if i != n || batches != n/10 {
-		t.Errorf("%d letters came in %d batches, not %d in %d", i, batches, n, n/10)
+		t.Errorf("%d envelopes in %d batches, want %d in %d", i, batches, n, n/10)
 	}
 }
 
-// TestOutboxLosesNothing: what is put before it closes is taken, in order; nothing is put after.
+// TestOutboxLosesNothing: envelopes put before close are taken in order; none can be put
+// afterwards.
 func TestOutboxLosesNothing(t *testing.T) {
 	for range 100 {
 		o := outbox{wake: make(chan struct{}, 1)}
 		var put, taken []string
 		var writers sync.WaitGroup
 		writers.Go(func() {
-			for i := 0; o.put(letter{kind: fmt.Sprint(i)}); i++ {
+			for i := 0; o.put(envelope{kind: fmt.Sprint(i)}); i++ {
 				put = append(put, fmt.Sprint(i))
 			}
 		})

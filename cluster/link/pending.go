@@ -7,22 +7,22 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// pending remembers which futures wait for which actor of another node. Whoever takes a future out of it may answer it: a
-// future that is answered twice may show either answer.
+// pending records which futures wait for which actor of another node. Only the caller that takes a
+// future out may answer it: a future that is answered twice may show either answer.
 //
-// Invariant: it never holds more than twice the futures that are alive, or sweepMin. Those that ended by their time-out are
-// swept out when it has doubled.
+// Invariant: it holds at most twice as many futures as are alive, or sweepMin. When it has doubled,
+// a sweep removes futures that timed out.
 type pending struct {
 	alive func(id string) bool
 
 	mu      sync.Mutex
-	asked   map[string]*actor.PID // id of the future → whom it asked
+	asked   map[string]*actor.PID // id of the future → target of its request
 	sweepAt int
 }
 
 const (
 	sweepMin     = 1024
-	futurePrefix = "future$" // what protoactor calls them
+	futurePrefix = "future$" // prefix of protoactor's future ids
 )
 
 func newPending(sys *actor.ActorSystem) *pending {
@@ -46,7 +46,7 @@ func (p *pending) add(id string, target *actor.PID) {
 	p.asked[id] = target
 }
 
-// take reports whether the future was still waiting; now it is not.
+// take removes a future and reports whether it was waiting.
 func (p *pending) take(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *pending) take(id string) bool {
 	return ok
 }
 
-// takeAll takes every future that waits for an address.
+// takeAll removes and returns all futures that wait for an address.
 func (p *pending) takeAll(address string) map[string]*actor.PID {
 	p.mu.Lock()
 	defer p.mu.Unlock()

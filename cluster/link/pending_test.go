@@ -13,8 +13,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestPendingForgets: what was answered goes at once, what timed out when there is much of it.
-func TestPendingForgets(t *testing.T) {
+// TestPendingSweep: an answered future is removed at once, and those that timed out by a sweep.
+func TestPendingSweep(t *testing.T) {
 	sys := testkit.System(t)
 	p := newPending(sys)
 	live := actor.NewFuture(sys, time.Hour)
@@ -24,21 +24,30 @@ func TestPendingForgets(t *testing.T) {
 	for i := range 10 * sweepMin {
 		p.add(fmt.Sprintf("%sended-%d", futurePrefix, i), target)
 		if len(p.asked) > sweepMin {
-			t.Fatalf("%d are kept, of which one is alive", len(p.asked))
+			t.Fatalf("%d futures are kept, but one is alive", len(p.asked))
 		}
 	}
 	if all := p.takeAll(target.Address); all[live.PID().Id] == nil {
-		t.Error("the live one was swept out")
+		t.Error("the live future was swept out")
 	}
 	if p.take(live.PID().Id) || len(p.asked) != 0 {
-		t.Error("one can be taken twice")
+		t.Error("a future can be taken twice")
 	}
 }
 
-func TestAnswerIsForgotten(t *testing.T) {
+func TestAnsweredFutureIsRemoved(t *testing.T) {
 	var links [2]*Link
 	for i := range links {
-		l, err := Start(context.Background(), Config{System: testkit.System(t), Listen: "127.0.0.1:0", Provider: alone{}, Lookup: left{}, Log: zerolog.Nop()})
+		l, err := Start(
+			context.Background(),
+			Config{
+				System:   testkit.System(t),
+				Listen:   "127.0.0.1:0",
+				Provider: stubProvider{},
+				Lookup:   stubLookup{},
+				Log:      zerolog.Nop(),
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,11 +56,15 @@ func TestAnswerIsForgotten(t *testing.T) {
 	}
 	a, b := links[0], links[1]
 	a.SetMembers([]string{b.cfg.System.Address()})
-	future := a.cfg.System.Root.RequestFuture(actor.NewPID(b.cfg.System.Address(), "nobody"), &messages.GetSequence{}, time.Hour)
+	future := a.cfg.System.Root.RequestFuture(
+		actor.NewPID(b.cfg.System.Address(), "nobody"),
+		&messages.GetSequence{},
+		time.Hour,
+	)
 	if _, err := future.Result(); err == nil {
-		t.Fatal("nobody answered")
+		t.Fatal("a request to an unknown actor was answered")
 	}
 	if a.pending.take(future.PID().Id) {
-		t.Error("a future that was answered counts as waiting")
+		t.Error("an answered future counts as waiting")
 	}
 }

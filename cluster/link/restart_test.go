@@ -13,18 +13,19 @@ import (
 	"troupe/testkit"
 )
 
-// restarts is how often the peer of TestRestarts comes back. Of remote's own endpoints one in a hundred was stuck for good.
+// restarts is the number of restarts of the peer in TestPeerRestarts. About one in a hundred of
+// remote's own endpoints got stuck.
 const restarts = 40
 
-// TestRestarts has a peer come and go at one address, in order and by surprise, while others send to it and watch it. Each time
-// both must reach each other again.
-func TestRestarts(t *testing.T) {
+// TestPeerRestarts restarts a peer at one address, orderly and abruptly, while others send to it
+// and watch it. After each restart both must reach each other again.
+func TestPeerRestarts(t *testing.T) {
 	a := start(t)
 	_, known := a.echo(t)
 	first := start(t)
 	address := first.Address()
 	first.link.Stop(context.Background())
-	pester(t, a, address)
+	sendForever(t, a, address)
 	for i := range restarts {
 		sys := testkit.System(t)
 		cfg := config(sys)
@@ -36,22 +37,22 @@ func TestRestarts(t *testing.T) {
 		p := &node{ActorSystem: sys, link: l}
 		_, echo := p.echo(t)
 		join(a, p)
-		a.reaches(t, echo)
-		p.reaches(t, known)
-		if i%3 == 0 { // it is taken for dead first
+		a.waitReachable(t, echo)
+		p.waitReachable(t, known)
+		if i%3 == 0 { // others consider it dead first
 			a.link.SetMembers([]string{a.Address()})
 		}
 		var stopping sync.WaitGroup
 		stopping.Go(func() { l.Stop(context.Background()) })
-		if i%2 == 0 { // its death is told while its streams end
+		if i%2 == 0 { // it is removed while its streams end
 			a.link.SetMembers([]string{a.Address()})
 		}
 		stopping.Wait()
 	}
 }
 
-// pester sends to an echo, and watches it, until the test ends.
-func pester(t *testing.T, n *node, address string) {
+// sendForever sends to an echo and watches it until the test ends.
+func sendForever(t *testing.T, n *node, address string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var busy sync.WaitGroup
 	t.Cleanup(busy.Wait)

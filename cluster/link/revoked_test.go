@@ -13,9 +13,9 @@ import (
 	"troupe/cluster/security"
 )
 
-// TestRevoked: nodes lose the link to one whose certificate is revoked, in both directions, and
-// keep the link to each other. The revoked node itself takes no heed.
-func TestRevoked(t *testing.T) {
+// TestRevokedNodeIsDisconnected: nodes lose the link to one whose certificate is revoked, in both
+// directions, and keep the links among themselves. The revoked node itself ignores the revocation.
+func TestRevokedNodeIsDisconnected(t *testing.T) {
 	dir, revoked := t.TempDir(), filepath.Join(t.TempDir(), "revoked")
 	if err := os.WriteFile(revoked, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -30,10 +30,8 @@ func TestRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(
-				dir,
-				name+".crt",
-			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+			CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
@@ -46,9 +44,9 @@ func TestRevoked(t *testing.T) {
 	_, atA := a.echo(t)
 	_, atB := b.echo(t)
 	_, atBad := bad.echo(t)
-	a.reaches(t, atB)
-	a.reaches(t, atBad)
-	bad.reaches(t, atA)
+	a.waitReachable(t, atB)
+	a.waitReachable(t, atBad)
+	bad.waitReachable(t, atA)
 	file, _, err := security.Revoke(dir, "bad")
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +64,8 @@ func TestRevoked(t *testing.T) {
 		"the link to the revoked node to break",
 		func() bool { return unreachable(a.ask(atBad, "to the revoked one")) },
 	)
-	a.reaches(t, atB)
-	b.reaches(t, atA)
+	a.waitReachable(t, atB)
+	b.waitReachable(t, atA)
 }
 
 func unreachable(f actor.Future) bool {

@@ -25,11 +25,15 @@ type identity struct{ server, client *tls.Config }
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	a := &authority{}
-	a.cert, a.key = certify(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	a.cert, a.key = certify(
+		t,
+		&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
+		nil,
+	)
 	return a
 }
 
-// certify signs a template, by itself where signer is nil.
+// certify signs a template with signer, or self-signs it if signer is nil.
 func certify(t testing.TB, template *x509.Certificate, signer *authority) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -51,7 +55,8 @@ func certify(t testing.TB, template *x509.Certificate, signer *authority) (*x509
 	return cert, key
 }
 
-// issue makes the TLS sides of a node on loopback that trusts an authority; nil: one of its own.
+// issue creates the TLS configurations of a node on loopback that trusts an authority. If by is
+// nil, it creates a new one.
 func issue(t testing.TB, by *authority) identity {
 	t.Helper()
 	if by == nil {
@@ -65,7 +70,12 @@ func issue(t testing.TB, by *authority) identity {
 	pool.AddCert(by.cert)
 	own := []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}
 	return identity{
-		server: &tls.Config{Certificates: own, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13},
+		server: &tls.Config{
+			Certificates: own,
+			ClientCAs:    pool,
+			ClientAuth:   tls.RequireAndVerifyClientCert,
+			MinVersion:   tls.VersionTLS13,
+		},
 		client: &tls.Config{Certificates: own, RootCAs: pool, MinVersion: tls.VersionTLS13},
 	}
 }
@@ -79,13 +89,13 @@ func TestMutualTLS(t *testing.T) {
 	}
 	a, b := start(t, secured(issue(t, ca))), start(t, secured(issue(t, ca)))
 	stranger := issue(t, nil)
-	stranger.client.RootCAs = issue(t, ca).client.RootCAs // it trusts us, we do not trust it
+	stranger.client.RootCAs = issue(t, ca).client.RootCAs // it trusts us, but we do not trust it
 	c, plain := start(t, secured(stranger)), start(t)
 	join(a, b, c, plain)
 	_, to := b.echo(t)
-	a.reaches(t, to)
-	dead(t, c.ask(to, "signed by someone else"))
-	dead(t, plain.ask(to, "not signed at all"))
+	a.waitReachable(t, to)
+	wantDeadLetter(t, c.ask(to, "signed by someone else"))
+	wantDeadLetter(t, plain.ask(to, "not signed at all"))
 	_, of := c.echo(t)
-	dead(t, a.ask(of, "its server is not one of ours"))
+	wantDeadLetter(t, a.ask(of, "its server is not one of ours"))
 }

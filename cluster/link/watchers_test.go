@@ -8,13 +8,16 @@ import (
 	"troupe/cluster/tree"
 )
 
-// TestLostNodeWatchesNothing has 50 actors of one node watch an actor of another. Some unwatch it,
-// then their node is lost. No watcher may stay behind.
-func TestLostNodeWatchesNothing(t *testing.T) {
+// TestLostNodeRemovesWatchers makes 50 actors of one node watch an actor of another. Some unwatch
+// it, then their node is lost. No watcher may remain.
+func TestLostNodeRemovesWatchers(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
 	registry := tree.New(nil)
-	watched, err := b.Root.SpawnNamed(registry.Instrument("watched", actor.PropsFromFunc(func(actor.Context) {})), "watched")
+	watched, err := b.Root.SpawnNamed(
+		registry.Instrument("watched", actor.PropsFromFunc(func(actor.Context) {})),
+		"watched",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,19 +6,19 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// watch names two actors, of which one is on another node.
+// watch is a pair of actors on different nodes.
 type watch struct{ watcher, watched string } // ids
 
 func watchOf(watcher, watched *actor.PID) watch { return watch{watcher.GetId(), watched.GetId()} }
 
-// watches are the watches between this node and others, by the address of the other node. It is
-// safe for concurrent use, and each watch can be taken out once.
+// watches are the watches between this node and others, grouped by the address of the other node.
+// It is safe for concurrent use, and each watch can be removed once.
 type watches struct {
 	mu sync.Mutex
-	at map[string]map[watch]*actor.PID // address → watch → the actor there
+	at map[string]map[watch]*actor.PID // address → watch → the remote actor
 }
 
-// add notes a watch of, or by, an actor of another node.
+// add records a watch of, or by, an actor of another node.
 func (w *watches) add(there *actor.PID, one watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +31,7 @@ func (w *watches) add(there *actor.PID, one watch) {
 	w.at[there.GetAddress()][one] = there
 }
 
-// remove reports whether the watch was there; now it is not.
+// remove removes a watch and reports whether it was present.
 func (w *watches) remove(there *actor.PID, one watch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,7 +41,7 @@ func (w *watches) remove(there *actor.PID, one watch) bool {
 	return ok
 }
 
-// takeAll returns the watches of an address and forgets them.
+// takeAll removes and returns the watches of an address.
 func (w *watches) takeAll(address string) map[watch]*actor.PID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,15 +50,19 @@ func (w *watches) takeAll(address string) map[watch]*actor.PID {
 	return all
 }
 
-// failWatches tells the watchers of this node that the actors at an address are lost.
+// failWatches tells the watchers on this node that the actors at an address are lost.
 func (l *Link) failWatches(address string) {
 	for w, there := range l.guard.watches.takeAll(address) {
-		l.guard.terminated(actor.NewPID(l.cfg.System.Address(), w.watcher), there, actor.TerminatedReason_AddressTerminated)
+		l.guard.terminated(
+			actor.NewPID(l.cfg.System.Address(), w.watcher),
+			there,
+			actor.TerminatedReason_AddressTerminated,
+		)
 	}
 }
 
-// dropWatchers makes the actors of this node forget their watchers at an address that is lost,
-// since a node that is lost cannot unwatch.
+// dropWatchers removes the watchers at a lost address from the actors of this node, since a lost
+// node cannot unwatch.
 func (l *Link) dropWatchers(address string) {
 	for w, there := range l.watchers.takeAll(address) {
 		if ref, ok := l.cfg.System.ProcessRegistry.GetLocal(w.watched); ok {

@@ -20,12 +20,12 @@ func TestWatchIsTakenOnce(t *testing.T) {
 	}
 	for i := range n {
 		w.add(pair(i))
-		w.add(pair(i)) // again is once
+		w.add(pair(i)) // adding it twice has no effect
 	}
 	unwatched := actor.NewPID(there, "unwatched")
 	w.add(unwatched, watchOf(unwatched, unwatched))
 	if !w.remove(unwatched, watchOf(unwatched, unwatched)) || w.remove(unwatched, watchOf(unwatched, unwatched)) {
-		t.Error("a watch was not there, or twice")
+		t.Error("a watch was missing or present twice")
 	}
 	elsewhere := actor.NewPID("127.0.0.1:3", "watched-0")
 	watcher := watchOf(actor.NewPID(here, "watcher-0"), elsewhere)
@@ -52,12 +52,12 @@ func TestWatchIsTakenOnce(t *testing.T) {
 	}
 	takers.Wait()
 	if taken.Load() != n {
-		t.Errorf("of %d watches %d were taken", n, taken.Load())
+		t.Errorf("of %d watches, %d were taken", n, taken.Load())
 	}
 	if w.remove(pair(n - 1)) {
-		t.Error("one can be taken twice")
+		t.Error("a watch can be taken twice")
 	}
 	if !w.remove(elsewhere, watcher) {
-		t.Error("a watch of another address went with them")
+		t.Error("a watch of another address was removed too")
 	}
 }

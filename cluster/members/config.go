@@ -20,6 +20,8 @@ type Config struct {
 	SilentFor  time.Duration // without a renewal, until a member counts as dead; default 1.2 s
 	Grace      time.Duration // after a lost connection or a stall, in which nobody is suspected; default 2.4 s
 	Replicas   int           // of the bucket, as of bucket.Config
+	// SeenTerm is the highest term that was known before, and TermLimit is above all that were given.
+	SeenTerm, TermLimit uint64
 	// Tell is called when the bucket was deleted, "members.lost", and when the node is a member again, "members.restored".
 	Tell func(kind, detail string)
 	Log  zerolog.Logger

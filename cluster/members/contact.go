@@ -9,6 +9,7 @@ type contact struct {
 
 	unbroken time.Time // since when every renewal succeeded; zero: the last one failed
 	renewed  time.Time // when the last successful renewal was begun
+	failing  time.Time // since when every renewal failed; zero: the last one succeeded
 	lost     time.Time // when the node was last found to have been away: another connection, or a stall
 	ticked   time.Time // when its own clock last ticked
 }
@@ -32,11 +33,21 @@ func (c *contact) succeeded(begun, now time.Time) {
 	if c.unbroken.IsZero() || now.Sub(c.renewed) > c.SilentFor {
 		c.unbroken = now
 	}
-	c.renewed = begun
+	c.renewed, c.failing = begun, time.Time{}
 }
 
 // failed is called when a renewal was not answered, or not by a leader.
-func (c *contact) failed() { c.unbroken = time.Time{} }
+func (c *contact) failed(now time.Time) {
+	c.unbroken = time.Time{}
+	if c.failing.IsZero() {
+		c.failing = now
+	}
+}
+
+// unanswered returns since when renewals fail; ok is false where that is no longer than an election takes.
+func (c *contact) unanswered(now time.Time) (since time.Time, ok bool) {
+	return c.failing, !c.failing.IsZero() && now.Sub(c.failing) >= 2*c.SilentFor
+}
 
 // due reports whether it is time for a renewal: after one that failed, at once.
 func (c *contact) due(now time.Time) bool {

@@ -37,7 +37,7 @@ func TestMaySuspect(t *testing.T) {
 	want("joined, within its grace", 2399, false)
 	renew(2400, 2400)
 	want("joined, after its grace", 2401, true)
-	c.failed()
+	c.failed(at(2700))
 	want("a renewal failed", 2700, false)
 	if !c.due(at(2710)) {
 		t.Error("what failed is not tried again at once")
@@ -126,7 +126,7 @@ func (w *world) advance() (buried []string) {
 		m.next = w.now.Add(renewEvery)
 		m.contact.tick(w.now)
 		if !m.online {
-			m.contact.failed()
+			m.contact.failed(w.now)
 			continue
 		}
 		m.contact.succeeded(w.now, w.now)

@@ -38,6 +38,7 @@ type Members struct {
 
 	mu       sync.Mutex // never held across IO, or a call of a subscriber
 	view     view
+	departed departed
 	contact  contact
 	self     *messages.Member // nil: not a member, or fenced
 	revision uint64           // of self's record, as it was written last
@@ -54,12 +55,16 @@ type subscriber struct{ tell func(Change) }
 // natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	w, err := openWire(ctx, js, cfg.Replicas, 0, cfg.Log)
+	w, err := openWire(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
+	if err := w.raise(ctx, cfg.SeenTerm, cfg.TermLimit); err != nil {
+		return nil, err
+	}
 	m := &Members{
-		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, departed: departed{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		contact: contact{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}
 	m.life, m.end = context.WithCancel(context.Background())
@@ -113,11 +118,25 @@ func (m *Members) Live() []*messages.Member {
 	return m.view.live()
 }
 
+// Highest returns the highest term that this node knows.
+func (m *Members) Highest() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.highest
+}
+
 // Lost reports whether the bucket was deleted, and this node is not in a new one yet.
 func (m *Members) Lost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lost
+}
+
+// Unanswered returns since when the bucket takes no renewal of this node; ok is false where it does.
+func (m *Members) Unanswered() (since time.Time, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contact.unanswered(time.Now())
 }
 
 // Address returns the live member that is reached at an address.
@@ -168,7 +187,7 @@ func (m *Members) learn(entries ...entry) {
 	news := false
 	m.mu.Lock()
 	for _, e := range entries {
-		news = m.view.apply(e) || news
+		news = m.apply(e) || news
 		m.highest = max(m.highest, e.revision)
 	}
 	m.mu.Unlock()
@@ -199,12 +218,26 @@ func (m *Members) hurry() {
 	}
 }
 
+// raise has terms go on above the highest known one, where the bucket has lost some, and reads it.
+func (m *Members) raise(highest uint64) (all []entry, upTo uint64, err error) {
+	ctx, cancel := context.WithTimeout(m.life, raiseWithin)
+	defer cancel()
+	if err := m.wire.raise(ctx, highest, 0); err != nil {
+		return nil, 0, err
+	}
+	return m.wire.snapshot(ctx)
+}
+
 // readAll reads the bucket whole. The caller holds writing, or is alone.
 func (m *Members) readAll(ctx context.Context) error {
 	m.mu.Lock()
 	m.behind = false // what is missed from here on is missed again
+	highest := m.highest
 	m.mu.Unlock()
 	all, upTo, err := m.wire.snapshot(ctx)
+	if err == nil && upTo < highest {
+		all, upTo, err = m.raise(highest)
+	}
 	m.mu.Lock()
 	if err != nil {
 		m.behind = true
@@ -215,7 +248,7 @@ func (m *Members) readAll(ctx context.Context) error {
 	keys := map[string]bool{}
 	for _, e := range all {
 		keys[e.key] = e.revision > 0
-		m.view.apply(e)
+		m.apply(e)
 	}
 	m.view.retain(keys, upTo, time.Now())
 	m.mu.Unlock()

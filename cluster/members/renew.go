@@ -71,7 +71,7 @@ func (m *Members) failed() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first = !m.contact.unbroken.IsZero()
-	m.contact.failed()
+	m.contact.failed(time.Now())
 	return first
 }
 
@@ -102,6 +102,11 @@ func (m *Members) renew() {
 	if err != nil {
 		if m.failed() && m.life.Err() == nil {
 			m.cfg.Log.Warn().Err(err).Msg("this node's membership could not be renewed; it goes on trying, and takes nobody for dead meanwhile")
+		}
+		if errors.Is(err, ErrNameTaken) { // it was answered
+			m.mu.Lock()
+			m.contact.failing = time.Time{}
+			m.mu.Unlock()
 		}
 		m.repair(err)
 		return

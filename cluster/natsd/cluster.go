@@ -94,7 +94,7 @@ func (s *Server) Replicas() int {
 
 // Peers is how many other servers of the cluster are connected.
 func (s *Server) Peers() int {
-	routes, err := s.server.Routez(nil)
+	routes, err := s.running.now().Routez(nil)
 	if err != nil {
 		return 0
 	}
@@ -103,6 +103,15 @@ func (s *Server) Peers() int {
 		ids[r.RemoteID] = true
 	}
 	return len(ids)
+}
+
+// Quorum returns how many servers of the cluster are connected, this one among them, how many there are, and how many a
+// majority is. A server that stands alone is its own majority.
+func (s *Server) Quorum() (connected, servers, majority int) {
+	if s.cluster.servers == 1 {
+		return 1, 1, 1
+	}
+	return s.Peers() + 1, s.cluster.servers, s.cluster.servers/2 + 1
 }
 
 // formed waits until JetStream has a leader.
@@ -128,15 +137,15 @@ func (s *Server) formed(ctx context.Context, log zerolog.Logger) error {
 }
 
 func (s *Server) hasLeader() bool {
-	info, err := s.server.Jsz(nil)
+	info, err := s.running.now().Jsz(nil)
 	return err == nil && info.Meta != nil && info.Meta.Leader != ""
 }
 
 // waiting says what for.
 func (s *Server) waiting() string {
-	up, majority := s.Peers()+1, s.cluster.servers/2+1
+	up, servers, majority := s.Quorum()
 	if up < majority {
-		return fmt.Sprintf("waiting for other servers: %d of %d are connected, %d are needed", up, s.cluster.servers, majority)
+		return fmt.Sprintf("waiting for other servers: %d of %d are connected, %d are needed", up, servers, majority)
 	}
-	return fmt.Sprintf("waiting for JetStream to elect a leader: %d of %d servers are connected", up, s.cluster.servers)
+	return fmt.Sprintf("waiting for JetStream to elect a leader: %d of %d servers are connected", up, servers)
 }

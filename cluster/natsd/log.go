@@ -21,19 +21,28 @@ type logger struct {
 	log     zerolog.Logger
 	refused func(address, what string)
 	lines   *bounded.Limiter
+	fatal   chan string // the reason why the server does not start; of several, the first
 }
 
 func newLogger(cfg *Config) *logger {
-	return &logger{cfg.Log, cfg.Refused, bounded.New(linesLogged, linesAtOnce)}
+	return &logger{log: cfg.Log, refused: cfg.Refused, lines: bounded.New(linesLogged, linesAtOnce), fatal: make(chan string, 1)}
 }
 
 // Warnf implements server.Logger, like the methods below.
 func (l *logger) Warnf(format string, v ...any)  { l.say(zerolog.WarnLevel, format, v) }
 func (l *logger) Errorf(format string, v ...any) { l.say(zerolog.ErrorLevel, format, v) }
-func (l *logger) Fatalf(format string, v ...any) { l.say(zerolog.ErrorLevel, format, v) }
 func (l *logger) Noticef(string, ...any)         {}
 func (l *logger) Debugf(string, ...any)          {}
 func (l *logger) Tracef(string, ...any)          {}
+
+// Fatalf implements server.Logger. The server goes on without what has failed.
+func (l *logger) Fatalf(format string, v ...any) {
+	l.say(zerolog.ErrorLevel, format, v)
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+	}
+}
 
 func (l *logger) say(level zerolog.Level, format string, v []any) {
 	text := strings.TrimSpace(fmt.Sprintf(format, v...))

@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -43,19 +42,27 @@ type Config struct {
 	ClusterTLS func() *tls.Config
 	// TrustedKeys returns the hashes of the public keys of other servers that are still trusted, for ReloadTLS.
 	TrustedKeys func() map[string]struct{}
-	Shared      bool          // other servers of the cluster may run in this process, as those of tests do
-	FormWithin  time.Duration // how long Start waits for a majority of the servers; default 2 minutes
+	// Offline servers take connections of this process only: for a look at a store before others see it.
+	Offline    bool
+	Shared     bool          // other servers of the cluster may run in this process, as those of tests do
+	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
+
+	// MinFree is the free space in bytes that StoreDir needs; default DefaultMinFree.
+	MinFree int64
+	// DiskChanged is called when Disk has another State; nil: not called. It must not block.
+	DiskChanged func(Disk)
 }
 
 // Server is a running nats-server.
 type Server struct {
-	server  *server.Server
+	running running
 	cluster formation
+	disk    diskWatch
 	options func() (*server.Options, error) // reads the users file again
 	trusted func() map[string]struct{}
 	reload  sync.Mutex
 	end     context.CancelFunc
-	running sync.WaitGroup
+	loops   sync.WaitGroup
 }
 
 const (
@@ -72,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writable(cfg.StoreDir); err != nil {
+	if err := cfg.writable(); err != nil {
 		return nil, err
 	}
 	cluster, others, err := cfg.cluster()
@@ -87,35 +94,33 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
 		opts.JetStream, opts.StoreDir = true, cfg.StoreDir
 		opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
+		opts.DontListen = cfg.Offline
 		opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
 		opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 		others(opts)
 		return opts, nil
 	}
-	opts, err := options()
-	if err != nil {
-		return nil, err
+	life, end := context.WithCancel(context.Background())
+	s := &Server{
+		running: running{options: options, log: newLogger(&cfg)},
+		cluster: cluster, options: options, trusted: cfg.TrustedKeys, end: end,
 	}
-	s, err := server.NewServer(opts)
-	if err != nil {
-		return nil, fmt.Errorf("nats-server: %w", err)
+	steps := []func() error{
+		s.running.start,
+		func() error { return s.formed(ctx, cfg.Log) },
+		func() error { return s.followUsers(life, &cfg) },
+		func() error { return s.watchDisk(life, &cfg) },
 	}
-	s.SetLogger(newLogger(&cfg), false, false)
-	go s.Start()
-	running := &Server{server: s, cluster: cluster, options: options, trusted: cfg.TrustedKeys}
-	if !s.ReadyForConnections(startWithin) {
-		running.Stop()
-		return nil, fmt.Errorf("nats-server was not ready within %s; look for an earlier log line", startWithin)
+	if cfg.Offline {
+		steps = steps[:1]
 	}
-	if err := running.formed(ctx, cfg.Log); err != nil {
-		running.Stop()
-		return nil, err
+	for _, step := range steps {
+		if err := step(); err != nil {
+			s.Stop()
+			return nil, err
+		}
 	}
-	if err := running.followUsers(&cfg); err != nil {
-		running.Stop()
-		return nil, err
-	}
-	return running, nil
+	return s, nil
 }
 
 // address reads host:port, with port 0 for a free one, and checks that it is free.
@@ -144,32 +149,17 @@ func cause(err error) error {
 	}
 }
 
-// writable makes sure that the store can be written.
-func writable(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("data directory %s: %w; give another with --data", dir, cause(err))
-	}
-	probe := filepath.Join(dir, ".writable")
-	if err := os.WriteFile(probe, nil, 0o644); err != nil {
-		return fmt.Errorf("data directory %s can not be written: %w; give another with --data", dir, cause(err))
-	}
-	return os.Remove(probe)
-}
-
 // URL is where clients connect.
-func (s *Server) URL() string { return s.server.ClientURL() }
+func (s *Server) URL() string { return s.running.now().ClientURL() }
 
-// Connect returns a connection within the process.
+// Connect returns a connection within the process, which may be busy. It also finds a server that was started again.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(opts, nats.InProcessServer(s.server))...)
+	return nats.Connect("", append(slices.Clone(opts), nats.InProcessServer(&s.running), nats.Timeout(startWithin))...)
 }
 
 // Stop ends the server and waits until its store is on disk.
 func (s *Server) Stop() {
-	if s.end != nil {
-		s.end()
-	}
-	s.running.Wait()
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
+	s.end()
+	s.loops.Wait()
+	s.running.stop()
 }

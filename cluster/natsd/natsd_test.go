@@ -87,7 +87,7 @@ func addresses(t *testing.T, n int) []string {
 }
 
 // startThree starts three servers at once; each is given the routes of all but those that omit leaves out.
-func startThree(t *testing.T, omit func(server, route int) bool) []*Server {
+func startThree(t *testing.T, omit func(server, route int) bool, change ...func(server int, cfg *Config)) []*Server {
 	t.Helper()
 	at := addresses(t, 3)
 	servers, errs := make([]*Server, 3), make([]error, 3)
@@ -98,6 +98,9 @@ func startThree(t *testing.T, omit func(server, route int) bool) []*Server {
 			if !omit(i, j) {
 				cfg.Routes = append(cfg.Routes, "nats://"+a)
 			}
+		}
+		for _, c := range change {
+			c(i, &cfg)
 		}
 		starting.Go(func() { servers[i], errs[i] = Start(t.Context(), cfg) })
 	}

@@ -16,7 +16,7 @@ const checkEvery = time.Second
 
 // followUsers makes the server take a changed users file, until Stop. Connections of users that
 // were removed are closed.
-func (s *Server) followUsers(cfg *Config) error {
+func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
 	if cfg.UsersFile == "" {
 		return nil
 	}
@@ -41,9 +41,7 @@ func (s *Server) followUsers(cfg *Config) error {
 	if err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
-	var ctx context.Context
-	ctx, s.end = context.WithCancel(context.Background())
-	s.running.Go(func() {
+	s.loops.Go(func() {
 		tick := time.NewTicker(checkEvery)
 		defer tick.Stop()
 		for {
@@ -80,7 +78,7 @@ func (s *Server) reloadUsers(self string) error {
 		)
 	}
 	again := len(opts.Accounts) > 0
-	if err := s.server.ReloadOptions(opts); err != nil {
+	if err := s.running.now().ReloadOptions(opts); err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
 	if !again {
@@ -92,7 +90,7 @@ func (s *Server) reloadUsers(self string) error {
 	if opts, err = s.options(); err != nil {
 		return err
 	}
-	return s.server.ReloadOptions(opts)
+	return s.running.now().ReloadOptions(opts)
 }
 
 // ReloadTLS makes routes use the CAs of now, and closes those to servers that are no longer
@@ -111,7 +109,7 @@ func (s *Server) ReloadTLS() error {
 			return err
 		}
 		opts.Cluster.TLSPinnedCerts = pins
-		if err := s.server.ReloadOptions(opts); err != nil {
+		if err := s.running.now().ReloadOptions(opts); err != nil {
 			return fmt.Errorf("NATS routes: %w", err)
 		}
 	}

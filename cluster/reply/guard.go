@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// logBurst lines are logged in each logPeriod.
+	// At most logBurst lines are logged per logPeriod.
 	logBurst  = 5
 	logPeriod = 10 * time.Second
-	// mostLogged bounds the bytes of a subject in the log.
+	// mostLogged limits the length of a logged subject, in bytes.
 	mostLogged = 128
 )
 
-// Guard applies a Rule to requests, and counts and logs those that it refuses. It is safe for
+// Guard applies a Rule to requests, and counts and logs those that it rejects. It is safe for
 // concurrent use.
 type Guard struct {
 	rule    atomic.Pointer[Rule]
@@ -24,7 +24,7 @@ type Guard struct {
 	log     zerolog.Logger
 }
 
-// NewGuard returns a guard. A nil registry leaves the count out of the metrics.
+// NewGuard returns a guard. With a nil registry it exports no metrics.
 func NewGuard(rule Rule, registry prometheus.Registerer, log zerolog.Logger) *Guard {
 	g := &Guard{
 		log: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
@@ -40,11 +40,11 @@ func NewGuard(rule Rule, registry prometheus.Registerer, log zerolog.Logger) *Gu
 	return g
 }
 
-// Replace makes the guard apply another rule from now on.
+// Replace sets the rule for subsequent requests.
 func (g *Guard) Replace(rule Rule) { g.rule.Store(&rule) }
 
-// Admit reports whether a request may be handled. A request without a reply subject may: nothing is
-// published for it.
+// Admit reports whether a request may be handled. A request without a reply subject may, since it
+// gets no answer.
 func (g *Guard) Admit(subject, reply string) bool {
 	if reply == "" || g.rule.Load().Allows(reply) {
 		return true

@@ -8,14 +8,14 @@ import (
 )
 
 // AskPeer sends a request to another node and returns its answer. It expects the answer below
-// PeerInbox: nodes do not answer below NodeInbox, where the connection would expect it.
+// PeerInbox, since nodes do not answer below NodeInbox, the connection's own inbox.
 func AskPeer(ctx context.Context, conn *nats.Conn, subject string, body []byte) (*nats.Msg, error) {
 	inbox := PeerInbox + "." + rand.Text()
 	sub, err := conn.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // of a closed connection it is gone already
+	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is closed
 	if err := conn.PublishRequest(subject, inbox, body); err != nil {
 		return nil, err
 	}

@@ -7,29 +7,28 @@ import (
 )
 
 const (
-	// NodeInbox is the inbox prefix of the connections of nodes: JetStream answers there. No user
-	// may subscribe below it.
+	// NodeInbox is the inbox prefix of the nodes' connections, used by JetStream. No user may
+	// subscribe below it.
 	NodeInbox = "_INBOX_troupe_nodes"
-	// PeerInbox is the inbox prefix of requests from one node to another. No user may subscribe
-	// below it.
+	// PeerInbox is the inbox prefix of requests between nodes. No user may subscribe below it.
 	PeerInbox = "_INBOX_troupe_peers"
 	// CommonInbox is the inbox prefix of clients that do not choose one.
 	CommonInbox = "_INBOX"
-	// acrossAccounts is where a server expects the replies to requests of other accounts. Clients
-	// cannot use it: a server refuses their requests with such a reply subject.
+	// acrossAccounts is the prefix below which a server expects replies to requests from other
+	// accounts. Clients cannot use it: a server rejects their requests with such a reply subject.
 	acrossAccounts = "_R_"
-	// inboxes begins the first token of each inbox prefix that is taken from a file of users.
+	// inboxes starts the first token of each inbox prefix that is read from a file of users.
 	inboxes = "_INBOX"
-	// longest bounds a reply subject. Those of clients have less than 100 bytes.
+	// longest limits a reply subject, in bytes. Those of clients are shorter than 100 bytes.
 	longest = 1024
 )
 
-// Rule is the set of reply subjects that are answered. The zero Rule has the prefixes that need no
-// configuration.
+// Rule is the set of reply subjects that are answered. The zero Rule has only the built-in
+// prefixes.
 type Rule struct{ prefixes []string }
 
-// NewRule returns a rule that also answers below the inbox prefixes of users, "_INBOX_anna" or
-// "inbox.anna".
+// NewRule returns a rule that also answers below the inbox prefixes of users, such as "_INBOX_anna"
+// or "inbox.anna".
 func NewRule(prefixes []string) (Rule, error) {
 	for _, p := range prefixes {
 		if err := CheckPrefix(p); err != nil {
@@ -55,31 +54,34 @@ func (r Rule) Allows(subject string) bool {
 // AcrossAccounts reports whether a server made the reply subject for a request of another account.
 func AcrossAccounts(subject string) bool { return below(subject, acrossAccounts) }
 
-// CheckPrefix refuses inbox prefixes below which something else than inboxes may be.
+// CheckPrefix rejects inbox prefixes whose subjects may be used for something else.
 func CheckPrefix(p string) error {
 	first, _, _ := strings.Cut(p, ".")
 	switch {
 	case !literal(p):
-		return fmt.Errorf("inbox prefix %q: write subject tokens without wildcards and spaces, such as _INBOX_anna", p)
+		return fmt.Errorf("inbox prefix %q: use subject tokens without wildcards and spaces, such as _INBOX_anna", p)
 	case overlaps(p, NodeInbox), overlaps(p, PeerInbox):
-		return fmt.Errorf("inbox prefix %q belongs to the nodes; choose another, such as _INBOX_anna", p)
+		return fmt.Errorf("inbox prefix %q is reserved for nodes; choose another, such as _INBOX_anna", p)
 	case strings.HasPrefix(first, "$"), first == "troupe", first == acrossAccounts, first == "_GR_":
-		return fmt.Errorf("inbox prefix %q: subjects below %s are no inboxes; choose another, such as _INBOX_anna", p, first)
+		return fmt.Errorf(
+			"inbox prefix %q: subjects below %s are not inboxes; choose another, such as _INBOX_anna",
+			p,
+			first,
+		)
 	}
 	return nil
 }
 
-// overlaps reports whether one of two prefixes is the other, or below it.
+// overlaps reports whether the prefixes are equal or one is below the other.
 func overlaps(a, b string) bool { return a == b || below(a, b) || below(b, a) }
 
-// below reports whether a subject has the tokens of a prefix, and at least one more.
+// below reports whether a subject has all tokens of a prefix and at least one more.
 func below(subject, prefix string) bool {
 	rest, found := strings.CutPrefix(subject, prefix)
 	return found && len(rest) > 1 && rest[0] == '.'
 }
 
-// literal reports whether a text is a subject that names one thing: no wildcards, no empty tokens,
-// no white space.
+// literal reports whether a text is a subject without wildcards, empty tokens and white space.
 func literal(subject string) bool {
 	if subject == "" || len(subject) > longest {
 		return false

@@ -19,10 +19,14 @@ func TestAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for subject, want := range map[string]bool{
-		"_INBOX.a": true, "_INBOX.a.b.c": true, "_INBOX_anna.x": true, "inbox.otto.x": true, "_R_.a.b": true, PeerInbox + ".x": true,
-		"": false, "_INBOX": false, "_INBOX.": false, "_INBOX_anna": false, "_INBOX_anna2.x": false, "_INBOX_otto.x": false,
-		"inbox.x": false, "inbox.ottokar.x": false, "_R_": false, NodeInbox + ".x": false, NodeInbox + ".x.y": false,
-		"_INBOX.*": false, "_INBOX.>": false, "_INBOX.a.>": false, "_INBOX.a*": false, "_INBOX..a": false, "_INBOX.a.": false,
+		"_INBOX.a": true, "_INBOX.a.b.c": true, "_INBOX_anna.x": true, "inbox.otto.x": true, "_R_.a.b": true,
+		PeerInbox + ".x": true,
+		"":               false, "_INBOX": false, "_INBOX.": false, "_INBOX_anna": false, "_INBOX_anna2.x": false,
+		"_INBOX_otto.x": false,
+		"inbox.x":       false, "inbox.ottokar.x": false, "_R_": false, NodeInbox + ".x": false,
+		NodeInbox + ".x.y": false,
+		"_INBOX.*":         false, "_INBOX.>": false, "_INBOX.a.>": false, "_INBOX.a*": false, "_INBOX..a": false,
+		"_INBOX.a.":  false,
 		"_INBOX.a b": false, "_INBOX.a\tb": false, "_INBOX.a\r\nPUB x 0": false, "_INBOX.a\x00": false,
 		"$JS.API.STREAM.DELETE.KV_troupe": false, "$KV.troupe.a": false, "$SYS.REQ.USER": false, "$SRV.PING": false,
 		"troupe.v1.models.scale": false, "_GR_.a.b": false, "$JS.ACK.a": false, "x._INBOX.a": false, " _INBOX.a": false,
@@ -36,8 +40,10 @@ func TestAllows(t *testing.T) {
 
 func TestCheckPrefix(t *testing.T) {
 	for prefix, want := range map[string]bool{
-		"_INBOX_anna": true, "inbox.anna": true, "_INBOX.anna": true, "": false, "_INBOX_anna.>": false, "*": false, ">": false, "a b": false,
-		"$JS": false, "$KV.troupe": false, "$SYS": false, "$SRV": false, "troupe": false, "troupe.v1.events": false, "_R_": false, "_GR_": false,
+		"_INBOX_anna": true, "inbox.anna": true, "_INBOX.anna": true, "": false, "_INBOX_anna.>": false, "*": false,
+		">": false, "a b": false,
+		"$JS": false, "$KV.troupe": false, "$SYS": false, "$SRV": false, "troupe": false, "troupe.v1.events": false,
+		"_R_": false, "_GR_": false,
 		NodeInbox: false, NodeInbox + ".x": false, PeerInbox: false, "a.": false, ".a": false,
 	} {
 		if err := CheckPrefix(prefix); (err == nil) != want {
@@ -49,7 +55,7 @@ func TestCheckPrefix(t *testing.T) {
 	}
 }
 
-// FuzzAllows: whatever is allowed has one of the prefixes, and is a literal subject.
+// FuzzAllows: an allowed subject has one of the prefixes and is literal.
 func FuzzAllows(f *testing.F) {
 	f.Add("_INBOX.a")
 	f.Add("_INBOX_troupe_nodes.a")
@@ -59,7 +65,8 @@ func FuzzAllows(f *testing.F) {
 			return
 		}
 		first, rest, _ := strings.Cut(subject, ".")
-		if rest == "" || strings.ContainsAny(subject, " \t\r\n*>") || strings.Contains(subject, "..") || strings.HasSuffix(subject, ".") ||
+		if rest == "" || strings.ContainsAny(subject, " \t\r\n*>") || strings.Contains(subject, "..") ||
+			strings.HasSuffix(subject, ".") ||
 			!slices.Contains([]string{CommonInbox, PeerInbox, acrossAccounts}, first) {
 			t.Errorf("%q is answered", subject)
 		}
@@ -71,11 +78,13 @@ func TestPrefixesOfUsers(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`
 accounts {
   A { users = [
-    {user: a, password: a, permissions: {subscribe: ["_INBOX_a.>", "troupe.v1.events.>", "_INBOX_troupe_nodes.>", "$JS.>"]}}
+    {user: a, password: a, permissions: {
+      subscribe: ["_INBOX_a.>", "troupe.v1.events.>", "_INBOX_troupe_nodes.>", "$JS.>"]}}
     {nkey: UB5OSBERG7CGMIKZRXMLA2YNMZAXDT22QTJUKUASAYUI66LMTZGN3RMG}
   ] }
   B { users = [
-    {nkey: UD272X35UXXJLVNJA5GHVJUAE6WCUWNOILV5JXR5BT6Y6QB3E3XBDI3D, permissions: {subscribe: {allow: ["_INBOX.>", "_INBOX.b.>", "_INBOX_*.>", ">"]}}}
+    {nkey: UD272X35UXXJLVNJA5GHVJUAE6WCUWNOILV5JXR5BT6Y6QB3E3XBDI3D, permissions: {
+      subscribe: {allow: ["_INBOX.>", "_INBOX.b.>", "_INBOX_*.>", ">"]}}}
   ] }
 }`), 0o600); err != nil {
 		t.Fatal(err)

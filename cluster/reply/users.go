@@ -7,9 +7,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Prefixes returns the inbox prefixes of the users of a server: subjects that begin with _INBOX and
-// end with the wildcard >, in what a user may subscribe to. CommonInbox is left out, and so is what
-// belongs to nodes.
+// Prefixes returns the inbox prefixes of a server's users. These are the subjects in the users'
+// subscribe permissions that begin with _INBOX and end with the wildcard >. CommonInbox and the
+// prefixes of nodes are left out.
 func Prefixes(opts *server.Options) (all []string) {
 	add := func(p *server.Permissions) {
 		if p == nil || p.Subscribe == nil {

@@ -21,22 +21,22 @@ import (
 const (
 	caValid  = 10 * 365 * 24 * time.Hour
 	validFor = 365 * 24 * time.Hour
-	// early is how far the clock of another machine may be behind.
-	early = time.Hour
+	// clockSkew is how far the clock of another machine may be behind.
+	clockSkew = time.Hour
 
 	caName  = "ca"
 	pemCert = "CERTIFICATE"
 	pemKey  = "PRIVATE KEY"
 )
 
-// Authority makes the certificates of a cluster, in a folder.
+// Authority issues the certificates of a cluster, from a folder.
 type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// OpenAuthority opens the CA in a folder, and makes one where there is none; made tells which.
+// OpenAuthority opens the CA in a folder. If there is none, it creates one and made is true.
 func OpenAuthority(dir string) (a *Authority, made bool, err error) {
 	a = &Authority{dir: dir}
 	cert, key := exists(a.file(caName, ".crt")), exists(a.file(caName, ".key"))
@@ -44,9 +44,15 @@ func OpenAuthority(dir string) (a *Authority, made bool, err error) {
 	case cert && key:
 		return a, false, a.open()
 	case cert:
-		return nil, false, fmt.Errorf("%s has ca.crt and no ca.key, so it can not make certificates; use the folder that the CA was made in", dir)
+		return nil, false, fmt.Errorf(
+			"%s has ca.crt but no ca.key, so it cannot issue certificates; use the folder in which the CA was created",
+			dir,
+		)
 	case key:
-		return nil, false, fmt.Errorf("%s has ca.key and no ca.crt; put the CA's certificate back, or use an empty folder", dir)
+		return nil, false, fmt.Errorf(
+			"%s has ca.key but no ca.crt; restore the CA's certificate or use an empty folder",
+			dir,
+		)
 	}
 	return a, true, a.make()
 }
@@ -64,12 +70,16 @@ func (a *Authority) open() error {
 		return fmt.Errorf("CA in %s: %w", a.dir, err)
 	}
 	a.cert = pair.Leaf
-	a.key = pair.PrivateKey.(crypto.Signer) // every private key of the standard library is one
+	a.key = pair.PrivateKey.(crypto.Signer) // all private keys of the standard library implement it
 	switch {
 	case !a.cert.IsCA:
-		return fmt.Errorf("%s is no CA's certificate", a.file(caName, ".crt"))
+		return fmt.Errorf("%s is not a CA certificate", a.file(caName, ".crt"))
 	case time.Now().After(a.cert.NotAfter):
-		return fmt.Errorf("the CA in %s expired on %s; make another in an empty folder", a.dir, a.cert.NotAfter.Format(time.DateOnly))
+		return fmt.Errorf(
+			"the CA in %s expired on %s; create another in an empty folder",
+			a.dir,
+			a.cert.NotAfter.Format(time.DateOnly),
+		)
 	}
 	return nil
 }
@@ -79,8 +89,11 @@ func (a *Authority) make() error {
 		return err
 	}
 	t := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "Troupe CA"}, NotBefore: time.Now().Add(-early), NotAfter: time.Now().Add(caValid),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		Subject: pkix.Name{
+			CommonName: "Troupe CA",
+		}, NotBefore: time.Now().Add(-clockSkew), NotAfter: time.Now().Add(caValid),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	if err := a.sign(caName, t); err != nil {
 		return err
@@ -88,13 +101,13 @@ func (a *Authority) make() error {
 	return a.open()
 }
 
-// Issue makes a node's certificate and key; those of that name that are there are replaced. Hosts are names and IP addresses. Without
-// any, it has those of the certificate before it.
+// Issue creates a node's certificate and key and replaces existing ones of that name. Hosts are
+// names and IP addresses. Without hosts, those of the previous certificate are kept.
 func (a *Authority) Issue(name string, hosts []string) (*x509.Certificate, error) {
 	t := template(name)
 	t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	if before, err := readCert(a.file(name, ".crt")); err == nil && !forServer(before) {
-		return nil, fmt.Errorf("%s has a client's certificate; take its files away if it is to be a node", name)
+		return nil, fmt.Errorf("%s has a client certificate; remove its files to make it a node", name)
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -109,10 +122,11 @@ func (a *Authority) Issue(name string, hosts []string) (*x509.Certificate, error
 	return t, a.sign(name, t)
 }
 
-// IssueClient makes the certificate and key of a client of NATS; those of that name that are there are replaced.
+// IssueClient creates the certificate and key of a NATS client and replaces existing ones of that
+// name.
 func (a *Authority) IssueClient(name string) (*x509.Certificate, error) {
 	if before, err := readCert(a.file(name, ".crt")); err == nil && forServer(before) {
-		return nil, fmt.Errorf("%s has a node's certificate; choose another name for a client", name)
+		return nil, fmt.Errorf("%s has a node certificate; choose another name for the client", name)
 	}
 	t := template(name)
 	return t, a.sign(name, t)
@@ -120,15 +134,18 @@ func (a *Authority) IssueClient(name string) (*x509.Certificate, error) {
 
 func template(name string) *x509.Certificate {
 	return &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-early), NotAfter: time.Now().Add(validFor),
+		Subject: pkix.Name{
+			CommonName: name,
+		}, NotBefore: time.Now().Add(-clockSkew), NotAfter: time.Now().Add(validFor),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 }
 
-// sign makes a new key and the certificate for it, signed by the CA, or by itself where there is no CA yet. None outlives the CA.
+// sign creates a key and its certificate, signed by the CA, or self-signed if there is no CA yet.
+// It expires no later than the CA.
 func (a *Authority) sign(name string, t *x509.Certificate) error {
 	if a.cert != nil && name == caName {
-		return errors.New("nobody can be called ca: those are the files of the CA")
+		return errors.New("the name ca is reserved for the files of the CA")
 	}
 	if a.cert != nil && t.NotAfter.After(a.cert.NotAfter) {
 		t.NotAfter = a.cert.NotAfter
@@ -160,9 +177,9 @@ func replace(path string, mode os.FileMode, block *pem.Block) error {
 	return replaceWith(path, mode, func(f *os.File) error { return pem.Encode(f, block) })
 }
 
-// replaceWith writes a file atomically: readers see the old one or the new one.
+// replaceWith writes a file atomically: readers see either the old or the new content.
 func replaceWith(path string, mode os.FileMode, write func(*os.File) error) error {
-	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the owner alone
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // readable by the owner only
 	if err != nil {
 		return err
 	}
@@ -195,12 +212,12 @@ func Show(dir string) ([]*x509.Certificate, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no certificates in %s; make them with --out", dir)
+		return nil, fmt.Errorf("no certificates in %s; create them with --out", dir)
 	}
 	return all, nil
 }
 
-// Hosts are the names and addresses that a certificate is for.
+// Hosts returns the names and addresses that a certificate is valid for.
 func Hosts(c *x509.Certificate) []string {
 	hosts := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
@@ -209,7 +226,7 @@ func Hosts(c *x509.Certificate) []string {
 	return hosts
 }
 
-func hostList(c *x509.Certificate) string { return "it is for " + strings.Join(Hosts(c), ", ") }
+func hostList(c *x509.Certificate) string { return "valid for " + strings.Join(Hosts(c), ", ") }
 
 func readCert(file string) (*x509.Certificate, error) {
 	b, err := os.ReadFile(file)
@@ -218,7 +235,7 @@ func readCert(file string) (*x509.Certificate, error) {
 	}
 	block, _ := pem.Decode(b)
 	if block == nil || block.Type != pemCert {
-		return nil, fmt.Errorf("%s does not begin with a certificate", file)
+		return nil, fmt.Errorf("%s does not start with a certificate", file)
 	}
 	return x509.ParseCertificate(block.Bytes)
 }

@@ -9,7 +9,8 @@ import (
 	"troupe/cluster/security"
 )
 
-// TestAuthority: the CA is made once and stays, keys are for their owner alone, and what is new for a name keeps its hosts.
+// TestAuthority: the CA is created once, keys are readable by their owner only, and a renewed
+// certificate keeps its hosts.
 func TestAuthority(t *testing.T) {
 	dir := authority(t, "a")
 	read := func(name string) string {
@@ -32,10 +33,10 @@ func TestAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	if read("ca.crt")+read("ca.key") != root || read("a.crt") == before {
-		t.Error("the CA changed, or a did not")
+		t.Error("the CA changed, or the certificate of a did not")
 	}
 	if _, err := ca.Issue("ca", nil); err == nil {
-		t.Error("a node may be called ca")
+		t.Error("a node may be named ca")
 	}
 	for _, name := range []string{"ca.key", "a.key", "b.key"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != 0o600 {
@@ -55,20 +56,20 @@ func TestAuthority(t *testing.T) {
 	}
 	load(t, dir, "b")
 
-	if _, err := ca.IssueClient("b"); err == nil || !strings.Contains(err.Error(), "node's certificate") {
-		t.Errorf("a node is made a client: %v", err)
+	if _, err := ca.IssueClient("b"); err == nil || !strings.Contains(err.Error(), "node certificate") {
+		t.Errorf("client certificate for a node: %v", err)
 	}
-	for range 2 { // made, and renewed
+	for range 2 { // issued, then renewed
 		if _, err := ca.IssueClient("guest"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := ca.Issue("guest", nil); err == nil || !strings.Contains(err.Error(), "client's certificate") {
-		t.Errorf("a client is made a node: %v", err)
+	if _, err := ca.Issue("guest", nil); err == nil || !strings.Contains(err.Error(), "client certificate") {
+		t.Errorf("node certificate for a client: %v", err)
 	}
 }
 
-// TestHalfAuthority: half of a CA is never made whole by overwriting.
+// TestHalfAuthority: an incomplete CA is never completed by overwriting its files.
 func TestHalfAuthority(t *testing.T) {
 	for _, lost := range []string{"ca.key", "ca.crt"} {
 		dir := authority(t)
@@ -80,11 +81,11 @@ func TestHalfAuthority(t *testing.T) {
 		}
 	}
 	if _, err := security.Show(t.TempDir()); err == nil {
-		t.Error("certificates are shown of an empty folder")
+		t.Error("Show succeeds on an empty folder")
 	}
 }
 
-// TestNkey: a seed is written once, for its owner alone, and logs in as the public key.
+// TestNkey: a seed is written once, readable by its owner only, and logs in as the public key.
 func TestNkey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "n1.nk")
 	public, err := security.NewNkey(file)
@@ -98,6 +99,6 @@ func TestNkey(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := security.NewNkey(file); err == nil {
-		t.Error("a seed is overwritten")
+		t.Error("a seed was overwritten")
 	}
 }

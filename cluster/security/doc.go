@@ -1,16 +1,18 @@
-// Package security is how nodes know each other: certificates of one CA, verified by both sides of every connection (TLS 1.3), between
-// nodes and to NATS.
+// Package security authenticates nodes to each other. Their certificates are of one CA, and both
+// sides of each connection verify them (TLS 1.3), between nodes and to NATS.
 //
-// A certificate and its key are read again when their files change, for new connections; those that are open go on. The CA is read once:
-// to change it, put the new one beside the old into the file, restart the nodes in turn, give them new certificates, and take the old one out
-// the same way.
+// Certificate, key, CAs and revoked certificates are read again when their files change. A new
+// certificate is used for new connections, and open ones continue. Connections whose peer is no
+// longer trusted are closed; see Identity.Watch. To change the CA, add the new one to the CA file,
+// issue new certificates, and then remove the old CA.
 //
-// An Authority makes a CA and certificates to begin with, in files:
+// An Authority creates a CA and certificates, in files:
 //
-//	ca.crt      what every node trusts
-//	ca.key      makes certificates; belongs on no node
-//	NAME.crt    who a node is, and under which hosts
-//	NAME.key
+//	ca.crt      the CA certificate that every node trusts
+//	ca.key      signs certificates; must not be on any node
+//	NAME.crt    certificate of a node and its hosts
+//	NAME.key    its private key
 //
-// A certificate for use as a client alone opens NATS, where it is for NATS to say what its owner may do, and nothing between nodes.
+// A certificate for client use only gives access to NATS, whose permissions then apply, but not to
+// nodes.
 package security

@@ -17,7 +17,7 @@ import (
 	"troupe/cluster/security"
 )
 
-// authority makes a CA in a new folder, and certificates for localhost.
+// authority creates a CA in a new folder, and certificates for localhost.
 func authority(t *testing.T, names ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -34,7 +34,11 @@ func authority(t *testing.T, names ...string) (dir string) {
 }
 
 func files(dir, name string) security.Files {
-	return security.Files{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt")}
+	return security.Files{
+		Cert: filepath.Join(dir, name+".crt"),
+		Key:  filepath.Join(dir, name+".key"),
+		CA:   filepath.Join(dir, "ca.crt"),
+	}
 }
 
 func load(t *testing.T, dir, name string) *security.Identity {
@@ -46,7 +50,7 @@ func load(t *testing.T, dir, name string) *security.Identity {
 	return i
 }
 
-// client makes a client's certificate, which is no node's.
+// client issues a client certificate, which a node cannot use.
 func client(t *testing.T, dir string) *security.Identity {
 	t.Helper()
 	ca, _, err := security.OpenAuthority(dir)
@@ -56,7 +60,8 @@ func client(t *testing.T, dir string) *security.Identity {
 	if _, err := ca.IssueClient("guest"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := security.Load(files(dir, "guest"), zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "without --client") {
+	if _, err := security.Load(files(dir, "guest"), zerolog.Nop()); err == nil ||
+		!strings.Contains(err.Error(), "without --client") {
 		t.Errorf("as a node: %v", err)
 	}
 	guest, err := security.LoadClient(files(dir, "guest"), zerolog.Nop())
@@ -66,8 +71,13 @@ func client(t *testing.T, dir string) *security.Identity {
 	return guest
 }
 
-// meet connects two configurations, and returns the server's certificate as the client sees it, and what each side says.
-func meet(t *testing.T, server, client *tls.Config, host string) (seen *x509.Certificate, clientErr, serverErr error) {
+// meet connects two configurations. It returns the server's certificate as seen by the client, and
+// the error of each side.
+func meet(
+	t *testing.T,
+	server, client *tls.Config,
+	host string,
+) (seen *x509.Certificate, clientErr, serverErr error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,33 +106,53 @@ func meet(t *testing.T, server, client *tls.Config, host string) (seen *x509.Cer
 	client = client.Clone()
 	client.ServerName = host
 	conn := tls.Client(raw, client)
-	if _, clientErr = conn.Read(make([]byte, 5)); clientErr == nil { // with TLS 1.3 a client hears with the first byte that it is refused
+	// with TLS 1.3, the first read tells a client that it was rejected
+	if _, clientErr = conn.Read(make([]byte, 5)); clientErr == nil {
 		seen = conn.ConnectionState().PeerCertificates[0]
 	}
 	return seen, clientErr, <-done
 }
 
-// TestMutual: two nodes of one CA meet; whoever has no certificate, one of another CA, or is not the host that was dialled, does not.
+// TestMutual: two nodes of one CA connect. A peer with no certificate, one of another CA, or for
+// another host is rejected.
 func TestMutual(t *testing.T) {
 	dir, elsewhere := authority(t, "a", "b"), authority(t, "b")
 	a, b, other, guest := load(t, dir, "a"), load(t, dir, "b"), load(t, elsewhere, "b"), client(t, dir)
 	for name, tc := range map[string]struct {
 		server, client *tls.Config
 		host           string
-		client_, serv  string // what the errors say; empty: none
+		client_, serv  string // parts of the error texts; empty means no error
 	}{
-		"one CA":              {a.Server(), b.Client(), "localhost", "", ""},
-		"by address":          {a.Server(), b.Client(), "127.0.0.1", "", ""},
-		"one for both":        {a.Peer(), b.Peer(), "a", "", ""},
-		"node to node":        {a.Node(), b.Client(), "localhost", "", ""},
-		"client to NATS":      {a.Server(), guest.Client(), "localhost", "", ""},
-		"client to node":      {a.Node(), guest.Client(), "localhost", "bad certificate", "the certificate of guest is a client's"},
-		"client to a route":   {a.Peer(), guest.Client(), "localhost", "bad certificate", "the certificate of guest is a client's"},
-		"another host":        {a.Server(), b.Client(), "b", "certificate is valid for a, localhost, not b", "bad certificate"},
-		"no certificate":      {a.Server(), &tls.Config{RootCAs: b.Client().RootCAs}, "a", "certificate required", "didn't provide a certificate"},
-		"client of elsewhere": {a.Server(), &tls.Config{RootCAs: b.Client().RootCAs, GetClientCertificate: other.Client().GetClientCertificate}, "a", "tls: ", "unknown authority"},
+		"one CA":         {a.Server(), b.Client(), "localhost", "", ""},
+		"by address":     {a.Server(), b.Client(), "127.0.0.1", "", ""},
+		"one for both":   {a.Peer(), b.Peer(), "a", "", ""},
+		"node to node":   {a.Node(), b.Client(), "localhost", "", ""},
+		"client to NATS": {a.Server(), guest.Client(), "localhost", "", ""},
+		"client to node": {
+			a.Node(), guest.Client(), "localhost", "bad certificate",
+			"the certificate of guest is a client certificate",
+		},
+		"client to a route": {
+			a.Peer(), guest.Client(), "localhost", "bad certificate",
+			"the certificate of guest is a client certificate",
+		},
+		"another host": {
+			a.Server(), b.Client(), "b", "certificate is valid for a, localhost, not b", "bad certificate",
+		},
+		"no certificate": {
+			a.Server(), &tls.Config{RootCAs: b.Client().RootCAs}, "a", "certificate required",
+			"didn't provide a certificate",
+		},
+		"client of elsewhere": {
+			a.Server(),
+			&tls.Config{RootCAs: b.Client().RootCAs, GetClientCertificate: other.Client().GetClientCertificate}, "a",
+			"tls: ", "unknown authority",
+		},
 		"server of elsewhere": {other.Server(), b.Client(), "b", "unknown authority", "bad certificate"},
-		"TLS 1.2":             {a.Server(), &tls.Config{MaxVersion: tls.VersionTLS12, RootCAs: b.Client().RootCAs}, "a", "protocol version", "unsupported versions"},
+		"TLS 1.2": {
+			a.Server(), &tls.Config{MaxVersion: tls.VersionTLS12, RootCAs: b.Client().RootCAs}, "a", "protocol version",
+			"unsupported versions",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, client, server := meet(t, tc.server, tc.client, tc.host)
@@ -130,7 +160,8 @@ func TestMutual(t *testing.T) {
 				err  error
 				want string
 			}{"client": {client, tc.client_}, "server": {server, tc.serv}} {
-				if pair.want == "" && pair.err != nil || pair.want != "" && (pair.err == nil || !strings.Contains(pair.err.Error(), pair.want)) {
+				if pair.want == "" && pair.err != nil ||
+					pair.want != "" && (pair.err == nil || !strings.Contains(pair.err.Error(), pair.want)) {
 					t.Errorf("%s: %v, want %q", side, pair.err, pair.want)
 				}
 			}
@@ -138,7 +169,8 @@ func TestMutual(t *testing.T) {
 	}
 }
 
-// TestRotation: new files are used by the configurations that are in use, on both sides, and by no connection sooner than they fit.
+// TestRotation: configurations in use adopt new files on both sides, but not before certificate and
+// key match.
 func TestRotation(t *testing.T) {
 	dir := authority(t, "a", "b")
 	log := &bytes.Buffer{}
@@ -156,7 +188,7 @@ func TestRotation(t *testing.T) {
 		return seen.SerialNumber.String()
 	}
 	first := serial()
-	next := authority(t) // elsewhere: the key is put there first, and does not fit
+	next := authority(t) // in another folder: its key is copied first and does not match yet
 	if err := os.Rename(filepath.Join(dir, "a.key"), filepath.Join(next, "a.key")); err != nil {
 		t.Fatal(err)
 	}
@@ -164,10 +196,11 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if serial() != first {
-		t.Error("a key that does not fit is used")
+		t.Error("a key that does not match is used")
 	}
-	if !strings.Contains(log.String(), "changed certificate not taken") || !strings.Contains(log.String(), "a.crt with key") {
-		t.Errorf("it is not reported:\n%s", log)
+	if !strings.Contains(log.String(), "changed certificate rejected") ||
+		!strings.Contains(log.String(), "a.crt with key") {
+		t.Errorf("the mismatch is not logged:\n%s", log)
 	}
 	ca, made, err := security.OpenAuthority(dir)
 	if err != nil || made {
@@ -181,8 +214,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestLoadSays: what is wrong with the files is said, and with which.
-func TestLoadSays(t *testing.T) {
+// TestLoadErrors: errors of Load name the file and its fault.
+func TestLoadErrors(t *testing.T) {
 	dir, elsewhere := authority(t, "a", "b"), authority(t, "a")
 	ca, _, err := security.OpenAuthority(dir)
 	if err != nil {
@@ -196,15 +229,28 @@ func TestLoadSays(t *testing.T) {
 		f    security.Files
 		want []string
 	}{
-		"no file":    {security.Files{Cert: "nowhere.crt", Key: a.Key, CA: a.CA}, []string{"nowhere.crt: no such file"}},
-		"no CA file": {security.Files{Cert: a.Cert, Key: a.Key, CA: "nowhere"}, []string{"CA: open nowhere: no such file"}},
+		"no file": {
+			security.Files{Cert: "nowhere.crt", Key: a.Key, CA: a.CA}, []string{"nowhere.crt: no such file"},
+		},
+		"no CA file": {
+			security.Files{Cert: a.Cert, Key: a.Key, CA: "nowhere"}, []string{"CA: open nowhere: no such file"},
+		},
 		"another key": {security.Files{Cert: a.Cert, Key: files(dir, "b").Key, CA: a.CA},
 			[]string{"a.crt with key ", "b.key", "private key does not match"}},
-		"another CA":   {security.Files{Cert: a.Cert, Key: a.Key, CA: files(elsewhere, "a").CA}, []string{a.Cert, "it is not of the CA in " + elsewhere}},
-		"not a CA":     {security.Files{Cert: a.Cert, Key: a.Key, CA: a.Cert}, []string{"is no CA's"}},
-		"key for CA":   {security.Files{Cert: a.Cert, Key: a.Key, CA: a.Key}, []string{`CA ` + a.Key, `"PRIVATE KEY" that is no certificate`}},
-		"no hosts":     {files(dir, "hostless"), []string{"hostless.crt", "names no host"}},
-		"CA as a node": {security.Files{Cert: a.CA, Key: filepath.Join(dir, "ca.key"), CA: a.CA}, []string{"ca.crt", "names no host"}},
+		"another CA": {
+			security.Files{Cert: a.Cert, Key: a.Key, CA: files(elsewhere, "a").CA},
+			[]string{a.Cert, "not by the CA in " + elsewhere},
+		},
+		"not a CA": {security.Files{Cert: a.Cert, Key: a.Key, CA: a.Cert}, []string{"is not a CA certificate"}},
+		"key for CA": {
+			security.Files{Cert: a.Cert, Key: a.Key, CA: a.Key},
+			[]string{`CA ` + a.Key, `"PRIVATE KEY" is not a certificate`},
+		},
+		"no hosts": {files(dir, "hostless"), []string{"hostless.crt", "names no host"}},
+		"CA as a node": {
+			security.Files{Cert: a.CA, Key: filepath.Join(dir, "ca.key"), CA: a.CA},
+			[]string{"ca.crt", "names no host"},
+		},
 	} {
 		_, err := security.Load(tc.f, zerolog.Nop())
 		for _, want := range tc.want {
@@ -213,15 +259,17 @@ func TestLoadSays(t *testing.T) {
 			}
 		}
 	}
-	if err := load(t, dir, "a").Covers("n7"); err == nil || !strings.Contains(err.Error(), "is not for host n7 (it is for a, localhost, 127.0.0.1)") {
+	if err := load(t, dir, "a").CheckHost("n7"); err == nil ||
+		!strings.Contains(err.Error(), "is not valid for host n7 (valid for a, localhost, 127.0.0.1)") {
 		t.Errorf("%v", err)
 	}
-	if err := load(t, dir, "a").Covers("127.0.0.1"); err != nil {
+	if err := load(t, dir, "a").CheckHost("127.0.0.1"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestExpiry: a certificate is complained about before it ends, and not taken after, nor before its time.
+// TestExpiry: a certificate is logged as a warning before it expires, and rejected after it expires
+// or before it is valid.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := authority(t, "a")
@@ -231,19 +279,20 @@ func TestExpiry(t *testing.T) {
 		}{
 			{0, `"level":"info"`, ""},
 			{355 * 24 * time.Hour, `"level":"warn"`, ""},
-			{11 * 24 * time.Hour, "", "a.crt: it expired on "},
+			{11 * 24 * time.Hour, "", "a.crt: expired on "},
 		} {
 			time.Sleep(tc.wait)
 			log := &bytes.Buffer{}
 			_, err := security.Load(files(dir, "a"), zerolog.New(log))
-			if !strings.Contains(log.String(), tc.level) || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+			if !strings.Contains(log.String(), tc.level) || (err == nil) != (tc.err == "") ||
+				err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("after %v: %v\n%s", tc.wait, err, log)
 			}
 		}
 	})
 }
 
-// TestHTTPS: a client without a certificate is served, over HTTP/2 too.
+// TestHTTPS: a client without a certificate is served, also over HTTP/2.
 func TestHTTPS(t *testing.T) {
 	dir := authority(t, "a")
 	f := files(dir, "a")

@@ -13,12 +13,19 @@ import (
 	"troupe/cluster/security"
 )
 
-// natsWith starts a NATS server that is a node, with others where routes lead.
+// natsWith starts the NATS server of a node, with routes to others.
 func natsWith(t *testing.T, node *security.Identity, routes ...*url.URL) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, TLSConfig: node.Server(), TLS: true, TLSVerify: true, TLSTimeout: 10,
-		Cluster: server.ClusterOpts{Name: "t", Host: "127.0.0.1", Port: server.RANDOM_PORT, TLSConfig: node.Peer(), TLSTimeout: 10}, Routes: routes,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, TLSConfig: node.Server(), TLS: true, TLSVerify: true,
+		TLSTimeout: 10,
+		Cluster: server.ClusterOpts{
+			Name:       "t",
+			Host:       "127.0.0.1",
+			Port:       server.RANDOM_PORT,
+			TLSConfig:  node.Peer(),
+			TLSTimeout: 10,
+		}, Routes: routes,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +38,8 @@ func natsWith(t *testing.T, node *security.Identity, routes ...*url.URL) *server
 	return s
 }
 
-// TestNATS: servers form a cluster with the certificates of nodes, clients need one of the same CA, and what is rotated is used.
+// TestNATS: servers form a cluster with node certificates, clients need one of the same CA, and
+// rotated files are used.
 func TestNATS(t *testing.T) {
 	dir, elsewhere := authority(t, "a", "b", "c"), authority(t, "c")
 	a := natsWith(t, load(t, dir, "a"))
@@ -62,17 +70,17 @@ func TestNATS(t *testing.T) {
 		if _, err := to.Request("ask", nil, time.Second); err == nil {
 			break
 		} else if time.Now().After(end) {
-			t.Fatalf("a and b are no cluster: %v", err)
+			t.Fatalf("a and b do not form a cluster: %v", err)
 		}
 	}
 	if stranger.NumRoutes() != 0 {
-		t.Error("a server with another CA is in the cluster")
+		t.Error("a server with another CA joined the cluster")
 	}
 	if _, err := connect(a, load(t, elsewhere, "c")); err == nil {
-		t.Error("a client with another CA is let in")
+		t.Error("a client with another CA is accepted")
 	}
 	if _, err := nats.Connect(a.ClientURL(), nats.RootCAs(filepath.Join(dir, "ca.crt"))); err == nil {
-		t.Error("a client without a certificate is let in")
+		t.Error("a client without a certificate is accepted")
 	}
 	before, err := from.TLSConnectionState()
 	if err != nil {
@@ -94,10 +102,12 @@ func TestNATS(t *testing.T) {
 	}
 }
 
-// TestRemedy: what a connection failed of is said as the options that mend it.
+// TestRemedy: the advice about a failed connection names the options to set.
 func TestRemedy(t *testing.T) {
 	dir := authority(t, "a")
-	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, Authorization: "secret"})
+	plain, err := server.NewServer(
+		&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, Authorization: "secret"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +122,10 @@ func TestRemedy(t *testing.T) {
 		as   security.Login
 		want string
 	}{
-		"no certificate": {natsWith(t, a).ClientURL(), security.Login{}, "give --tls-ca"},
-		"no TLS there":   {plain.ClientURL(), security.Login{TLS: a}, "it has no TLS"},
-		"unknown":        {plain.ClientURL(), security.Login{}, "give --nats-nkey or --nats-creds"},
-		"nobody there":   {"nats://127.0.0.1:1", security.Login{}, "otherwise"},
+		"no certificate": {natsWith(t, a).ClientURL(), security.Login{}, "set --tls-ca"},
+		"no TLS there":   {plain.ClientURL(), security.Login{TLS: a}, "the server has no TLS"},
+		"unknown":        {plain.ClientURL(), security.Login{}, "set --nats-nkey or --nats-creds"},
+		"no server":      {"nats://127.0.0.1:1", security.Login{}, "otherwise"},
 	} {
 		opts, err := tc.as.Options()
 		if err != nil {

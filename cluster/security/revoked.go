@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Revoked are certificates that are refused although a CA has signed them. A nil Revoked is empty.
+// Revoked is a set of certificates that are rejected although a CA has signed them. A nil Revoked
+// is empty.
 type Revoked struct{ sums map[[sha256.Size]byte]bool }
 
 const revokedHead = "# Revoked certificates: SHA-256 fingerprints, one a line.\n" +
@@ -22,8 +23,8 @@ func (r *Revoked) Has(c *x509.Certificate) bool { return r != nil && r.sums[sha2
 // HasAny reports whether one of the certificates is revoked.
 func (r *Revoked) HasAny(chain []*x509.Certificate) bool { return slices.ContainsFunc(chain, r.Has) }
 
-// ReadRevoked reads a file with a SHA-256 fingerprint on each line, with or without colons. What
-// follows # is a comment.
+// ReadRevoked reads a file with one SHA-256 fingerprint per line, with or without colons. Comments
+// start with #.
 func ReadRevoked(file string) (*Revoked, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -47,7 +48,7 @@ func ReadRevoked(file string) (*Revoked, error) {
 }
 
 // Revoke adds the certificate of a name to the file of revoked certificates in the authority's
-// folder. It returns the file, and whether the certificate was already there.
+// folder. It returns the file and whether the certificate was already listed.
 func Revoke(dir, name string) (file string, known bool, err error) {
 	a := &Authority{dir: dir}
 	c, err := readCert(a.file(name, ".crt"))

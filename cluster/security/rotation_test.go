@@ -19,7 +19,7 @@ import (
 	"troupe/cluster/security"
 )
 
-// cat makes a file of others, as an operator does.
+// cat concatenates files into one, as an operator would.
 func cat(t *testing.T, to string, from ...string) {
 	t.Helper()
 	var all []byte
@@ -38,7 +38,7 @@ func cat(t *testing.T, to string, from ...string) {
 	}
 }
 
-// watched loads an identity with files of its own, and follows their changes.
+// watched loads an identity with its own files and follows their changes.
 func watched(t *testing.T, f security.Files, log zerolog.Logger) *security.Identity {
 	t.Helper()
 	i, err := security.Load(f, log)
@@ -52,10 +52,10 @@ func watched(t *testing.T, f security.Files, log zerolog.Logger) *security.Ident
 	return i
 }
 
-// held are the two ends of a connection that stays open.
+// held are the two ends of an open connection.
 type held struct{ client, server net.Conn }
 
-// hold connects two identities and returns both ends, or why there is no connection.
+// hold connects two identities and returns both ends, or the error.
 func hold(t *testing.T, server, client *security.Identity) (held, error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +104,7 @@ func hold(t *testing.T, server, client *security.Identity) (held, error) {
 	return held{conn, at.conn}, nil
 }
 
-// passes reports whether a byte still goes from one end to the other.
+// passes reports whether a byte still passes from one end to the other.
 func (h held) passes(t *testing.T) bool {
 	t.Helper()
 	if _, err := h.client.Write([]byte("x")); err != nil {
@@ -124,8 +124,7 @@ func within(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// node is the files of one node, with copies of CA and revoked certificates that only this node
-// reads.
+// node returns the files of one node, with its own copies of the CA and the revoked certificates.
 func node(t *testing.T, dir, name string) security.Files {
 	t.Helper()
 	f := files(dir, name)
@@ -136,9 +135,8 @@ func node(t *testing.T, dir, name string) security.Files {
 	return f
 }
 
-// TestCAChange changes the CA without a restart: nodes with the old one and the new one work side
-// by side, and what the old one has signed is refused, and closed, on both sides once it is taken
-// out.
+// TestCAChange changes the CA without a restart. Nodes of the old CA and the new one work side by
+// side. Once the old CA is removed, both sides reject its certificates and close their connections.
 func TestCAChange(t *testing.T) {
 	was, will := authority(t, "a", "b"), authority(t, "a", "b")
 	oldCA, newCA := filepath.Join(was, "ca.crt"), filepath.Join(will, "ca.crt")
@@ -159,7 +157,7 @@ func TestCAChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := hold(t, a, next); err == nil {
-		t.Fatal("a node of a CA that is not there yet is let in")
+		t.Fatal("a node of a CA that was not added yet is accepted")
 	}
 
 	cat(t, af.CA, oldCA, newCA)
@@ -180,7 +178,7 @@ func TestCAChange(t *testing.T) {
 		t.Errorf("a, with a certificate of the new CA, to b: %v", err)
 	}
 	if !before.passes(t) || !towards.passes(t) {
-		t.Error("the connections from before are cut while both CAs are trusted")
+		t.Error("earlier connections are closed while both CAs are trusted")
 	}
 	kept, err := hold(t, a, next)
 	if err != nil {
@@ -194,15 +192,15 @@ func TestCAChange(t *testing.T) {
 		t.Error("a connection of the new CA is closed")
 	}
 	if _, err := hold(t, a, b); err == nil {
-		t.Error("a node of the old CA is let in")
+		t.Error("a node of the old CA is accepted")
 	}
 	if _, err := hold(t, b, a); err == nil {
 		t.Error("a node of the old CA is dialled")
 	}
 }
 
-// TestRevoked: a certificate on the list is refused by both sides, and what it has open is closed;
-// others stay. A broken list changes nothing and is reported.
+// TestRevoked: both sides reject a listed certificate and close its connections, and keep the
+// others. A malformed list has no effect and is logged.
 func TestRevoked(t *testing.T) {
 	dir := authority(t, "a", "b", "c")
 	af := node(t, dir, "a")
@@ -240,7 +238,7 @@ func TestRevoked(t *testing.T) {
 	}
 	cat(t, af.Revoked, file)
 	if _, err := hold(t, a, b); err == nil {
-		t.Error("a revoked certificate is let in")
+		t.Error("a revoked certificate is accepted")
 	}
 	if _, err := hold(t, b, a); err == nil {
 		t.Error("a revoked certificate is dialled")
@@ -255,23 +253,23 @@ func TestRevoked(t *testing.T) {
 	}
 	within(
 		t,
-		"the broken list to be reported",
+		"the malformed list to be logged",
 		func() bool { return strings.Contains(log.String(), "line 1: not a SHA-256 fingerprint") },
 	)
 	if _, err := hold(t, a, b); err == nil {
-		t.Error("a broken list lets a revoked certificate in")
+		t.Error("a malformed list admits a revoked certificate")
 	}
 	if _, err := hold(t, a, c); err != nil {
-		t.Errorf("a broken list keeps others out: %v", err)
+		t.Errorf("a malformed list rejects other certificates: %v", err)
 	}
 	for _, taken := range []bool{true, false} {
 		if _, ok := changes.Load(taken); !ok {
-			t.Errorf("no word of a change that was taken: %t", taken)
+			t.Errorf("OnChange was not called for an applied change: %t", taken)
 		}
 	}
 }
 
-// TestRevokedCA: a CA can be revoked like what it has signed.
+// TestRevokedCA: revoking a CA revokes all certificates that it signed.
 func TestRevokedCA(t *testing.T) {
 	dir := authority(t, "a", "b")
 	af := node(t, dir, "a")
@@ -282,11 +280,11 @@ func TestRevokedCA(t *testing.T) {
 	}
 	cat(t, af.Revoked, file)
 	if _, err := hold(t, a, b); err == nil {
-		t.Error("a certificate of a revoked CA is let in")
+		t.Error("a certificate of a revoked CA is accepted")
 	}
 }
 
-// TestRevokedAtNATS: the server closes the connections of a revoked client and no others; a client
+// TestRevokedAtNATS: the server closes the connections of a revoked client only, and a client
 // leaves a revoked server.
 func TestRevokedAtNATS(t *testing.T) {
 	dir := authority(t, "a", "b", "c")
@@ -314,9 +312,9 @@ func TestRevokedAtNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	cat(t, af.Revoked, file)
-	within(t, "the revoked client to be gone", func() bool { return s.NumClients() == 1 && !b.IsConnected() })
+	within(t, "the revoked client to be disconnected", func() bool { return s.NumClients() == 1 && !b.IsConnected() })
 	if c.Flush() != nil || c.Reconnects != 0 {
-		t.Error("another client was cut off")
+		t.Error("another client was disconnected")
 	}
 	other := natsWith(t, watched(t, node(t, dir, "a"), zerolog.Nop()))
 	d := connect(other, bf)
@@ -328,7 +326,7 @@ func TestRevokedAtNATS(t *testing.T) {
 	within(t, "the client to leave the revoked server", func() bool { return !d.IsConnected() })
 }
 
-// buffer is a log that is read while it is written.
+// buffer is a log that can be read while it is written.
 type buffer struct {
 	mu sync.Mutex
 	bytes.Buffer

@@ -18,32 +18,32 @@ import (
 	"troupe/internal/reload"
 )
 
-// checkEvery is how often Watch looks at the files.
+// checkEvery is the interval at which Watch checks the files.
 const checkEvery = time.Second
 
-// trust decides which certificates are accepted, and remembers where they are in use.
+// trust decides which certificates are accepted and tracks the connections that use them.
 type trust struct {
 	log     zerolog.Logger
 	cas     *reload.Value[*x509.CertPool]
-	revoked *reload.Value[*Revoked] // nil: none
-	open    tracked
+	revoked *reload.Value[*Revoked] // nil means none
+	open    openConns
 
 	mu           sync.Mutex
-	checkedCAs   *x509.CertPool // those against which open connections were verified last
+	checkedCAs   *x509.CertPool // CAs of the last recheck of open connections
 	checkedList  *Revoked
 	changed      []func(error)
-	peers        map[string][]*x509.Certificate // of nodes, by the hash of the public key
+	peers        map[string][]*x509.Certificate // node certificates by hash of the public key
 	peersAllowed map[string]struct{}
 }
 
 func newTrust(f Files, log zerolog.Logger) (*trust, error) {
 	t := &trust{log: log, peers: map[string][]*x509.Certificate{}}
 	read := func() (*x509.CertPool, error) { return readCAs(f.CA) }
-	_, err := read() // whose error says which file it is
+	_, err := read() // checked here because the error names the file
 	if err != nil {
 		return nil, err
 	}
-	if t.cas, err = reload.New(read, t.failed("changed CA not taken"), f.CA); err != nil {
+	if t.cas, err = reload.New(read, t.failed("changed CA rejected"), f.CA); err != nil {
 		return nil, err
 	}
 	if f.Revoked != "" {
@@ -51,7 +51,7 @@ func newTrust(f Files, log zerolog.Logger) (*trust, error) {
 		if _, err := read(); err != nil {
 			return nil, err
 		}
-		failed := t.failed("changed list of revoked certificates not taken")
+		failed := t.failed("changed list of revoked certificates rejected")
 		if t.revoked, err = reload.New(read, failed, f.Revoked); err != nil {
 			return nil, err
 		}
@@ -74,7 +74,8 @@ func (t *trust) list() *Revoked {
 	return t.revoked.Get()
 }
 
-// verify checks a chain as of now: a path to a CA without a revoked certificate must exist.
+// verify checks a chain against the current CAs: it needs a path to a CA without a revoked
+// certificate.
 func (t *trust) verify(chain []*x509.Certificate) error {
 	if len(chain) == 0 {
 		return errors.New("the peer showed no certificate")
@@ -102,15 +103,15 @@ func (t *trust) verify(chain []*x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the certificate of %s is of a CA that is revoked", chain[0].Subject.CommonName)
+	return fmt.Errorf("the certificate of %s is issued by a revoked CA", chain[0].Subject.CommonName)
 }
 
-// admit verifies the peer of a connection and tracks the connection, which may be nil. It is
-// tracked first, so that a change in between is not missed.
+// admit verifies the peer of a connection and tracks the connection, which may be nil. It tracks
+// first, so that a change during the verification is not missed.
 func (t *trust) admit(conn net.Conn, chain []*x509.Certificate, node bool) error {
 	if len(chain) > 0 && node && !forServer(chain[0]) {
 		return fmt.Errorf(
-			"the certificate of %s is a client's, and only nodes are served here",
+			"the certificate of %s is a client certificate, but only nodes may connect here",
 			chain[0].Subject.CommonName,
 		)
 	}
@@ -134,8 +135,9 @@ func keyHash(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// recheck verifies all open connections if CAs or revoked certificates have changed since the last
-// call. It closes those whose peer is no longer trusted, and reports whether something has changed.
+// recheck verifies all open connections if the CAs or the revoked certificates have changed since
+// the last call. It closes those whose peer is no longer trusted and reports whether there was a
+// change.
 func (t *trust) recheck() bool {
 	cas, list := t.cas.Get(), t.list()
 	t.mu.Lock()
@@ -149,20 +151,20 @@ func (t *trust) recheck() bool {
 	closed := t.open.closeIf(func(chain []*x509.Certificate) bool { return t.verify(chain) != nil })
 	t.log.Info().
 		Int("closed", closed).
-		Msg("CAs or revoked certificates changed; connections that are no longer trusted were closed")
+		Msg("CAs or revoked certificates changed; untrusted connections closed")
 	t.recheckPeers()
 	t.notify(nil)
 	return true
 }
 
-// recheckPeers forgets nodes that are no longer trusted.
+// recheckPeers removes nodes that are no longer trusted.
 func (t *trust) recheckPeers() {
 	t.mu.Lock()
 	peers := maps.Clone(t.peers)
 	t.mu.Unlock()
 	allowed := make(map[string]struct{}, len(peers))
 	for key, chain := range peers {
-		if t.verify(chain) == nil { // without the lock: it may report a change
+		if t.verify(chain) == nil { // without the lock, since it may call OnChange functions
 			allowed[key] = struct{}{}
 		}
 	}
@@ -185,9 +187,9 @@ func (t *trust) notify(err error) {
 	}
 }
 
-// Watch reads the files again each second until ctx ends, and closes connections whose peer is no
-// longer trusted. After such a change it calls changed, if it is not nil, and again each second
-// while that fails.
+// Watch checks the files every second until ctx ends, and closes connections whose peer is no
+// longer trusted. After such a change it calls changed, if not nil, and repeats the call every
+// second while it fails.
 func (i *Identity) Watch(ctx context.Context, changed func() error) {
 	var pending bool
 	var last string
@@ -210,13 +212,13 @@ func (i *Identity) Watch(ctx context.Context, changed func() error) {
 			pending = false
 		} else if err.Error() != last {
 			last = err.Error()
-			i.trust.log.Error().Err(err).Msg("changed CAs not in use everywhere; trying again")
+			i.trust.log.Error().Err(err).Msg("changed CAs not applied everywhere; retrying")
 		}
 	}
 }
 
-// OnChange registers a function that is called after a certificate, CAs or revoked certificates
-// have changed, or with an error when a changed file was not taken. It must not block.
+// OnChange registers a function that is called after certificate, CAs or revoked certificates have
+// changed, or with an error if a changed file was rejected. It must not block.
 func (i *Identity) OnChange(f func(error)) {
 	i.trust.mu.Lock()
 	defer i.trust.mu.Unlock()
@@ -224,8 +226,8 @@ func (i *Identity) OnChange(f func(error)) {
 	i.pair.OnChange(f)
 }
 
-// TrustedKeys returns the hashes of the public keys of the nodes that were connected before the
-// last change and are still trusted, as nats-server takes them for pinned certificates.
+// TrustedKeys returns public key hashes in the format of nats-server's pinned certificates. It
+// includes the nodes that connected before the last change and are still trusted.
 func (i *Identity) TrustedKeys() map[string]struct{} {
 	i.trust.mu.Lock()
 	defer i.trust.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 // Request is a request whose reply subject the guard has admitted. It is safe for concurrent use.
 type Request struct {
 	msg      *nats.Msg
-	endpoint *endpoint // nil: a request to $SRV
+	endpoint *endpoint // nil for a request to $SRV
 	sender   Sender
 	failed   atomic.Bool
 }
 
-// Handler answers a request. It must not block: the handlers of one endpoint are called one after
-// the other. It may keep the request and answer later.
+// Handler answers a request. It must not block, since the handlers of one endpoint run one after
+// another. It may keep the request and answer later.
 type Handler func(*Request)
 
 // Data returns the body.
@@ -29,13 +29,13 @@ func (r *Request) Headers() micro.Headers { return micro.Headers(r.msg.Header) }
 // Subject returns the subject that the request was sent to.
 func (r *Request) Subject() string { return r.msg.Subject }
 
-// Reply returns the subject that answers are sent to. It is empty where the client expects none.
+// Reply returns the subject for answers. It is empty if the client expects none.
 func (r *Request) Reply() string { return r.msg.Reply }
 
-// Sender returns what is known of the client.
+// Sender identifies the client, as far as it is known.
 func (r *Request) Sender() Sender { return r.sender }
 
-// Account returns the account of the client, or "" where it is not known.
+// Account returns the account of the client, or "" if it is unknown.
 func (r *Request) Account() string { return r.sender.Account }
 
 // Respond sends an answer. A request may have several. An answer with micro.ErrorHeader counts as
@@ -55,7 +55,7 @@ func (r *Request) Respond(data []byte, opts ...micro.RespondOpt) error {
 	return nil
 }
 
-// fail counts a request as failed, once.
+// fail counts a request as failed, at most once.
 func (r *Request) fail(text string) {
 	if r.endpoint != nil && !r.failed.Swap(true) {
 		r.endpoint.failed(text)

@@ -15,15 +15,14 @@ const requestInfo = "Nats-Request-Info"
 // Unknown is the name of a client that cannot be identified.
 const Unknown = "unknown"
 
-// Sender is what is known of the client of a request.
+// Sender identifies the client of a request, as far as it is known.
 type Sender struct {
 	Subject string // of the request
-	Account string // "" where it is not known
-	User    string // name or nkey; only where the import has share: true
+	Account string // "" if unknown
+	User    string // name or nkey; only if the import has share: true
 }
 
-// Name returns how logs name the sender: the user where it is known, else the account, else
-// Unknown.
+// Name returns the sender's name for logs: the user if known, else the account, else Unknown.
 func (s Sender) Name() string {
 	switch {
 	case s.Account != "" && s.User != "":
@@ -34,10 +33,10 @@ func (s Sender) Name() string {
 	return Unknown
 }
 
-// senderOf reads the sender of a message. The header is only trusted in a request that came through
-// a service import: there nats-server replaces what the client wrote, and no client can use a reply
-// subject below _R_ itself. A server of a leaf node could, and so could a server without that
-// check, so trust is for the operator to give. Two headers are a forgery.
+// senderOf reads the sender of a message. It trusts the header only in a request that came through
+// a service import. There nats-server replaces the client's header, and clients cannot use a reply
+// subject below _R_. A leaf node's server, or one without that check, could forge it, so the
+// operator must enable trust. Two headers are a forgery.
 func senderOf(msg *nats.Msg, trusted bool) Sender {
 	s := Sender{Subject: msg.Subject}
 	values := msg.Header.Values(requestInfo)
@@ -56,13 +55,13 @@ func senderOf(msg *nats.Msg, trusted bool) Sender {
 
 type senderKey struct{}
 
-// WithSender returns a context of a request.
+// WithSender returns a context that carries the sender of a request.
 func WithSender(ctx context.Context, s Sender) context.Context {
 	return context.WithValue(ctx, senderKey{}, s)
 }
 
-// SenderOf returns the sender of the request that a context is of. It is empty for requests that
-// did not come over NATS.
+// SenderOf returns the sender that a context carries. It is empty for requests that did not arrive
+// over NATS.
 func SenderOf(ctx context.Context) Sender {
 	s, _ := ctx.Value(senderKey{}).(Sender)
 	return s

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +20,10 @@ import (
 // Config describes a service.
 type Config struct {
 	Name, Description string
-	Version           string // semantic, as the protocol asks for
+	Version           string // semantic version, as the protocol requires
 	Metadata          map[string]string
 	Guard             *reply.Guard
-	// TrustAccounts takes the client of a request from the header Nats-Request-Info; see Sender.
+	// TrustAccounts takes the client's identity from the header Nats-Request-Info; see Sender.
 	TrustAccounts bool
 	Log           zerolog.Logger
 }
@@ -36,10 +37,10 @@ type Service struct {
 
 	mu        sync.Mutex
 	endpoints []*endpoint
-	subs      []*nats.Subscription
+	subs      []*nats.Subscription // of the endpoints, and of the subjects of $SRV
 }
 
-// Start subscribes to the subjects of $SRV at which a service is found.
+// Start subscribes to the $SRV subjects for discovery.
 func Start(conn *nats.Conn, cfg Config) (*Service, error) {
 	s := &Service{Config: cfg, conn: conn, id: rand.Text(), started: time.Now().UTC()}
 	s.Metadata = maps.Clone(cfg.Metadata)
@@ -58,7 +59,7 @@ func Start(conn *nats.Conn, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// describe answers a verb of $SRV: for all services, for those of this name, and for this one.
+// describe serves a verb of $SRV, for all services, for this name and for this instance.
 func (s *Service) describe(verb micro.Verb, answer func() any) error {
 	handler := func(r *Request) {
 		body, err := json.Marshal(answer())
@@ -83,7 +84,7 @@ func (s *Service) describe(verb micro.Verb, answer func() any) error {
 	return nil
 }
 
-// Add serves an endpoint, together with the other services of this name.
+// Add serves an endpoint, sharing its requests with other services of this name.
 func (s *Service) Add(name, subject, description string, handler Handler) error {
 	e := &endpoint{info: micro.EndpointInfo{
 		Name: name, Subject: subject, QueueGroup: micro.DefaultQueueGroup,
@@ -106,7 +107,8 @@ func (s *Service) keep(sub *nats.Subscription) {
 	s.subs = append(s.subs, sub)
 }
 
-// dispatch is the one way from a message to a handler. A handler that panics answers with an error.
+// dispatch is the only path from a message to a handler. If a handler panics, it answers with an
+// error.
 func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 	return func(msg *nats.Msg) {
 		if !s.Guard.Admit(msg.Subject, msg.Reply) {
@@ -117,7 +119,7 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 		defer func() {
 			if p := recover(); p != nil {
 				s.Log.Error().Interface("panic", p).Str("subject", msg.Subject).Msg("request handler crashed")
-				_ = r.Respond(nil, micro.WithHeaders(micro.Headers{ // the client may be gone
+				_ = r.Respond(nil, micro.WithHeaders(micro.Headers{ // the client may have disconnected
 					micro.ErrorHeader: {"internal error"}, micro.ErrorCodeHeader: {"500"},
 				}))
 			}
@@ -129,15 +131,41 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 	}
 }
 
-// Stop lets requests that have arrived be handled, and takes no more.
+// Withdraw ends the subscriptions of the endpoints that leaving selects by their subjects: other services of this
+// name answer there. Requests that have arrived are handled.
+func (s *Service) Withdraw(leaving func(subject string) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed []error
+	gone := map[string]bool{}
+	s.endpoints = slices.DeleteFunc(s.endpoints, func(e *endpoint) bool {
+		gone[e.info.Subject] = leaving(e.info.Subject)
+		return gone[e.info.Subject]
+	})
+	s.subs = slices.DeleteFunc(s.subs, func(sub *nats.Subscription) bool {
+		if gone[sub.Subject] {
+			failed = append(failed, drained(sub))
+		}
+		return gone[sub.Subject]
+	})
+	return errors.Join(failed...)
+}
+
+// drained ends a subscription once the requests that have arrived are handled.
+func drained(sub *nats.Subscription) error {
+	if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("drain subscription to %s: %w", sub.Subject, err)
+	}
+	return nil
+}
+
+// Stop handles the requests that have arrived and accepts no more.
 func (s *Service) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var failed []error
 	for _, sub := range s.subs {
-		if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			failed = append(failed, fmt.Errorf("drain subscription to %s: %w", sub.Subject, err))
-		}
+		failed = append(failed, drained(sub))
 	}
 	s.subs, s.endpoints = nil, nil
 	return errors.Join(failed...)

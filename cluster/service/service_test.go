@@ -19,7 +19,10 @@ import (
 
 func connect(t *testing.T) *nats.Conn {
 	t.Helper()
-	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	server, err := natsd.Start(
+		t.Context(),
+		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +52,7 @@ func start(t *testing.T, conn *nats.Conn) *service.Service {
 	return s
 }
 
-// described returns what a service answers to a verb, without what differs from one service to the
-// next.
+// described returns a service's answer to a verb, without the parts that differ between services.
 func described(t *testing.T, conn *nats.Conn, verb, name string) map[string]any {
 	t.Helper()
 	m, err := conn.Request("$SRV."+verb+"."+name, nil, time.Minute)
@@ -85,21 +87,30 @@ func described(t *testing.T, conn *nats.Conn, verb, name string) map[string]any 
 	return got
 }
 
-// TestSpeaksAsMicro: what it says of itself is what the micro package of nats.go says of a service
-// like it.
-func TestSpeaksAsMicro(t *testing.T) {
+// TestMatchesMicro: the service describes itself exactly like one of the micro package of nats.go.
+func TestMatchesMicro(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
 	if err := s.Add("echo", "ours.echo", "says it again", func(r *service.Request) {
 		if string(r.Data()) == "bad" {
-			_ = r.Respond(nil, micro.WithHeaders(micro.Headers{micro.ErrorHeader: {"it is bad"}, micro.ErrorCodeHeader: {"400"}}))
+			_ = r.Respond(
+				nil, micro.WithHeaders(micro.Headers{micro.ErrorHeader: {"it is bad"}, micro.ErrorCodeHeader: {"400"}}),
+			)
 			return
 		}
 		_ = r.Respond(r.Data())
 	}); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := micro.AddService(conn, micro.Config{Name: "theirs", Version: "1.2.3", Description: "a service", Metadata: map[string]string{"node": "a"}})
+	theirs, err := micro.AddService(
+		conn,
+		micro.Config{
+			Name:        "theirs",
+			Version:     "1.2.3",
+			Description: "a service",
+			Metadata:    map[string]string{"node": "a"},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +121,8 @@ func TestSpeaksAsMicro(t *testing.T) {
 			return
 		}
 		_ = r.Respond(r.Data())
-	}), micro.WithEndpointSubject("ours.echo"), micro.WithEndpointQueueGroup("other"), micro.WithEndpointMetadata(map[string]string{"description": "says it again"})); err != nil {
+	}), micro.WithEndpointSubject("ours.echo"), micro.WithEndpointQueueGroup("other"),
+		micro.WithEndpointMetadata(map[string]string{"description": "says it again"})); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{"a", "bad", "b"} { // each service has its own queue group here, so both answer
@@ -118,7 +130,8 @@ func TestSpeaksAsMicro(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(time.Minute); theirs.Stats().Endpoints[0].NumRequests < 3 || s.Stats().Endpoints[0].NumRequests < 3; {
+	for end := time.Now().Add(time.Minute); theirs.Stats().Endpoints[0].NumRequests < 3 ||
+		s.Stats().Endpoints[0].NumRequests < 3; {
 		if time.Now().After(end) {
 			t.Fatal("not all requests were counted")
 		}
@@ -135,12 +148,16 @@ func TestSpeaksAsMicro(t *testing.T) {
 	}
 }
 
-// TestQueueGroup: of several services of a name one answers a request, and all are found.
+// TestQueueGroup: one of several services of the same name answers a request, and discovery finds
+// all.
 func TestQueueGroup(t *testing.T) {
 	conn := connect(t)
 	answered := make(chan struct{}, 10)
 	for range 2 {
-		if err := start(t, conn).Add("e", "a.subject", "", func(r *service.Request) { answered <- struct{}{}; _ = r.Respond(nil) }); err != nil {
+		if err := start(t, conn).Add("e", "a.subject", "", func(r *service.Request) {
+			answered <- struct{}{}
+			_ = r.Respond(nil)
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,23 +182,24 @@ func TestQueueGroup(t *testing.T) {
 	}
 }
 
-// TestCrashAnswered: a handler that panics answers with an error, and the service goes on. So it
-// does once it is stopped: then nobody answers.
-func TestCrashAnswered(t *testing.T) {
+// TestPanicIsAnswered: a handler that panics answers with an error, and the service keeps running.
+// After Stop nothing answers.
+func TestPanicIsAnswered(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
 	if err := s.Add("e", "a.subject", "", func(r *service.Request) { panic("a bad request") }); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if m, err := conn.Request("a.subject", nil, time.Minute); err != nil || m.Header.Get(micro.ErrorCodeHeader) != "500" {
+		if m, err := conn.Request("a.subject", nil, time.Minute); err != nil ||
+			m.Header.Get(micro.ErrorCodeHeader) != "500" {
 			t.Errorf("%v, %v", m, err)
 		}
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for { // the subscriptions are drained
+	for { // until the subscriptions are drained
 		_, err := conn.Request("a.subject", nil, time.Minute)
 		if errors.Is(err, nats.ErrNoResponders) {
 			break
@@ -191,37 +209,48 @@ func TestCrashAnswered(t *testing.T) {
 	}
 }
 
-// TestGuarded: a request whose reply subject is not an inbox reaches no handler, of an endpoint or
-// of $SRV.
-func TestGuarded(t *testing.T) {
+// TestGuardRejectsReplySubjects: a request whose reply subject is not an inbox reaches no handler, neither of an
+// endpoint nor of $SRV.
+func TestGuardRejectsReplySubjects(t *testing.T) {
 	conn := connect(t)
 	s := start(t, conn)
 	handled := make(chan string, 10)
-	if err := s.Add("e", "a.subject", "", func(r *service.Request) { handled <- r.Reply(); _ = r.Respond(nil) }); err != nil {
+	if err := s.Add("e", "a.subject", "", func(r *service.Request) {
+		handled <- r.Reply()
+		_ = r.Respond(nil)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	heard, err := conn.SubscribeSync("forbidden.>")
 	if err != nil {
 		t.Fatal(err)
 	}
-	subjects := []string{"a.subject", "$SRV.PING", "$SRV.PING.ours", "$SRV.INFO", "$SRV.INFO.ours", "$SRV.STATS", "$SRV.STATS.ours"}
+	subjects := []string{
+		"a.subject",
+		"$SRV.PING",
+		"$SRV.PING.ours",
+		"$SRV.INFO",
+		"$SRV.INFO.ours",
+		"$SRV.STATS",
+		"$SRV.STATS.ours",
+	}
 	for _, subject := range subjects {
 		if err := conn.PublishRequest(subject, "forbidden.subject", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, subject := range subjects { // handled in order, behind the ones above
+	for _, subject := range subjects { // handled in order, after the requests above
 		if _, err := conn.Request(subject, nil, time.Minute); err != nil {
 			t.Errorf("%s: %v", subject, err)
 		}
 	}
 	if reply := <-handled; !strings.HasPrefix(reply, "_INBOX.") || len(handled) != 0 {
-		t.Errorf("handled a request that wants its answer at %s", reply)
+		t.Errorf("handled a request with reply subject %s", reply)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if count, _, err := heard.Pending(); err != nil || count != 0 {
-		t.Errorf("%d answers at a forbidden subject, %v", count, err)
+		t.Errorf("%d answers to a forbidden subject, %v", count, err)
 	}
 }

@@ -12,7 +12,7 @@ type endpoint struct {
 	info micro.EndpointInfo
 
 	mu    sync.Mutex
-	stats micro.EndpointStats // its counts and times
+	stats micro.EndpointStats // guarded by mu
 }
 
 // handled counts a request whose handler has returned.

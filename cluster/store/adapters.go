@@ -39,7 +39,7 @@ func (s *Store) PutAdapter(ctx context.Context, spec *messages.AdapterSpec, at u
 	} else {
 		now, err = s.kv.Update(ctx, key, b, at)
 	}
-	if err != nil {
+	if err = s.synced(ctx, adapterKey(spec.GetModel(), spec.GetName()), err); err != nil {
 		return nil, adapterError(spec.GetModel(), spec.GetName(), err)
 	}
 	return revised(spec, now), nil
@@ -57,7 +57,8 @@ func (s *Store) Adapter(ctx context.Context, model, name string) (*messages.Adap
 
 // DeleteAdapter removes an adapter for which the store is at a revision, else ErrConflict.
 func (s *Store) DeleteAdapter(ctx context.Context, model, name string, at uint64) error {
-	if err := s.kv.Delete(ctx, adapterKey(model, name), jetstream.LastRevision(at)); err != nil {
+	key := adapterKey(model, name)
+	if err := s.synced(ctx, key, s.kv.Delete(ctx, key, jetstream.LastRevision(at))); err != nil {
 		return adapterError(model, name, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -21,6 +22,10 @@ type mirror struct {
 	mu   sync.Mutex
 	keys map[string]held
 	seen uint64 // the highest revision of the bucket that is known
+	// created is when the bucket was made that has all of keys.
+	created time.Time
+	changes uint64 // grows with each change of what is copied
+	changed func() // called after each; nil: not called
 }
 
 // gap is how far the revisions of a bucket that is made again are above those known before, at
@@ -32,12 +37,43 @@ const gap = 1024
 func (m *mirror) put(key string, h held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.seen = max(m.seen, h.revision)
+	if known := m.keys[key]; h.revision > known.revision || h.revision == known.revision && known.deleted && !h.deleted {
+		m.set(key, h)
+	}
+}
+
+// set is called with mu held.
+func (m *mirror) set(key string, h held) {
 	if m.keys == nil {
 		m.keys = map[string]held{}
 	}
-	m.seen = max(m.seen, h.revision)
-	if h.revision >= m.keys[key].revision {
-		m.keys[key] = h
+	m.keys[key] = h
+	m.change()
+}
+
+// change is called with mu held.
+func (m *mirror) change() {
+	m.changes++
+	if m.changed != nil {
+		m.changed()
+	}
+}
+
+// made returns when the bucket was made that has all that is known.
+func (m *mirror) made() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.created
+}
+
+// belong notes that the bucket that was made at a time has all that is known.
+func (m *mirror) belong(created time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.created.Equal(created) {
+		m.created = created
+		m.change()
 	}
 }
 
@@ -46,7 +82,7 @@ func (m *mirror) replace(key string, h held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen = max(m.seen, h.revision)
-	m.keys[key] = h
+	m.set(key, h)
 }
 
 // reached notes the last revision of the bucket.
@@ -67,6 +103,13 @@ func (m *mirror) take(e jetstream.KeyValueEntry) bool {
 	return true
 }
 
+// forget drops the highest revision, which was of another bucket.
+func (m *mirror) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = 0
+}
+
 func (m *mirror) last() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,14 +122,14 @@ func (m *mirror) all() map[string]held {
 	return maps.Clone(m.keys)
 }
 
-// retain takes all keys with a prefix that the bucket has. Others were deleted so long ago that
-// it has forgotten them.
-func (m *mirror) retain(prefix string, listed map[string]bool) {
+// retain takes all keys with a prefix that the bucket had when it was at a revision, or later. Others that were
+// known by then were deleted so long ago that it has forgotten them.
+func (m *mirror) retain(prefix string, listed map[string]bool, at uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, h := range m.keys {
-		if strings.HasPrefix(key, prefix) && !listed[key] {
-			m.keys[key] = held{revision: h.revision, deleted: true}
+		if strings.HasPrefix(key, prefix) && !h.deleted && h.revision <= at && !listed[key] {
+			m.set(key, held{revision: h.revision, deleted: true})
 		}
 	}
 }

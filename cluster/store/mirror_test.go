@@ -39,7 +39,7 @@ func TestEntryOfANewBucket(t *testing.T) {
 		t.Helper()
 		w.updates <- given{revision: revision}
 		close(w.updates)
-		_ = s.follow(t.Context(), w, nodes, nil, nil, func(e jetstream.KeyValueEntry) { told = append(told, e.Revision()) })
+		_ = s.follow(t.Context(), w, nodes, known, nil, nil, func(e jetstream.KeyValueEntry) { told = append(told, e.Revision()) })
 		w.updates = make(chan jetstream.KeyValueEntry, 1)
 		return told
 	}
@@ -57,9 +57,11 @@ func TestRetain(t *testing.T) {
 	for _, key := range []string{"nodes.a", "nodes.b", "pins.c"} {
 		m.put(key, held{value: []byte("v"), revision: 5})
 	}
-	m.retain("nodes.", map[string]bool{"nodes.a": true})
+	at := m.last()
+	m.put("nodes.d", held{value: []byte("v"), revision: at + 1}) // written while the watch was listing
+	m.retain("nodes.", map[string]bool{"nodes.a": true}, at)
 	all := m.all()
-	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted {
+	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted || all["nodes.d"].deleted {
 		t.Errorf("%+v", all)
 	}
 	m.put("nodes.a", held{revision: 4, deleted: true})

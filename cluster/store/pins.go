@@ -30,7 +30,7 @@ func (s *Store) DeletePin(ctx context.Context, name string) error {
 		return fmt.Errorf("pin %s: %w", name, ErrNotFound)
 	}
 	if err == nil {
-		err = s.kv.Delete(ctx, pins+name)
+		err = s.synced(ctx, pins+name, s.kv.Delete(ctx, pins+name))
 	}
 	if err != nil {
 		return fmt.Errorf("pin %s: %w", name, err)

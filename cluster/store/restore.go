@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,6 +19,11 @@ import (
 const (
 	checkEvery  = time.Second
 	checkWithin = 5 * time.Second
+	// compareChecks and compareAfter are how often, and how far apart, a bucket must be found to have lost
+	// something; reconcileWithin bounds all of it.
+	compareChecks   = 2
+	compareAfter    = 200 * time.Millisecond
+	reconcileWithin = time.Minute
 	// restoredFrom is a header with the revision that a restored key had before. Of several, the
 	// highest counts; a key without it was written after the bucket was made again, and is newer
 	// than all.
@@ -31,8 +37,19 @@ const (
 func (s *Store) Keep(ctx context.Context, tell func(kind, detail string)) {
 	ticks := time.NewTicker(checkEvery)
 	defer ticks.Stop()
+	s.mu.Lock()
 	s.tell.Store(&tell)
+	untold := s.untold
+	s.untold = nil
+	s.mu.Unlock()
+	for _, e := range untold {
+		tell(e.kind, e.detail)
+	}
+	var copying sync.WaitGroup
+	defer copying.Wait()
+	copying.Go(func() { s.follows(ctx) })
 	for {
+		s.copy.checkTerms()
 		if err := s.whole(ctx); err != nil && ctx.Err() == nil {
 			s.log.Debug().Err(err).Msg("store not checked")
 		}
@@ -55,21 +72,27 @@ func (s *Store) whole(ctx context.Context) error {
 	defer s.restoring.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
+	before := s.seen.last()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
+	if err == nil && stream.CachedInfo().Created.Equal(s.seen.made()) && stream.CachedInfo().State.LastSeq < before {
+		if err = s.wentBack(ctx, stream, before); err == nil {
+			stream, err = s.js.Stream(ctx, bucket.Stream(Bucket))
+		}
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.say(true, "the bucket "+Bucket+" was deleted; it is restored from the memory of the nodes")
+		s.say(true, "the bucket "+Bucket+" was deleted; it is restored from what this node knows")
 		stream, err = s.open(ctx)
 	}
 	if err != nil {
 		return s.complain(err)
 	}
 	info := stream.CachedInfo()
-	if info.Created.Equal(s.created) {
+	if info.Created.Equal(s.seen.made()) {
 		s.seen.reached(info.State.LastSeq)
 		s.say(false, "")
 		return nil
 	}
-	s.say(true, "the bucket "+Bucket+" was made again; what it lacks is restored from the memory of the nodes")
+	s.say(true, "the bucket "+Bucket+" was made again; what it lacks is restored from what this node knows")
 	written := 0
 	for key, h := range s.seen.all() {
 		wrote, err := s.restore(ctx, stream, key, h)
@@ -80,8 +103,8 @@ func (s *Store) whole(ctx context.Context) error {
 			written++
 		}
 	}
-	s.created = info.Created
 	s.seen.reached(info.State.LastSeq)
+	s.seen.belong(info.Created)
 	s.say(false, fmt.Sprintf("%d keys were written again by this node", written))
 	s.wake()
 	return nil
@@ -155,7 +178,13 @@ func (s *Store) say(lost bool, detail string) {
 	} else {
 		s.log.Info().Msg("store restored; " + detail)
 	}
-	if tell := s.tell.Load(); tell != nil {
+	s.mu.Lock()
+	tell := s.tell.Load()
+	if tell == nil {
+		s.untold = append(s.untold, event{kind, detail})
+	}
+	s.mu.Unlock()
+	if tell != nil {
 		(*tell)(kind, detail)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // second opens the same bucket as another node would.
 func second(t *testing.T, s *Store) *Store {
 	t.Helper()
-	other, err := Open(t.Context(), s.js, 0, zerolog.Nop())
+	other, err := Open(t.Context(), s.js, Config{Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRestoreMerges(t *testing.T) {
 				t.Fatal(err)
 			}
 			late := second(t, a) // a node that has nothing in memory makes the bucket again
-			if _, err := late.Put(t.Context(), &messages.DeploymentSpec{Name: "w", Replicas: 7}, 0); err != nil {
+			if _, err := late.Put(t.Context(), &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}, 0); err != nil {
 				t.Fatal(err)
 			}
 			var told sync.Map
@@ -68,7 +68,7 @@ func TestRestoreMerges(t *testing.T) {
 				}
 				restoring.Wait()
 			})
-			for name, replicas := range map[string]uint32{"x": 2, "w": 7, "z": 0} {
+			for name, replicas := range map[string]uint32{"x": 2, "w": 7, "z": 1} {
 				if got, _, err := late.Get(t.Context(), name); err != nil || got.GetReplicas() != replicas {
 					t.Errorf("%s: %v, %v", name, got, err)
 				}

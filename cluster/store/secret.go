@@ -31,7 +31,7 @@ func (s *Store) CreateSecret(ctx context.Context, secret []byte) ([]byte, error)
 	if _, err = s.kv.Create(ctx, secretKey, hex.AppendEncode(nil, secret)); errors.Is(err, jetstream.ErrKeyExists) {
 		return s.Secret(ctx)
 	}
-	if err != nil {
+	if err = s.synced(ctx, secretKey, err); err != nil {
 		return nil, fmt.Errorf("store the cluster secret: %w", err)
 	}
 	return secret, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/model/deployment"
+	"troupe/cluster/backup"
 	"troupe/cluster/bucket"
 	"troupe/messages"
 )
@@ -45,34 +46,59 @@ var (
 // Store is the desired state. It is safe for concurrent use.
 type Store struct {
 	js       jetstream.JetStream
-	kv       jetstream.KeyValue
+	kv       jetstream.KeyValue // guarded
+	stream   jetstream.Stream
 	conn     *nats.Conn
 	replicas int
 	log      zerolog.Logger
 
-	seen mirror
-	lost atomic.Bool
-	tell atomic.Pointer[func(kind, detail string)]
+	seen  mirror
+	check atomic.Pointer[func() error]
+	lost  atomic.Bool
+	tell  atomic.Pointer[func(kind, detail string)]
+	copy  copied
 
 	restoring sync.Mutex // held while the bucket is checked, and restored
-	created   time.Time  // guarded by restoring; when the bucket was made that has all of seen
 	complaint string     // guarded by restoring; what was logged last
 
-	mu    sync.Mutex
-	again chan struct{} // closed when all watches must begin again
+	mu     sync.Mutex
+	again  chan struct{} // closed when all watches must begin again
+	untold []event       // before Keep was called
 }
 
-// Open opens the bucket, and makes it where it is not there yet. Replicas is as of bucket.Config.
-func Open(ctx context.Context, js jetstream.JetStream, replicas int, log zerolog.Logger) (*Store, error) {
-	s := &Store{js: js, conn: js.Conn(), replicas: replicas, log: log, again: make(chan struct{})}
-	stream, err := s.open(ctx)
+// event is what Keep's tell is called with.
+type event struct{ kind, detail string }
+
+// Config says how a store is opened.
+type Config struct {
+	Replicas int // as of bucket.Config
+	// Folder is where a copy of the desired state is kept; empty: none. What is written through the Store is
+	// in it, and on the disk, before the write returns.
+	Folder string
+	Copy   *backup.State // as it was loaded from Folder; nil: there was none
+	Log    zerolog.Logger
+}
+
+// Open opens the bucket, and makes it where it is not there yet. What the bucket has lost of the copy is
+// restored first.
+func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, err error) {
+	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, again: make(chan struct{})}
+	s.copy.start(s, cfg)
+	if cfg.Copy != nil {
+		s.seen.reached(cfg.Copy.Revision)
+	}
+	if s.stream, err = s.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.reconcile(ctx, cfg.Copy); err != nil {
+		return nil, fmt.Errorf("KV bucket %s: %w", Bucket, err)
+	}
+	kv, err := bucket.OpenKV(ctx, js, s.config())
 	if err != nil {
 		return nil, err
 	}
-	s.created = stream.CachedInfo().Created
-	s.seen.reached(stream.CachedInfo().State.LastSeq)
-	s.kv, err = bucket.OpenKV(ctx, js, s.config())
-	return s, err
+	s.kv = guarded{kv, s}
+	return s, s.copy.save(ctx)
 }
 
 func (s *Store) open(ctx context.Context) (jetstream.Stream, error) {
@@ -87,22 +113,23 @@ func (s *Store) config() bucket.Config {
 	}
 }
 
-// Put stores a deployment and returns its revision. Where ifRevision is not 0, the stored revision must be that one, else
-// ErrConflict.
-func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
+// Put stores a deployment over a revision and returns the new one; 0: there must be none. Where another revision is
+// stored it returns ErrConflict.
+func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, over uint64) (revision uint64, err error) {
 	b, err := encode(spec)
 	if err != nil {
 		return 0, err
 	}
 	key := deployments + spec.GetName()
-	if ifRevision == 0 {
-		return s.kv.Put(ctx, key, b)
+	if over == 0 {
+		revision, err = s.kv.Create(ctx, key, b)
+	} else {
+		revision, err = s.kv.Update(ctx, key, b, over)
 	}
-	revision, err := s.kv.Update(ctx, key, b, ifRevision)
-	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
-		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), ifRevision, ErrConflict)
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), over, ErrConflict)
 	}
-	return revision, err
+	return revision, s.synced(ctx, key, err)
 }
 
 // Get returns a deployment and its revision, or ErrNotFound.
@@ -143,7 +170,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	if _, _, err := s.Get(ctx, name); errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return s.kv.Delete(ctx, deployments+name)
+	return s.synced(ctx, deployments+name, s.kv.Delete(ctx, deployments+name))
 }
 
 // Watch implements deployment.Store. A value that can not be read is logged and passed over.
@@ -178,5 +205,5 @@ func decode(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
 	if name := strings.TrimPrefix(e.Key(), deployments); spec.GetName() != name {
 		return nil, fmt.Errorf("key %s holds a deployment named %q", e.Key(), spec.GetName())
 	}
-	return spec, nil
+	return spec.Complete(), nil // earlier versions stored no value that is 0
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"google.golang.org/protobuf/proto"
+
 	"troupe/actors/model/deployment"
 	"troupe/cluster/natsd"
 	"troupe/messages"
@@ -41,7 +43,7 @@ func open(t *testing.T) (s *Store, restart func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(t.Context(), js, server.Replicas(), zerolog.New(os.Stderr)); err != nil {
+	if s, err = Open(t.Context(), js, Config{Replicas: server.Replicas(), Log: zerolog.New(os.Stderr)}); err != nil {
 		t.Fatal(err)
 	}
 	return s, func() { server.Stop(); start() }
@@ -143,7 +145,7 @@ func TestDeploymentsAfterRestart(t *testing.T) {
 		return s.Watch(ctx, func(c deployment.Change) { f.tell(c.Name, c.Spec, c.Synced) })
 	})
 	f.until(t, "the end of nothing", func() bool { return f.synced == 1 })
-	revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: 1}, 0)
+	revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(1))}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +154,7 @@ func TestDeploymentsAfterRestart(t *testing.T) {
 	}
 	restart()
 	f.until(t, "the deployment, told again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
-	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: 2}, revision); err != nil {
+	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}, revision); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "a change", func() bool { return f.last["m"].GetReplicas() == 2 })
@@ -160,4 +162,35 @@ func TestDeploymentsAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, "a deletion", func() bool { spec, told := f.last["m"]; return told && spec == nil })
+}
+
+// TestDeploymentsOfEarlierVersions: they stored no number that is 0, and none without its default but these.
+func TestDeploymentsOfEarlierVersions(t *testing.T) {
+	s, _ := open(t)
+	for value, want := range map[string]*messages.DeploymentSpec{
+		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,"max_waiting":9,"step_tokens":96,` +
+			`"block_tokens":32,"min_replicas":1,"max_replicas":4}`: {
+			Name: "m", Path: "/p", Replicas: new(uint32(2)), Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
+			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)), BlockTokens: new(uint32(32)),
+			MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
+			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
+		},
+		`{"name":"m","path":"/p","replicas":2}`: (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(uint32(2))}).Complete(),
+		`{"name":"m","path":"/p"}`:              (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(uint32(1))}).Complete(),
+	} {
+		if _, err := s.kv.Put(t.Context(), "deployments.m", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+		got, at, err := s.Get(t.Context(), "m")
+		if err != nil || !proto.Equal(got, want) || got.Stopped() {
+			t.Errorf("%s: %v, %v", value, got, err)
+		}
+		got.Replicas = new(uint32(0))
+		if _, err = s.Put(t.Context(), got, at); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err = s.Get(t.Context(), "m"); err != nil || !got.Stopped() {
+			t.Errorf("stored with 0 replicas: %v, %v", got, err)
+		}
+	}
 }

@@ -20,7 +20,8 @@ func (s *Store) put(ctx context.Context, key string, m proto.Message) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.kv.Put(ctx, key, b); err != nil {
+	_, err = s.kv.Put(ctx, key, b)
+	if err = s.synced(ctx, key, err); err != nil {
 		return fmt.Errorf("key %s: %w", key, err)
 	}
 	return nil

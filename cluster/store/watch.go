@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,11 +22,12 @@ func (s *Store) watch(ctx context.Context, prefix string, entry func(jetstream.K
 		if err := s.whole(ctx); err != nil {
 			return err
 		}
+		at := s.seen.last()
 		w, err := s.kv.Watch(ctx, prefix+">")
 		if err != nil {
 			return err
 		}
-		err = s.follow(ctx, w, prefix, connected, again, entry)
+		err = s.follow(ctx, w, prefix, at, connected, again, entry)
 		_ = w.Stop() // a watch of a lost connection is gone already
 		if err != nil {
 			return err
@@ -34,9 +36,21 @@ func (s *Store) watch(ctx context.Context, prefix string, entry func(jetstream.K
 	}
 }
 
+// follows has the copy in the data folder follow all keys, until ctx ends.
+func (s *Store) follows(ctx context.Context) {
+	for s.copy.saver != nil && ctx.Err() == nil {
+		err := s.watch(ctx, "", func(jetstream.KeyValueEntry) {})
+		select {
+		case <-ctx.Done():
+		case <-time.After(checkEvery):
+			s.log.Warn().Err(err).Msg("store lost, following it again for its copy")
+		}
+	}
+}
+
 // follow returns nil when the watch should begin again.
 func (s *Store) follow(
-	ctx context.Context, w jetstream.KeyWatcher, prefix string, connected <-chan nats.Status, again <-chan struct{},
+	ctx context.Context, w jetstream.KeyWatcher, prefix string, at uint64, connected <-chan nats.Status, again <-chan struct{},
 	entry func(jetstream.KeyValueEntry),
 ) error {
 	listed := map[string]bool{} // nil once all that is stored was told
@@ -56,7 +70,7 @@ func (s *Store) follow(
 				return nil // the bucket was deleted since the watch began
 			}
 			if e == nil {
-				s.seen.retain(prefix, listed)
+				s.seen.retain(prefix, listed, at)
 				listed = nil
 			} else if listed != nil {
 				listed[e.Key()] = true
@@ -71,7 +85,5 @@ func (s *Store) unchanged(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	s.restoring.Lock()
-	defer s.restoring.Unlock()
-	return err == nil && stream.CachedInfo().Created.Equal(s.created)
+	return err == nil && stream.CachedInfo().Created.Equal(s.seen.made())
 }

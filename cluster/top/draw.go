@@ -19,7 +19,7 @@ func (m Model) room(rows [][]row) (spaced bool, room []int) {
 	if m.height == 0 {
 		return true, want
 	}
-	left := m.height - frame - len(rows)
+	left := m.height - frame - len(m.alarm()) - len(rows)
 	if spaced = left >= 3*len(rows); spaced {
 		left -= len(rows)
 	}

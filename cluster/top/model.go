@@ -2,19 +2,15 @@ package top
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-
-	"troupe/messages"
 )
 
 const (
 	every       = time.Second     // between two samples
 	askedWithin = 8 * time.Second // a sample; a node that hangs may be asked first
-	mourned     = time.Minute     // a node that left is shown
 )
 
 // Model is the state of the screen. It implements tea.Model.
@@ -23,8 +19,7 @@ type Model struct {
 	asking bool
 
 	before, now Sample
-	lost        error                // why there is nothing newer than now
-	gone        map[string]time.Time // nodes that left the cluster a short while ago, by name
+	lost        error // why there is nothing newer than now
 
 	width, height int
 	focus         int // section that keys act on
@@ -83,35 +78,9 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m Model) See(s Sample, err error) Model {
 	m.asking, m.lost = false, err
 	if err == nil {
-		m.remember(&s)
 		m.before, m.now = m.now, s
 	}
 	return m
-}
-
-// remember adds the nodes to a sample that were there not long ago.
-func (m *Model) remember(s *Sample) {
-	if s.Nodes == nil {
-		return // it was not to be had
-	}
-	gone := map[string]time.Time{}
-	for _, n := range m.now.Nodes {
-		name := n.GetMember().GetName()
-		since, ok := m.gone[name]
-		if !ok {
-			since = s.Time
-		}
-		if named(s.Nodes, name) || s.Time.Sub(since) > mourned {
-			continue
-		}
-		gone[name] = since
-		s.Nodes = append(s.Nodes, &messages.NodeStatus{Member: n.GetMember(), Unreachable: "left at " + since.Format(time.TimeOnly)})
-	}
-	m.gone = gone
-}
-
-func named(nodes []*messages.NodeStatus, name string) bool {
-	return slices.ContainsFunc(nodes, func(n *messages.NodeStatus) bool { return n.GetMember().GetName() == name })
 }
 
 // typed edits the filter.

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
 )
 
 // Report is what is seen, for programs: nodes and models as the control service says them, and rates by name.
@@ -15,6 +17,7 @@ type Report struct {
 	Models   []json.RawMessage `json:"models"`
 	NodeRate map[string]Rate   `json:"node_tokens_per_second"`
 	Rate     map[string]Rate   `json:"replica_tokens_per_second"`
+	Store    json.RawMessage   `json:"store,omitempty"` // why changes are refused
 	Error    string            `json:"error,omitempty"` // why a part is missing
 }
 
@@ -28,6 +31,12 @@ func (m Model) Report() (Report, error) {
 	var err error
 	if report.Nodes, err = raw(m.now.Nodes); err == nil {
 		report.Models, err = raw(m.now.Models)
+	}
+	if err == nil && m.now.Store != nil {
+		var store []json.RawMessage
+		if store, err = raw([]*messages.Refused{m.now.Store}); err == nil {
+			report.Store = store[0]
+		}
 	}
 	return report, err
 }

@@ -20,7 +20,8 @@ type Sample struct {
 	Time   time.Time
 	Nodes  []*messages.NodeStatus
 	Models []*messages.DeploymentStatus
-	Err    error // why a part is missing
+	Store  *messages.Refused // why changes are refused; nil: they are taken
+	Err    error             // why a part is missing
 }
 
 // Observe asks for a sample. It fails where nothing at all could be had.
@@ -35,8 +36,10 @@ func Observe(ctx context.Context, ask Ask) (Sample, error) {
 	if errs[0] != nil && errs[1] != nil {
 		return Sample{}, errs[0]
 	}
-	s := Sample{Time: time.Now(), Nodes: nodes.GetNodes(), Models: models.GetModels(), Err: errors.Join(errs[:]...)}
-	return s, nil
+	return Sample{
+		Time: time.Now(), Nodes: nodes.GetNodes(), Models: models.GetModels(), Store: nodes.GetStore(),
+		Err: errors.Join(errs[:]...),
+	}, nil
 }
 
 // Rate is in tokens per second.

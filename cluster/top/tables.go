@@ -26,6 +26,9 @@ func nodeSection(s Sample, r rates) section {
 		if n.GetUnreachable() != "" {
 			blank := make([]cell, len(nodeColumns))
 			blank[0], blank[1], blank[len(blank)-1] = word(name), word("unreachable"), word(n.GetUnreachable())
+			if out(n) {
+				blank[1] = enumName(n.GetMember().GetState().String(), "MEMBER_STATE_")
+			}
 			t.rows = append(t.rows, row{blank, bad})
 			continue
 		}
@@ -33,12 +36,17 @@ func nodeSection(s Sample, r rates) section {
 		if n.GetDraining() {
 			state = word("draining")
 		}
+		note := n.GetDetail()
+		if d := n.GetDisk(); d.GetLow() || d.GetStopped() {
+			state, note = word(map[bool]string{true: "disk full", false: "disk low"}[d.GetStopped()]), d.GetDetail()
+		}
 		if state.text != "up" {
 			m = uneasy
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())), number(float64(n.GetSessions())),
-			number(float64(n.GetRunning())), number(float64(n.GetWaiting())), number(r.nodes[name].In), number(r.nodes[name].Out), word(n.GetDetail()),
+			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
+			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
 		}, m})
 	}
 	return t
@@ -96,7 +104,9 @@ func replicaSection(s Sample, r rates) section {
 			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), uneasy
 			switch p.GetState() {
 			case messages.ReplicaState_REPLICA_STATE_SERVING:
-				m = well
+				if m = well; p.Squeezed() {
+					m = uneasy
+				}
 			case messages.ReplicaState_REPLICA_STATE_FAILED:
 				m = bad
 			}
@@ -122,6 +132,22 @@ func onGPU(r *messages.ReplicaStatus) (n float64) {
 	return n
 }
 
+// reason is why a deployment is not as it should be, and which of its replicas are squeezed.
+func reason(d *messages.DeploymentStatus) string {
+	squeezed := d.GetSqueezed()
+	if len(squeezed) == 0 {
+		return d.GetDetail()
+	}
+	text := fmt.Sprintf("%d squeezed: %s", len(squeezed), squeezed[0])
+	if len(squeezed) > 1 {
+		text += ", …"
+	}
+	if d.GetDetail() != "" {
+		text = d.GetDetail() + "; " + text
+	}
+	return text
+}
+
 var modelColumns = []column{{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"}}
 
 func modelSection(s Sample) section {
@@ -135,14 +161,14 @@ func modelSection(s Sample) section {
 		}
 		m := uneasy
 		switch d.GetState() {
-		case messages.DeploymentState_DEPLOYMENT_STATE_READY:
+		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED:
 			m = well
 		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 			m = bad
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
-			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)}, word(d.GetNode()), word(d.GetDetail()),
+			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)}, word(d.GetNode()), word(reason(d)),
 		}, m})
 	}
 	return t

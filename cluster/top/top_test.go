@@ -194,26 +194,41 @@ func TestAsksOnce(t *testing.T) {
 	})
 }
 
-// TestNodeLeaves: it is shown for a minute, and no longer once it is back.
-func TestNodeLeaves(t *testing.T) {
-	node := func(name string) *messages.NodeStatus {
-		return &messages.NodeStatus{Member: &messages.Member{Name: name}}
+// TestTroubles: why changes are refused is said above all else, and nodes that were lost, left, or have a full disk are
+// shown as such.
+func TestTroubles(t *testing.T) {
+	node := func(name string, state messages.MemberState) *messages.NodeStatus {
+		return &messages.NodeStatus{Member: &messages.Member{Name: name, State: state}}
 	}
-	both := func(at time.Duration) Sample {
-		return Sample{Time: noon.Add(at), Nodes: []*messages.NodeStatus{node("a"), node("b")}}
+	up := messages.MemberState_MEMBER_STATE_UP
+	lost, left := node("c", messages.MemberState_MEMBER_STATE_LOST), node("d", messages.MemberState_MEMBER_STATE_LEFT)
+	lost.Unreachable, left.Unreachable = "lost; last seen at 12:00:00", "left; last seen at 12:00:01"
+	full := node("a", up)
+	full.Disk = &messages.DiskStatus{Low: true, Stopped: true, Detail: "data folder /d has 0 B free"}
+	ask := func(_ context.Context, endpoint string, _, answer proto.Message) error {
+		if nodes, ok := answer.(*messages.ListNodesResponse); ok {
+			nodes.Nodes = []*messages.NodeStatus{full, node("b", up), lost, left}
+			nodes.Store = &messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM, Detail: "1 of 3 NATS servers"}
+		}
+		return nil
 	}
-	alone := func(at time.Duration) Sample {
-		return Sample{Time: noon.Add(at), Nodes: []*messages.NodeStatus{node("a")}}
+	s, err := Observe(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
 	}
-	m := New(nil).See(both(0), nil).See(alone(time.Second), nil).See(alone(50*time.Second), nil)
-	if n := m.now.Nodes; len(n) != 2 || n[1].GetUnreachable() != "left at 12:00:01" {
-		t.Errorf("%v", n)
+	s.Time = noon
+	m := New(nil).See(s, nil)
+	golden(t, "troubles.txt", ansi.Strip(m.Print())+"\n")
+	if lines := strings.Split(ansi.Strip(after(m, small).screen()), "\n"); len(lines) != small.Height ||
+		!strings.HasPrefix(lines[0], "NO QUORUM: changes are refused") {
+		t.Errorf("%d lines, the first is %q", len(lines), lines[0])
 	}
-	if back := m.See(both(51*time.Second), nil).now.Nodes; len(back) != 2 || back[1].GetUnreachable() != "" {
-		t.Errorf("%v", back)
+	r, err := m.Report()
+	if err != nil || !strings.Contains(string(r.Store), "REASON_NO_QUORUM") {
+		t.Errorf("%s, %v", r.Store, err)
 	}
-	if later := m.See(alone(62*time.Second), nil).now.Nodes; len(later) != 1 {
-		t.Errorf("%v", later)
+	if calm, err := loaded(t).Report(); err != nil || calm.Store != nil {
+		t.Errorf("%s, %v", calm.Store, err)
 	}
 }
 

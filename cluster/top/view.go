@@ -66,7 +66,7 @@ func fit(lines []string, width int) string {
 
 // body is the title and the sections: whole where the height is 0, else as much of each as there is room for.
 func (m Model) body() string {
-	lines := []string{m.title()}
+	lines := append(m.alarm(), m.title())
 	tables, rows := m.arranged()
 	spaced, room := m.room(rows)
 	for i, t := range tables {
@@ -94,10 +94,13 @@ func (m Model) title() string {
 		}
 		return faint.Render("asking …")
 	}
-	gone, gpus, sessions, total := 0, 0, 0, Rate{}
+	gone, departed, gpus, sessions, total := 0, 0, 0, 0, Rate{}
 	r := between(m.before, m.now)
 	for _, n := range m.now.Nodes {
-		if n.GetUnreachable() != "" {
+		switch {
+		case out(n):
+			departed++
+		case n.GetUnreachable() != "":
 			gone++
 		}
 		gpus += len(n.GetGpus())
@@ -111,7 +114,7 @@ func (m Model) title() string {
 			parts = append(parts, moods[bad].Render(strings.ReplaceAll(err.Error(), "\n", "; ")))
 		}
 	}
-	parts = append(parts, count(len(m.now.Nodes), "node"))
+	parts = append(parts, count(len(m.now.Nodes)-departed, "node"))
 	if gone > 0 {
 		parts = append(parts, moods[bad].Render(fmt.Sprintf("%d unreachable", gone)))
 	}

@@ -1,6 +1,7 @@
-// Package tree is the register of a node's actors: who supervises whom, how each is, what it crashed on.
+// Package tree is the registry of a node's actors: their supervisors, their states and their last
+// failures.
 //
-// It sees actors through the framework's own props and mailboxes, so that an actor knows nothing of it, and a message
-// costs no more than a look at its type. It can be read whole at any moment, as messages, text, JSON and Graphviz. The trees of
-// several nodes are drawn together, a root for each.
+// It observes actors through protoactor's props and mailboxes, so actors need no code for it, and a
+// message costs only a type switch. A snapshot can be taken at any time and rendered as messages,
+// text, JSON or Graphviz. The trees of several nodes are rendered together, with one root each.
 package tree

@@ -6,10 +6,11 @@ import (
 	"troupe/messages"
 )
 
-// shownSessions is how many sessions of one gateway are shown beside each other.
+// shownSessions is the number of sessions shown per gateway.
 const shownSessions = 6
 
-// Root is the tree of a node, named like the node. Whatever has no parent hangs below it.
+// Root returns the tree of a node, named after the node. Actors without a parent become its
+// children.
 func Root(node string, roots []*messages.ActorNode) *messages.ActorNode {
 	i := slices.IndexFunc(roots, func(n *messages.ActorNode) bool { return n.GetId() == "node" })
 	if i < 0 {
@@ -21,7 +22,8 @@ func Root(node string, roots []*messages.ActorNode) *messages.ActorNode {
 	return root
 }
 
-// Fold leaves out sessions where they are many, and says how many in their parent. Those that have crashed are kept.
+// Fold removes all but the first shownSessions sessions of each actor, and stores the number of
+// removed sessions in the actor. It keeps sessions that have crashed.
 func Fold(n *messages.ActorNode) {
 	var kept []*messages.ActorNode
 	well := 0
@@ -34,7 +36,8 @@ func Fold(n *messages.ActorNode) {
 		Fold(c)
 		kept = append(kept, c)
 	}
-	if left := len(n.GetChildren()) - len(kept); left > 1 { // a line saves nothing over one session
+	// one session takes no more space than the line that replaces it
+	if left := len(n.GetChildren()) - len(kept); left > 1 {
 		n.Children, n.Folded = kept, uint32(left)
 	}
 }

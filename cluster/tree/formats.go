@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// DOT writes the trees for Graphviz, each node's in a box of its own.
+// DOT renders the trees for Graphviz, with a box around each node's tree.
 func DOT(roots []*messages.ActorNode) string {
 	var b strings.Builder
 	b.WriteString("digraph troupe {\n  rankdir=LR;\n  node [shape=box, fontname=\"Helvetica\"];\n")
@@ -28,7 +28,7 @@ func DOT(roots []*messages.ActorNode) string {
 	return b.String()
 }
 
-// dot writes an actor and what is below it. Prefix makes its id unique among nodes.
+// dot writes an actor and its children. The prefix makes their ids unique among nodes.
 func dot(b *strings.Builder, prefix string, n *messages.ActorNode) {
 	colour := "black"
 	switch {
@@ -37,21 +37,44 @@ func dot(b *strings.Builder, prefix string, n *messages.ActorNode) {
 	case n.GetRestarts() > 0 || n.GetLastFailure() != nil:
 		colour = "orange"
 	}
-	fmt.Fprintf(b, "  %q [label=%q, color=%s];\n", prefix+n.GetId(),
-		fmt.Sprintf("%s\n%s, life %d\n%d messages", n.GetName(), kindOf(n), n.GetIncarnation(), n.GetMessages()), colour)
+	fmt.Fprintf(
+		b,
+		"  %q [label=%q, color=%s];\n",
+		prefix+n.GetId(),
+		fmt.Sprintf(
+			"%s\n%s, life %d\n%d messages",
+			n.GetName(),
+			kindOf(n),
+			n.GetIncarnation(),
+			n.GetMessages(),
+		),
+		colour,
+	)
 	for _, c := range n.GetChildren() {
 		fmt.Fprintf(b, "  %q -> %q;\n", prefix+n.GetId(), prefix+c.GetId())
 		dot(b, prefix, c)
 	}
 	if n.GetFolded() > 0 {
 		more := prefix + n.GetId() + "/…"
-		fmt.Fprintf(b, "  %q [label=\"… %d more sessions\", shape=plain];\n  %q -> %q;\n", more, n.GetFolded(), prefix+n.GetId(), more)
+		fmt.Fprintf(
+			b,
+			"  %q [label=\"… %d more sessions\", shape=plain];\n  %q -> %q;\n",
+			more,
+			n.GetFolded(),
+			prefix+n.GetId(),
+			more,
+		)
 	}
 }
 
-// JSON writes the trees as the JSON form of messages.TreeResponse, with stable white space.
+// JSON renders the trees as the JSON form of messages.TreeResponse, with stable white space.
 func JSON(roots []*messages.ActorNode) ([]byte, error) {
-	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(&messages.TreeResponse{Roots: roots})
+	raw, err := protojson.MarshalOptions{
+		UseProtoNames:   true,
+		EmitUnpopulated: true,
+	}.Marshal(
+		&messages.TreeResponse{Roots: roots},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,12 @@ var pageText string
 
 var page = template.Must(template.New("tree").Parse(pageText))
 
-// Read returns the root of every node, or of the one that is named. Unless whole, sessions that run well are folded.
+// Read returns the root of each node, or of the named one. Unless whole is set, sessions without a
+// failure are folded.
 type Read func(ctx context.Context, node string, whole bool) ([]*messages.ActorNode, error)
 
-// Handler answers with the tree: as a live page to a browser, else as text; ?format=text, json or dot chooses, ?node= one node.
+// Handler serves the tree, as a live page to browsers and otherwise as text. ?format=text, json or
+// dot selects a format, ?node= a single node.
 func Handler(read Read) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		format := req.URL.Query().Get("format")
@@ -36,8 +38,8 @@ func Handler(read Read) http.Handler {
 	})
 }
 
-// policy lets a page do what this one does: its own script and style, and reading the tree again.
-// No other page may frame it.
+// policy returns the content security policy of the page: its own script and style, and requests
+// for the tree. No other page may frame it.
 func policy(nonce string) string {
 	return fmt.Sprintf("default-src 'none'; script-src 'nonce-%[1]s'; style-src 'nonce-%[1]s'; connect-src 'self'; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce)
@@ -67,9 +69,9 @@ func write(w http.ResponseWriter, format string, roots []*messages.ActorNode) {
 		}
 		kind, body = "text/html", b.String()
 	default:
-		http.Error(w, "format "+format+" is not known; text, json and dot are", http.StatusBadRequest)
+		http.Error(w, "format "+format+" is unknown; use text, json or dot", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", kind+"; charset=utf-8")
-	_, _ = w.Write([]byte(body)) // the reader may leave
+	_, _ = w.Write([]byte(body)) // the client may have disconnected
 }

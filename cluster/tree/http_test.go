@@ -32,21 +32,21 @@ func TestHandler(t *testing.T) {
 		{"?format=json&node=b", "", "application/json", `"name": "session-19"`, 200},
 		{"?format=dot", "", "text/vnd.graphviz", "… 14 more sessions", 200},
 		{"", "text/html,*/*", "text/html", "<pre", 200},
-		{"?format=svg", "", "text/plain", "svg is not known", 400},
+		{"?format=svg", "", "text/plain", "svg is unknown", 400},
 		{"?node=c", "", "text/plain", "no such node", 404},
 	} {
 		req := httptest.NewRequest(http.MethodGet, "/tree"+tc.query, nil)
 		req.Header.Set("Accept", tc.accept)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
-		if w.Code != tc.status || !strings.HasPrefix(w.Header().Get("Content-Type"), tc.kind) || !strings.Contains(w.Body.String(), tc.want) {
+		if w.Code != tc.status || !strings.HasPrefix(w.Header().Get("Content-Type"), tc.kind) ||
+			!strings.Contains(w.Body.String(), tc.want) {
 			t.Errorf("%s %s: %d %v %s", tc.query, tc.accept, w.Code, w.Header(), w.Body)
 		}
 	}
 }
 
-// TestPagePolicy: nothing runs in the page but its own script, which an actor's name cannot be part
-// of.
+// TestPagePolicy: only the page's own script runs, even if an actor's name contains markup.
 func TestPagePolicy(t *testing.T) {
 	h := tree.Handler(func(context.Context, string, bool) ([]*messages.ActorNode, error) {
 		return []*messages.ActorNode{{Name: "</pre><script>alert(1)</script>"}}, nil
@@ -57,21 +57,28 @@ func TestPagePolicy(t *testing.T) {
 		req.Header.Set("Accept", "text/html")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
-		found := regexp.MustCompile("^default-src 'none'; script-src 'nonce-([A-Z0-9]{20,})'; style-src 'nonce-([A-Z0-9]{20,})'; .*frame-ancestors 'none'$").
-			FindStringSubmatch(w.Header().Get("Content-Security-Policy"))
+		found := regexp.MustCompile(
+			"^default-src 'none'; script-src 'nonce-([A-Z0-9]{20,})'; style-src 'nonce-([A-Z0-9]{20,})'; " +
+				".*frame-ancestors 'none'$",
+		).
+			FindStringSubmatch(
+				w.Header().Get("Content-Security-Policy"),
+			)
 		if found == nil {
 			t.Fatalf("policy %q", w.Header().Get("Content-Security-Policy"))
 		}
 		nonces[found[1]] = true
 		page := w.Body.String()
-		if n := strings.Count(page, "<script nonce=\""+found[1]+"\">") + strings.Count(page, "<style nonce=\""+found[1]+"\">"); n != 2 {
+		if n := strings.Count(page, "<script nonce=\""+found[1]+"\">") +
+			strings.Count(page, "<style nonce=\""+found[1]+"\">"); n != 2 {
 			t.Errorf("%d elements have the nonce, want the script and the style", n)
 		}
-		if strings.Count(page, "<script") != 1 || strings.Contains(page, " style=") || strings.Contains(page, " onclick=") {
-			t.Errorf("the policy forbids something of the page:\n%s", page)
+		if strings.Count(page, "<script") != 1 || strings.Contains(page, " style=") ||
+			strings.Contains(page, " onclick=") {
+			t.Errorf("the policy blocks part of the page:\n%s", page)
 		}
 	}
 	if len(nonces) != 2 {
-		t.Error("two answers have one nonce")
+		t.Error("two responses have the same nonce")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// Event is a transition of an actor.
+// Event is a state change of an actor.
 type Event struct {
 	Kind   string // "actor.started", "actor.failed", "actor.restarted", "actor.stopped"
 	ID     string
@@ -21,11 +21,11 @@ type Event struct {
 	Detail string
 }
 
-// publishEvery is how many messages a busy actor handles before their number can be read: a publication costs more than
-// all the rest.
+// publishEvery is the number of messages that a busy actor handles between updates of its published
+// count. An update costs more than the rest of the bookkeeping.
 const publishEvery = 64
 
-// Registry is the register of one node. It is safe for concurrent use.
+// Registry records the actors of one node. It is safe for concurrent use.
 type Registry struct {
 	onEvent func(Event)
 
@@ -33,7 +33,8 @@ type Registry struct {
 	records map[string]*record // id -> actor
 }
 
-// New returns an empty register. Every transition is given to onEvent, which must not block; nil gives none.
+// New returns an empty registry. It calls onEvent for every state change; onEvent must not block
+// and may be nil.
 func New(onEvent func(Event)) *Registry {
 	if onEvent == nil {
 		onEvent = func(Event) {}
@@ -41,36 +42,36 @@ func New(onEvent func(Event)) *Registry {
 	return &Registry{onEvent: onEvent, records: make(map[string]*record)}
 }
 
-// record is what is known of one actor.
+// record holds the state of one actor.
 type record struct {
 	registry *Registry
 	kind     string
-	of       string // what it is for, where its name does not say so
+	of       string // the object that the actor serves, if its name does not show it
 	system   *actor.ActorSystem
 	pid      *actor.PID
 	mailbox  actor.Mailbox
 	started  time.Time
 
 	state    atomic.Int32  // messages.ActorState
-	handled  uint64        // user messages; touched by the mailbox's goroutine alone
-	messages atomic.Uint64 // handled, as published
+	handled  uint64        // user messages; used only by the mailbox's goroutine
+	messages atomic.Uint64 // published value of handled
 	restarts atomic.Uint64
 	failure  atomic.Pointer[messages.ActorFailure]
 
-	watching map[watcher]bool // touched by the mailbox's goroutine alone
-	watchers atomic.Int64     // their number, as published
+	watching map[watcher]bool // used only by the mailbox's goroutine
+	watchers atomic.Int64     // published number of watchers
 }
 
 // watcher identifies an actor that watches another one.
 type watcher struct{ address, id string }
 
-// Instrument makes the actor that is spawned from props known to the register. Props must be of one actor alone: spawned
-// again under the same name at the most.
+// Instrument registers the actor that is spawned from props. Use props for one actor only, at most
+// spawned again under the same name.
 func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 	return r.InstrumentOf(kind, "", props)
 }
 
-// InstrumentOf also says what the actor is for, where its name does not say so.
+// InstrumentOf is Instrument for an actor whose name does not show which object it serves.
 func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	var next *record
 	return props.Configure(
@@ -89,9 +90,10 @@ func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Prop
 	)
 }
 
-// mailbox is a mailbox that lets a record see what is invoked.
+// mailbox lets a record observe the messages of an actor.
 //
-// Protoactor makes a name known before its mailbox can be run: who posts in between would run it without a dispatcher. Here they wait.
+// Protoactor publishes a name before it registers the mailbox's handlers. A post in between would
+// run the mailbox without a dispatcher, so posts wait until then.
 type mailbox struct {
 	actor.Mailbox
 	record     *record
@@ -101,7 +103,7 @@ type mailbox struct {
 
 // RegisterHandlers implements actor.Mailbox. It is called once.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.Mortal(invoker), m.record}, dispatcher)
+	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.NoRestartAfterStop(invoker), m.record}, dispatcher)
 	m.ready.Store(true)
 	close(m.registered)
 }
@@ -127,12 +129,12 @@ func (m *mailbox) await() {
 // observer sees each message before the actor does.
 type observer struct {
 	actor.MessageInvoker
-	mortal actor.MessageInvoker // gets the system messages
+	mortal actor.MessageInvoker // receives the system messages
 	*record
 }
 
-// InvokeUserMessage implements actor.MessageInvoker. The count is the mailbox's own, and published when it is empty, or
-// now and then: a publication costs more than all the rest.
+// InvokeUserMessage implements actor.MessageInvoker. It publishes the count when the mailbox is
+// empty and every publishEvery messages, since publishing costs more than the rest.
 func (o *observer) InvokeUserMessage(message any) {
 	if o.handled++; o.handled%publishEvery == 0 || o.mailbox.UserMessageCount() == 0 {
 		o.messages.Store(o.handled)
@@ -168,7 +170,7 @@ func (o *observer) EscalateFailure(reason, message any) {
 	o.MessageInvoker.EscalateFailure(reason, message)
 }
 
-// watch counts the actors that watch this one, as protoactor does: each once.
+// watch counts the watchers of this actor like protoactor, each once.
 func (r *record) watch(who *actor.PID, on bool) {
 	w := watcher{who.GetAddress(), who.GetId()}
 	if on {
@@ -188,7 +190,7 @@ func (r *record) tell(kind, detail string) {
 	r.registry.onEvent(Event{Kind: kind, ID: r.pid.GetId(), Actor: r.kind, Detail: detail})
 }
 
-// leave notices that the actor is stopping, and forgets it once it, and so all its children, is gone.
+// leave marks the actor as stopping, and removes it when it and all its children have stopped.
 func (r *record) leave(message any) {
 	if _, stop := message.(*actor.Stop); stop {
 		r.enter(messages.ActorState_ACTOR_STATE_STOPPING)
@@ -205,7 +207,7 @@ func (r *record) leave(message any) {
 	r.tell("actor.stopped", "")
 }
 
-// RecordFailure notes a crash, as a supervisor saw it.
+// RecordFailure records a crash reported by a supervisor.
 func (r *Registry) RecordFailure(id string, reason, message any, at time.Time) {
 	r.mu.Lock()
 	rec, ok := r.records[id]
@@ -213,7 +215,11 @@ func (r *Registry) RecordFailure(id string, reason, message any, at time.Time) {
 	if !ok {
 		return
 	}
-	f := &messages.ActorFailure{Reason: fmt.Sprint(reason), Message: fmt.Sprintf("%T", message), Time: timestamppb.New(at)}
+	f := &messages.ActorFailure{
+		Reason:  fmt.Sprint(reason),
+		Message: fmt.Sprintf("%T", message),
+		Time:    timestamppb.New(at),
+	}
 	rec.failure.Store(f)
 	rec.tell("actor.failed", f.GetReason()+" on "+f.GetMessage())
 }

@@ -20,7 +20,7 @@ import (
 type crash struct{}
 type hello struct{}
 
-// family is a parent with one child, both known to a register.
+// family spawns a registered parent with one registered child.
 func family(t *testing.T) (*tree.Registry, *actor.RootContext, *actor.PID) {
 	sys := testkit.System(t)
 	r := tree.New(nil)
@@ -35,7 +35,9 @@ func family(t *testing.T) (*tree.Registry, *actor.RootContext, *actor.PID) {
 				panic(err)
 			}
 		}
-	}, actor.WithSupervisor(supervise.Strategy(func(f supervise.Failure) { r.RecordFailure(f.ID, f.Reason, f.Message, f.Time) })))), "top")
+	}, actor.WithSupervisor(supervise.Strategy(func(f supervise.Failure) {
+		r.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
+	})))), "top")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +62,19 @@ func TestSnapshot(t *testing.T) {
 		}
 		one := roots[0].GetChildren()[0]
 		f := one.GetLastFailure()
-		if one.GetName() != "one" || one.GetKind() != "child" || one.GetIncarnation() != 2 || one.GetRestarts() != 1 || one.GetMessages() != 5 ||
-			one.GetState() != messages.ActorState_ACTOR_STATE_RUNNING || f.GetMessage() != "*tree_test.crash" || f.GetReason() != "told to\ncrash" {
+		if one.GetName() != "one" || one.GetKind() != "child" || one.GetIncarnation() != 2 ||
+			one.GetRestarts() != 1 ||
+			one.GetMessages() != 5 ||
+			one.GetState() != messages.ActorState_ACTOR_STATE_RUNNING ||
+			f.GetMessage() != "*tree_test.crash" ||
+			f.GetReason() != "told to\ncrash" {
 			t.Errorf("%v", one)
 		}
 		text := tree.Text(roots)
-		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 5 || lines[4] != "1 node, 2 actors, 1 restart, 1 with a failure" || !strings.HasPrefix(lines[2], "└─ one") || !strings.Contains(lines[2], "told to crash on *tree_test.crash") {
+		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 5 ||
+			lines[4] != "1 node, 2 actors, 1 restart, 1 with a failure" ||
+			!strings.HasPrefix(lines[2], "└─ one") ||
+			!strings.Contains(lines[2], "told to crash on *tree_test.crash") {
 			t.Errorf("%s", text)
 		}
 		if dot := tree.DOT(roots); !strings.Contains(dot, `"top:top" -> "top:top/one"`) {
@@ -76,19 +85,21 @@ func TestSnapshot(t *testing.T) {
 				Children []struct{ Name, State string }
 			}
 		}
-		if b, err := tree.JSON(roots); err != nil || json.Unmarshal(b, &v) != nil || v.Roots[0].Children[0].State != "ACTOR_STATE_RUNNING" {
+		if b, err := tree.JSON(roots); err != nil || json.Unmarshal(b, &v) != nil ||
+			v.Roots[0].Children[0].State != "ACTOR_STATE_RUNNING" {
 			t.Errorf("%s, %v", b, err)
 		}
 		_ = root.StopFuture(parent).Wait()
 		synctest.Wait()
 		if left := r.Snapshot(); len(left) != 0 {
-			t.Errorf("after the end: %v", left)
+			t.Errorf("after the stop: %v", left)
 		}
 	})
 }
 
-// TestPostedBeforeItRuns: whoever knows an actor's name may send to it while it is spawned.
-func TestPostedBeforeItRuns(t *testing.T) {
+// TestMessagesDuringSpawn: an actor whose name is known may receive messages while it is being
+// spawned.
+func TestMessagesDuringSpawn(t *testing.T) {
 	sys := testkit.System(t)
 	registry := tree.New(nil)
 	for i := range 60 {

@@ -8,9 +8,11 @@ import (
 	"troupe/messages"
 )
 
-// Text draws the trees of nodes for a terminal, and sums them up in the last line.
+// Text renders the trees of nodes for a terminal, with a summary in the last line.
 func Text(roots []*messages.ActorNode) string {
-	t := drawing{rows: [][]string{{"ACTOR", "KIND", "STATE", "LIFE", "RESTARTS", "MAILBOX", "MESSAGES", "LAST FAILURE"}}}
+	t := drawing{
+		rows: [][]string{{"ACTOR", "KIND", "STATE", "LIFE", "RESTARTS", "MAILBOX", "MESSAGES", "LAST FAILURE"}},
+	}
 	for i, n := range roots {
 		if i > 0 {
 			t.rows = append(t.rows, nil)
@@ -20,13 +22,14 @@ func Text(roots []*messages.ActorNode) string {
 	return t.table() + "\n" + t.summary(len(roots)) + "\n"
 }
 
-// drawing is a table of actors, and what is counted while they are drawn.
+// drawing is a table of actors and the totals counted while drawing.
 type drawing struct {
 	rows                                   [][]string
 	actors, restarts, crashed, unreachable uint64
 }
 
-// draw appends the rows of an actor and its children. First stands before the actor, rest before what is below it.
+// draw appends the rows of an actor and its children. first is the prefix of the actor's row, rest
+// that of the rows below.
 func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
 	if n.GetUnreachable() != "" {
 		t.unreachable++
@@ -36,12 +39,18 @@ func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
 	failure := ""
 	if f := n.GetLastFailure(); f != nil {
 		t.crashed++
-		failure = fmt.Sprintf("%s %s on %s", f.GetTime().AsTime().Local().Format("15:04:05"), oneLine(f.GetReason()), f.GetMessage())
+		failure = fmt.Sprintf(
+			"%s %s on %s",
+			f.GetTime().AsTime().Local().Format("15:04:05"),
+			oneLine(f.GetReason()),
+			f.GetMessage(),
+		)
 	}
 	t.actors += 1 + uint64(n.GetFolded())
 	t.restarts += n.GetRestarts()
 	t.rows = append(t.rows, []string{
-		first + n.GetName(), kindOf(n), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()), fmt.Sprint(n.GetRestarts()),
+		first + n.GetName(), kindOf(n), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()),
+		fmt.Sprint(n.GetRestarts()),
 		fmt.Sprint(n.GetMailboxDepth()), fmt.Sprint(n.GetMessages()), failure,
 	})
 	for i, c := range n.GetChildren() {
@@ -56,7 +65,7 @@ func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
 	}
 }
 
-// table lines the rows up. A row that ends early does not widen its last column.
+// table aligns the columns. A short row does not widen its last column.
 func (t *drawing) table() string {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -71,7 +80,7 @@ func (t *drawing) table() string {
 		var line strings.Builder
 		for i, cell := range row {
 			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
-			if i >= 3 && i <= 6 { // numbers
+			if i >= 3 && i <= 6 { // numbers are right-aligned
 				line.WriteString(pad + cell + "  ")
 			} else {
 				line.WriteString(cell + pad + "  ")
@@ -83,7 +92,12 @@ func (t *drawing) table() string {
 }
 
 func (t *drawing) summary(nodes int) string {
-	s := fmt.Sprintf("%s, %s, %s", count(uint64(nodes), "node"), count(t.actors, "actor"), count(t.restarts, "restart"))
+	s := fmt.Sprintf(
+		"%s, %s, %s",
+		count(uint64(nodes), "node"),
+		count(t.actors, "actor"),
+		count(t.restarts, "restart"),
+	)
 	if t.crashed > 0 {
 		s += fmt.Sprintf(", %d with a failure", t.crashed)
 	}
@@ -100,7 +114,7 @@ func count(n uint64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// kindOf is an actor's kind, and what it is for.
+// kindOf returns an actor's kind and the object that it serves.
 func kindOf(n *messages.ActorNode) string { return strings.TrimSpace(n.GetKind() + " " + n.GetOf()) }
 
 func stateName(s messages.ActorState) string {

@@ -19,35 +19,48 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func running(name, id, kind string, children ...*messages.ActorNode) *messages.ActorNode {
 	return &messages.ActorNode{
-		Name: name, Id: id, Kind: kind, State: messages.ActorState_ACTOR_STATE_RUNNING, Incarnation: 1, Messages: 3, Children: children,
+		Name: name, Id: id, Kind: kind, State: messages.ActorState_ACTOR_STATE_RUNNING, Incarnation: 1, Messages: 3,
+		Children: children,
 	}
 }
 
-// gateway is the tree of a node with sessions.
+// gateway returns the tree of a node with sessions.
 func gateway(node string, sessions int) *messages.ActorNode {
 	g := running("gateway", "node/gateway", "gateway")
 	for i := range sessions {
 		name := fmt.Sprintf("session-%02d", i)
 		g.Children = append(g.Children, running(name, "node/gateway/"+name, "session"))
 	}
-	return tree.Root(node, []*messages.ActorNode{running("node", "node", "node", running("control", "node/control", "control"), g)})
+	return tree.Root(
+		node,
+		[]*messages.ActorNode{running("node", "node", "node", running("control", "node/control", "control"), g)},
+	)
 }
 
-// crashed marks an actor as being in its second life.
+// crashed gives an actor a failure and a second incarnation.
 func crashed(n *messages.ActorNode) {
 	n.Incarnation, n.Restarts = 2, 1
 	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local))
 	n.LastFailure = &messages.ActorFailure{Reason: "told to\ncrash", Message: "*messages.RunStep", Time: at}
 }
 
-// TestManyNodes draws what a cluster looks like: many sessions, one of which has crashed, few, and a node that is silent.
+// TestManyNodes renders a typical cluster: a node with many sessions of which one crashed, one with
+// few, and a silent one.
 func TestManyNodes(t *testing.T) {
 	a := gateway("a", 64)
 	crashed(a.GetChildren()[1].GetChildren()[40])
 	stray := running("stray", "stray", "slot")
 	stray.Of = "psalms@7"
-	b := tree.Root("b", []*messages.ActorNode{stray, running("node", "node", "node", gateway("", 7).GetChildren()...)})
-	roots := []*messages.ActorNode{a, b, {Name: "c", Kind: "node", Unreachable: "no answer within 1s"}, tree.Root("d", nil)}
+	b := tree.Root(
+		"b",
+		[]*messages.ActorNode{stray, running("node", "node", "node", gateway("", 7).GetChildren()...)},
+	)
+	roots := []*messages.ActorNode{
+		a,
+		b,
+		{Name: "c", Kind: "node", Unreachable: "no answer within 1s"},
+		tree.Root("d", nil),
+	}
 	for _, r := range roots {
 		tree.Fold(r)
 	}

@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// Snapshot returns the tree as it is: the actors without a parent here, each with its children, in the order of their
-// names.
+// Snapshot returns the current actors without a local parent, each with its children, sorted by
+// name.
 func (r *Registry) Snapshot() []*messages.ActorNode {
 	r.mu.Lock()
 	nodes := make(map[string]*messages.ActorNode, len(r.records))
@@ -45,7 +45,8 @@ func sortAll(nodes []*messages.ActorNode) {
 
 func (r *record) node(id string) *messages.ActorNode {
 	return &messages.ActorNode{
-		Id: id, Kind: r.kind, Of: r.of, State: messages.ActorState(r.state.Load()), Incarnation: r.restarts.Load() + 1, Restarts: r.restarts.Load(),
+		Id: id, Kind: r.kind, Of: r.of, State: messages.ActorState(r.state.Load()), Incarnation: r.restarts.Load() + 1,
+		Restarts:    r.restarts.Load(),
 		LastFailure: r.failure.Load(), MailboxDepth: uint32(r.mailbox.UserMessageCount()), Messages: r.messages.Load(),
 		Started: timestamppb.New(r.started), Watchers: uint32(r.watchers.Load()),
 	}

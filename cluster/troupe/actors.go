@@ -59,35 +59,42 @@ func (n *Node) nodeProps() *actor.Props {
 	if len(n.tiers) > 0 || !n.cfg.Tiers.LocalOnly {
 		children = slices.Insert(children, 1, supervise.Child{Name: "tiers", Props: n.as("group", n.tiersProps())})
 	}
-	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log}))
+	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(),
+		Log: n.cfg.Log}))
 }
 
 func (n *Node) replicasProps() *actor.Props {
-	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Terms: n.terms, Strategy: n.strategy(), Log: n.cfg.Log,
+	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Terms: n.terms, Strategy: n.strategy(),
+		Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
 			return n.as("replica", replica.Props(replica.Config{
-				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment, Router: n.pid(routerID), Strategy: n.strategy(),
+				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment,
+				Router: n.pid(routerID), Strategy: n.strategy(),
 				Log: n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
 				Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 					return n.engineProps(spec.GetGpu(), lease, gate)
 				},
-				Blocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) }, Bulk: n.bulk,
-				Tiers: n.lower(spec), Pins: func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
+				Blocks:   func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
+				Bulk:     n.bulk,
+				Folder:   func(revision string) string { return n.folderFault(spec, revision) },
+				Tiers:    n.lower(),
+				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
 				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
 
 func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate, Open: func() (engine.Engine, error) {
-		h, err := n.holder(gpu)
-		if err != nil {
-			return nil, err
-		}
-		return h.Open(lease)
-	}, Adapter: func(key string) (*engine.Adapter, error) { return n.adapter(gpu, lease, key) }}))
+	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease,
+		Gate: gate, Open: func() (engine.Engine, error) {
+			h, err := n.holder(gpu)
+			if err != nil {
+				return nil, err
+			}
+			return h.Open(lease)
+		}, Adapter: func(key string) (*engine.Adapter, error) { return n.adapter(gpu, lease, key) }}))
 }
 
 // blocks opens the KV blocks of a lease.
@@ -110,9 +117,11 @@ func (n *Node) holder(gpu string) (*engine.Holder, error) {
 
 func (n *Node) routerProps() *actor.Props {
 	return router.Props(router.Config{
-		Node: n.cfg.Name, Members: n.membersNow, Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
-		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(), Log: n.cfg.Log,
-		Adapters: n.catalogue.Corrections, Stored: &n.stored, Informed: sync.OnceFunc(func() { close(n.routed) }),
+		Node: n.cfg.Name, Members: n.membersNow,
+		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
+		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(),
+		Log:      n.cfg.Log,
+		Adapters: n.catalogue.Reconcile, Stored: &n.stored, Informed: sync.OnceFunc(func() { close(n.routed) }),
 	})
 }
 
@@ -127,7 +136,7 @@ func (n *Node) deploymentsProps() *actor.Props {
 				GPU: func(m *messages.Member, gpu string) *actor.PID {
 					return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu)
 				},
-				Inspect: n.inspect, Publish: n.events.Publish, Log: n.cfg.Log,
+				Inspect: n.size, Record: n.recordDigests, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
 }
@@ -136,8 +145,8 @@ func (n *Node) plannerProps() *actor.Props {
 	lease := leases{n.members}
 	return planner.Props(planner.Config{
 		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAt, Log: n.cfg.Log,
-		Reigns:  func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
-		Acquire: func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
+		IsLeader: func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
+		Acquire:  func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
 	})
 }
 
@@ -153,7 +162,9 @@ func (n *Node) gatewayProps() *actor.Props {
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
 		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Audit: n.audit, Log: n.cfg.Log,
-		Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Informed: n.informed, Serving: sync.OnceFunc(func() { close(n.serving) }),
+		Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Informed: n.informed,
+		Serving: sync.OnceFunc(func() { close(n.serving) }),
+		Leaving: n.leaving,
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: func(r *service.Request) { n.gateway.Infer(r) },
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,

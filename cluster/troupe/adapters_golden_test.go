@@ -67,10 +67,13 @@ func TestStoriesGoldens(t *testing.T) {
 
 // TestAdaptersMakeRoom: with no memory left on its device, a model gives KV blocks up for its first adapters, while it runs.
 func TestAdaptersMakeRoom(t *testing.T) {
-	n := start(t, func(c *troupe.Config) { c.Devices = []host.Config{{MemoryBytes: 64 << 20}} })
+	n := start(t, func(c *troupe.Config) {
+		c.Devices = []host.Config{{MemoryBytes: 64 << 20}}
+		c.Deployments[0].MaxSequences = new(uint32(8))
+	})
 	before := replica(t, n, "kjv").GetKvBlocks()
 	second := kjv(1)
-	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), 170 // the rest of the 64 MiB
+	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(170)) // the rest of the 64 MiB
 	deploy(t, n, second)
 	if r := replica(t, n, "kjv"); r.GetKvBlocks() != before {
 		t.Fatalf("it gave way too early: %d KV blocks of %d", r.GetKvBlocks(), before)

@@ -130,7 +130,7 @@ func TestAdapterGoldens(t *testing.T) {
 // pages gives a node's first deployment so many pages for adapters.
 func pages(n uint32, more ...func(*troupe.Config)) func(*troupe.Config) {
 	return func(c *troupe.Config) {
-		c.Deployments[0].AdapterPages = n
+		c.Deployments[0].AdapterPages = new(n)
 		for _, change := range more {
 			change(c)
 		}

@@ -239,7 +239,7 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 func small(sequences, waiting, blocks uint32) func(*troupe.Config) {
 	return func(c *troupe.Config) {
 		d := c.Deployments[0]
-		d.MaxSequences, d.MaxWaiting, d.KvBlocks = sequences, waiting, blocks
+		d.MaxSequences, d.MaxWaiting, d.KvBlocks = new(sequences), new(waiting), new(blocks)
 	}
 }
 
@@ -325,7 +325,8 @@ func TestFewBlocks(t *testing.T) {
 func TestModelThatDoesNotFit(t *testing.T) {
 	n := start(t, nil)
 	if _, err := n.PutDeployment(t.Context(), &messages.DeploymentSpec{
-		Name: "huge", Path: testkit.Model(), Replicas: 1, MaxSequences: 4, StepTokens: 64, BlockTokens: 16, KvBlocks: 1 << 24,
+		Name: "huge", Path: testkit.Model(), Replicas: new(uint32(1)), MaxSequences: new(uint32(4)), StepTokens: new(uint32(64)),
+		BlockTokens: new(uint32(16)), KvBlocks: new(uint32(1 << 24)),
 	}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -334,10 +335,12 @@ func TestModelThatDoesNotFit(t *testing.T) {
 		d, _ = n.Deployment(t.Context(), "huge")
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED
 	})
-	if !strings.Contains(d.GetDetail(), "16777216 KV blocks") {
-		t.Errorf("detail %q", d.GetDetail())
+	least := uint64(1<<24) * 48 << 10 // of 48 KiB each
+	memory := d.GetFailure().GetMemory()
+	if !strings.Contains(d.GetDetail(), "2 of 2 short of memory by 767.8 GiB or more") || memory.GetBytes() <= least || memory.GetTotal() != 256<<20 {
+		t.Errorf("detail %q, %v", d.GetDetail(), memory)
 	}
-	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "huge", "prompt": "a"}); status != 503 || !strings.Contains(string(body), "KV blocks") {
+	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "huge", "prompt": "a"}); status != 503 || !strings.Contains(string(body), "short of memory") {
 		t.Errorf("%d %s", status, body)
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 1})

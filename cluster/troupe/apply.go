@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -25,7 +26,8 @@ func (n *Node) applyDeployments(ctx context.Context) error {
 }
 
 // apply stores a deployment of the configuration where it is not stored, or says other than what was applied last, here or by
-// another node. Else it stays as it is: it may have been scaled or deployed anew since, and a restart undoes nothing.
+// another node. Then it states the whole: what it does not mention has its default. Else the stored one stays as it is: it may
+// have been scaled or changed since, and a restart undoes nothing.
 func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	spec, err := control.Normalize(said)
 	if err != nil {
@@ -36,25 +38,35 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	}
 	said = proto.CloneOf(said)
 	said.Path, said.Applied = spec.GetPath(), ""
-	if spec.Applied, err = digest(said); err != nil {
+	if spec.Applied, err = appliedDigest(said); err != nil {
 		return err
 	}
-	stored, _, err := n.store.Get(ctx, spec.GetName())
-	if err == nil && stored.GetApplied() == spec.GetApplied() {
+	done, err := n.Update(ctx, spec.GetName(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		if stored != nil && stored.GetApplied() == spec.GetApplied() {
+			return nil, errApplied
+		}
+		if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
+			return nil, err
+		}
+		if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
+			return nil, err
+		}
+		next := proto.CloneOf(spec)
+		n.Revise(next, stored)
+		return next, nil
+	})
+	if err == nil && done.Before != nil {
+		n.cfg.Log.Info().Str("model", spec.GetName()).Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
+			Msg("configuration changed since it was applied last; applied")
+	}
+	if errors.Is(err, errApplied) {
 		return nil
 	}
-	if err == nil {
-		n.cfg.Log.Info().Str("model", spec.GetName()).Msg("the configuration says other than what was applied last; applied")
-	}
-	if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
-		return err
-	}
-	if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
-		return err
-	}
-	_, err = n.put(ctx, spec, 0)
 	return err
 }
+
+// errApplied ends the application of what is stored already.
+var errApplied = errors.New("applied already")
 
 // applyAdapters likewise registers the adapters of the configuration.
 func (n *Node) applyAdapters(ctx context.Context) error {
@@ -77,7 +89,7 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 	if req.Adapter.Path, err = filepath.Abs(named.GetPath()); err != nil {
 		return err
 	}
-	applied, err := digest(req)
+	applied, err := appliedDigest(req)
 	if err != nil {
 		return err
 	}
@@ -93,6 +105,7 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
 		return nil
 	case unknown == nil:
+		spec.BaseDigest = stored.GetBaseDigest() // other weights of its base do not make it another adapter
 		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(stored, spec) {
 			return nil
 		}
@@ -101,8 +114,8 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 	return err
 }
 
-// digest is of what was said: defaults, which may change from one version to the next, are not part of it.
-func digest(said proto.Message) (string, error) {
+// appliedDigest is of what was said: defaults, which may change from one version to the next, are not part of it.
+func appliedDigest(said proto.Message) (string, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(said)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8]), err

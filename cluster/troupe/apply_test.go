@@ -22,7 +22,7 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 			}
 		}
 		n = start(t, func(c *troupe.Config) {
-			c.DataDir, c.Deployments = data, []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model(), Replicas: replicas}}
+			c.DataDir, c.Deployments = data, []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas))}}
 		})
 		d, err := n.Deployment(t.Context(), "kjv")
 		if err != nil {
@@ -42,7 +42,7 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 	}
 	is("scaled, and started again", again(1), 2, 1024)
 	deployed := kjv(2)
-	deployed.MaxWaiting = 9
+	deployed.MaxWaiting = new(uint32(9))
 	deploy(t, n, deployed)
 	is("deployed by command, and started again", again(1), 2, 9)
 	is("with another configuration", again(3), 3, 1024)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -146,53 +145,22 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// Inspect implements control.Backend. It refuses a model that could not serve any request, and one
-// whose chat template fails.
-func (n *Node) Inspect(path string) error {
+// check refuses a model that could not serve any request, and one whose chat template fails.
+func (n *Node) check(path string) (engine.Facts, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
-		return err
+		return engine.Facts{}, err
 	}
 	facts, err := n.inspect(path)
 	if err != nil {
-		return err
+		return facts, err
 	}
 	if _, err := tokenizer.LoadFor(n.cfg.Roots, path, facts.Vocab); err != nil {
-		return err
+		return facts, err
 	}
-	return chat.Try(n.cfg.Roots, path)
+	return facts, chat.Try(n.cfg.Roots, path)
 }
 
 func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }
-
-// PutDeployment implements control.Backend. The path is stored as an absolute one, so that it means the same after a restart.
-func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
-	path, err := filepath.Abs(spec.GetPath())
-	if err != nil {
-		return 0, err
-	}
-	stored, _, err := n.store.Get(ctx, spec.GetName())
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		n.cfg.Log.Warn().Err(err).Msg("what was stored is overwritten unread")
-	}
-	spec.Path, spec.Applied = path, stored.GetApplied()
-	return n.put(ctx, spec, ifRevision)
-}
-
-func (n *Node) put(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
-	for _, a := range n.catalogue.All("") {
-		if a.GetName() == spec.GetName() {
-			return 0, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", a.GetName(), a.GetModel()))
-		}
-	}
-	revision, err := n.store.Put(ctx, spec, ifRevision)
-	if errors.Is(err, store.ErrConflict) {
-		return 0, control.Refuse(messages.Reason_REASON_CONFLICT, err.Error())
-	}
-	if err == nil {
-		n.events.Publish("model.deployed", spec.GetName(), fmt.Sprintf("revision %d, %d replicas of %s", revision, spec.GetReplicas(), spec.GetPath()))
-	}
-	return revision, err
-}
 
 // DeleteDeployment implements control.Backend.
 func (n *Node) DeleteDeployment(ctx context.Context, name string) error {

@@ -80,7 +80,7 @@ func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterReques
 			return nil, err
 		}
 		n.events.Publish("adapter.registered", catalogue.Name(stored), fmt.Sprintf("revision %d, rank %d, %s", stored.GetRevision(), stored.GetRank(), stored.GetPath()))
-		return stored, n.catalogue.Await(ctx, stored.GetModel(), stored.GetName(), func(a *messages.AdapterSpec) bool {
+		return stored, n.awaitStored(ctx, stored, func(a *messages.AdapterSpec) bool {
 			return a.GetRevision() >= stored.GetRevision()
 		})
 	}
@@ -102,7 +102,7 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	if err != nil {
 		return nil, err
 	}
-	spec.Model = base.GetName()
+	spec.Model, spec.BaseDigest = base.GetName(), base.GetWeightsDigest()
 	file, err := n.holders[0].OpenAdapter(base.GetPath(), spec.GetPath())
 	if err != nil {
 		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))
@@ -162,7 +162,7 @@ func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messa
 	}
 	kind := map[bool]string{true: "adapter.pinned", false: "adapter.unpinned"}[pinned]
 	n.events.Publish(kind, catalogue.Name(spec), fmt.Sprintf("revision %d", spec.GetRevision()))
-	return spec, n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), func(now *messages.AdapterSpec) bool {
+	return spec, n.awaitStored(ctx, spec, func(now *messages.AdapterSpec) bool {
 		return now.GetRevision() != spec.GetRevision() || now.GetPinned() == pinned
 	})
 }
@@ -176,9 +176,19 @@ func (n *Node) DeleteAdapter(ctx context.Context, name string) (*messages.Adapte
 		return nil, err
 	}
 	n.events.Publish("adapter.deleted", catalogue.Name(spec), "requests that have it finish")
-	return spec, n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), func(now *messages.AdapterSpec) bool {
+	return spec, n.awaitStored(ctx, spec, func(now *messages.AdapterSpec) bool {
 		return now.GetRevision() != spec.GetRevision()
 	})
+}
+
+// awaitStored waits until this node has heard of a change of an adapter that is stored.
+func (n *Node) awaitStored(ctx context.Context, spec *messages.AdapterSpec, ok func(*messages.AdapterSpec) bool) error {
+	if err := n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), ok); err != nil {
+		return control.Refuse(messages.Reason_REASON_DEADLINE, fmt.Sprintf(
+			"the change of adapter %s is stored, and this node has not heard of it yet: %v; nothing is to be repeated",
+			catalogue.Name(spec), err))
+	}
+	return nil
 }
 
 // rewrite changes a stored adapter; what others write meanwhile is taken up.

@@ -27,13 +27,16 @@ const (
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
+	seen, limit := n.store.Terms()
 	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
+		SeenTerm: seen, TermLimit: limit,
 		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
-	if err == nil {
-		n.undo = append(n.undo, n.members.Close)
-		n.inboxes.announceBy(n.members.Describe)
+	if err != nil {
+		return err
 	}
-	return err
+	n.undo = append(n.undo, n.members.Close)
+	n.inboxes.announceBy(n.members.Describe)
+	return n.store.KeepTerms(ctx, n.members.Highest)
 }
 
 // describe fills in what others should know of this node.
@@ -93,7 +96,11 @@ func (n *Node) join(ctx context.Context) error {
 	if err := n.follow(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
 		return err
 	}
-	return n.members.Join(ctx, n.system.Address())
+	if err := n.members.Join(ctx, n.system.Address()); err != nil {
+		return err
+	}
+	n.store.Check(n.checkStore)
+	return nil
 }
 
 // follow starts watches of the store, and returns when all that was stored is known.
@@ -146,6 +153,13 @@ func (n *Node) membersNow() *messages.MembersChanged {
 		now.Draining = append(now.Draining, name)
 	}
 	return now
+}
+
+// emptied reports whether the operator has this node emptied.
+func (n *Node) emptied() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.draining[n.cfg.Name]
 }
 
 // watchNodes follows which nodes are to be emptied.

@@ -27,7 +27,7 @@ func together(t *testing.T, count int, change func(i int, c *troupe.Config)) []*
 		nodes = append(nodes, start(t, func(c *troupe.Config) {
 			c.Name = string(rune('a' + i))
 			c.Devices = []host.Config{{MemoryBytes: 256 << 20}}
-			c.Deployments[0].Replicas = uint32(count)
+			c.Deployments[0].Replicas = new(uint32(count))
 			if i > 0 {
 				c.Deployments, c.NATSListen, c.Join = nil, "", []string{nodes[0].NATSURL()}
 			} else {
@@ -44,8 +44,8 @@ func together(t *testing.T, count int, change func(i int, c *troupe.Config)) []*
 // kjv is the shipped model with so many replicas.
 func kjv(replicas uint32) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{
-		Name: "kjv", Path: testkit.Model(), Replicas: replicas, MaxSequences: 64, MaxWaiting: 1024, StepTokens: 512, BlockTokens: 16,
-		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)), MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)), StepTokens: new(uint32(512)), BlockTokens: new(uint32(16)),
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
 	}
 }
 

@@ -12,10 +12,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/security"
+	"troupe/core/hbm"
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/cuda/telemetry"
+	"troupe/engine"
 	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 	"troupe/messages"
@@ -34,6 +36,9 @@ type Config struct {
 	GPUs    []GPU         // opened already; the node closes them, also if it does not start
 	Devices []host.Config // software GPUs beside them
 	Tiers   TiersConfig
+	// KVReserve is the share of a GPU's memory that is kept for KV blocks, by its name ("gpu-0"), and "" for those not named;
+	// default hbm.DefaultKVReserve.
+	KVReserve map[string]float64
 	// Roots are the folders that models and adapters may be read from.
 	Roots modelfile.Roots
 	// TrustedProxies say in X-Forwarded-For or Forwarded for whom they ask.
@@ -74,6 +79,8 @@ type Config struct {
 
 	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
 	Wrap func(kind string, props *actor.Props) *actor.Props
+	// WrapFormat is given what reads models, likewise.
+	WrapFormat func(engine.Format) engine.Format
 }
 
 // GPU is a device and what tells how it is.
@@ -90,4 +97,14 @@ func (c Config) withDefaults() Config {
 	c.Tiers.Policy = cmp.Or(c.Tiers.Policy, kv.DefaultPolicy)
 	c.Instance = cmp.Or(c.Instance, rand.Text())
 	return c
+}
+
+// kvReserve is the share of a GPU's memory that is kept for KV blocks.
+func (c Config) kvReserve(gpu string) float64 {
+	for _, name := range []string{gpu, ""} {
+		if share, said := c.KVReserve[name]; said {
+			return share
+		}
+	}
+	return hbm.DefaultKVReserve
 }

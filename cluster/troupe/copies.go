@@ -44,7 +44,7 @@ func newCopies(r prometheus.Registerer) *copies {
 
 // copied counts a block; it is a tier.Report.
 func (c *copies) copied(from, to string, bytes int, m tier.Move) {
-	if !m.Came && m.Err == nil {
+	if !m.Done && m.Err == nil {
 		return
 	}
 	c.mu.Lock()
@@ -54,7 +54,7 @@ func (c *copies) copied(from, to string, bytes int, m tier.Move) {
 		p = &messages.KvPath{From: from, To: to}
 		c.byPath[[2]string{from, to}] = p
 	}
-	if !m.Came {
+	if !m.Done {
 		c.failed.WithLabelValues(from, to).Inc()
 		p.Failed++
 		return

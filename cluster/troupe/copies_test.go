@@ -19,7 +19,7 @@ func TestCopiesAreCounted(t *testing.T) {
 	}
 	c.copied("hbm", "dram", 100, tier.Move{Err: errors.New("full")})
 	for range 2 {
-		c.copied("hbm", "dram", 100, tier.Move{Came: true, Took: time.Second})
+		c.copied("hbm", "dram", 100, tier.Move{Done: true, Took: time.Second})
 	}
 	if p := c.paths(); len(p) != 1 || p[0].GetBlocks() != 2 || p[0].GetBytes() != 200 || p[0].GetSeconds() != 2 || p[0].GetFailed() != 1 {
 		t.Errorf("%v", p)

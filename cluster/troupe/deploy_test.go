@@ -67,10 +67,10 @@ func TestDeployChecksTheTokenizer(t *testing.T) {
 		"unigram": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["type"], m["vocab"] = "Unigram", []any{[]any{"<unk>", 0.0}}
 			delete(m, "merges")
-		})), "model.type is not supported; BPE is"},
+		})), "unsupported model.type; supported: BPE"},
 		"larger": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["vocab"].(map[string]any)["beyond"] = 1024
-		})), "the tokenizer has 1025 tokens and the model 1024"},
+		})), "the tokenizer has 1025 tokens but the model 1024"},
 	} {
 		refused := deploying(t, conn, tc.path)
 		if !strings.Contains(refused, tc.want) {
@@ -85,7 +85,7 @@ func TestDeployChecksTheTokenizer(t *testing.T) {
 // TestRegisterChecksTheRank: an adapter that no replica of its model would take is refused when it
 // is registered.
 func TestRegisterChecksTheRank(t *testing.T) {
-	n := start(t, func(cfg *troupe.Config) { cfg.Deployments[0].MaxAdapterRank = 2 })
+	n := start(t, func(cfg *troupe.Config) { cfg.Deployments[0].MaxAdapterRank = new(uint32(2)) })
 	_, err := n.RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{
 		Name: "psalms", Model: "kjv", Path: filepath.Join(testkit.Model(), "adapters", "psalms"),
 	}})

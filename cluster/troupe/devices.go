@@ -32,9 +32,16 @@ func (n *Node) openDevices(context.Context) error {
 // adopt takes a device over: it is closed when the node ends.
 func (n *Node) adopt(d GPU) {
 	n.devices = append(n.devices, d)
-	n.holders = append(n.holders, engine.NewHolder(d.Device, llama.Format{Roots: n.cfg.Roots}))
+	format := engine.Format(n.format())
+	if n.cfg.WrapFormat != nil {
+		format = n.cfg.WrapFormat(format)
+	}
+	n.holders = append(n.holders, engine.NewHolder(d.Device, format))
 	n.undo = append(n.undo, func() { _ = d.Close() })
 }
+
+// format is how this node loads models.
+func (n *Node) format() llama.Format { return llama.Format{Roots: n.cfg.Roots, Digests: &n.digests} }
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 
@@ -44,7 +51,7 @@ func (n *Node) devicesProps() *actor.Props {
 		name := gpuName(i)
 		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
-			Source: d.Source, Facts: factsOf(d.Source), Publish: n.events.Publish,
+			Source: d.Source, Facts: factsOf(d.Source), KVReserve: n.cfg.kvReserve(name), Publish: n.events.Publish,
 			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
 		}))})

@@ -55,7 +55,7 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 // slow is a deployment that the CUDA sources on the CPU are fast enough for.
 func slow(replicas uint32) *messages.DeploymentSpec {
 	spec := kjv(replicas)
-	spec.MaxSequences, spec.StepTokens = 4, 64
+	spec.MaxSequences, spec.StepTokens = new(uint32(4)), new(uint32(64))
 	return spec
 }
 

@@ -113,7 +113,7 @@ func TestLimitsHoldForAllGateways(t *testing.T) {
 func TestOtherKeyIsServedInAFlood(t *testing.T) {
 	nodes := together(t, 1, withKeys(t, ""))
 	spec := kjv(1)
-	spec.MaxSequences, spec.MaxWaiting = 8, 64
+	spec.MaxSequences, spec.MaxWaiting = new(uint32(8)), new(uint32(64))
 	deploy(t, nodes[0], spec)
 	var flood sync.WaitGroup
 	var done atomic.Int32

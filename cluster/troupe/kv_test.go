@@ -150,7 +150,7 @@ func TestPinnedPrefix(t *testing.T) {
 			body(t, start(t, func(c *troupe.Config) {
 				config(c)
 				c.DataDir = data
-				c.Deployments[0].KvBlocks = 70
+				c.Deployments[0].KvBlocks = new(uint32(70))
 				c.Tiers.DRAMBytes = 0 // so that there is something to come back to
 			}))
 		})

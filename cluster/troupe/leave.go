@@ -10,28 +10,67 @@ import (
 	"troupe/messages"
 )
 
-// Stop leaves the cluster: others take over what this node serves, requests under way finish for a while, then everything ends.
+// shutWithin is how long answers to probes and scrapers may take once no request is under way.
+const shutWithin = time.Second
+
+// Drain begins the node's end: /ready answers 503, and the others take over what this node serves. For a
+// grace period it still serves requests, on the replicas of other nodes where there are some, since balancers
+// look at /ready only now and then. It returns after that, or when ctx ends; Stop comes next.
+func (n *Node) Drain(ctx context.Context, grace time.Duration) {
+	n.gateway.Drain()
+	n.announceLeaving(ctx)
+	select {
+	case <-ctx.Done():
+	case <-time.After(grace):
+	}
+}
+
+// Stop refuses new requests, and takes the node apart once those under way have ended and others serve what it
+// served, or ctx ends. Until then its port stays open for probes.
 func (n *Node) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DrainTimeout)
 	defer cancel()
 	n.did("node.stopped")
-	if err := n.sayLeaving(ctx); err != nil {
-		n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
+	n.gateway.Close()
+	for _, s := range n.servers {
+		s.SetKeepAlivesEnabled(false) // closes idle connections too
 	}
-	err := n.web.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("%d requests were cut off: %w", n.calls.Open(), err), n.web.Close())
-	}
+	n.announceLeaving(ctx)
+	open := n.gateway.Wait(ctx)
 	n.handOver(ctx)
+	err := n.shutWeb()
+	if open > 0 {
+		err = errors.Join(fmt.Errorf("%d requests were cut off: %w", open, ctx.Err()), err)
+	}
 	n.takeApart()
 	return err
 }
 
-// sayLeaving tells the others, if NATS answers soon: without it there is nobody to tell, and what runs here may finish all the same.
-func (n *Node) sayLeaving(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+// shutWeb ends the HTTP servers. Connections on which a probe is being answered have a moment to finish.
+func (n *Node) shutWeb() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutWithin)
 	defer cancel()
-	return n.members.SetLeaving(ctx)
+	for _, s := range n.servers {
+		if s.Shutdown(ctx) != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	return err
+}
+
+// announceLeaving tells the others once, if NATS answers soon: without it there is nobody to tell, and what
+// runs here may finish all the same.
+func (n *Node) announceLeaving(ctx context.Context) {
+	n.left.Do(func() {
+		if n.others() {
+			close(n.leaving) // they answer what comes over NATS from now on
+		}
+		ctx, cancel := context.WithTimeout(ctx, tellWithin)
+		defer cancel()
+		if err := n.members.SetLeaving(ctx); err != nil {
+			n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
+		}
+	})
 }
 
 // handOver waits until others serve what this node did, as long as there are others that could.

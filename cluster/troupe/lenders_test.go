@@ -77,7 +77,7 @@ func (l *lender) hearsSalted(replica string, prompt []uint32, salt []byte) {
 	until(l.t, "the blocks of "+replica+" to be announced", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !slices.ContainsFunc(kv.Shorts(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
+		return !slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
 	})
 }
 
@@ -129,13 +129,13 @@ func lendersOf(t *testing.T, model string, between func(), change func(i int, c 
 		}
 	})
 	spec := kjv(2)
-	if spec.Path, spec.KvBlocks = model, 48; between != nil {
-		spec.Replicas = 1
+	if spec.Path, spec.KvBlocks = model, new(uint32(48)); between != nil {
+		spec.Replicas = new(uint32(1))
 		deploy(t, nodes[0], spec)
 		until(t, "the weights to be known", func() bool { return replica(t, nodes[0], "kjv").GetKvTravels() })
 		between()
 		spec = proto.CloneOf(spec)
-		spec.Replicas = 2
+		spec.Replicas = new(uint32(2))
 	}
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {

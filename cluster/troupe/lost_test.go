@@ -104,8 +104,8 @@ func TestStoreDeleted(t *testing.T) {
 		t.Errorf("what is deployed is not served meanwhile: %v", got)
 	}
 	release()
-	for _, n := range nodes {
-		until(t, "it is ready again", func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
+	for i, want := range []string{`"causes":[]`, `"causes":["draining"]`} {
+		until(t, "it is as ready as before", func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
 	}
 	kv, err := js.KeyValue(t.Context(), "troupe")
 	if err != nil {

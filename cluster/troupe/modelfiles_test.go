@@ -238,8 +238,8 @@ func TestSurplusIsNamed(t *testing.T) {
 	conn := connect(t, n)
 	for file, tc := range map[string]struct{ content, want string }{
 		"model.safetensors":         {withTensor(t, "model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not part of"},
-		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not one that"},
-		"adapter_config.json":       {changed(t, "adapter_config.json", "use_other", true), "key use_other is not known"},
+		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not selected by"},
+		"adapter_config.json":       {changed(t, "adapter_config.json", "use_other", true), "key use_other is unknown"},
 	} {
 		adapter := readAtDeploy[file]
 		for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
@@ -266,7 +266,7 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 		"{{ 'x' * 10000000000 }}":                                      "a value is longer than",
 		"{% for m in messages %}{{ m.content.nothing() }}{% endfor %}": "not callable",
 		"{% if %}":                       "chat_template.jinja: chat template: line 1",
-		"{{ messages | urlize }}":        "the filter urlize is not supported",
+		"{{ messages | urlize }}":        "unsupported filter urlize",
 		"{{ raise_exception('never') }}": "never",
 		"{% if messages[2].role == 'assistant' %}{{ messages[7].role }}{% endif %}": "line 1",
 	} {

@@ -155,7 +155,7 @@ func TestControlRefusals(t *testing.T) {
 		"unknown model":   {"models.get", `{"name":"none"}`, "404", `model "none" is not deployed`},
 		"delete unknown":  {"models.delete", `{"name":"none"}`, "404", `model "none" is not deployed`},
 		"unknown replica": {"replicas.restart", `{"name":"none-0"}`, "404", "no replica none-0"},
-		"scale to none":   {"models.scale", `{"name":"kjv"}`, "400", "replicas is missing or 0"},
+		"scale to none":   {"models.scale", `{"name":"kjv"}`, "400", "replicas is missing; send"},
 		"scale unknown":   {"models.scale", `{"name":"none","replicas":2}`, "404", `model "none" is not deployed`},
 		"out of bounds":   {"models.deploy", `{"deployment":{"name":"a","path":"x","replicas":5,"max_replicas":4}}`, "400", "max_replicas 4"},
 		"migrate nothing": {"replicas.migrate", ``, "400", "from is missing"},

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/actors/model/router"
 	"troupe/actors/supervise"
+	"troupe/cluster/backup"
 	"troupe/cluster/bulk"
 	"troupe/cluster/catalogue"
 	"troupe/cluster/control"
@@ -29,6 +30,7 @@ import (
 	"troupe/cluster/store"
 	"troupe/cluster/tree"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/gateway"
 	"troupe/internal/audit"
 	"troupe/messages"
@@ -51,11 +53,13 @@ type Node struct {
 	routed     chan struct{} // closed once the router knows what runs on the other nodes
 	informed   chan struct{} // closed once this node is to answer for the cluster
 	serving    chan struct{} // closed once the control service takes requests
+	leaving    chan struct{} // closed once other nodes are to take requests over NATS
+	left       sync.Once     // the others were told
 
 	devices   []GPU
 	holders   []*engine.Holder
-	tiers     []lowerTier // the fastest first
-	weights   weights
+	tiers     []lowerTier  // the fastest first
+	digests   digest.Cache // of the files of models
 	copies    *copies
 	pins      pinned
 	secret    secret
@@ -64,23 +68,28 @@ type Node struct {
 	guard     *reply.Guard
 	inboxes   inboxes
 	events    *control.Events
+	view      *control.View
+	copied    *backup.State // the copy of the desired state in the data folder, as it was at the start
 	store     *store.Store
 	catalogue *catalogue.Catalogue
 	members   *members.Members
 	link      *link.Link
 	bulk      *bulk.Plane
 	audit     *audit.Log
-	web       *http.Server
-	listener  net.Listener // of web
-	scrapers  net.Listener // nil: none
+	servers   []*http.Server // the first one is that of clients
+	entry     lateHandler    // of clients
+	scraped   lateHandler    // of scrapers
+	busy      lateHandler    // of connections beyond a limit
 	address   string
 
-	metricsAddress string // of scrapers
+	metricsAddress string // empty: none
 
 	mu       sync.Mutex
 	known    map[string]bool // members that were audited
 	draining map[string]bool // nodes to be emptied, by the operator's word
 	undo     []func()        // what Stop does, last first
+
+	diskEvents *control.Events // guarded by mu; nil: the node is starting
 }
 
 // Start starts a node. When it fails, nothing is left running.
@@ -88,10 +97,10 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
 		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
-		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}),
+		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}
-	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.metrics.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.copies = newCopies(n.metrics)
 	n.metrics.MustRegister(kvCollector{n})
 	defer func() {
@@ -106,7 +115,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		n.openAudit, n.openDevices, n.openBulk, n.openNATS, n.openStore, n.openSecret, n.openCatalogue, n.openTiers, n.startActors, n.join,
+		n.openAudit, n.openDevices, n.openBulk, n.openNATS,
+		n.explained(n.openStore), n.explained(n.openSecret), n.explained(n.openCatalogue),
+		n.openTiers, n.startActors, n.explained(n.join),
 		n.awaitRoutes, n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
 	} {
 		if err := step(ctx); err != nil {
@@ -134,15 +145,20 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n.store, err = store.Open(ctx, js, 0, n.cfg.Log); err != nil {
+	if n.store, err = store.Open(ctx, js, store.Config{Folder: n.cfg.DataDir, Copy: n.copied, Log: n.cfg.Log}); err != nil {
 		return err
 	}
+	n.undo = append(n.undo, n.store.Close)
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
+	n.mu.Lock()
+	n.diskEvents = n.events
+	n.mu.Unlock()
 	n.audit.Publish(n.events.Publish)
 	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
 	life, end := context.WithCancel(context.Background())
-	n.undo = append(n.undo, end)
-	go n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) })
+	var kept sync.WaitGroup
+	n.undo = append(n.undo, func() { end(); kept.Wait() })
+	kept.Go(func() { n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) }) })
 	return n.openMembers(ctx, js)
 }
 
@@ -171,7 +187,7 @@ func (n *Node) awaitControl(ctx context.Context) error {
 
 func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
-	view := &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
+	n.view = &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
 	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
@@ -182,10 +198,12 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
+		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls,
+		Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
-		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
+		Draining: n.emptied,
+		Shares:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {
@@ -210,13 +228,14 @@ func (n *Node) onFailure(f supervise.Failure) {
 		Bool("stopped", f.Stopped).Msg("actor crashed")
 }
 
-// causes returns why this node is not ready, beside the deployments: the store, while what is
-// stored is lost.
+// causes returns why this node is not ready, beside the deployments: what is stored is lost, or the store takes no
+// changes.
 func (n *Node) causes() []gateway.Cause {
-	if n.store.Lost() || n.members.Lost() {
-		return []gateway.Cause{gateway.CauseStore}
+	all := n.storeNow().causes()
+	if (n.store.Lost() || n.members.Lost()) && !slices.Contains(all, gateway.CauseStore) {
+		all = append(all, gateway.CauseStore)
 	}
-	return nil
+	return all
 }
 
 // HTTPAddr is where the gateway listens.
@@ -242,11 +261,14 @@ func (n *Node) Registry() *tree.Registry { return n.registry }
 // Holders keep the models, by device.
 func (n *Node) Holders() []*engine.Holder { return n.holders }
 
-// Ready waits until every deployment of the configuration has a replica that serves, or one has failed.
+// Ready waits until every deployment of the configuration has a replica that serves or is stopped, or one has failed.
 func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.cfg.Deployments {
 		for {
 			d, err := n.Deployment(ctx, spec.GetName())
+			if err == nil && d.GetSpec().Stopped() {
+				break
+			}
 			if err == nil && len(d.GetReplicas()) > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY {
 				break
 			}

@@ -3,7 +3,6 @@ package troupe
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,10 +29,9 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	draining := n.draining[n.cfg.Name]
-	n.mu.Unlock()
-	s := &messages.NodeStatus{Member: n.Member(), Draining: draining, Gpus: gpus, Sessions: uint32(n.calls.Open())}
+	s := &messages.NodeStatus{
+		Member: n.Member(), Draining: n.emptied(), Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
+	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
 			s.Replicas++
@@ -101,27 +99,6 @@ func (n *Node) drainable(ctx context.Context, name string) (*messages.Member, er
 	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 }
 
-// Scale implements control.Backend. A change that others made meanwhile is taken up.
-func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messages.DeploymentSpec, uint64, error) {
-	for {
-		stored, revision, err := n.store.Get(ctx, name)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, 0, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		spec, err := control.Scaled(stored, replicas)
-		if err != nil {
-			return nil, 0, err
-		}
-		if revision, err = n.store.Put(ctx, spec, revision); !errors.Is(err, store.ErrConflict) {
-			n.events.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas", stored.GetReplicas(), replicas))
-			return spec, revision, err
-		}
-	}
-}
-
 // scaleAt stores how many replicas a deployment is to have, unless it has changed since a revision.
 func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
 	stored, at, err := n.store.Get(ctx, name)
@@ -132,7 +109,7 @@ func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replic
 		return fmt.Errorf("deployment %s: %w", name, store.ErrConflict)
 	}
 	before := stored.GetReplicas()
-	stored.Replicas = replicas
+	stored.Replicas, stored.AskedRevision = new(replicas), 0
 	if _, err := n.store.Put(ctx, stored, revision); err != nil {
 		return err
 	}

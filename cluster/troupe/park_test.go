@@ -75,7 +75,7 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 				if c.Tiers.RestoreAlways = true; name == "nvme" {
 					c.Tiers.DRAMBytes = 0
 				}
-				c.Deployments[0].MaxSequences = 1
+				c.Deployments[0].MaxSequences = new(uint32(1))
 				c.Wrap = done.wrap
 			})
 			conn := connect(t, n)

@@ -34,7 +34,7 @@ func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefi
 		}
 		all = append(all, p)
 	}
-	return version + n.catalogue.Heard() + secret, all
+	return version + n.catalogue.Revision() + secret, all
 }
 
 // revisionOf is the present revision of an adapter; "" of none.

@@ -14,15 +14,16 @@ import (
 func TestGivesWayAndGrows(t *testing.T) {
 	want := run(t, start(t, nil))
 	n, g := gated(t, 5, func(c *troupe.Config) {
-		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 40 << 20}}, nil
+		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 64 << 20}}, nil
 	})
-	deploy(t, n, kjv(1))
+	first, second := kjv(1), kjv(1)
+	first.MaxSequences, second.MaxSequences = new(uint32(16)), new(uint32(16))
+	deploy(t, n, first)
 	before := replica(t, n, "kjv").GetKvBlocks()
 	texts := make(chan []string, 1)
 	go func() { texts <- run(t, n) }()
 	g.await(t)
 	g.open()
-	second := kjv(1)
 	second.Name, second.Path = "second", testkit.Model()
 	deploy(t, n, second)
 	until(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })

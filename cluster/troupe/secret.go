@@ -73,10 +73,10 @@ func (n *Node) openSecret(ctx context.Context) error {
 			n.adoptSecret(found)
 			return nil
 		}
-		if !bucket.Passing(err) {
+		if !bucket.Passing(err) && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		select { // the NATS servers elect a leader
+		select { // the NATS servers elect a leader, or one that was asked has not heard of another node's secret
 		case <-ctx.Done():
 			return err
 		case <-time.After(joinAgain):

@@ -89,8 +89,10 @@ func TestSecretOutlivesTheStore(t *testing.T) {
 	}
 	file := filepath.Join(dir, "cluster-secret")
 	loseStore := func() {
-		if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"jetstream", "desired-state.1", "desired-state.2"} {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	first := life(nil)

@@ -36,15 +36,15 @@ func (j *record) Write(line []byte) (int, error) {
 func TestTwoSizesChangeNoToken(t *testing.T) {
 	const many, rounds = 20, 2
 	two := func(c *troupe.Config) {
-		c.Deployments[0].KvBlocks = 70
-		c.Deployments = append(c.Deployments, &messages.DeploymentSpec{Name: "large", Path: testkit.Model(), KvBlocks: 24, BlockTokens: 64})
+		c.Deployments[0].KvBlocks = new(uint32(70))
+		c.Deployments = append(c.Deployments, &messages.DeploymentSpec{Name: "large", Path: testkit.Model(), KvBlocks: new(uint32(24)), BlockTokens: new(uint32(64))})
 	}
 	var want [][]string
-	plain := start(t, func(c *troupe.Config) { two(c); c.Deployments[0].KvBlocks, c.Deployments[1].KvBlocks = 0, 0 })
+	plain := start(t, func(c *troupe.Config) { two(c); c.Deployments[0].KvBlocks, c.Deployments[1].KvBlocks = nil, nil })
 	for _, model := range []string{"kjv", "large"} {
 		want = append(want, conversationsWith(t, plain, model, many))
 	}
-	j := &record{says: []string{"was needed for blocks of another size", "blocks of another size are dropped", "not copied down"}}
+	j := &record{says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"}}
 	n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), two, func(c *troupe.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }))
 	for range rounds {
 		for m, model := range []string{"kjv", "large"} {

@@ -105,8 +105,8 @@ func (n *Node) openNVMe() error {
 	if f.Emptied() {
 		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, in a file of another size, or its name was damaged")
 	}
-	if f.Unread() > 0 {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Int("sectors", f.Unread()).Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
+	if f.UnreadSectors() > 0 {
+		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Int("sectors", f.UnreadSectors()).Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
 	}
 	n.addTier("nvme", f, detail)
 	return nil
@@ -126,10 +126,10 @@ func (n *Node) addTier(name string, store tier.Store, detail string) {
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, Copied: n.copies.copied, Policy: n.cfg.Tiers.Policy,
+		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, OnDemoted: n.copies.copied, Policy: n.cfg.Tiers.Policy,
 			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
 		if !n.cfg.Tiers.LocalOnly {
-			cfg.Router, cfg.Bulk = n.pid(routerID), n.bulk
+			cfg.Router, cfg.DataPlane = n.pid(routerID), n.bulk
 		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
@@ -144,13 +144,9 @@ func (n *Node) tiersProps() *actor.Props {
 }
 
 // lower is what a replica is told of the tiers.
-func (n *Node) lower(r *messages.ReplicaSpec) replica.Tiers {
-	_, seen := files(n.cfg.Roots, r.GetPath()) // before they are loaded
+func (n *Node) lower() replica.Tiers {
 	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
-		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly,
-		Space: func(ctx context.Context) (string, error) {
-			return n.weights.digest(ctx, n.cfg.Roots, r.GetPath(), seen)
-		}}
+		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
 	}

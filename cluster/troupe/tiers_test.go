@@ -139,7 +139,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		{"tier", &testkit.Crash{On: "*messages.CommitBlocks", After: 7, Times: 2}},
 		{"tier", &testkit.Crash{On: "*messages.LockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},
-		{"tier", &testkit.Crash{On: "*kvblock.departed", After: 3, Times: 2}},
+		{"tier", &testkit.Crash{On: "*kvblock.demoteDone", After: 3, Times: 2}},
 		{"replica", &testkit.Crash{On: "*replica.offloaded", After: 2, Times: 1}},
 		{"replica", &testkit.Crash{On: "*replica.located", After: 2, Times: 1}},
 		{"replica", &testkit.Crash{On: "*replica.restored", After: 0, Times: 1}},

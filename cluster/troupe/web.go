@@ -12,18 +12,20 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"troupe/gateway"
 	"troupe/gateway/web"
 )
 
 // WebConfig says who may ask over HTTP, and how much.
 type WebConfig struct {
 	Limits web.Limits
-	// Metrics is where /metrics, /health and /ready are served too; empty: nowhere. On loopback it
+	// Metrics is where /metrics, /live, /health and /ready are served too; empty: nowhere. On loopback it
 	// asks for no key.
 	Metrics string
 	// Hosts are names of this node beside localhost, its own ones and addresses. Without keys, a
@@ -37,7 +39,18 @@ type WebConfig struct {
 // metricsConnections is how many scrapers may be connected.
 const metricsConnections = 64
 
-// openWeb listens for HTTP. Connections wait until serveWeb.
+// lateHandler serves with the handler that was set last.
+type lateHandler struct{ now atomic.Pointer[http.Handler] }
+
+func (l *lateHandler) set(h http.Handler) { l.now.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*l.now.Load()).ServeHTTP(w, r)
+}
+
+// openWeb serves HTTP. Until serveWeb only probes are answered, so that the node is known to be alive however
+// long it starts.
 func (n *Node) openWeb() (err error) {
 	listener := n.cfg.Web
 	if listener == nil {
@@ -47,7 +60,8 @@ func (n *Node) openWeb() (err error) {
 	}
 	n.undo = append(n.undo, func() { _ = listener.Close() })
 	n.address = listener.Addr().String()
-	limited := web.Listen(listener, n.cfg.WebConfig.Limits)
+	limits := n.cfg.WebConfig.Limits
+	limited := web.Listen(listener, limits)
 	n.metrics.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "troupe_http_connections", Help: "Connections of HTTP clients that are open.",
@@ -56,7 +70,8 @@ func (n *Node) openWeb() (err error) {
 			Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
-	n.listener = n.secured(limited)
+	n.busy.set(gateway.Starting())
+	n.serve(limited, limits, &n.entry)
 	if n.cfg.WebConfig.Metrics == "" {
 		return nil
 	}
@@ -66,10 +81,23 @@ func (n *Node) openWeb() (err error) {
 	}
 	n.undo = append(n.undo, func() { _ = scrapers.Close() })
 	n.metricsAddress = scrapers.Addr().String()
-	limits := n.cfg.WebConfig.Limits
 	limits.Connections, limits.PerAddress = metricsConnections, metricsConnections
-	n.scrapers = n.secured(web.Listen(scrapers, limits))
+	n.serve(web.Listen(scrapers, limits), limits, &n.scraped)
 	return nil
+}
+
+// serve starts an HTTP server, which answers probes until its handler is set.
+func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
+	late.set(gateway.Starting())
+	s := web.NewServer(limits, late, &n.busy, n.webLog())
+	n.servers = append(n.servers, s)
+	n.undo = append(n.undo, func() { _ = s.Close() })
+	l = n.secured(l)
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
+		}
+	}()
 }
 
 // secured puts TLS around a listener, where there is a certificate.
@@ -80,16 +108,15 @@ func (n *Node) secured(l net.Listener) net.Listener {
 	return tls.NewListener(l, n.cfg.HTTPTLS)
 }
 
-// serveWeb serves HTTP until the servers are closed.
+// serveWeb lets requests in.
 func (n *Node) serveWeb(context.Context) error {
-	limits := n.cfg.WebConfig.Limits
 	handler := http.Handler(n.gateway)
 	if hosts, ok := n.hosts(n.address); ok {
 		handler = n.gateway.Hosts(hosts, handler)
 	}
-	n.web = web.NewServer(limits, handler, n.gateway.Busy(), n.webLog())
-	n.serve(n.web, n.listener)
-	if n.scrapers == nil {
+	n.busy.set(n.gateway.Busy())
+	n.entry.set(handler)
+	if n.metricsAddress == "" {
 		return nil
 	}
 	onLoopback := loopback(n.metricsAddress)
@@ -97,18 +124,8 @@ func (n *Node) serveWeb(context.Context) error {
 	if hosts, ok := n.hosts(n.metricsAddress); ok || onLoopback {
 		handler = n.gateway.Hosts(hosts, handler)
 	}
-	scraped := web.NewServer(limits, handler, n.gateway.Busy(), n.webLog())
-	n.undo = append(n.undo, func() { _ = scraped.Close() })
-	n.serve(scraped, n.scrapers)
+	n.scraped.set(handler)
 	return nil
-}
-
-func (n *Node) serve(s *http.Server, l net.Listener) {
-	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
-		}
-	}()
 }
 
 // hosts returns the names that requests must be for, where they must be for some.

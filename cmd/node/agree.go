@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"troupe/cluster/control"
 )
@@ -39,6 +40,7 @@ func (s settings) clash() error {
 			"--nats-creds and --nats-nkey say who this node is, and its own NATS server asks nobody; add --nats-users, or --join"},
 		{o.NATSUsers != "" && !login,
 			`--nats-users counts for this node too; give it one of the users with --nats-nkey ("node keys nkey" makes one) or --nats-creds`},
+		{graceTooLong(o), "--drain-grace is a part of --drain-timeout, and must be shorter; requests need the rest to finish"},
 	} {
 		if c.wrong {
 			return errors.New(c.say)
@@ -49,19 +51,14 @@ func (s settings) clash() error {
 			return err
 		}
 	}
-	named := map[string]bool{}
-	for _, a := range s.Adapters {
-		spec, err := control.NormalizeAdapter(a.GetAdapter())
-		if err != nil {
-			return err
-		}
-		name := spec.GetModel() + ":" + spec.GetName()
-		if named[name] {
-			return fmt.Errorf("two adapters are %s; give each its own name", name)
-		}
-		named[name] = true
-	}
 	return nil
+}
+
+// graceTooLong reports whether the grace leaves requests no time to finish.
+func graceTooLong(o Options) bool {
+	grace, err := time.ParseDuration(o.DrainGrace)
+	limit, _ := time.ParseDuration(cmp.Or(o.DrainTimeout, defaultDrain))
+	return err == nil && grace > 0 && grace >= limit
 }
 
 // some reports whether some were given, and not all.

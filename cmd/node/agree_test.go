@@ -81,6 +81,11 @@ func TestCombinations(t *testing.T) {
 		{[]string{"--drain-timeout", "30"}, `"30" is not a time to wait; write it like 30s`},
 		{[]string{"--drain-timeout=-1s"}, "is not a time to wait"},
 		{[]string{"--drain-timeout", "0"}, ""},
+		{[]string{"--drain-grace", "5"}, `"5" is not a time to wait; write it like 30s`},
+		{[]string{"--drain-grace", "30s"}, "--drain-grace is a part of --drain-timeout, and must be shorter"},
+		{[]string{"--drain-grace", "10s", "--drain-timeout", "5s"}, "must be shorter"},
+		{[]string{"--drain-grace", "10s", "--drain-timeout", "11s"}, ""},
+		{[]string{"--drain-grace", "0", "--drain-timeout", "0"}, ""},
 		{[]string{"--tls-cert", f + "x"}, "--tls-cert (or TROUPE_TLS_CERT): open " + f + "x: no such file"},
 	} {
 		_, err := understood(t, settle, tc.args...)

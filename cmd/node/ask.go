@@ -25,6 +25,9 @@ type remote struct {
 	login
 }
 
+// shown is the server as messages name it.
+func (r remote) shown() string { return security.WithoutSecrets(r.NATS) }
+
 func (r remote) connect(who string) (*nats.Conn, error) {
 	as, err := r.options()
 	if err != nil {
@@ -32,7 +35,7 @@ func (r remote) connect(who string) (*nats.Conn, error) {
 	}
 	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin), nats.ErrorHandler(nothing))...)
 	if err != nil {
-		return nil, fmt.Errorf("NATS at %s: %w; %s", r.NATS, err, security.Remedy(err, "start a node with \"node up\", or say where one is with --nats"))
+		return nil, fmt.Errorf("NATS at %s: %w; %s", r.shown(), err, security.Remedy(err, "start a node with \"node up\", or say where one is with --nats"))
 	}
 	return conn, nil
 }
@@ -52,19 +55,19 @@ func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, reque
 	switch {
 	case err != nil && forbidden(conn):
 		return fmt.Errorf("NATS at %s: %w; the user needs that permission, or its inbox prefix with --nats-inbox-prefix",
-			r.NATS, conn.LastError())
+			r.shown(), conn.LastError())
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", r.NATS)
+		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", r.shown())
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no node at %s answers, though there are some; look whether their machines are overloaded or hang: %w", r.NATS, err)
+		return fmt.Errorf("no node at %s answers, though there are some; look whether their machines are overloaded or hang: %w", r.shown(), err)
 	case err != nil:
-		return fmt.Errorf("node at %s: %w", r.NATS, err)
+		return fmt.Errorf("node at %s: %w", r.shown(), err)
 	}
 	if refusal := reply.Header.Get(micro.ErrorHeader); refusal != "" {
-		return fmt.Errorf("node at %s refused: %s", r.NATS, refusal)
+		return fmt.Errorf("node at %s refused: %s", r.shown(), refusal)
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(reply.Data, answer); err != nil {
-		return fmt.Errorf("answer of the node at %s: %w", r.NATS, err)
+		return fmt.Errorf("answer of the node at %s: %w", r.shown(), err)
 	}
 	return nil
 }

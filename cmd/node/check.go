@@ -55,7 +55,11 @@ func newChecker(base string) *checker {
 			"size":     checkSize,
 			"room":     checkRoom,
 			"share":    checkShare,
-			"policy":   checkPolicy,
+			"reserve": func(s string) error {
+				_, err := parseReserve(s)
+				return err
+			},
+			"policy": checkPolicy,
 			"networks": func(s string) error {
 				_, err := parseNetworks(s)
 				return err

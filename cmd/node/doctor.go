@@ -72,7 +72,7 @@ func (d doctorCommand) Run(c console) error {
 // examine runs all checks, one after the other.
 func examine(ctx context.Context, s settings) (all []finding) {
 	for _, check := range []func(context.Context, settings) []finding{
-		checkVersions, checkSetup, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkTiers,
+		checkVersions, checkSetup, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkStore, checkTiers,
 	} {
 		all = append(all, check(ctx, s)...)
 	}

@@ -13,7 +13,10 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"troupe/cluster/natsd"
+	"troupe/cluster/recovery"
 	"troupe/cluster/reply"
+	"troupe/cluster/security"
 	"troupe/cluster/troupe"
 	"troupe/core/spec"
 )
@@ -56,6 +59,8 @@ func checkPorts(_ context.Context, s settings) (all []finding) {
 		}
 		f := finding{"port", fine, l.addr + " is free", ""}
 		switch err := listens(l.addr); {
+		case errors.Is(err, syscall.EADDRINUSE) && ownNodeListens(s.Data, l.addr):
+			f.Text = l.addr + " is where the running node listens"
 		case errors.Is(err, syscall.EADDRINUSE) && !s.chose(l.flag):
 			f = finding{"port", fine, l.addr + " is in use; the next free one would be taken", ""}
 		case err != nil:
@@ -87,43 +92,71 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	if err != nil {
 		return []finding{{"NATS", bad, err.Error(), "see --nats-creds and --nats-nkey"}}
 	}
+	shown := security.WithoutSecrets(s.Join)
 	conn, err := nats.Connect(s.Join, append(login,
 		nats.Name("node doctor"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(askWithin))...)
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "start the node or NATS server there, or correct --join"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err),
+			security.Remedy(err, "start the node or NATS server there, or correct --join")}}
 	}
 	defer conn.Close()
 	rtt, err := conn.RTT()
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", s.Join, err), "see the log of the NATS server"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err), "see the log of the NATS server"}}
 	}
 	js, err := jetstream.New(conn)
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
 	if err != nil {
-		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", s.Join, err), "enable JetStream in its configuration"}}
+		return []finding{{"NATS", bad, fmt.Sprintf("%s answers, but has no JetStream for this account: %v", shown, err), "enable JetStream in its configuration"}}
 	}
 	return []finding{{"NATS", fine, fmt.Sprintf("%s answers in %.1f ms, with JetStream", conn.ConnectedUrlRedacted(), float64(rtt.Microseconds())/1000), ""}}
+}
+
+// checkStore looks for files of a store that was damaged.
+func checkStore(_ context.Context, s settings) []finding {
+	aside, err := recovery.Aside(s.Data)
+	if err != nil || len(aside) == 0 {
+		return nil
+	}
+	return []finding{{"store", odd, fmt.Sprintf("the store was damaged, and restored; %s has its files", aside[len(aside)-1]),
+		"check the disk; remove the folder when it is of no use any more"}}
 }
 
 // checkData looks whether the folder can be written to, by whom it is held, and what room there is.
 func checkData(_ context.Context, s settings) []finding {
 	lock, err := lockData(s.Data)
-	if errors.Is(err, errHeld) {
-		return []finding{{"data", fine, s.Data + " belongs to a node that is running", ""}}
+	held := errors.Is(err, errHeld)
+	if err != nil && !held {
+		return []finding{{"data", bad, err.Error(), "let this user write there, make room, or choose another folder with --data"}}
 	}
+	if !held {
+		defer lock.Close()
+	}
+	free, err := natsd.FreeBytes(s.Data)
 	if err != nil {
-		return []finding{{"data", bad, err.Error(), "let this user write there, or choose another folder with --data"}}
-	}
-	defer lock.Close()
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.Data, &fs); err != nil {
 		return []finding{{"data", odd, fmt.Sprintf("%s: %v", s.Data, err), "see df"}}
 	}
-	free := int64(fs.Bavail) * fs.Bsize
-	if free < enoughDisk {
-		return []finding{{"data", odd, fmt.Sprintf("%s has %s left", s.Data, spec.FormatBytes(free)), "make room, or choose another folder with --data"}}
+	var needed int64
+	if s.Join == "" { // the store is in it
+		needed = natsd.DefaultMinFree
 	}
-	return []finding{{"data", fine, fmt.Sprintf("%s can be written to, and has %s left", s.Data, spec.FormatBytes(free)), ""}}
+	return []finding{dataSpace(s.Data, free, needed, held)}
+}
+
+// dataSpace judges the space that is free in a data folder.
+func dataSpace(folder string, free, needed int64, held bool) finding {
+	const remedy = "make room, or choose another folder with --data"
+	left := spec.FormatBytes(free)
+	switch {
+	case free < needed:
+		return finding{"data", bad, fmt.Sprintf("%s has %s left, and the store needs %s: %s missing",
+			folder, left, spec.FormatBytes(needed), spec.FormatBytes(needed-free)), remedy}
+	case free < enoughDisk:
+		return finding{"data", odd, fmt.Sprintf("%s has %s left", folder, left), remedy}
+	case held:
+		return finding{"data", fine, fmt.Sprintf("%s belongs to a node that is running, and has %s left", folder, left), ""}
+	}
+	return finding{"data", fine, fmt.Sprintf("%s can be written to, and has %s left", folder, left), ""}
 }

@@ -38,7 +38,7 @@ func checkDisk(path string, want int64) finding {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", dir, err), "make that folder, or name a file in another one with --kv-nvme-path"}
 	}
-	if err := tier.Foreign(path); err != nil {
+	if err := tier.CheckPath(path); err != nil {
 		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", path, err), "name another file with --kv-nvme-path"}
 	}
 	free := int64(fs.Bavail) * fs.Bsize

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ type file struct {
 	Options     `yaml:",inline"`
 	Deployments []Deployment `yaml:"deployments" validate:"unique=Name"`
 	Adapters    []Adapter    `yaml:"adapters"`
+
+	source []byte
 }
 
 // Adapter has the fields of messages.AdapterSpec that are for the operator to say. What is in its folder is checked against the model when the
@@ -29,22 +32,22 @@ type Adapter struct {
 	AnyBase bool   `yaml:"any_base"`
 }
 
-// Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets.
+// Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets. What is nil has its default.
 type Deployment struct {
-	Name         string `yaml:"name" validate:"required,deployment"`
-	Path         string `yaml:"path" validate:"required,model"`
-	Replicas     uint32 `yaml:"replicas" validate:"max=1000"`
-	MinReplicas  uint32 `yaml:"min_replicas" validate:"max=1000"`
-	MaxReplicas  uint32 `yaml:"max_replicas" validate:"max=1000"`
-	Priority     string `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
-	MaxSequences uint32 `yaml:"max_sequences" validate:"max=4096"`
-	MaxWaiting   uint32 `yaml:"max_waiting" validate:"max=1048576"`
-	StepTokens   uint32 `yaml:"step_tokens" validate:"max=131072"`
-	BlockTokens  uint32 `yaml:"block_tokens" validate:"max=1024"`
-	KVBlocks     uint32 `yaml:"kv_blocks" validate:"max=1073741824"`
-	AdapterPages uint32 `yaml:"adapter_pages" validate:"max=1048576"`
-	MaxAdapters  uint32 `yaml:"max_adapters" validate:"max=4096"`
-	MaxRank      uint32 `yaml:"max_adapter_rank" validate:"max=256"`
+	Name         string  `yaml:"name" validate:"required,deployment"`
+	Path         string  `yaml:"path" validate:"required,model"`
+	Replicas     *uint32 `yaml:"replicas" validate:"omitempty,max=1000"`
+	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
+	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
+	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
+	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
+	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
+	StepTokens   *uint32 `yaml:"step_tokens" validate:"omitempty,max=131072"`
+	BlockTokens  *uint32 `yaml:"block_tokens" validate:"omitempty,max=1024"`
+	KVBlocks     *uint32 `yaml:"kv_blocks" validate:"omitempty,max=1073741824"`
+	AdapterPages *uint32 `yaml:"adapter_pages" validate:"omitempty,max=1048576"`
+	MaxAdapters  *uint32 `yaml:"max_adapters" validate:"omitempty,max=4096"`
+	MaxRank      *uint32 `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
 }
 
 // readFile reads and checks a file. No path is an empty file.
@@ -52,19 +55,21 @@ func readFile(path string) (file, error) {
 	if path == "" {
 		return file{}, nil
 	}
-	in, err := os.Open(path)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return file{}, fmt.Errorf("--config (or TROUPE_CONFIG): %w", err)
 	}
-	defer in.Close()
 	base, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return file{}, fmt.Errorf("--config %s: %w", path, err)
 	}
-	var f file
-	err = yaml.NewDecoder(in, yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
+	f := file{source: source}
+	err = yaml.NewDecoder(bytes.NewReader(source), yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
-		return file{}, fmt.Errorf("%s: %w", path, err)
+		return file{}, fmt.Errorf("%s: %w", path, inWordsOfTheFile(err))
+	}
+	if err := f.checkFractions(path); err != nil {
+		return file{}, err
 	}
 	f.absolutePaths(base)
 	f.ModelRoots = absoluteList(base, f.ModelRoots)
@@ -81,10 +86,13 @@ func (f file) specs() []*messages.DeploymentSpec {
 	specs := make([]*messages.DeploymentSpec, len(f.Deployments))
 	for i, d := range f.Deployments {
 		specs[i] = &messages.DeploymentSpec{
-			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Priority: priorities[d.Priority],
+			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
+		}
+		if class, said := priorities[d.Priority]; said {
+			specs[i].Priority = class.Enum()
 		}
 	}
 	return specs

@@ -56,10 +56,10 @@ func described(info cuda.Info) string {
 // multiplied says who computes a device's products.
 func multiplied(d cuda.Device) string {
 	p, err := cuda.As[cuda.Describer](d)
-	if err != nil || p.Properties().Products == "" {
+	if err != nil || p.Properties().GEMMBackend == "" {
 		return ""
 	}
-	return "; products by " + p.Properties().Products
+	return "; products by " + p.Properties().GEMMBackend
 }
 
 // sources are what tells the health of this machine's GPUs, by UUID.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer, "secured": securedServer, "gpus": fakeGPUs(t),
+			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer, "users": natsUsers, "secured": securedServer, "gpus": fakeGPUs(t),
 		},
 	})
 }
@@ -74,6 +75,15 @@ func held(ts *testscript.TestScript, _ bool, args []string) {
 // nats URL starts a NATS server that no node is connected to.
 func natsServer(ts *testscript.TestScript, _ bool, args []string) {
 	startNATS(ts, args[0], &server.Options{})
+}
+
+// users ADDR starts one that knows anna, by a password, and an nkey.
+func natsUsers(ts *testscript.TestScript, _ bool, args []string) {
+	startNATS(ts, args[0], &server.Options{
+		Users: []*server.User{{Username: "anna", Password: "s3cret"}},
+		Nkeys: []*server.NkeyUser{{Nkey: "UB5OSBERG7CGMIKZRXMLA2YNMZAXDT22QTJUKUASAYUI66LMTZGN3RMG"}},
+	})
+	ts.Setenv(args[0], strings.TrimPrefix(ts.Getenv(args[0]), "nats://"))
 }
 
 // secured URL CERT KEY CA starts one that wants a certificate.

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"troupe/actors/kvblock"
+	"troupe/core/hbm"
 	"troupe/core/kv"
 	"troupe/core/spec"
 	"troupe/cuda/driver"
@@ -27,8 +28,10 @@ type Options struct {
 	HTTP         string `yaml:"http" env:"TROUPE_HTTP" placeholder:"ADDR" help:"Where to serve the OpenAI API (default: ${http}, or the next free port). Port 0 picks any." validate:"omitempty,listen"`
 	NATSListen   string `yaml:"nats_listen" env:"TROUPE_NATS_LISTEN" placeholder:"ADDR" help:"Where to serve NATS (default: ${nats}; where a Troupe is there already, it is joined)." validate:"omitempty,listen"`
 	Devices      string `yaml:"devices" env:"TROUPE_DEVICES" placeholder:"auto|host:COUNTxSIZE" help:"GPUs: host:2x512MiB is two software GPUs; auto is all that this machine has, or else one software GPU with half of its memory (default: auto)." validate:"omitempty,devices"`
+	KVReserve    string `name:"kv-reserve" yaml:"kv_reserve" env:"TROUPE_KV_RESERVE" placeholder:"SHARE[,GPU=SHARE...]" help:"Share of each GPU's memory that is kept for KV blocks and divided among its replicas: 0.3, or 0.3,gpu-1=0.5 (default: ${kvreserve})." validate:"omitempty,reserve"`
 	CUBLAS       string `name:"cublas" yaml:"cublas" env:"TROUPE_CUBLAS" placeholder:"auto|off|FILE" help:"Who multiplies matrices on GPUs: the libcublas.so of this machine where there is one (auto), the program's own kernels (off), or the library at FILE. Tokens of one replica do not depend on the batch with either (default: auto)."`
 	DrainTimeout string `yaml:"drain_timeout" env:"TROUPE_DRAIN_TIMEOUT" placeholder:"TIME" help:"How long requests may finish when the node is told to end (default: ${drain})." validate:"omitempty,duration"`
+	DrainGrace   string `yaml:"drain_grace" env:"TROUPE_DRAIN_GRACE" placeholder:"TIME" help:"Of this, how long new requests are still served, while /ready answers 503: longer than balancers take to notice (default: ${grace}; half of --drain-timeout at most)." validate:"omitempty,duration"`
 	LogLevel     string `yaml:"log_level" env:"TROUPE_LOG_LEVEL" placeholder:"L" help:"debug, info, warn or error (default: info)." validate:"omitempty,level"`
 	Try          string `yaml:"try" env:"TROUPE_TRY" placeholder:"PROMPT" help:"Once the first deployment serves, stream a completion of PROMPT to the terminal."`
 
@@ -62,7 +65,7 @@ type Options struct {
 	HTTPConns         string `group:"Security" name:"http-connections" yaml:"http_connections" env:"TROUPE_HTTP_CONNECTIONS" placeholder:"N" help:"HTTP connections that may be open; beyond that, probes alone are answered (default: half of the file descriptors, 8192 at most)." validate:"omitempty,count"`
 	HTTPConnsAddress  string `group:"Security" name:"http-connections-per-address" yaml:"http_connections_per_address" env:"TROUPE_HTTP_CONNECTIONS_PER_ADDRESS" placeholder:"N" help:"Of these, how many one address may have (default: a quarter)." validate:"omitempty,count"`
 	HTTPMemory        string `group:"Security" name:"http-body-memory" yaml:"http_body_memory" env:"TROUPE_HTTP_BODY_MEMORY" placeholder:"SIZE" help:"Memory for the bodies of all requests together; a request that finds none gets status 503 (default: 256MiB)." validate:"omitempty,size"`
-	MetricsListen     string `group:"Security" yaml:"metrics_listen" env:"TROUPE_METRICS_LISTEN" placeholder:"ADDR" help:"Serve /metrics, /health and /ready here too: on loopback without a key, else with an admin's (default: nowhere)." validate:"omitempty,listen"`
+	MetricsListen     string `group:"Security" yaml:"metrics_listen" env:"TROUPE_METRICS_LISTEN" placeholder:"ADDR" help:"Serve /metrics, /live, /health and /ready here too: on loopback without a key, else with an admin's (default: nowhere)." validate:"omitempty,listen"`
 	AllowedHosts      string `group:"Security" yaml:"allowed_hosts" env:"TROUPE_ALLOWED_HOSTS" placeholder:"NAME,..." help:"Further names under which HTTP clients reach this node. Without --api-keys a node on loopback answers to localhost, addresses and its own names alone." validate:"omitempty,hosts"`
 	AllowedOrigins    string `group:"Security" yaml:"allowed_origins" env:"TROUPE_ALLOWED_ORIGINS" placeholder:"ORIGIN,..." help:"Pages that browsers may use the API from, like https://chat.example (default: none but the node's own)." validate:"omitempty,origins"`
 	TLSRevoked        string `group:"Security" yaml:"tls_revoked" env:"TROUPE_TLS_REVOKED" placeholder:"FILE" type:"path" help:"Fingerprints of certificates that are revoked; \"node certs --revoke\" writes them. Read again when it changes." validate:"omitempty,file"`
@@ -79,14 +82,16 @@ const (
 	defaultNATS        = "127.0.0.1:4222"
 	defaultNATSCluster = "6222"
 	defaultDrain       = "30s"
+	defaultGrace       = 5 * time.Second
 	defaultAdapterDRAM = "256MiB"
 	thisMachine        = "127.0.0.1"
 )
 
 func helpVars() kong.Vars {
 	return kong.Vars{
-		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "adapterdram": defaultAdapterDRAM,
+		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
 		"kvdram": spec.FormatBytes(mostDRAM), "kvremote": spec.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
 	}
 }
 
@@ -128,7 +133,11 @@ func gather(flags Options, path string) (settings, error) {
 		return settings{}, err
 	}
 	file, err := readFile(path)
-	return settings{config: path, given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}, err
+	s := settings{config: path, given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}
+	if err == nil {
+		err = file.checkAdapters(path, s.given.Join != "" || s.given.NATSRoutes != "")
+	}
+	return s, err
 }
 
 // settle checks what was given, completes it, and refuses a set-up that lets others in.
@@ -181,6 +190,15 @@ func (s *settings) network() error {
 // drain is how long requests may finish.
 func (s settings) drain() time.Duration {
 	d, _ := time.ParseDuration(s.DrainTimeout) // checked with the other options
+	return d
+}
+
+// grace is how long new requests are served when the node is told to end.
+func (s settings) grace() time.Duration {
+	if s.DrainGrace == "" {
+		return min(defaultGrace, s.drain()/2)
+	}
+	d, _ := time.ParseDuration(s.DrainGrace) // checked with the other options
 	return d
 }
 

@@ -56,7 +56,7 @@ func TestPrecedence(t *testing.T) {
 	values := map[string][3]string{ // flag name -> three valid values
 		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
 		"adapter-dram": {"0", "1GiB", "2GiB"}, "model-roots": {folder, folder + "/," + folder, folder + "/."}, "cublas": {"auto", "off", "libcublas.so"}, "devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
-		"drain-timeout": {"1s", "2s", "3s"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
+		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
 		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
 		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
 		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": {"true", "false", "true"},
@@ -65,6 +65,7 @@ func TestPrecedence(t *testing.T) {
 		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
+		"kv-reserve":  {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"},
 		"tls-revoked": file, "audit-log": file, "http-behind-tls": {"true", "false", "true"},
 		"trusted-proxies": {"10.0.0.0/8", "10.0.0.0/8,fd00::/8", "192.0.2.1/32"},
 	}
@@ -141,8 +142,8 @@ deployments:
     max_adapter_rank: 10
 `))
 	want := []*messages.DeploymentSpec{{
-		Name: "m", Path: folder, Replicas: 2, MinReplicas: 1, MaxReplicas: 8, Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
-		MaxSequences: 3, MaxWaiting: 4, StepTokens: 5, BlockTokens: 6, KvBlocks: 7, AdapterPages: 8, MaxAdapters: 9, MaxAdapterRank: 10,
+		Name: "m", Path: folder, Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(8)), Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
+		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)), BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)), AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {
 		t.Error(diff)

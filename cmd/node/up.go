@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,9 +15,6 @@ import (
 	"troupe/gateway/apikey"
 )
 
-// endWithin is how long a node may take to end once its requests have, or are cut off.
-const endWithin = 5 * time.Second
-
 type upCommand struct {
 	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"YAML file with any of these options, named alike (nats_listen), and deployments."`
 	Options `embed:""`
@@ -27,7 +23,8 @@ type upCommand struct {
 func (upCommand) Help() string {
 	return `A flag beats the environment (TROUPE_HTTP for --http), which beats the file, which beats the default.
 
-What was deployed is kept in the data folder and is served again after a restart. Ctrl-C lets requests finish for --drain-timeout and ends; a second one ends at once.
+What was deployed is kept in the data folder and is served again after a restart. SIGTERM drains: /ready answers 503,
+requests are served for --drain-grace, and those under way finish until --drain-timeout. SIGHUP does the same, Ctrl-C without the grace; a second one ends at once.
 Where name, folder or ports are not given and another node on this machine has them, the next ones are taken, and that node is joined.
 Logs go to standard error, as JSON unless that is a terminal.
 
@@ -75,14 +72,14 @@ func (u upCommand) Run(c console) error {
 	ctx := untilSignal()
 	log := newLog(c, s)
 	s.warn(log)
-	cfg, err := s.node(ctx, log)
+	troupe.CollectSeldom()
+	node, err := abandonable(ctx, func() (*troupe.Node, error) { return s.start(ctx, log) })
+	if ctx.Err() != nil && node == nil {
+		fmt.Fprintln(c.out, "\nTold to end while starting.")
+		return nil
+	}
 	if err != nil {
 		return err
-	}
-	troupe.CollectSeldom()
-	node, err := troupe.Start(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("start: %w", err)
 	}
 	welcome(c.out, s, node)
 	if s.Try != "" {
@@ -92,7 +89,20 @@ func (u upCommand) Run(c console) error {
 	}
 	<-ctx.Done()
 	fmt.Fprintln(c.out, "\nDraining. Ctrl-C again ends at once.")
-	return drain(node, s.drain()+endWithin)
+	return drain(node, graceFor(context.Cause(ctx), s.grace()), s.drain())
+}
+
+// start starts a node. What is open when that fails is closed.
+func (s *settings) start(ctx context.Context, log zerolog.Logger) (*troupe.Node, error) {
+	cfg, err := s.node(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	node, err := troupe.Start(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	return node, nil
 }
 
 // node reads what the files hold, settles where to listen, and returns what the node is started with.
@@ -124,7 +134,13 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
 	cfg.WebConfig = s.webConfig()
 	s.tiers(&cfg)
-	return cfg, s.devices(&cfg)
+	if err := s.devices(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := s.reserve(&cfg); err != nil {
+		return cfg, errors.Join(err, closeAll(cfg.GPUs))
+	}
+	return cfg, nil
 }
 
 // secure reads certificates, keys and credentials.
@@ -134,7 +150,7 @@ func (s *settings) secure(cfg *troupe.Config) (err error) {
 			return err
 		}
 		for _, host := range s.hosts() {
-			if err := cfg.TLS.Covers(host); err != nil {
+			if err := cfg.TLS.CheckHost(host); err != nil {
 				return fmt.Errorf("%s: %w", s.TLSCert, err)
 			}
 		}
@@ -150,34 +166,6 @@ func (s *settings) secure(cfg *troupe.Config) (err error) {
 		cfg.Keys, err = apikey.Open(s.APIKeys, cfg.Log)
 	}
 	return err
-}
-
-// untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second one ends the process.
-func untilSignal() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-signals
-		cancel()
-		<-signals
-		os.Exit(1)
-	}()
-	return ctx
-}
-
-// drain returns in time even if the node does not.
-func drain(node *troupe.Node, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- node.Stop(ctx) }()
-	select {
-	case err := <-stopped:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", within)
-	}
 }
 
 // newLog writes JSON, or readable lines where a person looks on.

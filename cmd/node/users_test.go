@@ -66,7 +66,7 @@ func TestCommandsOfAUser(t *testing.T) {
 	if got, err := run("tree"); err == nil || !strings.Contains(got, "--nats-inbox-prefix") {
 		t.Errorf("without the prefix: %v\n%s", err, got)
 	}
-	if got, err := run("tree", "--nats-inbox-prefix", "_INBOX_troupe_nodes"); err == nil || !strings.Contains(got, "belongs to the nodes") {
+	if got, err := run("tree", "--nats-inbox-prefix", "_INBOX_troupe_nodes"); err == nil || !strings.Contains(got, "is reserved for nodes") {
 		t.Errorf("with the nodes' prefix: %v\n%s", err, got)
 	}
 }

@@ -7,37 +7,37 @@ import (
 	"troupe/core/lora"
 )
 
-// adapters are what the scheduler knows of the adapters of its sequences. A sequence that runs holds its adapter; so does one that is first in
-// line, and room that is reserved.
+// adapters tracks the adapters of the scheduler's sequences. A running sequence pins its adapter,
+// and so do the first sequences in the queue and reservations.
 type adapters struct {
-	policy    lora.Policy
-	keeper    lora.Keeper // nil: no sequence has one
-	admission *lora.Admission
-	rooms     map[*Reservation]bool // that are open, for sequences with adapters
+	policy       lora.Policy
+	residency    lora.Residency // nil: no sequence has an adapter
+	admission    *lora.Admission
+	reservations map[*Reservation]bool // open reservations of sequences with adapters
 }
 
-// UseAdapters has the scheduler take sequences with adapters, which a keeper holds for them. MaxAdapters of the policy is how many
-// different ones run at once.
-func (s *Scheduler) UseAdapters(policy lora.Policy, keeper lora.Keeper) {
-	s.adapters = adapters{policy, keeper, lora.NewAdmission(policy, keeper), make(map[*Reservation]bool)}
+// UseAdapters makes the scheduler accept sequences with adapters, which residency pins for them.
+// MaxAdapters of the policy limits the different adapters that run at once.
+func (s *Scheduler) UseAdapters(policy lora.Policy, residency lora.Residency) {
+	s.adapters = adapters{policy, residency, lora.NewAdmission(policy, residency), make(map[*Reservation]bool)}
 }
 
 func (a *adapters) check(r Request) *Refusal {
-	if r.Adapter != "" && a.keeper == nil {
-		return &Refusal{NoAdapter, "this replica takes no adapters; ask for the base model"}
+	if r.Adapter != "" && a.residency == nil {
+		return &Refusal{NoAdapter, "this replica serves no adapters; use the base model"}
 	}
 	return nil
 }
 
 func (a *adapters) unpin(r Request) {
 	if r.Adapter != "" {
-		a.keeper.Unpin(r.ID)
+		a.residency.Unpin(r.ID)
 	}
 }
 
-// wanted reports whether any of them has an adapter.
-func (a *adapters) wanted(waiting []*sequence) bool {
-	if a.keeper == nil {
+// needed reports whether any of the sequences has an adapter.
+func (a *adapters) needed(waiting []*sequence) bool {
+	if a.residency == nil {
 		return false
 	}
 	for _, s := range waiting {
@@ -48,105 +48,112 @@ func (a *adapters) wanted(waiting []*sequence) bool {
 	return false
 }
 
-// Ahead has the adapters of the first sequences in line loaded. Unlike Plan it may be called while a step is in flight.
-func (s *Scheduler) Ahead() {
-	if s.adapters.wanted(s.waiting) {
-		s.adapters.admission.Ahead(s.line())
+// PrefetchAdapters loads the adapters of the first sequences in the queue. Unlike Plan it may be
+// called while a step is in flight.
+func (s *Scheduler) PrefetchAdapters() {
+	if s.adapters.needed(s.waiting) {
+		s.adapters.admission.PrefetchAdapters(s.queue())
 	}
 }
 
-// line is who waits, in the order of service without adapters.
-func (s *Scheduler) line() []lora.Waiting {
-	line, rounds := make([]lora.Waiting, len(s.waiting)), s.rounds()
+// queue returns the waiting sequences with their rounds.
+func (s *Scheduler) queue() []lora.Waiting {
+	queue, rounds := make([]lora.Waiting, len(s.waiting)), s.rounds()
 	for i, seq := range s.waiting {
-		line[i] = lora.Waiting{ID: seq.ID, Adapter: seq.Adapter, Class: int(seq.Class), Round: rounds[i], Arrived: seq.Arrived}
+		queue[i] = lora.Waiting{ID: seq.ID, Adapter: seq.Adapter, Class: int(seq.Class), Round: rounds[i],
+			Arrived: seq.Arrived}
 	}
-	return line
+	return queue
 }
 
-// inside are the adapters of those that run, are held in the midst of it, or have room kept for them.
-func (s *Scheduler) inside() []string {
+// activeAdapters returns the adapters of running sequences, including held ones, and of
+// reservations. An adapter may occur several times.
+func (s *Scheduler) activeAdapters() []string {
 	var all []string
 	for _, seq := range s.byID {
 		if seq.state == Running && seq.Adapter != "" {
 			all = append(all, seq.Adapter)
 		}
 	}
-	for room := range s.adapters.rooms {
+	for room := range s.adapters.reservations {
 		all = append(all, room.request.Adapter)
 	}
 	return all
 }
 
-// admitByAdapter moves waiting sequences into the step in the order of the policy, and has the adapters of others loaded.
-func (p *planning) admitByAdapter(now time.Time, may func(*sequence) bool) {
-	enter := func(w lora.Waiting) bool { return p.budget > 0 && may(p.byID[w.ID]) && p.admit(p.byID[w.ID]) }
-	rejected := p.adapters.admission.Admit(p.line(), p.inside(), now, enter)
-	rejected = append(rejected, p.outwaited(now)...)
+// admitByAdapter admits waiting sequences in the order of the policy and loads the adapters of
+// others.
+func (p *planning) admitByAdapter(now time.Time, allowed func(*sequence) bool) {
+	enter := func(w lora.Waiting) bool { return p.budget > 0 && allowed(p.byID[w.ID]) && p.admit(p.byID[w.ID]) }
+	rejected := p.adapters.admission.Admit(p.queue(), p.activeAdapters(), now, enter)
+	rejected = append(rejected, p.adapterTimeouts(now)...)
 	for _, r := range rejected {
 		p.Drop(r.ID)
 	}
 	p.step.Rejected = append(p.step.Rejected, rejected...)
-	p.Ahead()
+	p.PrefetchAdapters()
 }
 
-// outwaited finds those that have waited for their adapters for too long, before their first token.
-func (p *planning) outwaited(now time.Time) (all []lora.Rejected) {
+// adapterTimeouts returns the sequences that have waited too long for their adapters. Sequences
+// with output are exempt.
+func (p *planning) adapterTimeouts(now time.Time) (all []lora.Rejected) {
 	if p.adapters.policy.MaxWait == nil {
 		return nil
 	}
 	for _, seq := range p.waiting {
-		if len(seq.output()) > 0 { // it is old, and comes first
+		if len(seq.output()) > 0 { // it is older than MaxAge and served first
 			continue
 		}
-		state, _ := p.adapters.keeper.State(seq.Adapter)
+		state, _ := p.adapters.residency.State(seq.Adapter)
 		switch most := p.adapters.policy.MaxWait(int(seq.Class)); {
 		case seq.Adapter == "" || state == lora.Active || state == lora.Idle:
-			seq.wanting = time.Time{}
-		case seq.wanting.IsZero():
-			seq.wanting = now
-		case now.Sub(seq.wanting) > most:
-			all = append(all, lora.Rejected{Waiting: lora.Waiting{ID: seq.ID, Adapter: seq.Adapter}, Refusal: &lora.Refusal{
-				Reason: lora.NoRoom, Detail: fmt.Sprintf("adapter %s did not reach the device within %s; try again, or give adapters more pages", seq.Adapter, most),
-			}})
+			seq.adapterWaitSince = time.Time{}
+		case seq.adapterWaitSince.IsZero():
+			seq.adapterWaitSince = now
+		case now.Sub(seq.adapterWaitSince) > most:
+			all = append(all, lora.Rejected{
+				Waiting: lora.Waiting{ID: seq.ID, Adapter: seq.Adapter},
+				Refusal: &lora.Refusal{Reason: lora.NoRoom, Detail: fmt.Sprintf(
+					"adapter %s not loaded within %s; retry, or give adapters more pages", seq.Adapter, most)},
+			})
 		}
 	}
 	return all
 }
 
-// reserveAdapter holds the adapter of a sequence that moves here.
+// reserveAdapter pins the adapter of a sequence that migrates here.
 func (s *Scheduler) reserveAdapter(r Request) *Refusal {
 	if refusal := s.adapters.check(r); refusal != nil || r.Adapter == "" {
 		return refusal
 	}
 	different := map[string]bool{r.Adapter: true}
-	for _, adapter := range s.inside() {
+	for _, adapter := range s.activeAdapters() {
 		different[adapter] = true
 	}
 	if most := s.adapters.policy.MaxAdapters; most > 0 && len(different) > most {
-		return &Refusal{NoRoom, fmt.Sprintf("sequences with %d different adapters run, which is the limit", most)}
+		return &Refusal{NoRoom, fmt.Sprintf("adapter limit reached: sequences with %d different adapters run", most)}
 	}
-	state, refusal := s.adapters.keeper.Pin(r.ID, r.Adapter)
+	state, refusal := s.adapters.residency.Pin(r.ID, r.Adapter)
 	switch {
 	case refusal != nil && refusal.Reason == lora.NoRoom:
 		return &Refusal{NoRoom, refusal.Detail}
 	case refusal != nil:
 		return &Refusal{NoAdapter, refusal.Detail}
 	case state != lora.Active:
-		return &Refusal{AdapterLoading, "adapter " + r.Adapter + " is on its way to the device"}
+		return &Refusal{AdapterLoading, "adapter " + r.Adapter + " is still loading"}
 	}
 	return nil
 }
 
-// Unreserve gives up the adapter that a Reserve which was refused may hold.
-func (s *Scheduler) Unreserve(r Request) {
-	if r.Adapter == "" || s.byID[r.ID] != nil || s.adapters.keeper == nil {
+// ReleaseAdapter releases the adapter that a refused Reserve may have pinned.
+func (s *Scheduler) ReleaseAdapter(r Request) {
+	if r.Adapter == "" || s.byID[r.ID] != nil || s.adapters.residency == nil {
 		return
 	}
-	for room := range s.adapters.rooms {
+	for room := range s.adapters.reservations {
 		if room.request.ID == r.ID {
 			return
 		}
 	}
-	s.adapters.keeper.Unpin(r.ID)
+	s.adapters.residency.Unpin(r.ID)
 }

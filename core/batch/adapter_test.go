@@ -14,18 +14,18 @@ import (
 	"troupe/core/lora"
 )
 
-// shelf is a pool of adapters of one page each, whose loads the test carries out.
-type shelf struct {
+// testPool is a pool of adapters of one page each, whose loads the test carries out.
+type testPool struct {
 	*lora.Pool
 	loading, leaving []string
 }
 
-func newShelf(pages int, adapters ...string) *shelf {
+func newTestPool(pages int, adapters ...string) *testPool {
 	numbers := make([]uint32, pages)
 	for i := range numbers {
 		numbers[i] = uint32(i)
 	}
-	s := &shelf{Pool: lora.NewPool(lora.Config{Pages: numbers})}
+	s := &testPool{Pool: lora.NewPool(lora.Config{Pages: numbers})}
 	for _, a := range adapters {
 		l := &lora.Layout{}
 		l.Add(lora.Matrix{}, hbm.PageBytes)
@@ -34,8 +34,8 @@ func newShelf(pages int, adapters ...string) *shelf {
 	return s
 }
 
-// carry notes what the pool wants done, and does all of it if told so.
-func (s *shelf) carry(now bool) {
+// collect takes the pool's actions, and carries out all of them if now is set.
+func (s *testPool) collect(now bool) {
 	for {
 		for _, action := range s.Actions() {
 			switch a := action.(type) {
@@ -48,12 +48,12 @@ func (s *shelf) carry(now bool) {
 		if !now || len(s.loading)+len(s.leaving) == 0 {
 			return
 		}
-		s.end(nil)
+		s.finishOne(nil)
 	}
 }
 
-// end ends the oldest eviction or load.
-func (s *shelf) end(err error) {
+// finishOne completes the oldest eviction, else the oldest load.
+func (s *testPool) finishOne(err error) {
 	switch {
 	case len(s.leaving) > 0:
 		s.Evicted(s.leaving[0])
@@ -64,24 +64,27 @@ func (s *shelf) end(err error) {
 	}
 }
 
-func adapted(id, adapter string, prompt int) Request {
-	return Request{ID: id, Class: Standard, Adapter: adapter, Root: kv.Root("m", adapter, nil), Prompt: make([]uint32, prompt), MaxOutput: 3}
+func requestWithAdapter(id, adapter string, prompt int) Request {
+	return Request{ID: id, Class: Standard, Adapter: adapter, Root: kv.Root("m", adapter, nil),
+		Prompt: make([]uint32, prompt), MaxOutput: 3}
 }
 
-func withAdapters(limits Limits, blocks int, policy lora.Policy, s *shelf) *harness {
+func withAdapters(limits Limits, blocks int, policy lora.Policy, s *testPool) *harness {
 	h := newHarness(limits, blocks)
 	h.UseAdapters(policy, s)
 	return h
 }
 
-// TestAdaptersAgainstAlone: whatever is loaded, evicted, preempted or dropped, a sequence gets what it would have got alone; it runs only while its adapter is there;
-// no more adapters run at once than may; those of one are side by side; and in the end none is held.
-func TestAdaptersAgainstAlone(t *testing.T) {
+// TestSequencesWithAdaptersMatchIsolatedRuns loads, evicts, preempts and drops at random. Each
+// sequence gets the output of an isolated run and runs only while its adapter is resident. The
+// adapter limit holds, entries are grouped by adapter, and finally nothing is pinned.
+func TestSequencesWithAdaptersMatchIsolatedRuns(t *testing.T) {
 	names := []string{"", "a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
 		blocks, most := rapid.IntRange(4, 14).Draw(t, "blocks"), rapid.IntRange(1, 3).Draw(t, "adapters")
-		s := newShelf(rapid.IntRange(1, 3).Draw(t, "pages"), names[1:]...)
-		limits := Limits{MaxSequences: rapid.IntRange(1, 5).Draw(t, "sequences"), MaxWaiting: 9, StepTokens: 9, ContextTokens: blocks * blockTokens}
+		s := newTestPool(rapid.IntRange(1, 3).Draw(t, "pages"), names[1:]...)
+		limits := Limits{MaxSequences: rapid.IntRange(1, 5).Draw(t, "sequences"), MaxWaiting: 9, StepTokens: 9,
+			ContextTokens: blocks * blockTokens}
 		h := withAdapters(limits, blocks, lora.Policy{MaxAdapters: most, Lookahead: 3}, s)
 		h.limits.StepTokens = max(limits.StepTokens, limits.MaxSequences)
 		gone := map[string]bool{}
@@ -91,12 +94,13 @@ func TestAdaptersAgainstAlone(t *testing.T) {
 			}
 			var order []string
 			for _, e := range plan.Entries {
-				if state, _ := s.State(e.Adapter); e.Adapter != "" && (state != lora.Active || !s.holds(e.ID, e.Adapter)) {
+				if state, _ := s.State(e.Adapter); e.Adapter != "" &&
+					(state != lora.Active || !s.holds(e.ID, e.Adapter)) {
 					t.Fatalf("%s runs with %s, which is %s", e.ID, e.Adapter, state)
 				}
 				if n := len(order); n == 0 || order[n-1] != e.Adapter {
 					if slices.Contains(order, e.Adapter) {
-						t.Fatalf("not side by side: %v, then %s", order, e.Adapter)
+						t.Fatalf("not grouped by adapter: %v, then %s", order, e.Adapter)
 					}
 					order = append(order, e.Adapter)
 				}
@@ -105,23 +109,25 @@ func TestAdaptersAgainstAlone(t *testing.T) {
 			if len(order) > most {
 				t.Fatalf("%d adapters in a step: %v", len(order), order)
 			}
-			s.carry(false)
+			s.collect(false)
 		}
 		next := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				adapter := rapid.SampledFrom(names).Draw(t, "adapter")
-				r := adapted(fmt.Sprint("r", next), adapter, rapid.IntRange(1, 2*blockTokens).Draw(t, "prompt"))
-				r.Class, r.MaxOutput, r.Arrived = Class(rapid.IntRange(1, 3).Draw(t, "class")), rapid.IntRange(1, 9).Draw(t, "max"), h.now
+				r := requestWithAdapter(fmt.Sprint("r", next), adapter,
+					rapid.IntRange(1, 2*blockTokens).Draw(t, "prompt"))
+				r.Class, r.MaxOutput, r.Arrived = Class(rapid.IntRange(1, 3).Draw(t, "class")),
+					rapid.IntRange(1, 9).Draw(t, "max"), h.now
 				next++
 				h.submit(r)
 			},
-			"step": func(t *rapid.T) { h.step(t); s.carry(false) },
-			"load": func(t *rapid.T) { s.end(nil); s.carry(false) },
+			"step": func(t *rapid.T) { h.step(t); s.collect(false) },
+			"load": func(t *rapid.T) { s.finishOne(nil); s.collect(false) },
 			"fail": func(t *rapid.T) {
 				if len(s.leaving) == 0 {
-					s.end(errors.New("damaged"))
-					s.carry(false)
+					s.finishOne(errors.New("damaged"))
+					s.collect(false)
 				}
 			},
 			"time": func(*rapid.T) { h.now = h.now.Add(200 * time.Millisecond) },
@@ -129,37 +135,38 @@ func TestAdaptersAgainstAlone(t *testing.T) {
 				if id, ok := pick(t, h.byID); ok {
 					h.Drop(id)
 					gone[id] = true
-					s.carry(false)
+					s.collect(false)
 				}
 			},
 		})
 		for range 10000 {
-			s.carry(true)
+			s.collect(true)
 			h.now = h.now.Add(10 * time.Millisecond)
 			if h.step(t); len(h.byID) == 0 {
 				break
 			}
 		}
-		s.carry(true)
+		s.collect(true)
 		for id, r := range h.requests {
-			output, finish := want(r, limits.ContextTokens)
+			output, finish := isolatedRun(r, limits.ContextTokens)
 			if !gone[id] && (!slices.Equal(h.outputs[id], output) || h.finished[id] != finish) {
-				t.Fatalf("%s with %q: %v %v, alone %v %v", id, r.Adapter, h.outputs[id], h.finished[id], output, finish)
+				t.Fatalf("%s with %q: %v %v, isolated %v %v", id, r.Adapter, h.outputs[id], h.finished[id], output,
+					finish)
 			}
 		}
 		for _, a := range names[1:] {
 			if n := s.Users(a); n != 0 {
-				t.Fatalf("%d requests hold %s in the end", n, a)
+				t.Fatalf("%d requests hold %s at the end", n, a)
 			}
 		}
 		if h.pool.Free() != blocks {
-			t.Fatalf("%d of %d blocks are free in the end", h.pool.Free(), blocks)
+			t.Fatalf("%d of %d blocks are free at the end", h.pool.Free(), blocks)
 		}
 	})
 }
 
-// holds reports whether a request holds an adapter: it does not change anything then.
-func (s *shelf) holds(request, adapter string) bool {
+// holds reports whether a request holds an adapter. If it does, the call changes nothing.
+func (s *testPool) holds(request, adapter string) bool {
 	before := s.Users(adapter)
 	_, why := s.Pin(request, adapter)
 	return why == nil && s.Users(adapter) == before
@@ -178,18 +185,19 @@ func (h *harness) plan() (ids []string, rejected []lora.Rejected) {
 	return ids, plan.Rejected
 }
 
-// TestPassesWhoWaits: one whose adapter is not there is passed by those behind it, but for a while only.
-func TestPassesWhoWaits(t *testing.T) {
-	s := newShelf(1, "a", "b")
+// TestOthersPassRequestWaitingForAdapter checks that a request whose adapter is not resident is
+// passed only until MaxAge.
+func TestOthersPassRequestWaitingForAdapter(t *testing.T) {
+	s := newTestPool(1, "a", "b")
 	h := withAdapters(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 40}, 20, lora.Policy{}, s)
 	h.now = time.Unix(1e9, 0)
-	long := adapted("1", "a", 3)
+	long := requestWithAdapter("1", "a", 3)
 	long.MaxOutput = 30
 	h.submit(long)
 	h.plan()
-	s.carry(true)
+	s.collect(true)
 	for id, adapter := range map[string]string{"2": "b", "3": "a", "4": ""} {
-		r := adapted(id, adapter, 3)
+		r := requestWithAdapter(id, adapter, 3)
 		r.Arrived = h.now
 		h.submit(r)
 	}
@@ -200,32 +208,34 @@ func TestPassesWhoWaits(t *testing.T) {
 	h.Drop("1")
 	h.Drop("3")
 	h.now = h.now.Add(time.Second)
-	young := adapted("5", "a", 3)
+	young := requestWithAdapter("5", "a", 3)
 	young.Arrived = h.now
 	h.submit(young)
 	h.plan()
-	s.carry(true)
+	s.collect(true)
 	if ids, _ := h.plan(); !slices.Contains(ids, "2") || slices.Contains(ids, "5") {
-		t.Errorf("%v run, and the oldest is 2", ids)
+		t.Errorf("%v run, but request 2 is the oldest", ids)
 	}
 }
 
-// TestWaitsForAnAdapterSoLong: one that has generated nothing is rejected at last; one that was preempted is not.
-func TestWaitsForAnAdapterSoLong(t *testing.T) {
-	s := newShelf(1, "a", "b")
+// TestAdapterTimeoutRejects checks that a sequence without output is eventually rejected, and a
+// preempted one never.
+func TestAdapterTimeoutRejects(t *testing.T) {
+	s := newTestPool(1, "a", "b")
 	wait := func(class int) time.Duration { return time.Duration(class) * time.Second }
-	h := withAdapters(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 64}, 20, lora.Policy{MaxWait: wait}, s)
+	h := withAdapters(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 64}, 20,
+		lora.Policy{MaxWait: wait}, s)
 	h.now = time.Unix(1e9, 0)
-	user := adapted("1", "a", 3)
+	user := requestWithAdapter("1", "a", 3)
 	user.MaxOutput = 40
 	h.submit(user)
 	h.plan()
-	s.carry(true)
+	s.collect(true)
 	h.plan()
-	ran := adapted("2", "b", 3)
+	ran := requestWithAdapter("2", "b", 3)
 	ran.Output = []uint32{1}
 	h.submit(ran)
-	h.submit(adapted("3", "b", 3))
+	h.submit(requestWithAdapter("3", "b", 3))
 	for i := range 22 { // class 2
 		_, rejected := h.plan()
 		if h.now = h.now.Add(100 * time.Millisecond); len(rejected) > 0 {
@@ -235,39 +245,42 @@ func TestWaitsForAnAdapterSoLong(t *testing.T) {
 			return
 		}
 	}
-	t.Error("it waits for ever")
+	t.Error("not rejected within 2.2 s")
 }
 
-// TestRoomHoldsItsAdapter: a sequence that moves here has room only once its adapter is there; both are kept for it, or given back.
-func TestRoomHoldsItsAdapter(t *testing.T) {
-	s := newShelf(2, "a", "b", "c")
-	h := withAdapters(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 40}, 20, lora.Policy{MaxAdapters: 1}, s)
-	r := adapted("1", "a", 6)
+// TestReservationHoldsItsAdapter checks that a reservation needs a loaded adapter, and that both
+// are held or both released.
+func TestReservationHoldsItsAdapter(t *testing.T) {
+	s := newTestPool(2, "a", "b", "c")
+	h := withAdapters(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 40}, 20,
+		lora.Policy{MaxAdapters: 1}, s)
+	r := requestWithAdapter("1", "a", 6)
 	r.MaxOutput = 9
 	hashes := kv.Hashes(r.Root, r.Prompt[:5], blockTokens)
 	if _, why := h.Reserve(r, hashes, 5); why == nil || why.Reason != AdapterLoading {
-		t.Fatalf("before its adapter has come: %+v", why)
+		t.Fatalf("before the adapter is loaded: %+v", why)
 	}
-	h.Unreserve(r)
+	h.ReleaseAdapter(r)
 	if s.Users("a") != 0 {
-		t.Fatal("given up, it still holds its adapter")
+		t.Fatal("ReleaseAdapter left the adapter pinned")
 	}
 	h.Reserve(r, hashes, 5)
-	s.carry(true)
+	s.collect(true)
 	room, why := h.Reserve(r, hashes, 5)
 	if h.Abandon(room); why != nil || s.Users("a") != 0 {
-		t.Fatalf("%+v; given up, %d hold its adapter", why, s.Users("a"))
+		t.Fatalf("%+v; %d requests hold the adapter after Abandon", why, s.Users("a"))
 	}
 	room, why = h.Reserve(r, hashes, 5)
 	if why != nil {
 		t.Fatalf("%+v", why)
 	}
-	if _, why := h.Reserve(adapted("2", "b", 6), kv.Hashes(kv.Root("m", "b", nil), r.Prompt[:5], blockTokens), 5); why == nil || why.Reason != NoRoom {
-		t.Errorf("a second adapter, of one at most: %+v", why)
+	if _, why := h.Reserve(requestWithAdapter("2", "b", 6), kv.Hashes(kv.Root("m", "b", nil), r.Prompt[:5],
+		blockTokens), 5); why == nil || why.Reason != NoRoom {
+		t.Errorf("a second adapter despite a limit of one: %+v", why)
 	}
-	h.submit(adapted("3", "b", 3))
+	h.submit(requestWithAdapter("3", "b", 3))
 	if ids, _ := h.plan(); len(ids) != 0 {
-		t.Errorf("%v runs beside it, with another adapter", ids)
+		t.Errorf("%v run with a second adapter", ids)
 	}
 	h.Drop("3")
 	if why := h.Adopt(room, r, 5); why != nil {
@@ -275,55 +288,56 @@ func TestRoomHoldsItsAdapter(t *testing.T) {
 	}
 	h.Abandon(room)
 	if ids, _ := h.plan(); fmt.Sprint(ids) != "[1]" || s.Users("a") != 1 {
-		t.Errorf("%v run, %d hold a", ids, s.Users("a"))
+		t.Errorf("%v run, %d requests hold a", ids, s.Users("a"))
 	}
 	h.Drop("1")
 	if s.Users("a") != 0 {
-		t.Error("nobody is left, and it is held")
+		t.Error("the adapter is held without requests")
 	}
 }
 
-// TestSideBySide: sequences of one adapter are together in a step.
-func TestSideBySide(t *testing.T) {
-	s := newShelf(2, "a", "b")
+// TestEntriesAreGroupedByAdapter checks that the sequences of one adapter are adjacent in a step.
+func TestEntriesAreGroupedByAdapter(t *testing.T) {
+	s := newTestPool(2, "a", "b")
 	h := withAdapters(Limits{MaxSequences: 6, MaxWaiting: 4, StepTokens: 64, ContextTokens: 40}, 20, lora.Policy{}, s)
 	for i, adapter := range []string{"a", "", "b", "a", "", "b"} {
-		h.submit(adapted(fmt.Sprint(i), adapter, 3))
+		h.submit(requestWithAdapter(fmt.Sprint(i), adapter, 3))
 	}
 	h.plan()
-	s.carry(true)
+	s.collect(true)
 	h.plan()
 	if ids, _ := h.plan(); fmt.Sprint(ids) != "[1 4 0 3 2 5]" && fmt.Sprint(ids) != "[0 3 1 4 2 5]" {
 		t.Errorf("%v", ids)
 	}
 }
 
-func TestWithoutAdapters(t *testing.T) {
+func TestRefusesAdapterWithoutPool(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 4, StepTokens: 64, ContextTokens: 40}, 20)
-	if why := h.submit(adapted("1", "a", 3)); why == nil || why.Reason != NoAdapter {
+	if why := h.submit(requestWithAdapter("1", "a", 3)); why == nil || why.Reason != NoAdapter {
 		t.Errorf("%+v", why)
 	}
 }
 
-// TestPreemptedWaitsForItsAdapter: one that gave way in this very plan is not admitted again by it, though there is room: it holds no adapter.
-func TestPreemptedWaitsForItsAdapter(t *testing.T) {
-	s := newShelf(1, "a")
+// TestPreemptedSequenceWaitsForItsAdapter checks that a sequence preempted in a plan is not
+// admitted again by that plan although there is room, since it has no pin.
+func TestPreemptedSequenceWaitsForItsAdapter(t *testing.T) {
+	s := newTestPool(1, "a")
 	h := withAdapters(Limits{MaxSequences: 2, MaxWaiting: 4, StepTokens: 9, ContextTokens: 16}, 4, lora.Policy{}, s)
-	low := adapted("1", "a", 7)
+	low := requestWithAdapter("1", "a", 7)
 	low.Class = Batch
 	h.submit(low)
 	h.plan()
-	s.carry(true)
+	s.collect(true)
 	h.plan()
 	h.plan()
-	h.submit(adapted("2", "", 4))
+	h.submit(requestWithAdapter("2", "", 4))
 	if ids, _ := h.plan(); fmt.Sprint(ids) != "[2]" || s.Users("a") != 0 {
-		t.Errorf("%v run; %d hold a", ids, s.Users("a"))
+		t.Errorf("%v run, %d requests hold a", ids, s.Users("a"))
 	}
 	for range 6 {
 		if ids, _ := h.plan(); slices.Contains(ids, "1") {
 			return
 		}
 	}
-	t.Error("it does not go on")
+	t.Error("the preempted sequence does not continue")
 }

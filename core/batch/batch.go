@@ -8,7 +8,7 @@ import (
 	"troupe/core/lora"
 )
 
-// Class orders sequences that compete: higher is served first.
+// Class is the priority class of a sequence. Higher classes are served first.
 type Class int
 
 // Classes.
@@ -18,10 +18,10 @@ const (
 	Interactive
 )
 
-// Limits bound a replica.
+// Limits are the limits of a replica.
 type Limits struct {
 	MaxSequences  int // running at once
-	MaxWaiting    int // beyond those
+	MaxWaiting    int // in addition to the running ones
 	StepTokens    int // token budget of a step; at least MaxSequences, so that all can decode
 	ContextTokens int // longest sequence, prompt and output; at most what the pool holds
 }
@@ -34,15 +34,15 @@ type Request struct {
 	Root      kv.Hash  // of model, adapter and salt
 	Adapter   string   // "": none
 	Prompt    []uint32 // at least one token
-	Output    []uint32 // generated already, in an earlier life
-	MaxOutput int      // tokens, those of Output included
-	MinOutput int      // Stops count only after so many
+	Output    []uint32 // generated earlier, by this or another replica
+	MaxOutput int      // tokens, including those of Output
+	MinOutput int      // Stops count only after so many tokens
 	Stops     []uint32 // tokens that end the sequence
-	Client    string   // who asked; clients share a class by their weights
+	Client    string   // clients share a class by their weights
 	Weight    float64  // of the client; 0 counts as 1
 }
 
-// Reason says why a request was refused.
+// Reason is the reason of a refusal.
 type Reason int
 
 // Reasons.
@@ -51,101 +51,102 @@ const (
 	TooLong
 	Duplicate
 	Invalid
-	// Finished: Output is complete already; nothing is left to generate.
+	// Finished means that Output is already complete.
 	Finished
-	// NoRoom: no place among the running sequences, or too few blocks, for one that moves here.
+	// NoRoom means that no place or too few blocks are free for a sequence that migrates here.
 	NoRoom
-	// AdapterLoading: the adapter of a sequence that moves here is not on the device yet; ask again.
+	// AdapterLoading means that the adapter of a migrating sequence is still loading; call Reserve
+	// again.
 	AdapterLoading
-	// NoAdapter: it can not be had.
+	// NoAdapter means that the adapter is not available.
 	NoAdapter
 )
 
-// Refusal is why a request was not taken.
+// Refusal is the reason why a request was refused.
 type Refusal struct {
 	Reason Reason
 	Detail string
 }
 
-// State of a sequence.
+// State is the state of a sequence.
 type State int
 
 // States.
 const (
 	Waiting State = iota + 1
 	Running
-	Preempted // waiting again, after it ran
+	Preempted // waiting again after it ran
 )
 
 func (s State) String() string { return [...]string{"", "waiting", "running", "preempted"}[s] }
 
-// Finish says why a sequence ended.
+// Finish is the reason why a sequence ended.
 type Finish int
 
 // Finishes.
 const (
 	None   Finish = iota
-	Stop          // a stop token
-	Length        // MaxOutput, or the end of the context
+	Stop          // a stop token was generated
+	Length        // MaxOutput or the end of the context was reached
 )
 
-// Step is what the engine computes at once.
+// Step is one run of the engine over a batch.
 type Step struct {
-	Entries   []Entry // those of one adapter side by side
+	Entries   []Entry // grouped by adapter
 	Preempted []Preemption
-	Rejected  []lora.Rejected // and forgotten
+	Rejected  []lora.Rejected // and dropped
 }
 
-// Entry is one sequence's share of a step. Its slices are never changed afterwards.
+// Entry is one sequence's share of a step. Its slices never change afterwards.
 type Entry struct {
-	ID       string
-	Tokens   []uint32 // to compute
-	Position int      // of Tokens[0]
-	Blocks   []int32  // block table of positions 0 to Position+len(Tokens)-1, at least
-	Sample   bool     // the last of Tokens is the last there is: choose the next
-	Adapter  string   // "": none
-	Arriving bool     // Blocks before Position are still being filled; see Begin
-	sequence *sequence
+	ID        string
+	Tokens    []uint32 // to compute
+	Position  int      // of Tokens[0]
+	Blocks    []int32  // block table; covers positions 0 to Position+len(Tokens)-1
+	Sample    bool     // Tokens ends with the sequence's last token: choose the next one
+	Adapter   string   // "": none
+	Restoring bool     // Blocks before Position are still being filled; see StartRestoring
+	sequence  *sequence
 }
 
-// Preemption is a running sequence that had to give way.
+// Preemption is a running sequence that was preempted.
 type Preemption struct {
 	ID  string
 	Why string
 }
 
-// Emission is a token that was chosen.
+// Emission is a generated token.
 type Emission struct {
 	ID     string
 	Index  int // in the output, from 0
 	Token  uint32
-	Finish Finish // with Stop, Token is the stop token and not part of the output
-	Cached int    // prompt tokens that were found in blocks when the sequence was first admitted
+	Finish Finish // if Stop, Token is the stop token and not part of the output
+	Cached int    // prompt tokens found in cached blocks at the first admission
 }
 
-// sequence is a request on its way.
+// sequence is a request known to the scheduler.
 type sequence struct {
 	Request
-	account   *account
-	arrival   uint64
-	state     State
-	tokens    []uint32 // prompt and output; append-only
-	hashes    []kv.Hash
-	table     []int32 // append-only while it runs
-	computed  int     // tokens whose keys and values are in blocks
-	committed int     // leading blocks that were offered for sharing
-	parked    int     // tokens that were computed when it gave way
-	cached    int
-	admitted  bool      // at least once
-	held      bool      // in no list, until Resume
-	arriving  bool      // it runs on blocks that are still being filled
-	entered   bool      // it is in the step in the making
-	wanting   time.Time // since when it waits for its adapter; zero: it does not
+	account          *account
+	arrival          uint64
+	state            State
+	tokens           []uint32 // prompt and output; append-only
+	hashes           []kv.Hash
+	table            []int32 // append-only while the sequence runs
+	computed         int     // tokens whose keys and values are in blocks
+	committed        int     // leading blocks offered for sharing
+	savedTokens      int     // tokens that were computed when it was preempted
+	cached           int
+	admitted         bool      // at least once
+	held             bool      // in neither list until Resume
+	restoring        bool      // runs on blocks that are still being filled
+	inStep           bool      // has an entry in the step being planned
+	adapterWaitSince time.Time // since when it waits for its adapter; zero: it does not
 }
 
 func (s *sequence) output() []uint32 { return s.tokens[len(s.Prompt):] }
 
-// left is how many tokens are still to compute before one can be chosen.
+// left returns the number of tokens to compute before the next one can be chosen.
 func (s *sequence) left() int { return len(s.tokens) - s.computed }
 
 // hash returns the hash of full block i.
@@ -161,7 +162,7 @@ func (s *sequence) hash(i, blockTokens int) kv.Hash {
 	return s.hashes[i]
 }
 
-// before is the order of lists: that of service where there is one client.
+// before orders the lists: by class and arrival, the order of service with a single client.
 func (s *sequence) before(t *sequence) bool {
 	if s.Class != t.Class {
 		return s.Class > t.Class
@@ -174,7 +175,8 @@ func (r Request) check(l Limits) *Refusal {
 	case r.ID == "" || len(r.Prompt) == 0 || r.MaxOutput < 1:
 		return &Refusal{Invalid, "a request needs an id, at least one prompt token and room for one output token"}
 	case len(r.Prompt) >= l.ContextTokens:
-		return &Refusal{TooLong, fmt.Sprintf("the prompt has %d tokens; this replica takes %d, one of them output; shorten the prompt",
+		return &Refusal{TooLong, fmt.Sprintf(
+			"the prompt has %d tokens and the context %d, including output; shorten the prompt",
 			len(r.Prompt), l.ContextTokens)}
 	case len(r.Output) >= r.MaxOutput || len(r.Prompt)+len(r.Output) >= l.ContextTokens:
 		return &Refusal{Finished, "the output is complete"}

@@ -7,51 +7,53 @@ import (
 	"troupe/core/lora"
 )
 
-// planning is a step in the making.
+// planning is the state of one call of Plan.
 type planning struct {
 	*Scheduler
-	step   Step
-	budget int // tokens left
-	turns  turns
+	step       Step
+	budget     int // tokens left
+	contention contentionLimits
 }
 
-// Plan decides the next step. It reports false where there is nothing to compute.
+// Plan returns the next step. It reports false if there is nothing to compute.
 func (s *Scheduler) Plan(now time.Time) (Step, bool) {
 	p := &planning{Scheduler: s, budget: s.limits.StepTokens}
 	p.step.Entries = make([]Entry, 0, min(len(s.running)+len(s.waiting), s.limits.MaxSequences))
 	s.shares.steps++
-	if p.contend(now); p.turns.contended {
-		p.newcomer()
+	if p.applyContention(now); p.contention.contended {
+		p.admitNewcomer()
 	}
-	p.resume(func(seq *sequence) bool { return seq.left() == 1 && !seq.entered && !p.turns.paused[seq.account] })
-	if len(s.shares.accounts) > 1 || p.turns.contended {
+	p.resumeIf(func(seq *sequence) bool { return seq.left() == 1 && !seq.inStep && !p.contention.paused[seq.account] })
+	if len(s.shares.accounts) > 1 || p.contention.contended {
 		p.prefill(now)
 	} else {
-		p.resume(func(seq *sequence) bool { return seq.left() > 1 })
+		p.resumeIf(func(seq *sequence) bool { return seq.left() > 1 })
 	}
-	p.admitAll(now, p.may)
+	p.admitAll(now, p.mayPrefill)
 	for _, e := range p.step.Entries {
-		e.sequence.entered = false
+		e.sequence.inStep = false
 	}
-	if s.adapters.keeper != nil {
-		lora.SideBySide(p.step.Entries, func(e Entry) string { return e.Adapter })
+	if s.adapters.residency != nil {
+		lora.GroupByAdapter(p.step.Entries, func(e Entry) string { return e.Adapter })
 	}
 	return p.step, len(p.step.Entries) > 0
 }
 
-// admitAll admits waiting sequences in order, as long as there is room and each may.
-func (p *planning) admitAll(now time.Time, may func(*sequence) bool) {
-	if p.adapters.wanted(p.waiting) {
-		p.admitByAdapter(now, may)
+// admitAll admits waiting sequences in order while there is room and each is allowed.
+func (p *planning) admitAll(now time.Time, allowed func(*sequence) bool) {
+	if p.adapters.needed(p.waiting) {
+		p.admitByAdapter(now, allowed)
 		return
 	}
-	// One with an adapter was preempted just now, and holds it no more.
-	for seq := p.candidate(); seq != nil && seq.Adapter == "" && p.budget > 0 && may(seq) && p.admit(seq); seq = p.candidate() {
+	// A candidate with an adapter was preempted in this plan and has no pin; it waits for the next
+	// plan.
+	for seq := p.candidate(); seq != nil && seq.Adapter == "" && p.budget > 0 && allowed(seq) &&
+		p.admit(seq); seq = p.candidate() {
 	}
 }
 
-// resume gives tokens to the running sequences of one kind.
-func (p *planning) resume(kind func(*sequence) bool) {
+// resumeIf gives tokens to the running sequences of one kind.
+func (p *planning) resumeIf(kind func(*sequence) bool) {
 	for _, seq := range slices.Clone(p.running) {
 		if seq.state != Running || !kind(seq) || p.budget == 0 {
 			continue
@@ -60,23 +62,23 @@ func (p *planning) resume(kind func(*sequence) bool) {
 	}
 }
 
-// compute puts the next tokens of a running sequence into the step.
+// compute adds the next tokens of a running sequence to the step.
 func (p *planning) compute(seq *sequence) {
 	if n := p.chunk(seq); p.cover(seq, seq.computed+n) {
-		p.enter(seq, n)
+		p.addEntry(seq, n)
 	}
 }
 
-// cover extends a running sequence's table to so many tokens. Where no block is left, the heaviest sequence
-// gives way; it reports false where that is this one.
+// cover extends a running sequence's table to hold so many tokens. If no block is free it preempts
+// the preemptionVictim. It reports false if that is this sequence.
 func (p *planning) cover(seq *sequence, tokens int) bool {
 	for len(seq.table)*p.pool.BlockTokens() < tokens {
 		if b, ok := p.pool.Allocate(); ok {
 			seq.table = append(seq.table, b)
 			continue
 		}
-		victim := p.heaviest()
-		p.preempt(victim, "no KV block was left for "+seq.ID)
+		victim := p.preemptionVictim()
+		p.preempt(victim, "no free KV block for "+seq.ID)
 		if victim == seq {
 			return false
 		}
@@ -84,13 +86,13 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 	return true
 }
 
-// preempt takes a running sequence's blocks away and queues it again.
+// preempt takes a running sequence's blocks and requeues it.
 func (p *planning) preempt(victim *sequence, why string) {
-	if victim.arriving {
-		p.fall(victim)
+	if victim.restoring {
+		p.restoreFailed(victim)
 	} else {
 		remove(&p.running, victim)
-		p.park(victim)
+		p.saveBlocks(victim)
 		p.adapters.unpin(victim.Request)
 		victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
 		insert(&p.waiting, victim)
@@ -101,79 +103,78 @@ func (p *planning) preempt(victim *sequence, why string) {
 			return false
 		}
 		p.spend(victim, e.Position, -len(e.Tokens))
-		victim.entered = false
+		victim.inStep = false
 		return true
 	})
 }
 
-// enter puts n tokens of a running sequence into the step.
-func (p *planning) enter(seq *sequence, n int) {
+// addEntry adds n tokens of a running sequence to the step.
+func (p *planning) addEntry(seq *sequence, n int) {
 	at, end := seq.computed, seq.computed+n
-	seq.entered = true
+	seq.inStep = true
 	p.spend(seq, at, n)
 	p.step.Entries = append(p.step.Entries, Entry{
 		ID: seq.ID, Tokens: seq.tokens[at:end:end], Position: at, Blocks: slices.Clip(seq.table),
-		Sample: end == len(seq.tokens), Adapter: seq.Adapter, Arriving: seq.arriving, sequence: seq,
+		Sample: end == len(seq.tokens), Adapter: seq.Adapter, Restoring: seq.restoring, sequence: seq,
 	})
 }
 
-// spend takes n tokens for an entry from what is left of the step; n is negative where the entry is
-// taken back.
+// spend subtracts n tokens of an entry from the step's budgets; a negative n takes the entry back.
 func (p *planning) spend(seq *sequence, position, n int) {
 	p.budget -= n
 	if seq.charge(position, n); n > 0 {
-		seq.account.step = p.shares.steps
+		seq.account.lastStep = p.shares.steps
 	}
-	if p.turns.contended && position < len(seq.tokens)-1 {
-		p.turns.prompts -= n
-		p.turns.given[seq.account] += n
+	if p.contention.contended && position < len(seq.tokens)-1 {
+		p.contention.promptBudget -= n
+		p.contention.promptTokens[seq.account] += n
 	}
 }
 
-// admit moves a waiting sequence into the step, with blocks for all its tokens and one more. It reports false
-// where there is no room.
+// admit adds a waiting sequence to the step, with blocks for all its tokens and one more. It
+// reports false if there is no room.
 func (p *planning) admit(seq *sequence) bool {
-	if !p.hasPlace(seq) {
+	if !p.canRun(seq) {
 		return false
 	}
 	size := p.pool.BlockTokens()
 	hashes := seq.reusable(size)
-	blocks := (len(seq.tokens) + size) / size // of one token more, rounded up
+	blocks := (len(seq.tokens) + size) / size // for one more token, rounded up
 	fits := func() bool {
-		return len(p.running) < p.places() && blocks-p.pool.Match(hashes) <= p.pool.FreeWithout(hashes)
+		return len(p.running) < p.runLimit() && blocks-p.pool.Match(hashes) <= p.pool.FreeWithout(hashes)
 	}
 	if !fits() && !p.displace(seq, blocks, fits) {
 		return false
 	}
 	remove(&p.waiting, seq)
 	seq.table = p.pool.Acquire(hashes)
-	seq.wanting = time.Time{}
-	p.shares.level[seq.Class] = max(p.shares.level[seq.Class], seq.account.served)
+	seq.adapterWaitSince = time.Time{}
+	p.shares.startLevel[seq.Class] = max(p.shares.startLevel[seq.Class], seq.account.served)
 	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
-	p.unpark(seq)
+	p.restorePartial(seq)
 	if !seq.admitted {
 		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
 	}
 	insert(&p.running, seq)
 	n := p.chunk(seq)
 	if p.cover(seq, len(seq.tokens)) {
-		p.enter(seq, n)
+		p.addEntry(seq, n)
 	}
 	return true
 }
 
-// displace preempts sequences that give way to the waiting one until it fits. It does nothing where all of them together
-// would not be enough.
+// displace preempts victims until the waiting sequence fits. It does nothing if all victims
+// together would not suffice.
 func (p *planning) displace(seq *sequence, blocks int, fits func() bool) bool {
-	for _, victim := range p.yields(seq, blocks) {
-		why := "gave way to " + seq.ID + " of a higher class"
+	for _, victim := range p.victims(seq, blocks) {
+		why := "preempted for " + seq.ID + " of a higher class"
 		if victim.Class == seq.Class {
-			why = "gave way to " + seq.ID + ", whose client holds less"
+			why = "preempted for " + seq.ID + ", whose client holds less"
 		}
 		p.preempt(victim, why)
 		if fits() {
 			return true
 		}
 	}
-	return false // what they left is still being read, or is kept for a sequence that moves here
+	return false // the freed blocks are still being read, or are reserved
 }

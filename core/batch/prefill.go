@@ -2,12 +2,12 @@ package batch
 
 import "time"
 
-// prefill gives tokens to sequences that have more than one to compute, running or waiting. The
-// client that was given the fewest is first, and what it gets counts for the next choice.
+// prefill gives tokens to sequences with more than one token to compute, running or waiting. The
+// client with the fewest tokens so far is first, and each grant counts for the next choice.
 func (p *planning) prefill(now time.Time) {
 	tried := make(map[*sequence]bool)
 	for p.budget > 0 {
-		p.admitAhead(now, tried)
+		p.admitUnderserved(now, tried)
 		seq := p.firstPrefill(tried)
 		if seq == nil {
 			return
@@ -17,24 +17,28 @@ func (p *planning) prefill(now time.Time) {
 	}
 }
 
-// firstPrefill returns the running sequence whose prefill goes on first, among those that are not in the step; nil: none.
+// firstPrefill returns the running sequence whose prefill continues first, among those not tried
+// and not in the step; nil if there is none.
 func (p *planning) firstPrefill(tried map[*sequence]bool) (first *sequence) {
 	for _, seq := range p.running {
-		if seq.left() > 1 && !seq.entered && !tried[seq] && p.may(seq) && (first == nil || seq.ahead(first)) {
+		if seq.left() > 1 && !seq.inStep && !tried[seq] && p.mayPrefill(seq) &&
+			(first == nil || seq.servedBefore(first)) {
 			first = seq
 		}
 	}
 	return first
 }
 
-// admitAhead admits the sequences whose clients have had less than those of all running prefills of their class, so that
-// long prompts of one client do not take the whole budget of every step.
-func (p *planning) admitAhead(now time.Time, tried map[*sequence]bool) {
-	may := func(seq *sequence) bool {
+// admitUnderserved admits sequences of clients that received less than the clients of all running
+// prefills of their class. Long prompts of one client thus cannot take the whole budget of every
+// step.
+func (p *planning) admitUnderserved(now time.Time, tried map[*sequence]bool) {
+	allowed := func(seq *sequence) bool {
 		first := p.firstPrefill(tried)
-		return first != nil && p.may(seq) && seq.Class == first.Class && seq.account != first.account && seq.ahead(first)
+		return first != nil && p.mayPrefill(seq) && seq.Class == first.Class && seq.account != first.account &&
+			seq.servedBefore(first)
 	}
-	if seq := p.candidate(); seq != nil && may(seq) {
-		p.admitAll(now, may)
+	if seq := p.candidate(); seq != nil && allowed(seq) {
+		p.admitAll(now, allowed)
 	}
 }

@@ -14,28 +14,29 @@ type Scheduler struct {
 	pool     *kv.Pool
 	byID     map[string]*sequence
 	running  []*sequence // by class and arrival
-	waiting  []*sequence // likewise; next is served first
-	held     int         // running sequences that are held, and keep their places
-	reserved int         // places kept for sequences that move here
+	waiting  []*sequence // by class and arrival; nextWaiting is served first
+	held     int         // running sequences that are held and keep their places
+	reserved int         // places reserved for sequences that migrate here
 	arrivals uint64
-	latest   time.Time // arrival
+	latest   time.Time // latest arrival
 	adapters adapters
 	shares   shares
 }
 
-// New returns a scheduler over a pool that it alone allocates from.
+// New returns a scheduler over a pool that only it allocates from.
 func New(limits Limits, pool *kv.Pool) *Scheduler {
 	limits.StepTokens = max(limits.StepTokens, limits.MaxSequences)
 	return &Scheduler{limits: limits, pool: pool, byID: make(map[string]*sequence), shares: newShares()}
 }
 
-// Lengthen lets sequences be longer, once the pool holds so much.
-func (s *Scheduler) Lengthen(contextTokens int) {
+// RaiseContextLimit raises the length limit of sequences after the pool has grown. It never lowers
+// the limit.
+func (s *Scheduler) RaiseContextLimit(contextTokens int) {
 	s.limits.ContextTokens = max(s.limits.ContextTokens, contextTokens)
 }
 
-// Submit queues a request and returns how many are ahead of it. One that brings output along ran already: it is
-// never refused for want of room in the queue.
+// Submit queues a request and returns how many requests of the queue precede it by class and
+// arrival. A request with output ran before and is accepted even if the queue is full.
 func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 	if refusal = r.check(s.limits); refusal != nil {
 		return 0, refusal
@@ -44,11 +45,11 @@ func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 		return 0, refusal
 	}
 	if _, ok := s.byID[r.ID]; ok {
-		return 0, &Refusal{Duplicate, "request " + r.ID + " is here already"}
+		return 0, &Refusal{Duplicate, "request " + r.ID + " already exists"}
 	}
 	if len(s.byID) >= s.limits.MaxSequences+s.limits.MaxWaiting && len(r.Output) == 0 {
-		return 0, &Refusal{QueueFull, fmt.Sprintf("%d requests run and %d wait, which is the limit; try again later, or raise max_waiting",
-			s.Running(), s.Waiting())}
+		return 0, &Refusal{QueueFull, fmt.Sprintf(
+			"queue full: %d requests run and %d wait; retry later, or raise max_waiting", s.Running(), s.Waiting())}
 	}
 	return insert(&s.waiting, s.enlist(r, Waiting)), nil
 }
@@ -56,18 +57,19 @@ func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 func (s *Scheduler) enlist(r Request, state State) *sequence {
 	s.arrivals++
 	if !r.Arrived.After(s.latest) {
-		r.Arrived = s.latest.Add(1) // so that the order of arrival is that of time
+		r.Arrived = s.latest.Add(1) // keeps arrival times strictly increasing
 	}
 	s.latest = r.Arrived
-	seq := &sequence{Request: r, account: s.join(r), arrival: s.arrivals, state: state, tokens: slices.Concat(r.Prompt, r.Output)}
+	seq := &sequence{Request: r, account: s.join(r), arrival: s.arrivals, state: state,
+		tokens: slices.Concat(r.Prompt, r.Output)}
 	s.byID[r.ID] = seq
 	return seq
 }
 
-// places is how many sequences may run that are not held.
-func (s *Scheduler) places() int { return s.limits.MaxSequences - s.held - s.reserved }
+// runLimit returns how many sequences may run that are not held.
+func (s *Scheduler) runLimit() int { return s.limits.MaxSequences - s.held - s.reserved }
 
-// insert puts a sequence into its place in the order and returns that place.
+// insert inserts a sequence in list order and returns its index.
 func insert(list *[]*sequence, seq *sequence) int {
 	at, _ := slices.BinarySearchFunc(*list, seq, func(a, b *sequence) int {
 		if a.before(b) {
@@ -85,7 +87,8 @@ func remove(list *[]*sequence, seq *sequence) {
 	}
 }
 
-// Drop forgets a sequence, whatever it is doing, and frees its blocks. It reports whether there was one.
+// Drop removes a sequence in any state and frees its blocks. It reports whether the sequence
+// existed.
 func (s *Scheduler) Drop(id string) bool {
 	seq, ok := s.byID[id]
 	if ok {
@@ -94,8 +97,23 @@ func (s *Scheduler) Drop(id string) bool {
 	return ok
 }
 
+// Discard is Drop for a sequence whose blocks hold nonsense: no other sequence begins with them.
+func (s *Scheduler) Discard(id string) bool {
+	seq, ok := s.byID[id]
+	if !ok {
+		return false
+	}
+	if seq.state == Running {
+		for _, b := range seq.table {
+			s.pool.Forget(b)
+		}
+	}
+	s.drop(seq)
+	return true
+}
+
 func (s *Scheduler) drop(seq *sequence) {
-	s.release(seq)
+	s.unhold(seq)
 	delete(s.byID, seq.ID)
 	s.leave(seq)
 	s.adapters.unpin(seq.Request)
@@ -107,7 +125,7 @@ func (s *Scheduler) drop(seq *sequence) {
 	}
 }
 
-// State returns what a sequence is doing.
+// State returns the state of a sequence. It reports false if the sequence is unknown.
 func (s *Scheduler) State(id string) (State, bool) {
 	seq, ok := s.byID[id]
 	if !ok {
@@ -116,7 +134,7 @@ func (s *Scheduler) State(id string) (State, bool) {
 	return seq.state, true
 }
 
-// Sequence returns the tokens of a sequence. They are never changed afterwards.
+// Sequence returns the tokens of a sequence. The slices never change afterwards.
 func (s *Scheduler) Sequence(id string) (prompt, output []uint32, ok bool) {
 	seq, ok := s.byID[id]
 	if !ok {
@@ -125,14 +143,14 @@ func (s *Scheduler) Sequence(id string) (prompt, output []uint32, ok bool) {
 	return seq.Prompt, slices.Clip(seq.output()), true
 }
 
-// Running is how many sequences have blocks.
+// Running returns the number of sequences that have blocks.
 func (s *Scheduler) Running() int { return len(s.running) + s.held }
 
-// Waiting is how many do not.
+// Waiting returns the number of sequences without blocks.
 func (s *Scheduler) Waiting() int { return len(s.byID) - s.Running() }
 
-// Done takes the outcome of a step: sampled has one token for each entry with Sample, in order. Entries of sequences
-// that were dropped meanwhile are passed over.
+// Done applies the results of a step. sampled has one token for each entry with Sample, in order.
+// Entries of sequences that were dropped meanwhile are ignored.
 func (s *Scheduler) Done(entries []Entry, sampled []uint32) []Emission {
 	emissions := make([]Emission, 0, len(sampled))
 	for _, e := range entries {
@@ -144,28 +162,28 @@ func (s *Scheduler) Done(entries []Entry, sampled []uint32) []Emission {
 		if s.byID[e.ID] != seq || seq.state != Running {
 			continue
 		}
-		if seq.arriving {
-			s.land(seq)
+		if seq.restoring {
+			s.restoreDone(seq)
 		}
 		seq.computed += len(e.Tokens)
-		s.share(seq)
+		s.commitFull(seq)
 		if e.Sample {
-			emissions = append(emissions, s.choose(seq, token))
+			emissions = append(emissions, s.appendToken(seq, token))
 		}
 	}
 	return emissions
 }
 
-// share commits the blocks that became full.
-func (s *Scheduler) share(seq *sequence) {
+// commitFull commits the blocks that became full.
+func (s *Scheduler) commitFull(seq *sequence) {
 	size := s.pool.BlockTokens()
 	for ; (seq.committed+1)*size <= seq.computed; seq.committed++ {
 		s.pool.Commit(seq.table[seq.committed], seq.hash(seq.committed, size))
 	}
 }
 
-// choose appends a token, and ends the sequence where it is the last.
-func (s *Scheduler) choose(seq *sequence, token uint32) Emission {
+// appendToken appends a generated token and ends the sequence if it is the last.
+func (s *Scheduler) appendToken(seq *sequence, token uint32) Emission {
 	e := Emission{ID: seq.ID, Index: len(seq.tokens) - len(seq.Prompt), Token: token, Cached: seq.cached}
 	seq.tokens = append(seq.tokens, token)
 	switch {

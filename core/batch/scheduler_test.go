@@ -13,11 +13,11 @@ import (
 
 const blockTokens = 4
 
-// now is a moment at which nothing is old.
+// now is a time at which no request is old.
 var now time.Time
 
-// oracle is what the "model" answers: a function of all tokens before, so that a sequence that was preempted and computed
-// again goes on as it would have.
+// oracle is the output of the "model": a function of all previous tokens. A preempted and
+// recomputed sequence thus continues with the same tokens.
 func oracle(tokens []uint32) uint32 {
 	h := uint32(17)
 	for _, t := range tokens {
@@ -26,7 +26,7 @@ func oracle(tokens []uint32) uint32 {
 	return h % 50
 }
 
-// oracle is the one of the request's adapter.
+// oracle is the model's output with the request's adapter.
 func (r Request) oracle(tokens []uint32) uint32 {
 	if r.Adapter == "" {
 		return oracle(tokens)
@@ -42,17 +42,18 @@ type harness struct {
 	requests map[string]Request
 	outputs  map[string][]uint32
 	finished map[string]Finish
-	written  map[int32][]uint32 // block -> the tokens whose keys are in it: what the sequence was up to each slot
-	during   func()             // what happens while a step is in flight; nil: nothing
-	planned  func(Step)         // likewise, before it begins
-	void     func(Step) bool    // likewise, and reports whether the step does not happen; nil: it does
+	written  map[int32][]uint32 // block -> for each slot, the tokens of the sequence up to it
+	during   func()             // called while a step is in flight; nil: nothing
+	planned  func(Step)         // called before a step starts; nil: nothing
+	abort    func(Step) bool    // called in flight, reports whether the step is aborted; nil: it is not
 	now      time.Time
 }
 
 func newHarness(limits Limits, blocks int) *harness {
 	pool := kv.NewPool(blocks, blockTokens)
 	return &harness{
-		Scheduler: New(limits, pool), pool: pool, limits: limits, requests: map[string]Request{}, outputs: map[string][]uint32{},
+		Scheduler: New(limits, pool), pool: pool, limits: limits, requests: map[string]Request{},
+		outputs:  map[string][]uint32{},
 		finished: map[string]Finish{}, written: map[int32][]uint32{},
 	}
 }
@@ -80,7 +81,7 @@ func (h *harness) step(t fataler) bool {
 	if !ok {
 		return false
 	}
-	if h.void != nil && h.void(plan) {
+	if h.abort != nil && h.abort(plan) {
 		return true
 	}
 	tokens, writers := 0, map[int32]string{}
@@ -96,17 +97,18 @@ func (h *harness) step(t fataler) bool {
 		if len(e.Blocks)*blockTokens < end {
 			t.Fatalf("covered: %s has %d blocks for %d tokens", e.ID, len(e.Blocks), end)
 		}
-		for p := range end { // every key that is read must be of this very prefix
+		for p := range end { // every key read must belong to this exact prefix
 			block, slot := e.Blocks[p/blockTokens], p%blockTokens
 			if p >= e.Position {
 				if other, taken := writers[block]; taken && other != e.ID {
 					t.Fatalf("covered: %s and %s write to block %d", e.ID, other, block)
 				}
 				writers[block] = e.ID
-				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]), r.oracle(all[:p+1]))
+				h.written[block] = append(slices.Clone(h.written[block][:min(slot, len(h.written[block]))]),
+					r.oracle(all[:p+1]))
 			}
 			if len(h.written[block]) <= slot || h.written[block][slot] != r.oracle(all[:p+1]) {
-				t.Fatalf("%s reads position %d in block %d, which holds something else", e.ID, p, block)
+				t.Fatalf("%s reads position %d in block %d, which has other content", e.ID, p, block)
 			}
 		}
 		if e.Sample {
@@ -120,15 +122,15 @@ func (h *harness) step(t fataler) bool {
 		h.during()
 	}
 	for _, e := range h.Done(plan.Entries, sampled) {
-		h.emitted(t, e)
+		h.checkEmission(t, e)
 	}
 	return true
 }
 
-func (h *harness) emitted(t fataler, e Emission) {
+func (h *harness) checkEmission(t fataler, e Emission) {
 	r := h.requests[e.ID]
 	if e.Index != len(h.outputs[e.ID]) {
-		t.Fatalf("contiguous: %s emits index %d after %d", e.ID, e.Index, len(h.outputs[e.ID]))
+		t.Fatalf("contiguous: %s emits index %d after %d tokens", e.ID, e.Index, len(h.outputs[e.ID]))
 	}
 	h.outputs[e.ID] = append(h.outputs[e.ID], e.Token)
 	if e.Finish != None {
@@ -139,8 +141,8 @@ func (h *harness) emitted(t fataler, e Emission) {
 	}
 }
 
-// want is what a request generates when it is alone.
-func want(r Request, context int) ([]uint32, Finish) {
+// isolatedRun returns the output of a request that runs alone.
+func isolatedRun(r Request, context int) ([]uint32, Finish) {
 	all := slices.Concat(r.Prompt, r.Output)
 	for {
 		token := r.oracle(all)
@@ -155,12 +157,14 @@ func want(r Request, context int) ([]uint32, Finish) {
 	}
 }
 
-// TestSchedulerAgainstAlone: whatever else runs, is preempted or dropped, a sequence gets what it would have got alone.
-func TestSchedulerAgainstAlone(t *testing.T) {
+// TestSequencesMatchIsolatedRuns checks that a sequence gets the output of an isolated run,
+// whatever else runs, is preempted or dropped.
+func TestSequencesMatchIsolatedRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := rapid.IntRange(2, 12).Draw(t, "blocks")
 		limits := Limits{
-			MaxSequences: rapid.IntRange(1, 5).Draw(t, "sequences"), MaxWaiting: 6, StepTokens: rapid.IntRange(1, 20).Draw(t, "tokens"),
+			MaxSequences: rapid.IntRange(1, 5).Draw(t, "sequences"), MaxWaiting: 6,
+			StepTokens:    rapid.IntRange(1, 20).Draw(t, "tokens"),
 			ContextTokens: blocks * blockTokens,
 		}
 		h := newHarness(limits, blocks)
@@ -170,11 +174,13 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				r := Request{
-					ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Root: kv.Root("m", "", nil),
+					ID: fmt.Sprint("r", next), Class: Class(rapid.IntRange(1, 3).Draw(t, "class")),
+					Root:      kv.Root("m", "", nil),
 					Prompt:    rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, blocks*blockTokens+2).Draw(t, "prompt"),
 					MaxOutput: rapid.IntRange(1, 12).Draw(t, "max"), MinOutput: rapid.IntRange(0, 2).Draw(t, "min"),
 					Stops:  rapid.SliceOfN(rapid.Uint32Range(0, 49), 0, 4).Draw(t, "stops"),
-					Client: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "client"), Weight: rapid.Float64Range(0, 4).Draw(t, "weight"),
+					Client: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "client"),
+					Weight: rapid.Float64Range(0, 4).Draw(t, "weight"),
 				}
 				next++
 				before := len(h.byID)
@@ -182,7 +188,8 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 				switch {
 				case len(r.Prompt) >= limits.ContextTokens:
 					if refusal == nil || refusal.Reason != TooLong {
-						t.Fatalf("a prompt of %d tokens in a context of %d: %v", len(r.Prompt), limits.ContextTokens, refusal)
+						t.Fatalf("a prompt of %d tokens in a context of %d: %v", len(r.Prompt), limits.ContextTokens,
+							refusal)
 					}
 				case before >= limits.MaxSequences+limits.MaxWaiting:
 					if refusal == nil || refusal.Reason != QueueFull {
@@ -206,13 +213,13 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 				h.Drop(id)
 				dropped[id] = true
 			},
-			"move": func(t *rapid.T) { // as after a crash of the replica: the same request with its output, anew
+			"move": func(t *rapid.T) { // as after a crash of the replica: resubmit the request with its output
 				for id, seq := range h.byID {
 					r := seq.Request
 					r.Output = slices.Clone(h.outputs[id])
 					h.Drop(id)
 					if refusal := h.submit(r); refusal != nil {
-						t.Fatalf("a sequence that ran is refused: %v", refusal)
+						t.Fatalf("a resubmitted sequence is refused: %v", refusal)
 					}
 					return
 				}
@@ -228,7 +235,7 @@ func TestSchedulerAgainstAlone(t *testing.T) {
 				continue
 			}
 			r.Output = nil
-			output, finish := want(r, limits.ContextTokens)
+			output, finish := isolatedRun(r, limits.ContextTokens)
 			if h.finished[id] != finish || !slices.Equal(h.outputs[id], output) {
 				t.Fatalf("progress: %s got %v (%d), want %v (%d)", id, h.outputs[id], h.finished[id], output, finish)
 			}
@@ -254,29 +261,30 @@ func ids(s Step) (all []string) {
 	return all
 }
 
-func TestOrder(t *testing.T) {
+func TestPlanOrder(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 3, MaxWaiting: 10, StepTokens: 10, ContextTokens: 64}, 16)
-	for _, r := range []Request{request("batch", Batch, 6, 9), request("late", Standard, 6, 9), request("first", Interactive, 6, 9)} {
+	for _, r := range []Request{request("batch", Batch, 6, 9), request("late", Standard, 6, 9),
+		request("first", Interactive, 6, 9)} {
 		h.submit(r)
 	}
 	plan, _ := h.Plan(now)
 	if got := fmt.Sprint(ids(plan)); got != "[first:6 late:4]" {
-		t.Errorf("admission by class, the budget cut into chunks: %s", got)
+		t.Errorf("want admission by class, with chunks within the budget: %s", got)
 	}
 	h.Done(plan.Entries, []uint32{1})
 	plan, _ = h.Plan(now)
 	if got := fmt.Sprint(ids(plan)); got != "[first:1 late:2 batch:6]" {
-		t.Errorf("decodes first, then the rest of prefills, then admission: %s", got)
+		t.Errorf("want decodes, then prefills, then admission: %s", got)
 	}
 }
 
-func TestHigherClassTakesPlace(t *testing.T) {
+func TestHigherClassPreemptsLower(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 10, StepTokens: 16, ContextTokens: 64}, 16)
 	h.submit(request("low", Batch, 5, 9))
 	h.step(t)
 	h.submit(request("same", Batch, 5, 9))
 	if plan, _ := h.Plan(now); len(plan.Preempted) != 0 {
-		t.Fatalf("one of the same class was preempted: %v", plan.Preempted)
+		t.Fatalf("a sequence of the same class was preempted: %v", plan.Preempted)
 	}
 	h.submit(request("high", Interactive, 5, 9))
 	plan, _ := h.Plan(now)
@@ -288,11 +296,11 @@ func TestHigherClassTakesPlace(t *testing.T) {
 	}
 }
 
-func TestLastInOrderGivesWayForABlock(t *testing.T) {
+func TestLastInOrderIsPreemptedForABlock(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 16}, 4)
 	h.submit(request("a", Standard, 4, 8))
 	h.submit(request("b", Standard, 4, 8))
-	h.step(t) // both have 2 of 4 blocks soon
+	h.step(t) // both will need 2 of 4 blocks
 	for len(h.running) == 2 {
 		plan, _ := h.Plan(now)
 		if len(plan.Preempted) > 0 {
@@ -307,7 +315,7 @@ func TestLastInOrderGivesWayForABlock(t *testing.T) {
 		}
 		h.Done(plan.Entries, sampled)
 	}
-	t.Fatal("nothing was preempted, with 6 blocks needed of 4")
+	t.Fatal("nothing was preempted, though 6 of 4 blocks are needed")
 }
 
 func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
@@ -319,7 +327,7 @@ func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
 	h.submit(r)
 	plan, _ := h.Plan(now)
 	if e := plan.Entries[0]; len(e.Tokens) != 4 || e.Position != 8 {
-		t.Fatalf("computes %d tokens from %d on; two of three blocks are known", len(e.Tokens), e.Position)
+		t.Fatalf("computes %d tokens from position %d; two of three blocks are cached", len(e.Tokens), e.Position)
 	}
 	if got := h.Done(plan.Entries, []uint32{3}); got[0].Cached != 8 {
 		t.Fatalf("reports %d cached tokens", got[0].Cached)
@@ -336,12 +344,14 @@ func TestRefusals(t *testing.T) {
 		r    Request
 		want Reason
 	}{
-		{request("", Standard, 4, 2), Invalid}, {request("a", Standard, 0, 2), Invalid}, {request("a", Standard, 4, 0), Invalid},
+		{request("", Standard, 4, 2), Invalid}, {request("a", Standard, 0, 2), Invalid},
+		{request("a", Standard, 4, 0), Invalid},
 		{request("a", Standard, 16, 2), TooLong}, {complete, Finished},
 		{request("a", Standard, 4, 2), 0}, {request("a", Standard, 4, 2), Duplicate}, {request("b", Standard, 4, 2), 0},
 		{request("d", Standard, 4, 2), QueueFull}, {moved, 0},
 	} {
-		if got := h.submit(tc.r); (got == nil) != (tc.want == 0) || got != nil && (got.Reason != tc.want || got.Detail == "") {
+		if got := h.submit(tc.r); (got == nil) != (tc.want == 0) || got != nil &&
+			(got.Reason != tc.want || got.Detail == "") {
 			t.Errorf("%q: refused with %v, want %d", tc.r.ID, got, tc.want)
 		}
 	}

@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// Clients share a replica by virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI
-// 2024): each client has a counter per class of the tokens computed for it, divided by its weight. Within a class the
-// client with the lowest counter is served first, and each client's own sequences in the order of arrival.
+// Clients share a replica by virtual token counters (Sheng et al., "Fairness in Serving Large
+// Language Models", OSDI 2024). Each client has, per class, a counter of the tokens computed for
+// it, divided by its weight. Within a class the client with the lowest counter is served first, and
+// each client's own sequences in order of arrival.
 
-// What a token adds to the counter of its client: an output token costs a pass over all weights, which the tokens of a
-// prompt share.
+// These costs are what a token adds to its client's counter. An output token costs a pass over all
+// weights, which the tokens of a prompt share.
 const (
 	promptCost = 1
 	outputCost = 2
 )
 
-// maxIdle bounds the counters kept of clients that have no sequence here.
+// maxIdle limits the counters kept for clients without sequences.
 const maxIdle = 1024
 
 // account is the counter of one client in one class.
 type account struct {
 	weight    float64
 	served    float64 // virtual tokens
-	sequences int     // that the scheduler knows
-	step      uint64  // the last one that had tokens of the client
+	sequences int     // known to the scheduler
+	lastStep  uint64  // last step that had tokens of the client
 }
 
 type accountKey struct {
@@ -32,66 +33,66 @@ type accountKey struct {
 	client string
 }
 
-// presence is how many sequences of a client the scheduler knows, in all classes.
-type presence struct {
+// clientLoad is the number of a client's sequences, in all classes.
+type clientLoad struct {
 	sequences int
 	weight    float64
 }
 
 // shares are the counters of all clients.
 type shares struct {
-	clients  map[string]presence // that have sequences here
-	accounts map[accountKey]*account
-	level    map[Class]float64 // the highest counter that was served from the queue: where a client that is new begins
-	steps    uint64            // planned
+	clients    map[string]clientLoad // clients with sequences
+	accounts   map[accountKey]*account
+	startLevel map[Class]float64 // highest counter served from the queue; a new client starts there
+	steps      uint64            // steps planned
 
-	mixed     bool // several clients were here at contended
-	contended time.Time
-	latest    *string // the client that was last here alone
+	severalRecently bool // several clients were present at severalAt
+	severalAt       time.Time
+	lastAlone       *string // the client that was last present alone
 
-	perToken time.Duration // of steps with prompts; 0: not known
+	perToken time.Duration // in steps with prompts; 0: unknown
 }
 
 func newShares() shares {
-	return shares{clients: make(map[string]presence), accounts: make(map[accountKey]*account), level: make(map[Class]float64)}
+	return shares{clients: make(map[string]clientLoad), accounts: make(map[accountKey]*account),
+		startLevel: make(map[Class]float64)}
 }
 
-// join counts a new sequence to its client. A client with nothing in the queue starts at the lowest counter among those
-// that wait: a share that was not used is not saved up.
+// join counts a new sequence for its client. A client with nothing in the queue starts at the
+// lowest counter of those that wait, so that an unused share does not accumulate.
 func (s *Scheduler) join(r Request) *account {
 	key := accountKey{r.Class, r.Client}
 	a := s.shares.accounts[key]
 	if a == nil {
-		a = &account{step: s.shares.steps}
+		a = &account{lastStep: s.shares.steps}
 		s.shares.accounts[key] = a
 	}
 	a.weight = r.weight()
 	a.served = max(a.served, s.start(r.Class, a))
 	a.sequences++
-	s.shares.clients[r.Client] = presence{s.shares.clients[r.Client].sequences + 1, a.weight}
+	s.shares.clients[r.Client] = clientLoad{s.shares.clients[r.Client].sequences + 1, a.weight}
 	return a
 }
 
-// start returns the counter that a client starts with in a class.
+// start returns the counter at which a client starts in a class.
 func (s *Scheduler) start(class Class, a *account) float64 {
 	least, waits := 0.0, false
 	for _, seq := range s.waiting {
 		switch {
 		case seq.Class != class:
 		case seq.account == a:
-			return a.served // it waits already
+			return a.served // already in the queue
 		case !waits || seq.account.served < least:
 			least, waits = seq.account.served, true
 		}
 	}
 	if !waits {
-		return max(s.shares.level[class], s.leastRunning(class, a))
+		return max(s.shares.startLevel[class], s.leastRunning(class, a))
 	}
 	return least
 }
 
-// leastRunning returns the lowest counter of the other clients that have running sequences in a
-// class.
+// leastRunning returns the lowest counter of the other clients with running sequences in a class.
 func (s *Scheduler) leastRunning(class Class, a *account) (least float64) {
 	found := false
 	for _, seq := range s.running {
@@ -102,17 +103,18 @@ func (s *Scheduler) leastRunning(class Class, a *account) (least float64) {
 	return least
 }
 
-// leave counts a sequence out. Counters that no longer matter are dropped with the last sequence of a client.
+// leave removes a sequence from its client's account. It deletes counters that no longer matter
+// with the client's last sequence.
 func (s *Scheduler) leave(seq *sequence) {
 	if c := s.shares.clients[seq.Client]; c.sequences > 1 {
-		s.shares.clients[seq.Client] = presence{c.sequences - 1, c.weight}
+		s.shares.clients[seq.Client] = clientLoad{c.sequences - 1, c.weight}
 	} else {
 		delete(s.shares.clients, seq.Client)
 	}
 	if seq.account.sequences--; seq.account.sequences > 0 {
 		return
 	}
-	level, idle, busy := s.shares.level[seq.Class], 0, false
+	level, idle, busy := s.shares.startLevel[seq.Class], 0, false
 	for key, a := range s.shares.accounts {
 		switch {
 		case key.class != seq.Class:
@@ -133,11 +135,11 @@ func (s *Scheduler) leave(seq *sequence) {
 		}
 	}
 	if !busy {
-		delete(s.shares.level, seq.Class)
+		delete(s.shares.startLevel, seq.Class)
 	}
 }
 
-// charge adds n tokens of an entry to the counter of its client; n is negative where the entry is taken back.
+// charge adds n tokens of an entry to the counter of its client; a negative n takes the entry back.
 func (s *sequence) charge(position, n int) {
 	cost := float64(promptCost)
 	if position >= len(s.Prompt) {
@@ -146,8 +148,9 @@ func (s *sequence) charge(position, n int) {
 	s.account.served += cost * float64(n) / s.account.weight
 }
 
-// ahead is the order of service at this moment: by class, then by client, then by arrival.
-func (s *sequence) ahead(t *sequence) bool {
+// servedBefore reports whether s is served before t at this moment: by class, then client, then
+// arrival.
+func (s *sequence) servedBefore(t *sequence) bool {
 	switch {
 	case s.Class != t.Class:
 		return s.Class > t.Class
@@ -159,37 +162,37 @@ func (s *sequence) ahead(t *sequence) bool {
 	return s.arrival < t.arrival
 }
 
-// before is the order of clients in a class: by what they were given, then by how long ago, then by
-// their sequences. So a new client, which starts level with another, is served before one with more
+// before orders the clients of a class: by counter, then by the last step with their tokens, then
+// by load. A new client, which starts level with another, is thus served before one with more
 // sequences, unless that one missed a step.
 func (a *account) before(b *account) bool {
 	switch {
 	case a.served != b.served:
 		return a.served < b.served
-	case a.step != b.step:
-		return a.step < b.step
+	case a.lastStep != b.lastStep:
+		return a.lastStep < b.lastStep
 	}
-	return a.part() < b.part()
+	return a.load() < b.load()
 }
 
-// part is the number of a client's sequences by weight.
-func (a *account) part() float64 { return float64(a.sequences) / a.weight }
+// load returns the number of a client's sequences divided by its weight.
+func (a *account) load() float64 { return float64(a.sequences) / a.weight }
 
-// next returns the waiting sequence that is served next; nil: none waits.
-func (s *Scheduler) next() *sequence {
+// nextWaiting returns the waiting sequence that is served next; nil if none waits.
+func (s *Scheduler) nextWaiting() *sequence {
 	var first *sequence
 	for _, seq := range s.waiting {
 		if first != nil && first.Class != seq.Class {
 			break
 		}
-		if first == nil || seq.ahead(first) {
+		if first == nil || seq.servedBefore(first) {
 			first = seq
 		}
 	}
 	return first
 }
 
-// weight is what the counter of a request's client is divided by.
+// weight returns the client's weight, by which its counter is divided.
 func (r Request) weight() float64 {
 	if r.Weight > 0 {
 		return r.Weight
@@ -197,9 +200,10 @@ func (r Request) weight() float64 {
 	return 1
 }
 
-// rounds returns the round of each waiting sequence: how many steps' tokens later its client's counter gets to it than the
-// lowest counter of the class. Within a round the order may depend on something else, such as which adapters are on the
-// device. All sequences are in round 0 where only one client waits.
+// rounds returns the round of each waiting sequence: the distance of its client's counter, when its
+// turn comes, from the lowest counter of the class, in steps. Within a round the order may depend
+// on other criteria, such as which adapters are on the device. All sequences are in round 0 if only
+// one client waits.
 func (s *Scheduler) rounds() []int {
 	rounds, tags, behind := make([]int, len(s.waiting)), make([]float64, len(s.waiting)), make(map[*account]float64)
 	least := make(map[Class]float64)
@@ -224,16 +228,18 @@ func (s *Scheduler) rounds() []int {
 	return rounds
 }
 
-// roundSequences is how many short sequences of one client are in a round.
+// roundSequences is the number of short sequences of one client per round.
 const roundSequences = 4
 
-// Surplus returns the waiting sequence that gives its place in a full queue to r: the newest of the client with the most
-// sequences here by weight, where the client of r has fewer. Drop it, then submit r again. Empty: there is none.
-func (s *Scheduler) Surplus(r Request) (id string) {
+// QueueVictim returns the waiting sequence to drop from a full queue for r: the newest of the
+// client with the most sequences by weight, if r's client has fewer. Drop it, then submit r again.
+// It returns "" if there is none.
+func (s *Scheduler) QueueVictim(r Request) (id string) {
 	most, client := float64(s.shares.clients[r.Client].sequences+1)/r.weight(), ""
 	for name, c := range s.shares.clients {
-		if part := float64(c.sequences-1) / c.weight; name != r.Client && (part > most || part == most && (client == "" || name < client)) {
-			most, client = part, name
+		if load := float64(c.sequences-1) / c.weight; name != r.Client &&
+			(load > most || load == most && (client == "" || name < client)) {
+			most, client = load, name
 		}
 	}
 	if client == "" {

@@ -11,8 +11,8 @@ import (
 	"troupe/core/kv"
 )
 
-// of makes a request of a client: "client:number".
-func of(id string, class Class, prompt, output int) Request {
+// clientRequest returns a request of a client; the ID is "client:number".
+func clientRequest(id string, class Class, prompt, output int) Request {
 	r := request(id, class, prompt, output)
 	r.Client, _, _ = strings.Cut(id, ":")
 	return r
@@ -22,7 +22,7 @@ func of(id string, class Class, prompt, output int) Request {
 func (h *harness) flood(t *testing.T, client string, n, prompt, output int, weight float64) {
 	t.Helper()
 	for i := range n {
-		r := of(fmt.Sprintf("%s:%d", client, i), Standard, prompt, output)
+		r := clientRequest(fmt.Sprintf("%s:%d", client, i), Standard, prompt, output)
 		r.Weight = weight
 		if refusal := h.submit(r); refusal != nil {
 			t.Fatal(refusal)
@@ -30,8 +30,8 @@ func (h *harness) flood(t *testing.T, client string, n, prompt, output int, weig
 	}
 }
 
-// runs counts the running sequences by client.
-func (h *harness) runs() map[string]int {
+// runningByClient counts the running sequences by client.
+func (h *harness) runningByClient() map[string]int {
 	all := make(map[string]int)
 	for _, seq := range h.running {
 		all[seq.Client]++
@@ -39,21 +39,23 @@ func (h *harness) runs() map[string]int {
 	return all
 }
 
-func TestGreedyClientGivesPlacesUp(t *testing.T) {
+func TestGreedyClientIsPreempted(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 100, StepTokens: 64, ContextTokens: 1000}, 1000)
 	h.flood(t, "greedy", 20, 4, 900, 0)
 	for range 50 {
 		h.step(t)
 	}
-	h.submit(of("other:0", Standard, 30, 5))
+	h.submit(clientRequest("other:0", Standard, 30, 5))
 	plan, _ := h.Plan(now)
 	if !slices.Contains(ids(plan), "other:0:30") || len(plan.Preempted) != 1 || plan.Preempted[0].ID != "greedy:3" {
-		t.Fatalf("step %v, preempted %v: the other client has to wait until a sequence of 900 tokens ends", ids(plan), plan.Preempted)
+		t.Fatalf("step %v, preempted %v: the other client waits for a sequence of 900 tokens", ids(plan),
+			plan.Preempted)
 	}
 }
 
-// TestPlacesSettleAtShares: clients that all want more get places by weight, and do not take them from each other in turn.
-func TestPlacesSettleAtShares(t *testing.T) {
+// TestPlacesConvergeToShares checks that clients with unlimited demand get places by weight and do
+// not preempt each other in turn.
+func TestPlacesConvergeToShares(t *testing.T) {
 	for _, tc := range []struct {
 		weight float64
 		want   string
@@ -65,13 +67,13 @@ func TestPlacesSettleAtShares(t *testing.T) {
 		for range 20 {
 			h.step(t)
 		}
-		if got := fmt.Sprint(h.runs()); got != tc.want {
+		if got := fmt.Sprint(h.runningByClient()); got != tc.want {
 			t.Errorf("weight %g: %s run, want %s", tc.weight, got, tc.want)
 		}
 		for range 100 {
 			h.planned = func(s Step) {
 				if len(s.Preempted) > 0 {
-					t.Fatalf("weight %g: preempted at rest: %v", tc.weight, s.Preempted)
+					t.Fatalf("weight %g: preempted after convergence: %v", tc.weight, s.Preempted)
 				}
 			}
 			h.step(t)
@@ -79,9 +81,9 @@ func TestPlacesSettleAtShares(t *testing.T) {
 	}
 }
 
-// TestTokensAreShared: of two clients that always wait, the one with short requests and the one with long ones are given
-// the same number of tokens, however many requests they have in the queue.
-func TestTokensAreShared(t *testing.T) {
+// TestClientsGetEqualTokens checks that of two clients with unlimited demand, one with short and
+// one with long requests, both get the same number of tokens, however many requests they queue.
+func TestClientsGetEqualTokens(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 2000, StepTokens: 64, ContextTokens: 1000}, 4000)
 	h.flood(t, "many", 1000, 8, 8, 1)
 	h.flood(t, "long", 30, 64, 32, 1)
@@ -98,14 +100,15 @@ func TestTokensAreShared(t *testing.T) {
 		h.step(t)
 	}
 	if d := given["many"] - given["long"]; d < -200 || d > 200 {
-		t.Errorf("given %v: they differ by more than one request of each", given)
+		t.Errorf("tokens %v differ by more than one request of each client", given)
 	}
 }
 
-// TestUnusedShareIsNotSaved: a client that was idle does not lock out the others when it is back.
-func TestUnusedShareIsNotSaved(t *testing.T) {
+// TestUnusedShareDoesNotAccumulate checks that a client that was idle does not lock out others when
+// it returns.
+func TestUnusedShareDoesNotAccumulate(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 2000, StepTokens: 64, ContextTokens: 1000}, 4000)
-	h.submit(of("back:early", Standard, 4, 1))
+	h.submit(clientRequest("back:early", Standard, 4, 1))
 	h.step(t)
 	h.flood(t, "busy", 500, 8, 8, 1)
 	for range 1000 {
@@ -122,38 +125,40 @@ func TestUnusedShareIsNotSaved(t *testing.T) {
 		h.step(t)
 	}
 	if d := given["back"] - given["busy"]; d < -20 || d > 20 {
-		t.Errorf("steps given %v", given)
+		t.Errorf("steps by client %v", given)
 	}
 }
 
-// TestPrefillsAreShared: a client with many long prompts does not keep another's short one out of the step's budget.
-func TestPrefillsAreShared(t *testing.T) {
+// TestLongPromptsDoNotBlockShortOne checks that a client with many long prompts does not keep
+// another's short one out of the budget.
+func TestLongPromptsDoNotBlockShortOne(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 8, MaxWaiting: 100, StepTokens: 16, ContextTokens: 1000}, 4000)
 	h.flood(t, "greedy", 6, 500, 10, 1)
 	for range 3 {
 		h.step(t)
 	}
-	h.submit(of("other:0", Standard, 10, 5))
+	h.submit(clientRequest("other:0", Standard, 10, 5))
 	for step := range 3 {
 		plan, _ := h.Plan(now)
 		if slices.ContainsFunc(plan.Entries, func(e Entry) bool { return e.sequence.Client == "other" }) {
 			return
 		}
 		if step == 2 {
-			t.Fatalf("after %d steps the other's prompt is not begun: %v", step+1, ids(plan))
+			t.Fatalf("after %d steps the other client's prompt has not started: %v", step+1, ids(plan))
 		}
 		h.Done(plan.Entries, make([]uint32, len(plan.Entries)))
 	}
 }
 
-// TestBlocksAreShared: a client that fills the KV memory gives blocks up, and does not take them from one with fewer.
-func TestBlocksAreShared(t *testing.T) {
+// TestClientWithMostBlocksIsPreempted checks that a client that fills the KV memory is preempted,
+// and does not preempt a client with fewer blocks.
+func TestClientWithMostBlocksIsPreempted(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 16, MaxWaiting: 100, StepTokens: 64, ContextTokens: 64}, 32)
 	h.flood(t, "greedy", 16, 8, 50, 1)
 	for range 20 {
 		h.step(t)
 	}
-	h.submit(of("other:0", Standard, 16, 12))
+	h.submit(clientRequest("other:0", Standard, 16, 12))
 	preempted := map[string]int{}
 	h.planned = func(s Step) {
 		for _, p := range s.Preempted {
@@ -165,76 +170,78 @@ func TestBlocksAreShared(t *testing.T) {
 		h.step(t)
 	}
 	if h.finished["other:0"] == None || preempted["other"] > 0 || preempted["greedy"] == 0 {
-		t.Errorf("finished %v, preempted %v, %v run", h.finished, preempted, h.runs())
+		t.Errorf("finished %v, preempted %v, running %v", h.finished, preempted, h.runningByClient())
 	}
 }
 
-// TestFullQueueMakesRoom: where the queue is full, the client with the most gives up its newest; one with as many does not.
-func TestFullQueueMakesRoom(t *testing.T) {
+// TestQueueVictimIsNewestOfLargestClient checks that a full queue drops the newest request of the
+// largest client, but none for a client with as many.
+func TestQueueVictimIsNewestOfLargestClient(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 9, StepTokens: 16, ContextTokens: 64}, 16)
 	h.flood(t, "greedy", 10, 4, 20, 1)
 	h.step(t)
 	for i := range 5 {
-		r := of(fmt.Sprint("other:", i), Standard, 4, 4)
+		r := clientRequest(fmt.Sprint("other:", i), Standard, 4, 4)
 		if refusal := h.submit(r); refusal == nil || refusal.Reason != QueueFull {
 			t.Fatalf("other:%d: %v", i, refusal)
 		}
-		if got, want := h.Surplus(r), fmt.Sprint("greedy:", 9-i); got != want {
-			t.Fatalf("%s gives way to other:%d, want %s", got, i, want)
+		if got, want := h.QueueVictim(r), fmt.Sprint("greedy:", 9-i); got != want {
+			t.Fatalf("victim %s for other:%d, want %s", got, i, want)
 		}
-		h.Drop(h.Surplus(r))
+		h.Drop(h.QueueVictim(r))
 		if refusal := h.submit(r); refusal != nil {
 			t.Fatal(refusal)
 		}
 	}
 	for _, id := range []string{"other:5", "greedy:10"} {
-		if got := h.Surplus(of(id, Standard, 4, 4)); got != "" {
-			t.Errorf("%s gives way to %s, though both clients have five", got, id)
+		if got := h.QueueVictim(clientRequest(id, Standard, 4, 4)); got != "" {
+			t.Errorf("victim %s for %s, though both clients have five requests", got, id)
 		}
 	}
 }
 
-// TestClassesComeBeforeShares: a client that has had less does not pass a higher class.
-func TestClassesComeBeforeShares(t *testing.T) {
+// TestClassPrecedesShare checks that a client that received less does not pass a higher class.
+func TestClassPrecedesShare(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 2, MaxWaiting: 100, StepTokens: 64, ContextTokens: 1000}, 1000)
 	for i := range 4 {
-		h.submit(of(fmt.Sprint("greedy:", i), Interactive, 4, 100))
+		h.submit(clientRequest(fmt.Sprint("greedy:", i), Interactive, 4, 100))
 	}
 	h.step(t)
-	h.submit(of("other:0", Standard, 4, 4))
+	h.submit(clientRequest("other:0", Standard, 4, 4))
 	if plan, _ := h.Plan(now); len(plan.Preempted) > 0 || slices.Contains(ids(plan), "other:0:4") {
 		t.Errorf("step %v, preempted %v", ids(plan), plan.Preempted)
 	}
 }
 
-// TestCountersAreForgotten: what is remembered of clients that left is bounded.
-func TestCountersAreForgotten(t *testing.T) {
+// TestIdleAccountsAreBounded checks that the number of accounts without sequences is bounded.
+func TestIdleAccountsAreBounded(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 64)
-	h.submit(of("long:0", Standard, 4, 59))
+	h.submit(clientRequest("long:0", Standard, 4, 59))
 	for i := range 3000 {
-		h.submit(of(fmt.Sprintf("client%d:0", i), Standard, 4, 1))
+		h.submit(clientRequest(fmt.Sprintf("client%d:0", i), Standard, 4, 1))
 		h.step(t)
 		if i%50 == 0 {
 			h.Drop("long:0")
-			h.submit(of("long:0", Standard, 4, 59))
+			h.submit(clientRequest("long:0", Standard, 4, 59))
 		}
 	}
 	if n := len(h.shares.accounts); n > maxIdle+16 {
-		t.Errorf("%d counters are kept", n)
+		t.Errorf("%d accounts are kept", n)
 	}
 	for h.step(t) {
 	}
 	if n := len(h.shares.accounts); n != 0 {
-		t.Errorf("%d counters are kept of an empty scheduler", n)
+		t.Errorf("an empty scheduler keeps %d accounts", n)
 	}
 }
 
-// TestSharesProperty: whatever clients submit, of those that always wait the one that was given the least is never more
-// than a step and a request behind, and all finish.
-func TestSharesProperty(t *testing.T) {
+// TestSharesAreFair submits random requests. Of the clients that always wait, the one with the
+// fewest tokens is never more than a step and a request behind, and all finish.
+func TestSharesAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{
-			MaxSequences: rapid.IntRange(1, 6).Draw(t, "sequences"), MaxWaiting: 1000, StepTokens: rapid.IntRange(8, 40).Draw(t, "tokens"), ContextTokens: 64,
+			MaxSequences: rapid.IntRange(1, 6).Draw(t, "sequences"), MaxWaiting: 1000,
+			StepTokens: rapid.IntRange(8, 40).Draw(t, "tokens"), ContextTokens: 64,
 		}
 		h := newHarness(limits, 16*limits.MaxSequences)
 		h.limits.StepTokens = max(limits.StepTokens, limits.MaxSequences)
@@ -245,7 +252,7 @@ func TestSharesProperty(t *testing.T) {
 			n := rapid.IntRange(20, 60).Draw(t, "requests")
 			prompt, output := rapid.IntRange(1, 40).Draw(t, "prompt"), rapid.IntRange(1, 20).Draw(t, "output")
 			for i := range n {
-				r := of(fmt.Sprintf("c%d:%d", c, i), Standard, prompt, output)
+				r := clientRequest(fmt.Sprintf("c%d:%d", c, i), Standard, prompt, output)
 				r.Root, r.Weight = kv.Root("m", r.ID, nil), weight
 				if refusal := h.submit(r); refusal != nil {
 					t.Fatalf("%v", refusal)
@@ -267,7 +274,7 @@ func TestSharesProperty(t *testing.T) {
 				most = max(most, a.served)
 			}
 			if len(waits) > 1 && least > 0 && most-least > bound {
-				t.Fatalf("fair: a client had %.0f virtual tokens, another %.0f; both wait", most, least)
+				t.Fatalf("fair: two waiting clients have %.0f and %.0f virtual tokens", most, least)
 			}
 			if !h.step(t) {
 				break

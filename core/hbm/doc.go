@@ -8,6 +8,8 @@
 //   - exclusive: a page is in one lease, or free
 //   - conservation: free and leased pages are all pages
 //   - whole: a lease is granted with all its pages, or not at all; so is its growth
-//   - least: nobody is asked to give up what it needs for one sequence of full length
+//   - least: no replica is asked to give up its share of what is promised for KV blocks
+//   - reserve: weights leave the share of memory that is kept for KV blocks (Budget)
+//   - back: what a replica gave up comes back when the others leave
 //   - in turn: nobody gives while one of a lower priority could
 package hbm

@@ -41,8 +41,10 @@ type Pool struct {
 	Priority int   // of its model; who has a lower one gives first
 	LastUsed int64 // when its model last ran a step, as a number that grows
 	Pages    int
-	// Least is what it keeps in any case: what one sequence of full length needs, or what running ones hold if that is more.
+	// Least is what it keeps in any case: its share of what is promised, or what one sequence of full length needs if that is more.
 	Least int
+	// Share is what it gets back when there is room: its share of all KV memory.
+	Share int
 	// Wants is how many more pages it would put to use.
 	Wants int
 }
@@ -78,17 +80,26 @@ func Yield(need, free int, pools []Pool) (gifts []Change, why string, ok bool) {
 	return gifts, strings.Join(said, "; "), true
 }
 
-// Spread shares free pages out to those who want more: to the highest priority first, among equals to the one that ran last, then by
-// name. So many pages stay free, for what comes.
-func Spread(free, reserve int, pools []Pool) (grants []Change) {
+// Grow gives free pages to pools: first to those below their share, then to those that want more; to the highest priority
+// first, among equals to the one that ran last, then by name.
+func Grow(free int, pools []Pool) (grants []Change) {
 	order := slices.SortedFunc(slices.Values(pools), func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.LastUsed, a.LastUsed), cmp.Compare(a.Owner, b.Owner))
 	})
-	left := free - reserve
-	for _, p := range order {
-		if grant := min(left, p.Wants); grant > 0 {
-			grants = append(grants, Change{p.Owner, grant})
-			left -= grant
+	granted := make([]int, len(order))
+	for _, lacks := range []func(i int, p Pool) int{
+		func(_ int, p Pool) int { return p.Share - p.Pages },
+		func(i int, p Pool) int { return p.Wants - granted[i] },
+	} {
+		for i, p := range order {
+			more := max(0, min(free, lacks(i, p)))
+			granted[i] += more
+			free -= more
+		}
+	}
+	for i, p := range order {
+		if granted[i] > 0 {
+			grants = append(grants, Change{p.Owner, granted[i]})
 		}
 	}
 	return grants

@@ -34,17 +34,17 @@ func TestYield(t *testing.T) {
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestGrow(t *testing.T) {
 	pools := []Pool{
 		{Owner: "batch", Priority: 1, LastUsed: 99, Wants: 50}, {Owner: "chat", Priority: 3, LastUsed: 1, Wants: 20},
-		{Owner: "code", Priority: 3, LastUsed: 9, Wants: 5}, {Owner: "idle", Priority: 3},
+		{Owner: "code", Priority: 3, LastUsed: 9, Wants: 5}, {Owner: "idle", Priority: 3}, {Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
+		{Owner: "rich", Priority: 3, Pages: 30, Share: 10},
 	}
-	for _, tc := range []struct {
-		free, reserve int
-		want          string
-	}{{4, 4, "[]"}, {3, 9, "[]"}, {10, 4, "[{code 5} {chat 1}]"}, {100, 10, "[{code 5} {chat 20} {batch 50}]"}} {
-		if got := fmt.Sprint(Spread(tc.free, tc.reserve, pools)); got != tc.want {
-			t.Errorf("%d, %d: %s", tc.free, tc.reserve, got)
+	for free, want := range map[int]string{
+		0: "[]", 5: "[{squeezed 5}]", 12: "[{code 5} {chat 1} {squeezed 6}]", 200: "[{code 5} {chat 20} {batch 50} {squeezed 6}]",
+	} {
+		if got := fmt.Sprint(Grow(free, pools)); got != want {
+			t.Errorf("%d free: %s", free, got)
 		}
 	}
 }
@@ -96,12 +96,10 @@ func TestBalanceInvariants(t *testing.T) {
 		if ok && now < need || ok && len(gifts) > 0 && now != need || !ok && (len(gifts) > 0 || why == "") {
 			t.Fatalf("%d needed, %d free after %v (%s)", need, now, gifts, why)
 		}
-		reserve := rapid.IntRange(0, 20).Draw(t, "reserve")
-		grants := Spread(now, reserve, pools)
-		apply(grants, 1)
-		if len(grants) > 0 && int(l.Free()/PageBytes) < reserve {
-			t.Fatalf("%v eat into the reserve of %d", grants, reserve)
+		for i := range pools {
+			pools[i].Share = rapid.IntRange(0, 20).Draw(t, "share")
 		}
+		apply(Grow(now, pools), 1) // the ledger refuses what is not free
 	})
 }
 

@@ -1,11 +1,13 @@
-// Package health judges how a GPU is: whether it may go on working or has to be quarantined, and why.
+// Package health decides whether a GPU is healthy or must be quarantined, and why.
 //
-// It is told what was observed, and compares that with the observation before: a counter of errors says little, its growth
-// says that something has just gone wrong. What the driver reports as an XID is judged by NVIDIA's own catalogue.
+// It compares each observation with the previous one, since the growth of an error counter shows a
+// new fault and its value does not. Events that the driver reports as XIDs are classified by
+// NVIDIA's catalog.
 //
 // Invariants:
 //
-//   - explained: a fault has a cause and a text that names what was seen
-//   - once: what was there at the first observation, or was judged before, is no new fault; a device that is lost is one at any time
-//   - application faults (a bad address in a kernel, say) never condemn a device
+//   - explained: a fault has a cause and a text that names the observation
+//   - once: a condition of the first observation, or one that was judged before, is not a new
+//     fault; a lost device always is one
+//   - application faults, such as a bad address in a kernel, never quarantine a device
 package health

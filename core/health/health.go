@@ -5,57 +5,57 @@ import (
 	"strings"
 )
 
-// Reading is a value that a device may not tell.
+// Reading is a value that some devices do not report.
 type Reading struct {
 	Value uint64
 	Known bool
 }
 
-// Known is a reading of a value.
+// Known returns a reading of a known value.
 func Known(value uint64) Reading { return Reading{value, true} }
 
-// Link is a PCIe connection, as it runs now. Zeros are not known.
+// Link is the current state of a PCIe connection. Zeros are unknown.
 type Link struct{ Generation, Width int }
 
-// Observation is how a device is at one moment.
+// Observation is the state of a device at one moment.
 type Observation struct {
-	Lost string // why the device answers no more, in the driver's words; empty while it does
+	Lost string // why the device stopped responding, in the driver's words; "" while it responds
 
 	MemoryUsed        Reading // bytes, by all processes
-	Utilisation       Reading // percent of the time in which a kernel ran
-	MemoryUtilisation Reading // percent of the time in which memory was read or written
+	Utilisation       Reading // percent of time in which a kernel ran
+	MemoryUtilisation Reading // percent of time in which memory was read or written
 	Temperature       Reading // °C
 	Power             Reading // mW
-	Corrected         Reading // memory errors that ECC put right, since the driver was loaded
-	Uncorrectable     Reading // memory errors that it could not
-	RemapPending      bool    // a row of memory waits to be replaced, at the next reset
-	RemapFailed       bool    // one could not be replaced
+	Corrected         Reading // memory errors corrected by ECC since the driver was loaded
+	Uncorrectable     Reading // memory errors that ECC could not correct
+	RemapPending      bool    // a memory row is remapped at the next reset
+	RemapFailed       bool    // a memory row could not be remapped
 	PCIe              Link
-	NVLinks           int // links that are up
+	NVLinks           int // number of active links
 
-	XIDs []uint64 // events since the observation before, in order
+	XIDs []uint64 // events since the previous observation, in order
 }
 
-// Cause is why a device is quarantined.
+// Cause is the reason of a quarantine.
 type Cause uint8
 
 // Causes.
 const (
 	None     Cause = iota
-	Operator       // somebody said so
-	Lost           // it answers no more
-	Memory         // errors that ECC could not put right
-	XID            // an event after which the device needs a reset
+	Operator       // quarantined by an operator
+	Lost           // the device does not respond
+	Memory         // memory errors that ECC could not correct
+	XID            // an event that requires a reset
 )
 
-// Fault is what is wrong with a device. The zero value is no fault.
+// Fault is a fault of a device. The zero value is no fault.
 type Fault struct {
 	Cause  Cause
 	Detail string // for people
 }
 
-// Judge compares an observation with the one before, nil at first. Notes are what people should know and nothing has to be
-// done about.
+// Judge compares an observation with the previous one, which is nil at first. Notes are
+// observations that require no action.
 func Judge(before *Observation, now Observation) (fault Fault, notes []string) {
 	if now.Lost != "" {
 		return Fault{Lost, "device lost: " + now.Lost}, nil
@@ -79,21 +79,22 @@ func Judge(before *Observation, now Observation) (fault Fault, notes []string) {
 	return memory, notes
 }
 
-// judgeMemory looks at what ECC and the row remapper count.
+// judgeMemory compares the counters of ECC and of the row remapper.
 func judgeMemory(before *Observation, now Observation) (fault Fault, note string) {
-	was := Observation{}
+	previous := Observation{}
 	if before != nil {
-		was = *before
+		previous = *before
 	}
-	switch grown := int64(now.Uncorrectable.Value - was.Uncorrectable.Value); {
-	case now.RemapFailed && !was.RemapFailed:
-		return Fault{Memory, "a faulty row of its memory could not be replaced (row remapping failed): have the device replaced"}, ""
-	case now.Uncorrectable.Known && was.Uncorrectable.Known && grown > 0:
-		return Fault{Memory, fmt.Sprintf("%d uncorrectable memory errors (ECC): reset the device", grown)}, ""
+	switch growth := int64(now.Uncorrectable.Value - previous.Uncorrectable.Value); {
+	case now.RemapFailed && !previous.RemapFailed:
+		return Fault{Memory, "memory row could not be remapped: replace the device"}, ""
+	case now.Uncorrectable.Known && previous.Uncorrectable.Known && growth > 0:
+		return Fault{Memory, fmt.Sprintf("%d uncorrectable memory errors (ECC): reset the device", growth)}, ""
 	case before == nil && now.Uncorrectable.Value > 0:
-		return Fault{}, fmt.Sprintf("%d uncorrectable memory errors (ECC) before this node started", now.Uncorrectable.Value)
-	case now.RemapPending && !was.RemapPending:
-		return Fault{}, "a row of its memory will be replaced at the next reset"
+		return Fault{}, fmt.Sprintf("%d uncorrectable memory errors (ECC) before this node started",
+			now.Uncorrectable.Value)
+	case now.RemapPending && !previous.RemapPending:
+		return Fault{}, "a memory row will be remapped at the next reset"
 	}
 	return Fault{}, ""
 }

@@ -24,12 +24,15 @@ func TestJudge(t *testing.T) {
 		"new errors":                       {at(ecc(3)), ecc(5), Memory, "2 uncorrectable"},
 		"errors forgotten by a reset":      {at(ecc(3)), ecc(0), None, ""},
 		"errors that were not told before": {at(Observation{}), ecc(5), None, ""},
-		"a row that failed":                {nil, Observation{RemapFailed: true}, Memory, "row remapping failed"},
-		"a row that had failed":            {at(Observation{RemapFailed: true}), Observation{RemapFailed: true}, None, ""},
-		"a row to be replaced":             {at(Observation{}), Observation{RemapPending: true}, None, "next reset"},
-		"fell off the bus":                 {at(Observation{}), Observation{XIDs: []uint64{45, 79}}, XID, "XID 79: GPU has fallen off the bus; the device needs a reset"},
-		"a bad kernel":                     {at(Observation{}), Observation{XIDs: []uint64{31}}, None, "XID 31: memory page fault; what ran failed"},
-		"an unknown event":                 {at(Observation{}), Observation{XIDs: []uint64{9999}}, None, "XID 9999"},
+		"a row that failed":                {nil, Observation{RemapFailed: true}, Memory, "row could not be remapped"},
+		"a row that had failed": {at(Observation{RemapFailed: true}), Observation{RemapFailed: true}, None,
+			""},
+		"a row to be replaced": {at(Observation{}), Observation{RemapPending: true}, None, "next reset"},
+		"fell off the bus": {at(Observation{}), Observation{XIDs: []uint64{45, 79}}, XID,
+			"XID 79: GPU has fallen off the bus; the device needs a reset"},
+		"a bad kernel": {at(Observation{}), Observation{XIDs: []uint64{31}}, None,
+			"XID 31: memory page fault; the running work failed"},
+		"an unknown event": {at(Observation{}), Observation{XIDs: []uint64{9999}}, None, "XID 9999"},
 	} {
 		fault, notes := Judge(tc.before, tc.now)
 		told := fault.Detail
@@ -42,7 +45,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeInvariants: explained, once, and that applications never condemn a device.
+// TestJudgeInvariants checks the invariants explained and once, and that application faults never
+// quarantine a device.
 func TestJudgeInvariants(t *testing.T) {
 	xid := rapid.Uint64Range(0, 200)
 	observation := rapid.Custom(func(t *rapid.T) Observation {
@@ -62,14 +66,14 @@ func TestJudgeInvariants(t *testing.T) {
 		again := now
 		again.XIDs = nil
 		if fault, _ := Judge(&now, again); fault.Cause != None && now.Lost == "" {
-			t.Fatalf("once: %+v was seen before", fault)
+			t.Fatalf("once: %+v was observed before", fault)
 		}
 		condemned := false
 		for _, x := range now.XIDs {
 			condemned = condemned || Classify(x).Effect == OnDevice
 		}
 		if fault.Cause == XID && !condemned {
-			t.Fatalf("application faults: %+v by %v", fault, now.XIDs)
+			t.Fatalf("application faults: %+v caused by XIDs %v", fault, now.XIDs)
 		}
 	})
 }

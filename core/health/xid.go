@@ -2,20 +2,21 @@ package health
 
 import "fmt"
 
-// Effect is what an XID event means for those who use the device.
+// Effect is the effect of an XID event on the work of a device.
 type Effect uint8
 
 // Effects.
 const (
-	// Notable: the device goes on, or the event only goes with another one that says what to do.
+	// Notable events do not stop the device, or only accompany an event that determines the action.
 	Notable Effect = iota
-	// OnApplication: the work that caused it fails, which its engine notices by itself; the device goes on.
+	// OnApplication events fail the work that caused them, which its engine detects. The device
+	// continues.
 	OnApplication
-	// OnDevice: nothing can be trusted to run until the device was reset.
+	// OnDevice events make the device unusable until it is reset.
 	OnDevice
 )
 
-// Event is an XID event as NVIDIA's catalogue describes it.
+// Event is an XID event as described by NVIDIA's catalog.
 type Event struct {
 	Code   uint64
 	Text   string
@@ -27,17 +28,23 @@ func (e Event) String() string {
 	case OnDevice:
 		return fmt.Sprintf("XID %d: %s; the device needs a reset", e.Code, e.Text)
 	case OnApplication:
-		return fmt.Sprintf("XID %d: %s; what ran failed, the device goes on", e.Code, e.Text)
+		return fmt.Sprintf("XID %d: %s; the running work failed, the device continues", e.Code, e.Text)
 	}
 	return fmt.Sprintf("XID %d: %s", e.Code, e.Text)
 }
 
-// Classify looks an event up. One that is not in the tables is notable: a device is not given up for what nobody has read about.
+// Classify returns the event of an XID code. An event that is not in the tables is notable, so an
+// unknown code never quarantines a device.
 //
-// Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog", https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
-// column "Resolution Bucket (Immediate Action)", for A100 to GB200. OnDevice are RESET_GPU, RESTART_BM and RESTART_VM, and those whose
-// description asks for a reset (48, 74, and 171 and 172 that come with 48); OnApplication is RESTART_APP, and 43 and 45, which say that an
-// application ended. 144 to 150 (NVLink 5) are told apart by details that NVML does not pass on, and 154 follows the event that it is about.
+// Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog",
+// https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, column "Resolution Bucket
+// (Immediate Action)", for A100 to GB200.
+//
+//   - OnDevice: RESET_GPU, RESTART_BM and RESTART_VM, and codes whose description asks for a reset:
+//     48, 74, and 171 and 172, which accompany 48.
+//   - OnApplication: RESTART_APP, and 43 and 45, which report that an application ended.
+//   - Notable: all others. NVML does not report the details that distinguish the cases of 144 to
+//     150 (NVLink 5). 154 follows the event that it is about.
 func Classify(code uint64) Event {
 	for _, table := range []struct {
 		texts  map[uint64]string
@@ -47,7 +54,7 @@ func Classify(code uint64) Event {
 			return Event{code, text, table.effect}
 		}
 	}
-	return Event{code, "not in the catalogue that this version knows", Notable}
+	return Event{code, "unknown code", Notable}
 }
 
 var onDevice = map[uint64]string{
@@ -63,7 +70,7 @@ var onDevice = map[uint64]string{
 	119: "GSP did not answer in time",
 	120: "GSP error",
 	136: "link training failed",
-	140: "ECC error that was not recovered from",
+	140: "unrecovered ECC error",
 	143: "GPU did not initialise",
 	151: "key rotation error",
 	155: "NVLink went down",
@@ -113,5 +120,5 @@ var notable = map[uint64]string{
 	149: "NVLink error (NETIR)",
 	150: "NVLink error (MSE)",
 	154: "the action that the driver recommends has changed",
-	157: "no resources are left to repair it with",
+	157: "no repair resources left",
 }

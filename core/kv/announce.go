@@ -8,76 +8,79 @@ import (
 	"slices"
 )
 
-// shortBytes is what a block takes in an announcement.
-const shortBytes = 8
+// fingerprintBytes is the size of one block in an announcement.
+const fingerprintBytes = 8
 
-// Short is how a block is announced: the first 8 bytes of its hash, big-endian.
-func (h Hash) Short() uint64 { return binary.BigEndian.Uint64(h[:shortBytes]) }
+// Fingerprint64 returns the first 8 bytes of the hash, big-endian. Announcements identify blocks by
+// it.
+func (h Hash) Fingerprint64() uint64 { return binary.BigEndian.Uint64(h[:fingerprintBytes]) }
 
-// Shorts are those of some hashes, in order.
-func Shorts(hashes []Hash) []uint64 {
-	shorts := make([]uint64, len(hashes))
+// Fingerprints returns the fingerprints of the hashes, in order.
+func Fingerprints(hashes []Hash) []uint64 {
+	fingerprints := make([]uint64, len(hashes))
 	for i, h := range hashes {
-		shorts[i] = h.Short()
+		fingerprints[i] = h.Fingerprint64()
 	}
-	return shorts
+	return fingerprints
 }
 
-// Announcement is what changed in the blocks that a replica can reuse.
+// Announcement lists the changes to the blocks that a replica can reuse.
 type Announcement struct {
 	Evicted   []uint64 // applied first
 	Committed []uint64
-	Snapshot  bool // Committed is all there is
+	Snapshot  bool // Committed replaces everything announced before
 }
 
-// Announcer tells followers which blocks a replica holds, within a budget: the newest commits first. What was left out
-// follows as soon as there is room. Beyond the total, a newer block takes the place of the one announced longest ago. It is a
-// value for one owner.
+// Announcer tells followers which blocks a replica holds, within a size budget and the newest
+// commits first. Blocks that did not fit are announced as soon as there is room. Once maxTotal
+// blocks are announced, a newer block replaces the one announced longest ago. An Announcer is not
+// safe for concurrent use.
 //
 // Invariants, checked by the property test, for a follower that applied every announcement:
 //
-//   - subset: it believes nothing but what the replica held at the last announcement
-//   - budget: no announcement is larger than one may be, and the follower believes no more than the total
-//   - complete: once nothing changes and there is nothing more to announce, it believes all that is held, or the total
+//   - subset: the follower knows only blocks that the replica held at the last announcement
+//   - budget: no announcement exceeds maxPerMessage, and the follower knows at most maxTotal blocks
+//   - complete: once nothing changes and no announcement is pending, the follower knows all held
+//     blocks, or maxTotal of them
 type Announcer struct {
-	each, total int                  // blocks in one announcement, and believed in all
-	held        map[int32]*announced // by block
-	pending     *stdlist.List        // of *announced: not announced, oldest commit first
-	told        *stdlist.List        // of *announced: announced, the longest ago first
-	gone        []uint64             // announced, and evicted since the last announcement
-	commits     uint64
-	begun       bool // an announcement was made
+	maxPerMessage, maxTotal int                  // blocks in one announcement, and announced in total
+	held                    map[int32]*heldBlock // by block index
+	pending                 *stdlist.List        // of *heldBlock: not announced yet, oldest commit first
+	sent                    *stdlist.List        // of *heldBlock: announced, the longest ago first
+	unsentEvictions         []uint64             // announced blocks evicted since the last announcement
+	commits                 uint64
+	started                 bool // the first announcement was made
 }
 
-// announced is a block that the replica holds.
-type announced struct {
-	short  uint64
-	number uint64 // of the commit
-	told   bool
-	at     *stdlist.Element // in told or pending
+// heldBlock is a block that the replica holds.
+type heldBlock struct {
+	fingerprint  uint64
+	commitNumber uint64 // order of the commits
+	sent         bool
+	elem         *stdlist.Element // in sent or pending
 }
 
-// NewAnnouncer returns an Announcer of a replica without blocks. The budgets are in bytes, of the 8 that each block in an
-// announcement takes: in one announcement, and for all that followers believe.
-func NewAnnouncer(eachBytes, totalBytes int) *Announcer {
+// NewAnnouncer returns an Announcer for a replica without blocks. messageBytes limits one
+// announcement and totalBytes all blocks known to followers; a block takes 8 bytes of either.
+func NewAnnouncer(messageBytes, totalBytes int) *Announcer {
 	return &Announcer{
-		each: eachBytes / shortBytes, total: totalBytes / shortBytes,
-		held: make(map[int32]*announced), pending: stdlist.New(), told: stdlist.New(),
+		maxPerMessage: messageBytes / fingerprintBytes, maxTotal: totalBytes / fingerprintBytes,
+		held: make(map[int32]*heldBlock), pending: stdlist.New(), sent: stdlist.New(),
 	}
 }
 
-// Grow raises the budget for all that followers believe, where it is smaller.
-func (a *Announcer) Grow(totalBytes int) { a.total = max(a.total, totalBytes/shortBytes) }
+// Grow raises the total budget to totalBytes. It never lowers it.
+func (a *Announcer) Grow(totalBytes int) { a.maxTotal = max(a.maxTotal, totalBytes/fingerprintBytes) }
 
-// Changes takes what a Pool's Changes returned, or Restore restored.
-func (a *Announcer) Changes(evicted []int32, committed []Committed) {
+// Apply records changes as returned by Pool.Changes, or blocks adopted by Recover.
+func (a *Announcer) Apply(evicted []int32, committed []Committed) {
 	for _, b := range evicted {
 		a.evict(b)
 	}
 	for _, c := range committed {
 		a.commits++
-		b := &announced{short: c.Hash.Short(), number: a.commits}
-		b.at = a.pending.PushBack(b)
+		b := &heldBlock{fingerprint: c.Hash.Fingerprint64(), commitNumber: a.commits}
+		b.elem = a.pending.PushBack(b)
 		a.held[c.Block] = b
 	}
 }
@@ -88,72 +91,75 @@ func (a *Announcer) evict(block int32) {
 		return
 	}
 	delete(a.held, block)
-	if b.told {
-		a.told.Remove(b.at)
-		a.gone = append(a.gone, b.short)
+	if b.sent {
+		a.sent.Remove(b.elem)
+		a.unsentEvictions = append(a.unsentEvictions, b.fingerprint)
 	} else {
-		a.pending.Remove(b.at)
+		a.pending.Remove(b.elem)
 	}
 }
 
-// Next is the next announcement, and false where there is nothing to tell. The first is a snapshot; so is one whose
-// evictions alone would be more than the budget.
+// Next returns the next announcement. It reports false if there is nothing to announce. The first
+// announcement is a snapshot, and so is one whose evictions alone would exceed the budget.
 func (a *Announcer) Next() (Announcement, bool) {
-	if !a.begun || len(a.gone) > a.each {
+	if !a.started || len(a.unsentEvictions) > a.maxPerMessage {
 		return a.Snapshot(), true
 	}
-	n := Announcement{Evicted: a.gone}
-	a.gone = nil
+	n := Announcement{Evicted: a.unsentEvictions}
+	a.unsentEvictions = nil
 	for a.pending.Len() > 0 {
-		room := a.each - len(n.Evicted) - len(n.Committed)
-		newest := a.pending.Back().Value.(*announced)
-		if full := a.told.Len() >= a.total; full && room >= 2 && a.total > 0 {
-			oldest := a.told.Front().Value.(*announced)
-			if oldest.number > newest.number {
+		room := a.maxPerMessage - len(n.Evicted) - len(n.Committed)
+		newest := a.pending.Back().Value.(*heldBlock)
+		if full := a.sent.Len() >= a.maxTotal; full && room >= 2 && a.maxTotal > 0 {
+			oldest := a.sent.Front().Value.(*heldBlock)
+			if oldest.commitNumber > newest.commitNumber {
 				break
 			}
-			a.withdraw(oldest)
-			n.Evicted = append(n.Evicted, oldest.short)
+			a.unsend(oldest)
+			n.Evicted = append(n.Evicted, oldest.fingerprint)
 		} else if full || room == 0 {
 			break
 		}
-		a.tell(newest)
-		n.Committed = append(n.Committed, newest.short)
+		a.markSent(newest)
+		n.Committed = append(n.Committed, newest.fingerprint)
 	}
 	return n, len(n.Evicted)+len(n.Committed) > 0
 }
 
-func (a *Announcer) tell(b *announced) {
-	a.pending.Remove(b.at)
-	b.at, b.told = a.told.PushBack(b), true
+func (a *Announcer) markSent(b *heldBlock) {
+	a.pending.Remove(b.elem)
+	b.elem, b.sent = a.sent.PushBack(b), true
 }
 
-// withdraw puts a block back to where its commit belongs, which is near the end: those behind it are newer.
-func (a *Announcer) withdraw(b *announced) {
-	a.told.Remove(b.at)
+// unsend moves an announced block back to pending. It searches from the newest end because only
+// later commits are behind it.
+func (a *Announcer) unsend(b *heldBlock) {
+	a.sent.Remove(b.elem)
 	after := a.pending.Back()
-	for after != nil && after.Value.(*announced).number > b.number {
+	for after != nil && after.Value.(*heldBlock).commitNumber > b.commitNumber {
 		after = after.Prev()
 	}
-	if b.told = false; after == nil {
-		b.at = a.pending.PushFront(b)
+	if b.sent = false; after == nil {
+		b.elem = a.pending.PushFront(b)
 	} else {
-		b.at = a.pending.InsertAfter(b, after)
+		b.elem = a.pending.InsertAfter(b, after)
 	}
 }
 
-// Snapshot announces the newest blocks that the budget allows as all there is. What is left out follows.
+// Snapshot returns an announcement that replaces all earlier ones. It holds the newest blocks that
+// fit the budget; the rest follow in later announcements.
 func (a *Announcer) Snapshot() Announcement {
-	all := slices.SortedFunc(maps.Values(a.held), func(x, y *announced) int { return cmp.Compare(x.number, y.number) })
-	a.begun, a.gone, a.pending, a.told = true, nil, stdlist.New(), stdlist.New()
-	n := Announcement{Snapshot: true, Committed: make([]uint64, 0, min(len(all), a.each, a.total))}
+	all := slices.SortedFunc(maps.Values(a.held),
+		func(x, y *heldBlock) int { return cmp.Compare(x.commitNumber, y.commitNumber) })
+	a.started, a.unsentEvictions, a.pending, a.sent = true, nil, stdlist.New(), stdlist.New()
+	n := Announcement{Snapshot: true, Committed: make([]uint64, 0, min(len(all), a.maxPerMessage, a.maxTotal))}
 	older := len(all) - cap(n.Committed)
 	for i, b := range all {
-		if b.told = i >= older; b.told {
-			b.at = a.told.PushBack(b)
-			n.Committed = append(n.Committed, b.short)
+		if b.sent = i >= older; b.sent {
+			b.elem = a.sent.PushBack(b)
+			n.Committed = append(n.Committed, b.fingerprint)
 		} else {
-			b.at = a.pending.PushBack(b)
+			b.elem = a.pending.PushBack(b)
 		}
 	}
 	return n

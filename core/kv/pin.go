@@ -1,6 +1,7 @@
 package kv
 
-// SetPins says which blocks are pinned from now on, whether they are here or not: of what nobody reads they are evicted last.
+// SetPins replaces the set of pinned blocks, which need not be present. Pinned blocks with no
+// readers are evicted last.
 func (p *Pool) SetPins(pins map[Hash]bool) {
 	p.pins = pins
 	for index := range p.blocks {
@@ -11,7 +12,7 @@ func (p *Pool) SetPins(pins map[Hash]bool) {
 	}
 }
 
-// Pinned is how many blocks are here that are pinned.
+// Pinned returns the number of pinned blocks that the pool holds.
 func (p *Pool) Pinned() (n int) {
 	for h := range p.pins {
 		if _, here := p.byHash[h]; here {
@@ -21,18 +22,19 @@ func (p *Pool) Pinned() (n int) {
 	return n
 }
 
-// Flush evicts what nobody reads and is not pinned, and returns how many blocks that was.
+// Flush evicts the unpinned blocks with no readers and returns their number.
 func (p *Pool) Flush() (n int) {
 	for ; p.cached.first != none; n++ {
 		index := p.cached.first
 		p.uncache(index)
-		p.forget(index)
+		p.dropHash(index)
 		p.empty = append(p.empty, index)
 	}
 	return n
 }
 
-// Pin keeps a block from being dropped for others once it is here, until as many calls of Unpin. It leaves after all that are not pinned.
+// Pin keeps a block from being dropped for others, now or once it arrives, until as many calls of
+// Unpin. A pinned block leaves after all unpinned blocks of its size.
 func (t *Tier) Pin(h Hash) {
 	t.pins[h]++
 	slot, here := t.byHash[h]
@@ -40,16 +42,16 @@ func (t *Tier) Pin(h Hash) {
 		return
 	}
 	in, s := t.at(slot)
-	if in.heir != nil {
-		i, _ := t.limits.Slabs.Of(slot)
-		t.retain(i)
+	if in.newOwner != nil {
+		i, _ := t.limits.Slabs.Locate(slot)
+		t.cancelReassign(i)
 	}
 	if s.state == Leaving {
-		t.stay(in, s)
+		t.cancelDemotion(in, s)
 	}
 }
 
-// Unpin takes one pin away. It reports false where there is none.
+// Unpin removes one pin. It reports false if the block has none.
 func (t *Tier) Unpin(h Hash) bool {
 	n, ok := t.pins[h]
 	switch {

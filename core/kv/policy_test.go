@@ -9,9 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPolicies: whatever happens, a victim is resident and may leave, there is one as long as there can be, and it stays the same until
-// something changes.
-func TestPolicies(t *testing.T) {
+// TestPolicyVictimIsResidentAndEligible checks that a victim is resident and eligible, and there is
+// one whenever possible. It stays the same until something changes, except in W-TinyLFU, which
+// promotes blocks while it searches.
+func TestPolicyVictimIsResidentAndEligible(t *testing.T) {
 	for _, name := range PolicyNames() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -45,7 +46,8 @@ func TestPolicies(t *testing.T) {
 							return !slices.ContainsFunc(stay, func(n int) bool { return testHash(n) == h })
 						}
 						h, ok := p.Victim(may)
-						if ok != slices.ContainsFunc(resident, may) || ok && (!slices.Contains(resident, h) || !may(h)) {
+						if ok != slices.ContainsFunc(resident, may) || ok &&
+							(!slices.Contains(resident, h) || !may(h)) {
 							t.Fatalf("victim %x, %v; resident %x, pinned %v", h[:2], ok, resident, stay)
 						}
 						if again, _ := p.Victim(may); ok && again != h && name != "w-tinylfu" {
@@ -58,8 +60,9 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// leavers adds and uses blocks in a script, and returns the order in which all then leave: +1 adds block 1, 1 uses it, -1 removes it.
-func leavers(p Policy, script ...string) (all []int) {
+// evictionOrder runs a script and returns the order in which the remaining blocks are evicted: +1
+// adds block 1, 1 uses it, -1 removes it.
+func evictionOrder(p Policy, script ...string) (all []int) {
 	left := 0
 	for _, s := range script {
 		var n int
@@ -76,42 +79,44 @@ func leavers(p Policy, script ...string) (all []int) {
 		}
 	}
 	for range left {
-		h, _ := p.Victim(whichever)
+		h, _ := p.Victim(anyBlock)
 		p.Remove(h)
-		all = append(all, numbers([]Departure{{Hash: h}})...)
+		all = append(all, blockNumbers([]Demotion{{Hash: h}})...)
 	}
 	return all
 }
 
-// TestOrderOfLeaving compares each policy with what its paper says for a few blocks.
-func TestOrderOfLeaving(t *testing.T) {
+// TestEvictionOrder compares each policy with its paper for a few blocks.
+func TestEvictionOrder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy Policy
 		script []string
 		want   string
 	}{
-		"lru":                               {newSegmented(5, 0), []string{"+1", "+2", "+3", "1"}, "[2 3 1]"},
-		"reuse protects":                    {newSegmented(5, 0.8), []string{"+1", "+2", "1", "+3", "+4"}, "[2 3 4 1]"},
-		"not too much of it":                {newSegmented(5, 0.4), []string{"+1", "+2", "+3", "1", "2", "3"}, "[1 2 3]"},
-		"s3: first in, first out":           {newS3FIFO(10), []string{"+1", "+2", "+3"}, "[1 2 3]"},
-		"s3: what was wanted goes to main":  {newS3FIFO(10), []string{"+1", "+2", "1"}, "[2 1]"},
-		"s3: remembered ones go to main":    {newS3FIFO(10), []string{"+1", "-1", "+1", "+2", "+3"}, "[2 3 1]"},
-		"s3: main goes around":              {newS3FIFO(10), []string{"+1", "-1", "+1", "+2", "-2", "+2", "1"}, "[2 1]"},
-		"lfu: the newcomer goes":            {newTinyLFU(2), []string{"+1", "1", "+2", "+3"}, "[2 3 1]"},
-		"lfu: unless it is wanted more":     {newTinyLFU(5), []string{"+1", "+2", "-1", "+1", "2", "2"}, "[1 2]"},
-		"lfu: what was wanted is protected": {newTinyLFU(100), []string{"+1", "+2", "1", "1", "2"}, "[2 1]"},
+		"lru":                              {newSLRU(5, 0), []string{"+1", "+2", "+3", "1"}, "[2 3 1]"},
+		"slru: used blocks are protected":  {newSLRU(5, 0.8), []string{"+1", "+2", "1", "+3", "+4"}, "[2 3 4 1]"},
+		"slru: protected share is limited": {newSLRU(5, 0.4), []string{"+1", "+2", "+3", "1", "2", "3"}, "[1 2 3]"},
+		"s3: first in, first out":          {newS3FIFO(10), []string{"+1", "+2", "+3"}, "[1 2 3]"},
+		"s3: used blocks move to main":     {newS3FIFO(10), []string{"+1", "+2", "1"}, "[2 1]"},
+		"s3: ghost hits enter main":        {newS3FIFO(10), []string{"+1", "-1", "+1", "+2", "+3"}, "[2 3 1]"},
+		"s3: main reinserts used blocks": {newS3FIFO(10), []string{"+1", "-1", "+1", "+2", "-2", "+2", "1"},
+			"[2 1]"},
+		"lfu: new blocks lose ties":         {newTinyLFU(2), []string{"+1", "1", "+2", "+3"}, "[2 3 1]"},
+		"lfu: frequent blocks are admitted": {newTinyLFU(5), []string{"+1", "+2", "-1", "+1", "2", "2"}, "[1 2]"},
+		"lfu: used blocks are protected":    {newTinyLFU(100), []string{"+1", "+2", "1", "1", "2"}, "[2 1]"},
 	} {
-		if got := fmt.Sprint(leavers(tc.policy, tc.script...)); got != tc.want {
-			t.Errorf("%s: %s left, not %s", name, got, tc.want)
+		if got := fmt.Sprint(evictionOrder(tc.policy, tc.script...)); got != tc.want {
+			t.Errorf("%s: evicted %s, want %s", name, got, tc.want)
 		}
 	}
 	if _, err := NewPolicy("mru", 1); err == nil {
-		t.Error("there is a policy called mru")
+		t.Error("NewPolicy accepts mru")
 	}
 }
 
-// TestCountsAreForgotten: an estimate is never too low before counts are halved, and halves then.
-func TestCountsAreForgotten(t *testing.T) {
+// TestSketchHalvesCounts checks that estimates are never too low before the counts are halved, and
+// shrink then.
+func TestSketchHalvesCounts(t *testing.T) {
 	s := newSketch(10)
 	for n := range 30 {
 		for range n % 3 {
@@ -119,29 +124,29 @@ func TestCountsAreForgotten(t *testing.T) {
 		}
 	}
 	for n := range 30 {
-		if got := int(s.of(Root("test", fmt.Sprint(n), nil))); got < n%3 {
-			t.Errorf("block %d was told of %d times, not %d", n, n%3, got)
+		if got := int(s.estimate(Root("test", fmt.Sprint(n), nil))); got < n%3 {
+			t.Errorf("block %d was used %d times, estimate %d", n, n%3, got)
 		}
 	}
 	hot := Root("test", "hot", nil)
 	for range 14 {
 		s.add(hot)
 	}
-	before := s.of(hot)
+	before := s.estimate(hot)
 	for n := range 100 {
 		s.add(Root("other", fmt.Sprint(n), nil))
 	}
-	if after := s.of(hot); before != 14 || after > 7+3 {
-		t.Errorf("%d, and %d a while later", before, after)
+	if after := s.estimate(hot); before != 14 || after > 7+3 {
+		t.Errorf("estimate %d before halving, %d after", before, after)
 	}
 }
 
-// hits replays single blocks through a tier of so many slots and returns the share of those that were there.
-func hits(name string, slots int, blocks []int) float64 {
-	tier, _ := NewTier(TierLimits{Slabs: row(slots)}, name)
+// hitRate replays single blocks through a tier of so many slots and returns the share of hits.
+func hitRate(name string, slots int, blocks []int) float64 {
+	tier, _ := NewTier(TierLimits{Slabs: oneSlab(slots)}, name)
 	n := 0
 	for _, b := range blocks {
-		if h := Root("replay", fmt.Sprint(b), nil); tier.Want([]Hash{h}) == 1 {
+		if h := Root("replay", fmt.Sprint(b), nil); tier.Lookup([]Hash{h}) == 1 {
 			n++
 		} else if slot, _, ok := tier.Reserve(h, SlotUnit); ok {
 			tier.Commit(slot)
@@ -150,8 +155,9 @@ func hits(name string, slots int, blocks []int) float64 {
 	return float64(n) / float64(len(blocks))
 }
 
-// TestScansDoNotFlush: where blocks of skewed popularity are mixed with scans, every policy that looks at reuse does better than LRU.
-func TestScansDoNotFlush(t *testing.T) {
+// TestReuseAwarePoliciesResistScans checks that on blocks of skewed popularity mixed with scans,
+// every reuse-aware policy has more hits than LRU.
+func TestReuseAwarePoliciesResistScans(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	popular := rand.NewZipf(r, 1.1, 1, 2000)
 	var blocks []int
@@ -164,10 +170,10 @@ func TestScansDoNotFlush(t *testing.T) {
 			blocks = append(blocks, scan)
 		}
 	}
-	lru := hits("lru", 200, blocks)
+	lru := hitRate("lru", 200, blocks)
 	for _, name := range PolicyNames()[1:] {
-		if got := hits(name, 200, blocks); got <= lru {
-			t.Errorf("%s: %.3f hits, lru has %.3f", name, got, lru)
+		if got := hitRate(name, 200, blocks); got <= lru {
+			t.Errorf("%s: hit rate %.3f, lru %.3f", name, got, lru)
 		}
 	}
 }

@@ -1,37 +1,38 @@
 package kv
 
-// Pool keeps account of a replica's blocks. It is not safe for concurrent use.
+// Pool tracks a replica's KV blocks in HBM. It is not safe for concurrent use.
 type Pool struct {
 	blockTokens int
 	blocks      []block
-	size        int            // blocks with a higher index are on their way out
+	size        int            // blocks with a higher index are draining
 	byHash      map[Hash]int32 // committed blocks
-	empty       []int32        // blocks that hold nothing, a stack
-	cached      list           // committed and unreferenced, least recently used first
-	kept        list           // likewise, of those that are pinned
+	empty       []int32        // blocks that hold nothing; a stack
+	cached      blockList      // committed and unreferenced, least recently used first
+	pinned      blockList      // likewise, of pinned blocks
 	pins        map[Hash]bool
-	step        uint64 // how often Tick was called
+	step        uint64 // number of calls of Tick
 
 	stats     Stats
 	evicted   []int32 // since the last Changes
 	committed []Committed
 
-	departing, spare int // blocks being copied down a tier; those in cached that are below too
+	offloading   int // blocks being copied to a lower tier
+	backedCached int // blocks in cached that a lower tier has too
 }
 
 type block struct {
-	refs       int
-	hash       Hash
-	committed  bool
-	departing  bool   // being copied down a tier, which is one of refs
-	wanted     bool   // since it departs
-	below      bool   // committed, and a lower tier has it too
-	pinned     bool   // it is in kept, while it is in one of the lists
-	released   uint64 // the step in which it came into a list
-	prev, next int32  // neighbours in the cached list, while it is in it
+	refs         int
+	hash         Hash
+	committed    bool
+	offloading   bool   // being copied to a lower tier; the copy holds one reference
+	reused       bool   // referenced since the offload began
+	backed       bool   // committed, and a lower tier has it too
+	pinned       bool   // which list it is in: pinned, else cached
+	releasedStep uint64 // step at which it entered a list
+	prev, next   int32  // neighbours in its list
 }
 
-// Committed is a block whose content is known.
+// Committed is a block whose content is identified by a hash.
 type Committed struct {
 	Block int32
 	Hash  Hash
@@ -40,16 +41,17 @@ type Committed struct {
 // Stats describe a pool.
 type Stats struct {
 	Blocks, Free, Cached int
-	Hits, Misses         uint64 // full blocks that were asked for by hash
+	Hits, Misses         uint64 // full blocks looked up by hash
 	Allocations          uint64
 	Evictions            uint64
 }
 
-// NewPool returns a pool of empty blocks of blockTokens tokens each.
+// NewPool returns a pool of empty blocks that hold blockTokens tokens each.
 func NewPool(blocks, blockTokens int) *Pool {
 	p := &Pool{
 		blockTokens: blockTokens, blocks: make([]block, blocks), size: blocks, byHash: make(map[Hash]int32, blocks),
-		empty: make([]int32, blocks), cached: list{first: none, last: none}, kept: list{first: none, last: none},
+		empty: make([]int32, blocks), cached: blockList{first: none, last: none},
+		pinned: blockList{first: none, last: none},
 	}
 	for i := range p.empty {
 		p.empty[i] = int32(blocks - 1 - i) // block 0 is given out first
@@ -57,12 +59,12 @@ func NewPool(blocks, blockTokens int) *Pool {
 	return p
 }
 
-// BlockTokens is how many tokens a block holds.
+// BlockTokens returns the number of tokens per block.
 func (p *Pool) BlockTokens() int { return p.blockTokens }
 
-// Restore says that an empty block holds the content of h: what a predecessor left behind. It reports false, and does
-// nothing, where the block is not empty, does not exist, or h is held by another.
-func (p *Pool) Restore(index int32, h Hash) bool {
+// Recover adopts the content that an earlier incarnation left in an empty block. It reports false
+// and does nothing if the block is not empty or does not exist, or if another block holds h.
+func (p *Pool) Recover(index int32, h Hash) bool {
 	if index < 0 || int(index) >= len(p.blocks) {
 		return false
 	}
@@ -81,7 +83,7 @@ func (p *Pool) Restore(index int32, h Hash) bool {
 	return false
 }
 
-// Match returns how many of the leading hashes are resident.
+// Match returns how many of the leading hashes the pool holds.
 func (p *Pool) Match(hashes []Hash) int {
 	for i, h := range hashes {
 		if _, ok := p.byHash[h]; !ok {
@@ -91,7 +93,8 @@ func (p *Pool) Match(hashes []Hash) int {
 	return len(hashes)
 }
 
-// Acquire references the blocks of the longest resident prefix and returns them, in order.
+// Acquire references the blocks of the longest prefix that the pool holds and returns them in
+// order.
 func (p *Pool) Acquire(hashes []Hash) []int32 {
 	n := p.Match(hashes)
 	p.stats.Hits += uint64(n)
@@ -105,8 +108,8 @@ func (p *Pool) Acquire(hashes []Hash) []int32 {
 	return table
 }
 
-// Retain adds one reference to each block of a table that somebody holds, so that what is in them stays until Release,
-// whatever becomes of their owner.
+// Retain adds one reference to each block of a referenced table. The content then stays until
+// Release, even if the owner of the table releases it.
 func (p *Pool) Retain(table []int32) {
 	for _, index := range table {
 		if p.blocks[index].refs == 0 {
@@ -121,24 +124,25 @@ func (p *Pool) reference(index int32) {
 	if b.refs == 0 {
 		p.uncache(index)
 	}
-	b.wanted = true
+	b.reused = true
 	b.refs++
 }
 
-// Allocate returns a block to write to, referenced once: an empty one, else the least recently used cached one,
-// which is evicted: one that is pinned only where there is no other. It reports false where every block is referenced.
+// Allocate returns a block to write to, with one reference. It takes an empty block, else it evicts
+// the least recently used cached one; pinned blocks are evicted last. It reports false if every
+// block is referenced.
 func (p *Pool) Allocate() (int32, bool) {
 	var index int32
 	switch {
 	case len(p.empty) > 0:
 		index = p.empty[len(p.empty)-1]
 		p.empty = p.empty[:len(p.empty)-1]
-	case p.cached.first != none || p.kept.first != none:
+	case p.cached.first != none || p.pinned.first != none:
 		if index = p.cached.first; index == none {
-			index = p.kept.first
+			index = p.pinned.first
 		}
 		p.uncache(index)
-		p.forget(index)
+		p.dropHash(index)
 	default:
 		return 0, false
 	}
@@ -147,17 +151,17 @@ func (p *Pool) Allocate() (int32, bool) {
 	return index, true
 }
 
-// forget takes a committed block's hash away.
-func (p *Pool) forget(index int32) {
+// dropHash forgets the content of a committed block and counts an eviction.
+func (p *Pool) dropHash(index int32) {
 	b := &p.blocks[index]
 	delete(p.byHash, b.hash)
-	b.committed, b.below = false, false
+	b.committed, b.backed = false, false
 	p.stats.Evictions++
 	p.evicted = append(p.evicted, index)
 }
 
-// Commit says that a referenced block is full and holds the content of h, so that others may share it. Where another
-// block holds h already, this one stays private.
+// Commit marks a referenced block as full with content h, so that other sequences can share it. If
+// another block holds h already, this one stays private.
 func (p *Pool) Commit(index int32, h Hash) {
 	b := &p.blocks[index]
 	if b.refs == 0 {
@@ -171,8 +175,8 @@ func (p *Pool) Commit(index int32, h Hash) {
 	p.committed = append(p.committed, Committed{index, h})
 }
 
-// Release drops one reference to each block. Committed ones stay cached; of these the last of the table is evicted
-// first, since the others are of use without it but not the other way round.
+// Release drops one reference of each block. Committed blocks stay cached. The last block of the
+// table is evicted first, since the earlier blocks are useful without it, but not the reverse.
 func (p *Pool) Release(table []int32) {
 	for i := len(table) - 1; i >= 0; i-- {
 		b := &p.blocks[table[i]]
@@ -192,11 +196,11 @@ func (p *Pool) Release(table []int32) {
 	p.trim()
 }
 
-// Free is how many blocks Allocate could give out.
-func (p *Pool) Free() int { return len(p.empty) + p.cached.len + p.kept.len }
+// Free returns the number of blocks that Allocate could return.
+func (p *Pool) Free() int { return len(p.empty) + p.cached.len + p.pinned.len }
 
-// FreeWithout is Free less those of the leading resident hashes that are cached: what would be left to allocate after
-// Acquire.
+// FreeWithout returns the number of blocks left to allocate after Acquire of these hashes: Free
+// less the cached blocks among the leading hashes that the pool holds.
 func (p *Pool) FreeWithout(hashes []Hash) int {
 	free := p.Free()
 	for _, h := range hashes[:p.Match(hashes)] {
@@ -207,20 +211,20 @@ func (p *Pool) FreeWithout(hashes []Hash) int {
 	return free
 }
 
-// Stats describes the pool.
+// Stats returns the current statistics.
 func (p *Pool) Stats() Stats {
 	s := p.stats
-	s.Blocks, s.Free, s.Cached = p.size, p.Free(), p.cached.len+p.kept.len
+	s.Blocks, s.Free, s.Cached = p.size, p.Free(), p.cached.len+p.pinned.len
 	return s
 }
 
-// Changes returns what was evicted and what was committed since the last call. A block that was both is in the list that
-// tells what it holds now.
+// Changes returns the blocks that were evicted and committed since the last call. For a block in
+// both lists, committed has the current content.
 func (p *Pool) Changes() (evicted []int32, committed []Committed) {
 	evicted = p.evicted
 	for _, c := range p.committed {
 		if int(c.Block) >= len(p.blocks) {
-			continue // it is gone
+			continue // drained since
 		}
 		if b := p.blocks[c.Block]; b.committed && b.hash == c.Hash {
 			committed = append(committed, c)

@@ -9,26 +9,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the obvious pool: who reads each block, what it holds, and the cached ones in the order of their release.
-type model struct {
-	refs   []int
-	hash   map[int32]Hash
-	cached []int32
-	leaves map[int32]bool // block that is copied down -> wanted since; each is one of refs
-	below  map[int32]bool
-	pins   map[Hash]bool
-	step   int
-	since  map[int32]int // cached block -> the step in which it was released
+// poolModel is a naive pool: the readers and content of each block, and the cached blocks in
+// release order.
+type poolModel struct {
+	refs         []int
+	hash         map[int32]Hash
+	cached       []int32
+	offloading   map[int32]bool // block being offloaded -> used since; each holds one reference
+	backed       map[int32]bool
+	pins         map[Hash]bool
+	step         int
+	releasedStep map[int32]int // cached block -> step of its release
 }
 
-// release makes a block the newest of the cached ones.
-func (m *model) release(b int32) {
+// release appends a block to the cached ones.
+func (m *poolModel) release(b int32) {
 	m.cached = append(m.cached, b)
-	m.since[b] = m.step
+	m.releasedStep[b] = m.step
 }
 
-// victim is the cached block that is evicted next.
-func (m *model) victim() int32 {
+// victim returns the next cached block to evict.
+func (m *poolModel) victim() int32 {
 	for _, b := range m.cached {
 		if !m.pins[m.hash[b]] {
 			return b
@@ -37,7 +38,7 @@ func (m *model) victim() int32 {
 	return m.cached[0]
 }
 
-func (m *model) holder(h Hash) (int32, bool) {
+func (m *poolModel) blockOf(h Hash) (int32, bool) {
 	for b, held := range m.hash {
 		if held == h {
 			return b, true
@@ -56,8 +57,9 @@ func testHash(n int) Hash {
 func TestPoolAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6).Draw(t, "blocks")
-		p, m := NewPool(size, 16), &model{refs: make([]int, largest), hash: map[int32]Hash{}, leaves: map[int32]bool{}, below: map[int32]bool{}, since: map[int32]int{}}
-		known := map[int32]Hash{} // as told by Changes
+		p, m := NewPool(size, 16), &poolModel{refs: make([]int, maxTestSize), hash: map[int32]Hash{},
+			offloading: map[int32]bool{}, backed: map[int32]bool{}, releasedStep: map[int32]int{}}
+		known := map[int32]Hash{} // according to Changes
 		var tables [][]int32
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
@@ -69,18 +71,19 @@ func TestPoolAgainstModel(t *testing.T) {
 					return
 				}
 				if int(b) >= size {
-					t.Fatalf("leaving: block %d of %d is given out", b, size)
+					t.Fatalf("draining: allocated block %d of %d", b, size)
 				}
 				if m.refs[b] != 0 {
-					t.Fatalf("pinned: block %d is given out while it is read", b)
+					t.Fatalf("pinned: allocated block %d, which has readers", b)
 				}
 				if _, held := m.hash[b]; held {
 					if m.victim() != b || countEmpty(m, size) > 0 {
-						t.Fatalf("lru: %d was evicted, cached %v, %d empty, pinned %v", b, m.cached, countEmpty(m, size), m.pins)
+						t.Fatalf("lru: %d was evicted, cached %v, %d empty, pinned %v", b, m.cached,
+							countEmpty(m, size), m.pins)
 					}
 					m.cached = slices.DeleteFunc(m.cached, func(c int32) bool { return c == b })
 					delete(m.hash, b)
-					delete(m.below, b)
+					delete(m.backed, b)
 				}
 				m.refs[b] = 1
 				tables = append(tables, []int32{b})
@@ -90,7 +93,7 @@ func TestPoolAgainstModel(t *testing.T) {
 					return
 				}
 				b, h := rapid.SampledFrom(tables).Draw(t, "table")[0], testHash(rapid.IntRange(1, 5).Draw(t, "hash"))
-				_, other := m.holder(h)
+				_, other := m.blockOf(h)
 				_, own := m.hash[b]
 				p.Commit(b, h)
 				if !other && !own && int(b) < size {
@@ -105,7 +108,7 @@ func TestPoolAgainstModel(t *testing.T) {
 				free := p.FreeWithout(hashes)
 				var want []int32
 				for _, h := range hashes {
-					b, ok := m.holder(h)
+					b, ok := m.blockOf(h)
 					if !ok {
 						break
 					}
@@ -116,14 +119,14 @@ func TestPoolAgainstModel(t *testing.T) {
 					t.Fatalf("acquired %v, want %v", got, want)
 				}
 				for _, b := range got {
-					if _, leaves := m.leaves[b]; leaves {
-						m.leaves[b] = true
+					if _, leaves := m.offloading[b]; leaves {
+						m.offloading[b] = true
 					}
 					m.refs[b]++
 					m.cached = slices.DeleteFunc(m.cached, func(c int32) bool { return c == b })
 				}
 				if p.Free() != free {
-					t.Fatalf("%d free after acquire, %d foretold", p.Free(), free)
+					t.Fatalf("%d blocks free after Acquire, FreeWithout said %d", p.Free(), free)
 				}
 				if len(got) > 0 {
 					tables = append(tables, got)
@@ -145,68 +148,84 @@ func TestPoolAgainstModel(t *testing.T) {
 				tables = slices.Delete(tables, i, i+1)
 			},
 			"resize": func(t *rapid.T) {
-				size = rapid.IntRange(0, largest).Draw(t, "size")
+				size = rapid.IntRange(0, maxTestSize).Draw(t, "size")
 				p.Resize(size)
 				m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return int(b) >= size })
 				for b := range m.hash {
 					if int(b) >= size {
 						delete(m.hash, b)
-						delete(m.below, b)
+						delete(m.backed, b)
 					}
 				}
 			},
-			"depart": func(t *rapid.T) {
-				watermark, burst := rapid.SampledFrom([]float64{0, 0.5, 0.9}).Draw(t, "watermark"), rapid.IntRange(1, 4).Draw(t, "burst")
-				above, spare, most := size-countEmpty(m, size)-len(m.leaves)-int(watermark*float64(size)), 0, burst-len(m.leaves)
+			"select offload": func(t *rapid.T) {
+				watermark, burst := rapid.SampledFrom([]float64{0, 0.5, 0.9}).Draw(t, "watermark"),
+					rapid.IntRange(1, 4).Draw(t, "burst")
+				above, spare, most := size-countEmpty(m, size)-len(m.offloading)-int(watermark*float64(size)), 0,
+					burst-len(m.offloading)
 				var pinned, unread, want []int32
 				for _, b := range m.cached {
 					switch pins := m.pins[m.hash[b]]; {
-					case m.below[b] && !pins:
+					case m.backed[b] && !pins:
 						spare++
-					case m.below[b]:
+					case m.backed[b]:
 					case pins:
 						pinned = append(pinned, b)
 					default:
 						unread = append(unread, b)
 					}
 				}
-				want = append(want, pinned[:max(0, min(len(pinned), max(most, size/pinnedShare-len(m.leaves))))]...)
+				want = append(want, pinned[:max(0, min(len(pinned), max(most, size/pinnedShare-len(m.offloading))))]...)
 				want = append(want, unread[:max(0, min(len(unread), above-spare, most-len(want)))]...)
 				for b, refs := range m.refs {
-					_, leaves := m.leaves[int32(b)]
-					if refs > 0 && m.hash[int32(b)] != (Hash{}) && !m.below[int32(b)] && !leaves && len(want) < min(above-len(m.below), most) {
+					_, leaves := m.offloading[int32(b)]
+					if refs > 0 && m.hash[int32(b)] != (Hash{}) && !m.backed[int32(b)] && !leaves &&
+						len(want) < min(above-len(m.backed), most) {
 						want = append(want, int32(b))
 					}
 				}
-				m.depart(t, p.Depart(watermark, burst), want)
+				m.startOffload(t, p.SelectOffload(watermark, burst), want)
 			},
-			"take": func(t *rapid.T) {
+			"claim exclusive": func(t *rapid.T) {
 				if len(tables) == 0 {
 					return
 				}
 				b := rapid.SampledFrom(tables).Draw(t, "table")[0]
 				readers := m.refs[b]
-				if _, leaves := m.leaves[b]; leaves {
+				if _, leaves := m.offloading[b]; leaves {
 					readers--
 				}
 				_, held := m.hash[b]
-				if got := p.Take(b); got != (held && readers == 1) {
-					t.Fatalf("take of a block with %d readers, which holds something: %v, is %v", readers, held, got)
+				if got := p.ClaimExclusive(b); got != (held && readers == 1) {
+					t.Fatalf("claim of a block with %d readers (committed: %v) returned %v", readers, held, got)
 				} else if got {
 					delete(m.hash, b)
-					delete(m.below, b)
+					delete(m.backed, b)
 				}
 			},
+			"forget": func(t *rapid.T) {
+				if len(tables) == 0 {
+					return
+				}
+				b := rapid.SampledFrom(tables).Draw(t, "table")[0]
+				_, held := m.hash[b]
+				if got := p.Forget(b); got != held {
+					t.Fatalf("forget of a block that has a hash: %v, is %v", held, got)
+				}
+				delete(m.hash, b)
+				delete(m.backed, b)
+			},
 			"tick": func(*rapid.T) { p.Tick(); m.step++ },
-			"depart idle": func(t *rapid.T) {
+			"select idle": func(t *rapid.T) {
 				steps, burst := rapid.IntRange(0, 3).Draw(t, "steps"), rapid.IntRange(1, 4).Draw(t, "burst")
 				var want []int32
 				for _, b := range m.cached {
-					if !m.below[b] && !m.pins[m.hash[b]] && m.step-m.since[b] >= steps {
+					if !m.backed[b] && !m.pins[m.hash[b]] && m.step-m.releasedStep[b] >= steps {
 						want = append(want, b)
 					}
 				}
-				m.depart(t, p.DepartIdle(uint64(steps), burst), want[:max(0, min(len(want), burst-len(m.leaves)))])
+				m.startOffload(t, p.SelectIdle(uint64(steps), burst),
+					want[:max(0, min(len(want), burst-len(m.offloading)))])
 			},
 			"pin": func(t *rapid.T) {
 				pins := map[Hash]bool{}
@@ -229,7 +248,7 @@ func TestPoolAgainstModel(t *testing.T) {
 						return false
 					}
 					delete(m.hash, b)
-					delete(m.below, b)
+					delete(m.backed, b)
 					n++
 					return true
 				})
@@ -237,17 +256,17 @@ func TestPoolAgainstModel(t *testing.T) {
 					t.Fatalf("flush: %d blocks, want %d", got, n)
 				}
 			},
-			"left": func(t *rapid.T) {
-				if len(m.leaves) == 0 {
+			"offload done": func(t *rapid.T) {
+				if len(m.offloading) == 0 {
 					return
 				}
-				b, below := slices.Min(slices.Collect(maps.Keys(m.leaves))), rapid.Bool().Draw(t, "below")
+				b, below := slices.Min(slices.Collect(maps.Keys(m.offloading))), rapid.Bool().Draw(t, "stored")
 				_, held := m.hash[b]
-				wanted := m.leaves[b]
-				p.Left(b, below)
-				delete(m.leaves, b)
+				wanted := m.offloading[b]
+				p.OffloadDone(b, below)
+				delete(m.offloading, b)
 				if below && held {
-					m.below[b] = true
+					m.backed[b] = true
 				}
 				switch m.refs[b]--; {
 				case m.refs[b] > 0 || !held:
@@ -267,11 +286,12 @@ func TestPoolAgainstModel(t *testing.T) {
 						leaving, end = leaving+1, b+1
 					}
 				}
-				if n, last := p.Leaving(); n != leaving || last != end {
-					t.Fatalf("leaving: %d up to %d, not %d up to %d", n, last, leaving, end)
+				if n, last := p.Draining(); n != leaving || last != end {
+					t.Fatalf("draining: %d blocks up to %d, want %d up to %d", n, last, leaving, end)
 				}
 				s := p.Stats()
-				if s.Free+referenced != size || s.Cached != len(m.cached) || s.Free != len(m.cached)+countEmpty(m, size) || s.Blocks != size {
+				if s.Free+referenced != size || s.Cached != len(m.cached) ||
+					s.Free != len(m.cached)+countEmpty(m, size) || s.Blocks != size {
 					t.Fatalf("conservation: %+v, %d referenced, cached %v", s, referenced, m.cached)
 				}
 				evicted, committed := p.Changes()
@@ -282,11 +302,11 @@ func TestPoolAgainstModel(t *testing.T) {
 					known[c.Block] = c.Hash
 				}
 				if len(known) != len(m.hash) {
-					t.Fatalf("changes tell of %v, held are %v", known, m.hash)
+					t.Fatalf("Changes add up to %v, the pool holds %v", known, m.hash)
 				}
 				for b, h := range m.hash {
 					if known[b] != h {
-						t.Fatalf("changes tell of %v, held are %v", known, m.hash)
+						t.Fatalf("Changes add up to %v, the pool holds %v", known, m.hash)
 					}
 				}
 			},
@@ -294,26 +314,26 @@ func TestPoolAgainstModel(t *testing.T) {
 	})
 }
 
-// depart notes that blocks are copied down, which must be those that are wanted.
-func (m *model) depart(t *rapid.T, all []Committed, want []int32) {
+// startOffload records selected blocks, which must be the wanted ones.
+func (m *poolModel) startOffload(t *rapid.T, all []Committed, want []int32) {
 	var got []int32
 	for _, c := range all {
 		if got = append(got, c.Block); c.Hash != m.hash[c.Block] {
-			t.Fatalf("depart: %v, which holds %v", c, m.hash[c.Block])
+			t.Fatalf("offload: %v, which holds %v", c, m.hash[c.Block])
 		}
-		m.leaves[c.Block] = false
+		m.offloading[c.Block] = false
 		m.refs[c.Block]++
 		m.cached = slices.DeleteFunc(m.cached, func(b int32) bool { return b == c.Block })
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("depart: %v, want %v", got, want)
+		t.Fatalf("offload: %v, want %v", got, want)
 	}
 }
 
-// largest is the size that a pool of the test grows to.
-const largest = 8
+// maxTestSize is the largest pool size in the test.
+const maxTestSize = 8
 
-func countEmpty(m *model, size int) (n int) {
+func countEmpty(m *poolModel, size int) (n int) {
 	for b, refs := range m.refs[:size] {
 		if _, held := m.hash[int32(b)]; refs == 0 && !held {
 			n++
@@ -331,11 +351,11 @@ func TestEvictsLeastRecentlyReleased(t *testing.T) {
 	}
 	p.Release(p.Acquire([]Hash{testHash(0)})) // 1 is now the oldest
 	if _, ok := p.Allocate(); !ok || p.Match([]Hash{testHash(0)}) != 1 || p.Match([]Hash{testHash(1)}) != 0 {
-		t.Fatal("lru: not the block that was released longest ago")
+		t.Fatal("evicted a block other than the least recently released")
 	}
 }
 
-func TestTailOfATableIsEvictedBeforeItsHead(t *testing.T) {
+func TestEvictsTailOfTableBeforeHead(t *testing.T) {
 	p := NewPool(2, 16)
 	a, _ := p.Allocate()
 	b, _ := p.Allocate()
@@ -344,34 +364,34 @@ func TestTailOfATableIsEvictedBeforeItsHead(t *testing.T) {
 	p.Release([]int32{a, b})
 	p.Allocate()
 	if got := p.Match([]Hash{testHash(1), testHash(2)}); got != 1 {
-		t.Fatalf("%d blocks of the prefix are left; the head was evicted first", got)
+		t.Fatalf("%d blocks of the prefix are left, want 1", got)
 	}
 }
 
-func TestRestore(t *testing.T) {
+func TestPoolRecover(t *testing.T) {
 	p := NewPool(2, 16)
 	for _, tc := range []struct {
 		block int32
 		hash  int
 		want  bool
 	}{{1, 7, true}, {1, 8, false}, {0, 7, false}, {2, 9, false}, {-1, 9, false}} {
-		if got := p.Restore(tc.block, testHash(tc.hash)); got != tc.want {
-			t.Errorf("restore of block %d with hash %d: %v", tc.block, tc.hash, got)
+		if got := p.Recover(tc.block, testHash(tc.hash)); got != tc.want {
+			t.Errorf("Recover(%d, hash %d): %v", tc.block, tc.hash, got)
 		}
 	}
 	if got := p.Acquire([]Hash{testHash(7)}); !slices.Equal(got, []int32{1}) {
 		t.Errorf("acquired %v", got)
 	}
 	if evicted, committed := p.Changes(); evicted != nil || committed != nil {
-		t.Error("what was restored is known to the tier already")
+		t.Error("Changes lists recovered blocks")
 	}
 }
 
-func TestHashesDependOnAllThatTheContentDoes(t *testing.T) {
+func TestHashesDependOnModelAdapterAndTokens(t *testing.T) {
 	tokens := make([]uint32, 40)
 	base := Hashes(Root("m", "", nil), tokens, 16)
 	if len(base) != 2 {
-		t.Fatalf("%d hashes of 40 tokens", len(base))
+		t.Fatalf("%d hashes of 40 tokens, want 2", len(base))
 	}
 	for name, other := range map[string][]Hash{
 		"model":   Hashes(Root("n", "", nil), tokens, 16),

@@ -2,33 +2,35 @@ package kv
 
 import "time"
 
-// Rate is a measured speed, in units a second: bytes copied, tokens prefilled. Newer measurements count more. The zero value knows nothing.
+// Rate is a measured speed in units per second, such as bytes copied or tokens prefilled. Newer
+// measurements count more. The zero value has no measurements.
 type Rate struct {
 	units, seconds float64
 }
 
-// forget is what is left of the older measurements at each new one.
-const forget = 0.9
+// historyWeight is the factor applied to older measurements at each new one.
+const historyWeight = 0.9
 
-// Add takes a measurement.
+// Add adds a measurement.
 func (r *Rate) Add(units float64, took time.Duration) {
 	if units <= 0 || took <= 0 {
 		return
 	}
-	r.units, r.seconds = forget*r.units+units, forget*r.seconds+took.Seconds()
+	r.units, r.seconds = historyWeight*r.units+units, historyWeight*r.seconds+took.Seconds()
 }
 
-// doubt is by how much a rate that was not taken is thought to be better than it was.
-const doubt = 0.01
+// decayStep is the relative speedup that Decay assumes each time.
+const decayStep = 0.01
 
-// Doubt says that what was measured kept somebody from using this, so that it is not measured again: it is thought a little faster each time, and so is tried
-// again some day, should the measurements have been of a bad moment.
-func (r *Rate) Doubt() { r.seconds *= 1 - doubt }
+// Decay records that a path was avoided because of its measured rate, and therefore was not
+// measured again. Each call assumes a slightly higher rate. The path is thus tried again
+// eventually, in case the measurements came from a bad moment.
+func (r *Rate) Decay() { r.seconds *= 1 - decayStep }
 
-// Merge takes the measurements of another rate, as newer ones.
+// Merge adds the measurements of another rate as the newer ones.
 func (r *Rate) Merge(newer Rate) { r.Add(newer.units, seconds(newer.seconds)) }
 
-// PerSecond is the speed; 0 while nothing was measured.
+// PerSecond returns the rate, or 0 if nothing was measured.
 func (r *Rate) PerSecond() float64 {
 	if r.seconds == 0 {
 		return 0
@@ -36,7 +38,7 @@ func (r *Rate) PerSecond() float64 {
 	return r.units / r.seconds
 }
 
-// Time is how many seconds so many units take; false while nothing was measured.
+// Time returns how many seconds so many units take. It reports false if nothing was measured.
 func (r *Rate) Time(units float64) (seconds float64, ok bool) {
 	if r.seconds == 0 {
 		return 0, false

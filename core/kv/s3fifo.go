@@ -1,14 +1,16 @@
 package kv
 
-// s3fifo keeps new blocks in a small queue, from which only those that were wanted again move to the main one (Yang et al., "FIFO queues
-// are all you need for cache eviction", SOSP 2023). A block that left the small queue and comes back while it is
-// remembered goes to the main one at once. Unlike there, being wanted once is enough: the prompts of a conversation's next turn are
-// the only ones that want its blocks, and docs/benchmarks-kv.md is the better for it.
+// s3fifo is S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023).
+// New blocks enter a small queue, and only blocks used again move on to the main queue. A block
+// that left the small queue and returns while the ghost queue remembers it goes to main at once.
+//
+// Unlike the paper, a single use is enough. Only the next turn of a conversation uses its blocks
+// again, and docs/benchmarks-kv.md shows better results this way.
 type s3fifo struct {
-	least              int            // blocks in small from which on it is the one to shrink
-	remembered         int            // blocks in ghost, at most
-	small, main, ghost order          // oldest first
-	uses               map[Hash]uint8 // since it came, or came around in main; at most mostUses
+	smallTarget        int            // blocks in small above which it is the queue to evict from
+	maxGhost           int            // limit of ghost
+	small, main, ghost lruQueue       // oldest first
+	uses               map[Hash]uint8 // since the block was added or reinserted; at most mostUses
 }
 
 const (
@@ -18,8 +20,9 @@ const (
 
 func newS3FIFO(slots int) *s3fifo {
 	least := max(1, int(smallShare*float64(slots)))
-	return &s3fifo{least: least, remembered: max(1, slots-least), small: newOrder(), main: newOrder(), ghost: newOrder(),
-		uses: make(map[Hash]uint8)}
+	return &s3fifo{smallTarget: least, maxGhost: max(1, slots-least), small: newLRUQueue(), main: newLRUQueue(),
+		ghost: newLRUQueue(),
+		uses:  make(map[Hash]uint8)}
 }
 
 func (s *s3fifo) Add(h Hash) {
@@ -40,28 +43,28 @@ func (s *s3fifo) Remove(h Hash) {
 		return
 	}
 	s.ghost.push(h)
-	for s.ghost.len() > s.remembered {
-		oldest, _ := s.ghost.oldest(whichever)
+	for s.ghost.len() > s.maxGhost {
+		oldest, _ := s.ghost.oldest(anyBlock)
 		s.ghost.remove(oldest)
 	}
 }
 
-func (s *s3fifo) Victim(may func(Hash) bool) (Hash, bool) {
-	if s.small.len() >= s.least || s.main.len() == 0 {
-		if h, ok := s.fromSmall(may); ok {
+func (s *s3fifo) Victim(eligible func(Hash) bool) (Hash, bool) {
+	if s.small.len() >= s.smallTarget || s.main.len() == 0 {
+		if h, ok := s.victimFromSmall(eligible); ok {
 			return h, true
 		}
 	}
-	if h, ok := s.fromMain(may); ok {
+	if h, ok := s.victimFromMain(eligible); ok {
 		return h, true
 	}
-	return s.fromSmall(may)
+	return s.victimFromSmall(eligible)
 }
 
-// fromSmall moves what was wanted again on to main until it finds one that was not.
-func (s *s3fifo) fromSmall(may func(Hash) bool) (Hash, bool) {
+// victimFromSmall returns the oldest eligible unused block of small. It moves used ones to main.
+func (s *s3fifo) victimFromSmall(eligible func(Hash) bool) (Hash, bool) {
 	for {
-		h, ok := s.small.oldest(may)
+		h, ok := s.small.oldest(eligible)
 		if !ok || s.uses[h] == 0 {
 			return h, ok
 		}
@@ -71,10 +74,10 @@ func (s *s3fifo) fromSmall(may func(Hash) bool) (Hash, bool) {
 	}
 }
 
-// fromMain sends what was wanted around once more.
-func (s *s3fifo) fromMain(may func(Hash) bool) (Hash, bool) {
+// victimFromMain returns the oldest eligible unused block of main. It reinserts used ones.
+func (s *s3fifo) victimFromMain(eligible func(Hash) bool) (Hash, bool) {
 	for {
-		h, ok := s.main.oldest(may)
+		h, ok := s.main.oldest(eligible)
 		if !ok || s.uses[h] == 0 {
 			return h, ok
 		}

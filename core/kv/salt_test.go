@@ -11,9 +11,9 @@ import (
 
 func testSecret(b byte) []byte { return bytes.Repeat([]byte{b}, SecretBytes) }
 
-// TestSaltKeepsTheSharedSpace checks that roots without a salt are what they were before there were salts, so
-// that KV files written then stay useful.
-func TestSaltKeepsTheSharedSpace(t *testing.T) {
+// TestSharedRootsAreUnchanged checks that roots without a salt equal those of versions without
+// salts, so that KV files written then remain useful.
+func TestSharedRootsAreUnchanged(t *testing.T) {
 	for _, tenant := range []string{"", SharedTenant} {
 		salt, err := Salt(nil, tenant, "")
 		if err != nil || salt != nil {
@@ -38,9 +38,9 @@ func TestSaltNeedsTheSecret(t *testing.T) {
 	}
 }
 
-// TestClientChoosesNoTenant checks that what a client sends as its cache salt cannot make up for a part of
-// another tenant's name.
-func TestClientChoosesNoTenant(t *testing.T) {
+// TestCacheSaltCannotImitateTenant checks that no cache salt can stand in for a part of another
+// tenant's name.
+func TestCacheSaltCannotImitateTenant(t *testing.T) {
 	seen := make(map[string][2]string)
 	for _, of := range [][2]string{
 		{"ab", ""}, {"a", "b"}, {"", "ab"}, {"a", ""},
@@ -55,8 +55,7 @@ func TestClientChoosesNoTenant(t *testing.T) {
 	}
 }
 
-// TestSaltsDiffer checks that salts and roots are equal only where tenant, cache salt and secret are, whatever a
-// client chooses as its cache salt.
+// TestSaltsDiffer checks that salts and roots are equal only if tenant, cache salt and secret are.
 func TestSaltsDiffer(t *testing.T) {
 	type of struct {
 		secret            byte
@@ -66,10 +65,11 @@ func TestSaltsDiffer(t *testing.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 'a'}), 0, 4, -1)
 		draw := func(name string) of {
 			o := of{
-				rapid.ByteRange(1, 2).Draw(t, name+" secret"), text.Draw(t, name+" tenant"), text.Draw(t, name+" cache salt"),
+				rapid.ByteRange(1, 2).Draw(t, name+" secret"), text.Draw(t, name+" tenant"),
+				text.Draw(t, name+" cache salt"),
 			}
 			if o.tenant == "" && o.cacheSalt == "" {
-				o.secret = 0 // it has no part in the shared space
+				o.secret = 0 // the shared namespace does not depend on it
 			}
 			return o
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// State is how a block is in a tier.
+// State is the state of a block in a tier.
 type State uint8
 
 // States.
@@ -13,7 +13,7 @@ const (
 	Absent   State = iota
 	Arriving       // its slot is being written
 	Resident       // it can be read
-	Leaving        // it is being copied down a tier, and gone when that is done
+	Leaving        // it is being copied to the tier below and is gone afterwards
 )
 
 func (s State) String() string { return [...]string{"absent", "arriving", "resident", "leaving"}[s] }
@@ -21,51 +21,60 @@ func (s State) String() string { return [...]string{"absent", "arriving", "resid
 // DefaultWatermark is the share of HBM, and of a tier, above which blocks leave ahead of need.
 const DefaultWatermark = 0.9
 
-// TierLimits bound a tier.
+// TierLimits configure a tier.
 type TierLimits struct {
-	Slabs     Slabs
-	Watermark float64 // share of the slots above which blocks leave ahead of need; 0: DefaultWatermark
-	IdleSteps uint64  // a block that nobody wanted for so many steps leaves; 0: none does
-	Burst     int     // blocks leaving at once, at most; 0: a sixteenth of those of a size that the tier could hold
-	Below     int     // bytes of the largest block that can leave, since the tier below has room for it; 0: all can
+	Slabs Slabs
+	// Watermark is the share of the slots above which blocks leave ahead of need; 0:
+	// DefaultWatermark.
+	Watermark float64
+	// IdleSteps is the number of steps after which an unused block leaves; 0: never.
+	IdleSteps uint64
+	// Burst limits the blocks leaving at once; 0: a sixteenth of the blocks of that size that the
+	// tier could hold.
+	Burst int
+	// MaxDemoteBytes is the size of the largest block that the tier below can store; 0: no limit.
+	MaxDemoteBytes int
 }
 
-// Tier keeps account of one tier's slots: which block is in which, and who uses it. It is a value for one owner, who carries out
-// the copies and says when each has ended. A copy is known by its slot.
+// Tier tracks the slots of one tier: which block each holds and which copies read it. Its owner
+// carries out the copies and reports when each has ended. A copy is identified by its slot. A Tier
+// is not safe for concurrent use.
 //
-// Blocks of different sizes share the tier slab by slab. A size that needs a slot takes one of its own that is free; else an empty slab; else another one, if
-// the blocks there were on average wanted longer ago than any block of this size, and none of them has to stay; else it gives up a block of its own, and
-// which one the Policy decides. The policy's choice is not what a slab is compared with: that may be a block that came just now,
-// and two sizes would take the same slab from each other for ever.
+// Blocks of different sizes share the tier by slabs. A size that needs a slot takes, in this order:
+// a free slot of its own; an empty slab; a slab of another size; or the slot of its own block that
+// the Policy selects. It takes another size's slab only if none of its blocks has to stay and they
+// were, on average, last used before any block of the needing size. The comparison does not use the
+// policy's victim: that may be a block that arrived just now, and two sizes would then take the
+// same slab from each other forever.
 type Tier struct {
-	limits   TierLimits
-	policy   func(slots int) Policy
-	slabs    []slab
-	sizes    map[int]*size  // by bytes of a block
-	byHash   map[Hash]int32 // all but those that are Absent
-	pins     map[Hash]int   // of blocks, whether they are here or not
-	leaves   int            // blocks Leaving
-	cascades bool           // the tier below takes blocks
-	step     uint64
-	wants    uint64 // so far
-	stats    TierStats
+	limits         TierLimits
+	policy         func(slots int) Policy
+	slabs          []slab
+	sizes          map[int]*sizeClass // by block size in bytes
+	byHash         map[Hash]int32     // all blocks that are not Absent
+	pins           map[Hash]int       // number of pins by block, whether or not it is present
+	leaving        int                // blocks that are Leaving
+	lowerAvailable bool               // the tier below accepts blocks
+	step           uint64
+	useCount       uint64 // uses of blocks so far; the clock of lastUse
+	stats          TierStats
 
 	evicted   []int32 // since the last Changes
 	committed []Committed
 }
 
-// slot is a place for one block. It is free where state is Absent and copies is 0.
+// slot holds one block. It is free if state is Absent and copies is 0.
 type slot struct {
-	hash   Hash
-	state  State
-	copies int    // out of it, under way
-	used   uint64 // the step in which it was last wanted
-	wanted uint64 // which of all wants that was; 0: it holds nothing that can be read
+	hash     Hash
+	state    State
+	copies   int    // copies out of the slot in flight
+	usedStep uint64 // step of the last use
+	lastUse  uint64 // useCount at the last use; 0: the slot holds nothing readable
 }
 
 func (s *slot) free() bool { return s.state == Absent && s.copies == 0 }
 
-// NewTier returns an empty tier that evicts by the policy of that name.
+// NewTier returns an empty tier with the named eviction policy.
 func NewTier(limits TierLimits, policy string) (*Tier, error) {
 	if _, err := NewPolicy(policy, 1); err != nil {
 		return nil, err
@@ -74,12 +83,12 @@ func NewTier(limits TierLimits, policy string) (*Tier, error) {
 		limits.Watermark = DefaultWatermark
 	}
 	return &Tier{
-		limits: limits, policy: policies[policy], slabs: make([]slab, limits.Slabs.Count), sizes: make(map[int]*size), byHash: make(map[Hash]int32),
-		pins: make(map[Hash]int),
+		limits: limits, policy: policies[policy], slabs: make([]slab, limits.Slabs.Count),
+		sizes: make(map[int]*sizeClass), byHash: make(map[Hash]int32), pins: make(map[Hash]int),
 	}, nil
 }
 
-// State is how a block is here.
+// State returns the state of a block.
 func (t *Tier) State(h Hash) State {
 	if i, ok := t.byHash[h]; ok {
 		_, s := t.at(i)
@@ -88,7 +97,7 @@ func (t *Tier) State(h Hash) State {
 	return Absent
 }
 
-// Match returns how many of the leading blocks can be read, or could as soon as they are wanted.
+// Match returns how many of the leading blocks are Resident or Leaving.
 func (t *Tier) Match(hashes []Hash) int {
 	for i, h := range hashes {
 		if s := t.State(h); s != Resident && s != Leaving {
@@ -98,62 +107,64 @@ func (t *Tier) Match(hashes []Hash) int {
 	return len(hashes)
 }
 
-// Want says that a prompt with these blocks came, and returns how many of the leading ones can now be read. Those that were leaving are kept.
-func (t *Tier) Want(hashes []Hash) int {
+// Lookup records that a prompt uses these blocks and returns how many of the leading ones can be
+// read. It cancels the demotion of those that were Leaving.
+func (t *Tier) Lookup(hashes []Hash) int {
 	n := t.Match(hashes)
 	t.stats.Hits += uint64(n)
 	t.stats.Misses += uint64(len(hashes) - n)
-	t.Keep(hashes[:n])
+	t.Touch(hashes[:n])
 	return n
 }
 
-// Keep is Want of blocks that are here, and that no prompt wanted: a tier above gives them up, and relies on them.
-func (t *Tier) Keep(hashes []Hash) {
+// Touch marks blocks of this tier as used without counting a lookup. The tier above calls it when
+// it evicts blocks that it expects to find here.
+func (t *Tier) Touch(hashes []Hash) {
 	for _, h := range slices.Backward(hashes) {
 		slab, s := t.at(t.byHash[h])
 		if s.state == Leaving {
-			t.stats.Kept++
-			t.stay(slab, s)
+			t.stats.Reclaimed++
+			t.cancelDemotion(slab, s)
 		}
-		slab.size.policy.Use(s.hash)
-		t.touch(slab, s)
+		slab.class.policy.Use(s.hash)
+		t.markUsed(slab, s)
 	}
 }
 
-// stay makes a leaving block resident again. It is not wanted for that.
-func (t *Tier) stay(in *slab, s *slot) {
-	t.leaves--
-	in.size.leaves--
-	s.state, s.used = Resident, t.step
-	in.size.policy.Add(s.hash)
-	in.size.recent.push(s.hash)
+// cancelDemotion makes a leaving block Resident again. It does not count as a use.
+func (t *Tier) cancelDemotion(in *slab, s *slot) {
+	t.leaving--
+	in.class.leaving--
+	s.state, s.usedStep = Resident, t.step
+	in.class.policy.Add(s.hash)
+	in.class.recent.push(s.hash)
 }
 
-// settle makes a block resident.
-func (t *Tier) settle(in *slab, s *slot) {
+// makeResident makes a block Resident and counts as a use.
+func (t *Tier) makeResident(in *slab, s *slot) {
 	s.state = Resident
-	in.size.policy.Add(s.hash)
-	t.touch(in, s)
+	in.class.policy.Add(s.hash)
+	t.markUsed(in, s)
 }
 
-// touch makes a resident block the one that was wanted last.
-func (t *Tier) touch(in *slab, s *slot) {
-	t.wants++
-	in.wanted += t.wants - s.wanted
-	s.wanted, s.used = t.wants, t.step
-	in.size.recent.push(s.hash)
+// markUsed makes a resident block the most recently used.
+func (t *Tier) markUsed(in *slab, s *slot) {
+	t.useCount++
+	in.lastUseSum += t.useCount - s.lastUse
+	s.lastUse, s.usedStep = t.useCount, t.step
+	in.class.recent.push(s.hash)
 }
 
-// Dropped is a block that was given up, and why.
+// Dropped is a block that was discarded, and the reason.
 type Dropped struct {
 	Hash Hash
 	Slot int32
 	Why  string
 }
 
-// Reserve gives a block that is Absent a slot to be written to: it is Arriving until Commit or Abort. Where none is free, the
-// block of its size that would leave next is dropped for it, or those of a slab; it reports false where none can be, or blocks of
-// that size do not fit.
+// Reserve gives an Absent block a slot to write to. The block is Arriving until Commit or Abort. If
+// no slot is free, Reserve drops the next victim of that size or the blocks of a slab. It reports
+// false if nothing can be dropped or blocks of that size do not fit.
 func (t *Tier) Reserve(h Hash, bytes int) (slot int32, dropped []Dropped, ok bool) {
 	if t.State(h) != Absent {
 		panic(fmt.Sprintf("kv: reserve of a block that is %s", t.State(h)))
@@ -161,10 +172,10 @@ func (t *Tier) Reserve(h Hash, bytes int) (slot int32, dropped []Dropped, ok boo
 	if t.limits.Slabs.Fit(bytes) == 0 {
 		return 0, nil, false
 	}
-	z := t.sizeOf(bytes)
-	if slot, ok = t.take(z); !ok {
+	z := t.sizeClassOf(bytes)
+	if slot, ok = t.takeFree(z); !ok {
 		dropped = t.makeRoom(z)
-		if slot, ok = t.take(z); !ok {
+		if slot, ok = t.takeFree(z); !ok {
 			return 0, dropped, false
 		}
 	}
@@ -174,50 +185,51 @@ func (t *Tier) Reserve(h Hash, bytes int) (slot int32, dropped []Dropped, ok boo
 	return slot, dropped, true
 }
 
-// replaceable reports whether a resident block may go for another one of its size.
+// replaceable reports whether a resident block may be dropped for another of its size.
 func (t *Tier) replaceable(h Hash) bool {
 	in, _ := t.at(t.byHash[h])
-	return in.heir == nil && t.idle(h)
+	return in.newOwner == nil && t.evictable(h)
 }
 
-// idle reports whether a resident block may go: nobody copies it, and it is not pinned.
-func (t *Tier) idle(h Hash) bool { return t.unread(h) && t.pins[h] == 0 }
+// evictable reports whether a resident block has no copies in flight and no pins.
+func (t *Tier) evictable(h Hash) bool { return t.uncopied(h) && t.pins[h] == 0 }
 
-// unread reports whether nobody copies a resident block.
-func (t *Tier) unread(h Hash) bool {
+// uncopied reports whether a resident block has no copies in flight.
+func (t *Tier) uncopied(h Hash) bool {
 	_, s := t.at(t.byHash[h])
 	return s.copies == 0
 }
 
-// pinned reports whether nobody copies a resident block, and it is pinned.
-func (t *Tier) pinned(h Hash) bool { return t.unread(h) && t.pins[h] > 0 }
+// pinnedEvictable reports whether a resident block has pins and no copies in flight.
+func (t *Tier) pinnedEvictable(h Hash) bool { return t.uncopied(h) && t.pins[h] > 0 }
 
-// Commit says that an arriving block is all there.
+// Commit marks an arriving block as complete.
 func (t *Tier) Commit(slot int32) {
-	slab, s := t.in(slot, Arriving)
+	slab, s := t.mustBe(slot, Arriving)
 	t.stats.Arrivals++
 	t.committed = append(t.committed, Committed{slot, s.hash})
-	t.settle(slab, s)
+	t.makeResident(slab, s)
 }
 
-// Abort says that an arriving block will not come, and that nothing writes to its slot any more.
+// Abort gives up an arriving block. Nothing may write to its slot any more.
 func (t *Tier) Abort(slot int32) {
-	t.in(slot, Arriving)
+	t.mustBe(slot, Arriving)
 	t.clear(slot)
 }
 
-// Restore says that a free slot holds a block: what an earlier life left there. It reports false, and does nothing, where the slot
-// is not free, does not exist or is in a slab for blocks of another size, or the block is here already.
-func (t *Tier) Restore(slot int32, h Hash, bytes int) bool {
+// Recover adopts a block that an earlier incarnation left in a free slot. It reports false and does
+// nothing if the slot is not free, does not exist or belongs to another size, or if the block is
+// already present.
+func (t *Tier) Recover(slot int32, h Hash, bytes int) bool {
 	if t.State(h) != Absent || !t.limits.Slabs.Has(slot, bytes) {
 		return false
 	}
-	i, nth := t.limits.Slabs.Of(slot)
-	in, z := &t.slabs[i], t.sizeOf(bytes)
-	if in.size == nil {
-		t.give(i, z)
+	i, nth := t.limits.Slabs.Locate(slot)
+	in, z := &t.slabs[i], t.sizeClassOf(bytes)
+	if in.class == nil {
+		t.assign(i, z)
 	}
-	if in.size != z || !in.slots[nth].free() {
+	if in.class != z || !in.slots[nth].free() {
 		return false
 	}
 	s := &in.slots[nth]
@@ -225,11 +237,12 @@ func (t *Tier) Restore(slot int32, h Hash, bytes int) bool {
 	s.hash = h
 	t.byHash[h] = slot
 	t.committed = append(t.committed, Committed{slot, h})
-	t.settle(in, s)
+	t.makeResident(in, s)
 	return true
 }
 
-// Read begins a copy of a block out of its slot, which stays what it is until Done. It reports false where it is not Resident.
+// Read starts a copy of a block out of its slot, whose bytes do not change until Done. It reports
+// false if the block is not Resident.
 func (t *Tier) Read(h Hash) (slot int32, ok bool) {
 	slot, ok = t.byHash[h]
 	if !ok || t.State(h) != Resident {
@@ -240,19 +253,19 @@ func (t *Tier) Read(h Hash) (slot int32, ok bool) {
 	return slot, true
 }
 
-// Done ends a copy that Read began.
+// Done ends a copy started by Read.
 func (t *Tier) Done(slot int32) {
 	in, s := t.at(slot)
 	if s.copies == 0 {
-		panic("kv: end of a copy that did not begin")
+		panic("kv: Done without Read")
 	}
 	if s.copies--; s.free() {
 		t.release(in, slot)
 	}
 }
 
-// Drop gives a block up: by decision, or because it is damaged. Its slot is free when no copy out of it is under way. It reports false
-// where the block can not be read, and so not be dropped.
+// Drop discards a block, by decision or because it is damaged. Its slot is freed when no copy out
+// of it is in flight. It reports false if the block is Absent or Arriving.
 func (t *Tier) Drop(h Hash) bool {
 	if s := t.State(h); s == Absent || s == Arriving {
 		return false
@@ -262,11 +275,11 @@ func (t *Tier) Drop(h Hash) bool {
 	return true
 }
 
-// Flush drops all blocks that can be read, but those that are pinned or being copied. Their slots are not free until Done, so that what is
-// in them can be erased.
+// Flush drops all Resident blocks that are not pinned or being copied. Their slots stay reserved
+// until Done, so that the caller can erase the contents.
 func (t *Tier) Flush() (slots []int32) {
-	for _, z := range t.bySize() {
-		for h, ok := z.recent.oldest(t.idle); ok; h, ok = z.recent.oldest(t.idle) {
+	for _, z := range t.sizeClasses() {
+		for h, ok := z.recent.oldest(t.evictable); ok; h, ok = z.recent.oldest(t.evictable) {
 			slot, _ := t.Read(h)
 			t.Drop(h)
 			slots = append(slots, slot)
@@ -275,27 +288,28 @@ func (t *Tier) Flush() (slots []int32) {
 	return slots
 }
 
-// clear makes a slot Absent, and free if nothing is copied out of it.
+// clear makes a slot Absent, and frees it if no copy out of it is in flight.
 func (t *Tier) clear(slot int32) {
 	in, s := t.at(slot)
 	delete(t.byHash, s.hash)
 	if s.state == Leaving {
-		t.leaves--
-		in.size.leaves--
+		t.leaving--
+		in.class.leaving--
 	}
 	if s.state != Arriving {
 		t.evicted = append(t.evicted, slot)
 	}
-	in.size.policy.Remove(s.hash)
-	in.size.recent.remove(s.hash)
-	in.wanted -= s.wanted
-	s.wanted = 0
+	in.class.policy.Remove(s.hash)
+	in.class.recent.remove(s.hash)
+	in.lastUseSum -= s.lastUse
+	s.lastUse = 0
 	if s.state = Absent; s.free() {
 		t.release(in, slot)
 	}
 }
 
-func (t *Tier) in(slot int32, want State) (*slab, *slot) {
+// mustBe returns a slot and its slab. It panics if the slot is not in the wanted state.
+func (t *Tier) mustBe(slot int32, want State) (*slab, *slot) {
 	slab, s := t.at(slot)
 	if s.state != want {
 		panic(fmt.Sprintf("kv: slot %d is %s, not %s", slot, s.state, want))

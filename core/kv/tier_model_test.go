@@ -6,30 +6,31 @@ import (
 	"pgregory.net/rapid"
 )
 
-// copied is a copy out of a slot that is under way: a restore, or a departure.
-type copied struct {
-	slot   int32
-	hash   Hash
-	leaves bool
+// copyOut is a copy out of a slot in flight: a restore or a demotion.
+type copyOut struct {
+	slot    int32
+	hash    Hash
+	demotes bool
 }
 
-// tierModel is the obvious tier: the state of each block, what the bytes of each slot are, and which copies run.
+// tierModel is a naive tier: the state of each block, the content of each slot and the copies in
+// flight.
 type tierModel struct {
-	state   map[Hash]State
+	state   map[Hash]State // by slot
 	content map[int32]Hash // of slots
 	slot    map[Hash]int32
-	copies  []copied
+	copies  []copyOut
 	pins    map[Hash]int
-	dropped map[Hash]bool // by decision, since the block last was resident
+	dropped map[Hash]bool // by a returned decision, since the block was last resident
 
-	cascades bool
+	lowerAvailable bool
 }
 
 func (m *tierModel) busy(slot int32) bool {
-	return slices.ContainsFunc(m.copies, func(c copied) bool { return c.slot == slot })
+	return slices.ContainsFunc(m.copies, func(c copyOut) bool { return c.slot == slot })
 }
 
-// drop says that a block left without anybody having decided so, if it did.
+// drop records a returned decision to drop a block, which must not be pinned.
 func (m *tierModel) drop(t *rapid.T, h Hash) {
 	if m.pins[h] > 0 {
 		t.Fatalf("pinned: block %x was dropped", h[:2])
@@ -38,7 +39,8 @@ func (m *tierModel) drop(t *rapid.T, h Hash) {
 	m.state[h] = Absent
 }
 
-// sizeOfTest is how many units a block of the test takes: three sizes, and one that does not fit into every slab.
+// sizeOfTest returns the size of a test block in bytes. There are three common sizes, and one that
+// does not fit in every slab.
 func sizeOfTest(h Hash) int {
 	for n := range 9 {
 		if testHash(n) == h {
@@ -48,8 +50,9 @@ func sizeOfTest(h Hash) int {
 	panic("another block")
 }
 
-// given checks what was dropped for a block: one of its size, or all of a slab of another.
-func (m *tierModel) given(t *rapid.T, slabs Slabs, h Hash, dropped []Dropped) {
+// checkDropped checks the blocks dropped for a block: one of its size, or all of another size's
+// slab.
+func (m *tierModel) checkDropped(t *rapid.T, slabs Slabs, h Hash, dropped []Dropped) {
 	for _, d := range dropped {
 		if m.state[d.Hash] != Resident || m.slot[d.Hash] != d.Slot || m.busy(d.Slot) || d.Why == "" {
 			t.Fatalf("dropped %+v, which was %v", d, m.state[d.Hash])
@@ -57,73 +60,78 @@ func (m *tierModel) given(t *rapid.T, slabs Slabs, h Hash, dropped []Dropped) {
 		m.drop(t, d.Hash)
 	}
 	for _, d := range dropped {
-		slab, _ := slabs.Of(d.Slot)
-		if first, _ := slabs.Of(dropped[0].Slot); slab != first || sizeOfTest(d.Hash) == sizeOfTest(h) && len(dropped) > 1 {
+		slab, _ := slabs.Locate(d.Slot)
+		if first, _ := slabs.Locate(dropped[0].Slot); slab != first || sizeOfTest(d.Hash) == sizeOfTest(h) &&
+			len(dropped) > 1 {
 			t.Fatalf("dropped %+v for a block of %d bytes", dropped, sizeOfTest(h))
 		}
-		if m.cascades && sizeOfTest(d.Hash) != sizeOfTest(h) {
+		if m.lowerAvailable && sizeOfTest(d.Hash) != sizeOfTest(h) {
 			t.Fatalf("cascade: dropped %+v for a block of %d bytes", d, sizeOfTest(h))
 		}
 		for other, state := range m.state {
-			if in, _ := slabs.Of(m.slot[other]); state != Absent && in == slab && sizeOfTest(d.Hash) != sizeOfTest(h) {
+			if in, _ := slabs.Locate(m.slot[other]); state != Absent && in == slab &&
+				sizeOfTest(d.Hash) != sizeOfTest(h) {
 				t.Fatalf("still: slab %d was taken from a block that is %v", slab, state)
 			}
 		}
 	}
 }
 
-// settle ends all copies, and has all leave that are to: nobody waits for a slab then.
-func (m *tierModel) settle(t *rapid.T, tier *Tier) {
+// finishAll ends all copies and demotes all selected blocks. No slab may then be waiting for
+// reassignment.
+func (m *tierModel) finishAll(t *rapid.T, tier *Tier) {
 	for _, c := range m.copies {
-		if c.leaves {
-			tier.Left(c.slot, true)
+		if c.demotes {
+			tier.DemotionDone(c.slot, true)
 		} else {
 			tier.Done(c.slot)
 		}
 	}
-	for _, d := range tier.Evacuate() {
-		tier.Left(d.Slot, true)
+	for _, d := range tier.SelectSlabDemotions() {
+		tier.DemotionDone(d.Slot, true)
 	}
 	for i, in := range tier.slabs {
-		if in.heir != nil {
-			t.Fatalf("vacated: slab %d is waited for by blocks of %d bytes for ever", i, in.heir.bytes)
+		if in.newOwner != nil {
+			t.Fatalf("reassigned: slab %d never reaches the blocks of %d bytes", i, in.newOwner.bytes)
 		}
 	}
 }
 
-// full checks that a block that got no slot could not have got one.
-func (m *tierModel) full(t *rapid.T, tier *Tier, h Hash) {
+// checkFull checks that no slot was possible for a block that got none.
+func (m *tierModel) checkFull(t *rapid.T, tier *Tier, h Hash) {
 	slabs := tier.limits.Slabs
 	fit := slabs.Fit(sizeOfTest(h))
-	stays := make([]bool, slabs.Count) // slabs of another size of which a block has to stay
-	own := make([]int, slabs.Count)    // slots of this size that are taken
+	stays := make([]bool, slabs.Count) // slabs that hold a block that has to stay
+	own := make([]int, slabs.Count)    // taken slots of this size, by slab
 	for _, other := range m.taken() {
-		slab, _ := slabs.Of(other.slot)
-		if tier.slabs[slab].heir != nil {
+		slab, _ := slabs.Locate(other.slot)
+		if tier.slabs[slab].newOwner != nil {
 			continue
 		}
 		if sizeOfTest(other.hash) == sizeOfTest(h) {
 			own[slab]++
 		}
-		movable := m.state[other.hash] == Resident && m.slot[other.hash] == other.slot && m.pins[other.hash] == 0 && !m.busy(other.slot)
+		movable := m.state[other.hash] == Resident && m.slot[other.hash] == other.slot && m.pins[other.hash] == 0 &&
+			!m.busy(other.slot)
 		if movable && sizeOfTest(other.hash) == sizeOfTest(h) && fit > 0 {
-			t.Fatalf("reserve: refused, and %x could go", other.hash[:2])
+			t.Fatalf("reserve: refused, though %x could be dropped", other.hash[:2])
 		}
 		stays[slab] = stays[slab] || !movable
 	}
 	for slab := range slabs.Count {
-		if fit > 0 && tier.slabs[slab].heir == nil && (own[slab] > 0 && own[slab] < fit || own[slab] == 0 && !stays[slab]) {
-			t.Fatalf("reserve: refused, and slab %d has or could have room", slab)
+		if fit > 0 && tier.slabs[slab].newOwner == nil && (own[slab] > 0 && own[slab] < fit || own[slab] == 0 &&
+			!stays[slab]) {
+			t.Fatalf("reserve: refused, though slab %d has or could have room", slab)
 		}
 	}
 }
 
-// taken are the slots that are not free, with the blocks that they are taken by.
-func (m *tierModel) taken() (all []copied) {
+// taken returns the slots that are not free and their blocks.
+func (m *tierModel) taken() (all []copyOut) {
 	seen := map[int32]bool{}
 	for h, state := range m.state {
 		if state != Absent {
-			all, seen[m.slot[h]] = append(all, copied{slot: m.slot[h], hash: h}), true
+			all, seen[m.slot[h]] = append(all, copyOut{slot: m.slot[h], hash: h}), true
 		}
 	}
 	for _, c := range m.copies {
@@ -134,7 +142,7 @@ func (m *tierModel) taken() (all []copied) {
 	return all
 }
 
-func (m *tierModel) conserved(t *rapid.T, slabs Slabs, s TierStats) {
+func (m *tierModel) checkConservation(t *rapid.T, slabs Slabs, s TierStats) {
 	counts, bytes := map[State]int{}, int64(0)
 	for _, state := range m.state {
 		counts[state]++
@@ -148,8 +156,9 @@ func (m *tierModel) conserved(t *rapid.T, slabs Slabs, s TierStats) {
 				t.Fatalf("apart: slots %d and %d overlap", a.slot, b.slot)
 			}
 		}
-		if slab, _ := slabs.Of(a.slot); from < slab*slabs.Bytes+slabs.Lead || to > (slab+1)*slabs.Bytes || slab >= slabs.Count {
-			t.Fatalf("apart: slot %d begins at %d", a.slot, from)
+		if slab, _ := slabs.Locate(a.slot); from < slab*slabs.Bytes+slabs.SlabHeader || to > (slab+1)*slabs.Bytes ||
+			slab >= slabs.Count {
+			t.Fatalf("apart: slot %d starts at %d", a.slot, from)
 		}
 	}
 	var slots, in, held int
@@ -159,14 +168,15 @@ func (m *tierModel) conserved(t *rapid.T, slabs Slabs, s TierStats) {
 			t.Fatalf("conservation: %+v", z)
 		}
 	}
-	if slots != s.Slots || held != len(taken) || in > slabs.Count || s.Slots-s.Free != len(taken) || s.Taken != bytes || s.Capacity != int64(slabs.Count*slabs.Bytes) ||
+	if slots != s.Slots || held != len(taken) || in > slabs.Count || s.Slots-s.Free != len(taken) ||
+		s.TakenBytes != bytes || s.CapacityBytes != int64(slabs.Count*slabs.Bytes) ||
 		s.Arriving != counts[Arriving] || s.Resident != counts[Resident] || s.Leaving != counts[Leaving] {
 		t.Fatalf("conservation: %+v, with %v, and %d slots taken", s, counts, len(taken))
 	}
 }
 
-// extent are the bytes of a slot.
-func extent(slabs Slabs, c copied) (from, to int) {
-	from = int(slabs.At(c.slot, sizeOfTest(c.hash)))
-	return from, from + slabs.Head + sizeOfTest(c.hash)
+// extent returns the byte range of a slot.
+func extent(slabs Slabs, c copyOut) (from, to int) {
+	from = int(slabs.Offset(c.slot, sizeOfTest(c.hash)))
+	return from, from + slabs.SlotHeader + sizeOfTest(c.hash)
 }

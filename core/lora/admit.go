@@ -6,79 +6,85 @@ import (
 	"time"
 )
 
-// Waiting is a request in line. Adapter is "" for the base model alone.
+// Waiting is a queued request. Adapter is "" for the base model alone.
 type Waiting struct {
 	ID, Adapter string
 	Class       int // higher is served first
-	Round       int // within a class, lower is served first: the turns of clients
+	Round       int // within a class, lower is served first: the client's scheduling round
 	Arrived     time.Time
 }
 
-// Policy says in which order requests enter a batch. Within a class and a round it is: those older than MaxAge; those whose adapter is on the
-// device; those whose adapter is being loaded; the rest. Within each, first come, first served.
+// Policy orders the requests that wait to enter a batch. Within a class and a round the order is:
+// requests older than MaxAge; requests whose adapter is on the device; requests whose adapter is
+// being loaded; all others. Within each group it is first come, first served.
 type Policy struct {
-	// FirstCome makes it the order of arrival alone: nobody passes one that has to wait for its adapter.
+	// FirstCome makes the order that of arrival alone. A request that waits for its adapter blocks
+	// all later ones.
 	FirstCome bool
-	// MaxAge is how long a request may be passed by others. Nobody passes an older one that lacks pages, and pages that are kept for
-	// those behind it are taken for it. Where it lacks a place among the adapters, those pass whose adapter has one, and one adapter
-	// takes nobody in until there is a place. 500 ms by default.
+	// MaxAge is how long other requests may pass a request; 500 ms by default. A request older than
+	// MaxAge that lacks pages blocks those behind it and takes the pages reserved for them. If it
+	// lacks only a place under MaxAdapters, requests whose adapter has a place still pass. One
+	// adapter then admits no further requests until its place is free.
 	MaxAge time.Duration
-	// MaxAdapters is how many different adapters a batch may have; 0: any number.
+	// MaxAdapters limits the different adapters in a batch; 0: no limit.
 	MaxAdapters int
-	// MaxWait is how long a request of a class waits for its adapter before it is rejected; nil: for ever.
+	// MaxWait returns how long a request of a class waits for its adapter before it is rejected;
+	// nil: forever.
 	MaxWait func(class int) time.Duration
-	// Lookahead is for how many requests at the head of the line adapters are loaded before there is room in the batch.
+	// Lookahead is the number of requests at the head of the queue whose adapters are loaded before
+	// the batch has room.
 	Lookahead int
 }
 
-// Keeper keeps adapters on a device for requests: a Pool, or a Desk where the pool is somewhere else.
-type Keeper interface {
+// Residency pins adapters to a device for requests. It is a Pool, or a PinClient if the pool is
+// elsewhere.
+type Residency interface {
 	Pin(request, adapter string) (State, *Refusal)
 	Unpin(request string)
 	State(adapter string) (State, Tier)
 }
 
-// Admission takes waiting requests into a batch. A request that was taken in holds its adapter until Unpin, and so does one
-// whose adapter is being loaded for it.
+// Admission admits waiting requests to a batch. An admitted request pins its adapter until Unpin.
+// So does a request whose adapter is being loaded for it.
 type Admission struct {
 	policy Policy
-	pool   Keeper
+	pool   Residency
 }
 
 // NewAdmission returns the admission to a batch whose adapters are in a pool.
-func NewAdmission(policy Policy, pool Keeper) *Admission {
+func NewAdmission(policy Policy, pool Residency) *Admission {
 	if policy.MaxAge == 0 {
 		policy.MaxAge = 500 * time.Millisecond
 	}
 	return &Admission{policy, pool}
 }
 
-// Rejected is a waiting request that can not be served. It holds nothing.
+// Rejected is a waiting request that cannot be served. It holds no adapter.
 type Rejected struct {
 	Waiting
 	Refusal *Refusal
 }
 
-// Admit takes requests in while enter does: it reports false where there is no room for one. running has the adapters of the
-// sequences in the batch. Those that are rejected must not be in line the next time.
+// Admit admits requests in order until enter reports that there is no room for one. running lists
+// the adapters of the sequences in the batch. Rejected requests must not be passed again.
 func (a *Admission) Admit(waiting []Waiting, running []string, now time.Time, enter func(Waiting) bool) []Rejected {
-	d := door{Admission: a, line: a.order(waiting, now), now: now, places: newPlaces(running)}
-	for i := range d.line {
-		switch d.try(i) {
-		case enters:
-			if !enter(d.line[i]) {
-				return d.rejected
+	pass := admitPass{Admission: a, line: a.sorted(waiting, now), now: now, adapterLimit: newAdapterLimit(running)}
+	for i := range pass.line {
+		switch pass.decide(i) {
+		case admit:
+			if !enter(pass.line[i]) {
+				return pass.rejected
 			}
-			d.reserve(d.line[i].Adapter)
-		case blocks:
-			return d.rejected
+			pass.reserve(pass.line[i].Adapter)
+		case stop:
+			return pass.rejected
 		}
 	}
-	return d.rejected
+	return pass.rejected
 }
 
-// Ahead has the adapters of the first requests in line loaded.
-func (a *Admission) Ahead(waiting []Waiting) {
+// PrefetchAdapters loads the adapters of the first Lookahead requests in the queue.
+func (a *Admission) PrefetchAdapters(waiting []Waiting) {
 	line := slices.SortedFunc(slices.Values(waiting), Waiting.compare)
 	for _, w := range line[:min(len(line), a.policy.Lookahead)] {
 		if w.Adapter != "" {
@@ -87,23 +93,25 @@ func (a *Admission) Ahead(waiting []Waiting) {
 	}
 }
 
-// compare is the order of service without adapters.
+// compare orders requests for service, ignoring adapters.
 func (w Waiting) compare(v Waiting) int {
-	return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(w.Round, v.Round), w.Arrived.Compare(v.Arrived), cmp.Compare(w.ID, v.ID))
+	return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(w.Round, v.Round), w.Arrived.Compare(v.Arrived),
+		cmp.Compare(w.ID, v.ID))
 }
 
-// order is the line as the policy has it.
-func (a *Admission) order(waiting []Waiting, now time.Time) []Waiting {
+// sorted returns the queue in the policy's order.
+func (a *Admission) sorted(waiting []Waiting, now time.Time) []Waiting {
 	if a.policy.FirstCome {
 		return slices.SortedFunc(slices.Values(waiting), Waiting.compare)
 	}
 	return slices.SortedFunc(slices.Values(waiting), func(w, v Waiting) int {
-		return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(w.Round, v.Round), cmp.Compare(a.turn(w, now), a.turn(v, now)), w.compare(v))
+		return cmp.Or(cmp.Compare(v.Class, w.Class), cmp.Compare(w.Round, v.Round),
+			cmp.Compare(a.rank(w, now), a.rank(v, now)), w.compare(v))
 	})
 }
 
-// turn is lower for those that come first.
-func (a *Admission) turn(w Waiting, now time.Time) int {
+// rank returns the group of a request within its class and round; lower ranks come first.
+func (a *Admission) rank(w Waiting, now time.Time) int {
 	if now.Sub(w.Arrived) > a.policy.MaxAge {
 		return 0
 	}
@@ -119,41 +127,41 @@ func (a *Admission) turn(w Waiting, now time.Time) int {
 	return 3
 }
 
-// door is one Admit.
-type door struct {
+// admitPass is the state of one call of Admit.
+type admitPass struct {
 	*Admission
 	line     []Waiting
 	now      time.Time
 	rejected []Rejected
-	places
+	adapterLimit
 }
 
-type verdict int
+type decision int
 
 const (
-	passed verdict = iota // it waits, and others may pass
-	enters
-	blocks // it waits, and nobody may pass
+	skip decision = iota // it waits, and others may pass
+	admit
+	stop // it waits, and no other request may pass
 )
 
-// try decides about one request. One that enters holds its adapter.
-func (d *door) try(i int) verdict {
+// decide decides about request i in the queue. An admitted request pins its adapter.
+func (d *admitPass) decide(i int) decision {
 	w := d.line[i]
 	if w.Adapter == "" {
-		return enters
+		return admit
 	}
 	strict := d.policy.FirstCome || d.now.Sub(w.Arrived) > d.policy.MaxAge
-	if d.policy.MaxAdapters > 0 && !d.inside[w.Adapter] && len(d.inside) >= d.policy.MaxAdapters {
+	if d.policy.MaxAdapters > 0 && !d.admitted[w.Adapter] && len(d.admitted) >= d.policy.MaxAdapters {
 		switch {
 		case d.policy.FirstCome:
-			return blocks
+			return stop
 		case strict:
-			d.close()
+			d.closeSmallest()
 		}
-		return passed
+		return skip
 	}
-	if w.Adapter == d.closing {
-		return passed
+	if w.Adapter == d.closed {
+		return skip
 	}
 	state, refusal := d.pool.Pin(w.ID, w.Adapter)
 	if refusal != nil && refusal.Reason == NoRoom && strict {
@@ -164,28 +172,29 @@ func (d *door) try(i int) verdict {
 	}
 	switch {
 	case refusal != nil && refusal.Reason == NoRoom:
-		return waits(strict)
+		return stopIf(strict)
 	case refusal != nil:
 		d.rejected = append(d.rejected, Rejected{w, refusal})
-		return passed
+		return skip
 	case state == Active:
-		return enters
+		return admit
 	}
 	if strict {
 		d.reserve(w.Adapter)
 	}
-	return waits(d.policy.FirstCome)
+	return stopIf(d.policy.FirstCome)
 }
 
-func waits(strict bool) verdict {
+func stopIf(strict bool) decision {
 	if strict {
-		return blocks
+		return stop
 	}
-	return passed
+	return skip
 }
 
-// SideBySide sorts a batch so that what has one adapter is together, in the order in which adapters come up.
-func SideBySide[T any](batch []T, adapter func(T) string) {
+// GroupByAdapter stably sorts a batch so that items with the same adapter are adjacent, in the
+// order of first occurrence.
+func GroupByAdapter[T any](batch []T, adapter func(T) string) {
 	first := make(map[string]int)
 	for i, t := range batch {
 		if _, ok := first[adapter(t)]; !ok {

@@ -11,17 +11,17 @@ import (
 	"troupe/core/hbm"
 )
 
-// world is a device, and whoever carries the actions of a pool out, in any order.
-type world struct {
+// faultWorld is a device and a caller that carries out a pool's actions in random order.
+type faultWorld struct {
 	t    *testing.T
 	r    *rand.Rand
 	pool *Pool
 	now  time.Time
 
-	content  map[uint32]string // by page, what was copied there
-	loads    []Load            // under way
-	evicts   []string          // likewise
-	requests map[string]State  // Loading: told to wait; Active: told to go on
+	content  map[uint32]string // by page, the adapter copied to it
+	loads    []Load            // in flight
+	evicts   []string          // in flight
+	requests map[string]State  // Loading: waiting; Active: got Ready
 	adapter  map[string]string // by request
 	names    int
 }
@@ -31,7 +31,7 @@ const (
 	worldAdapters = 6
 )
 
-// layoutOf gives adapter i its size: 1 to 5 pages.
+// layoutOf returns the layout of adapter i, with 1 to 5 pages.
 func layoutOf(i int) *Layout {
 	l := &Layout{}
 	for n := range 1 + i%5 {
@@ -40,8 +40,8 @@ func layoutOf(i int) *Layout {
 	return l
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{
+func newWorld(t *testing.T, seed uint64) *faultWorld {
+	w := &faultWorld{
 		t: t, r: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(0, 0), content: map[uint32]string{},
 		requests: map[string]State{}, adapter: map[string]string{},
 	}
@@ -49,7 +49,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-func (w *world) newPool() {
+func (w *faultWorld) newPool() {
 	cfg := Config{HostBytes: int64(w.r.IntN(8)) * hbm.PageBytes}
 	for i := range worldPages {
 		cfg.Pages = append(cfg.Pages, uint32(100-i*3))
@@ -60,7 +60,7 @@ func (w *world) newPool() {
 	}
 }
 
-func (w *world) any() string { return fmt.Sprint("a", w.r.IntN(worldAdapters)) }
+func (w *faultWorld) anyAdapter() string { return fmt.Sprint("a", w.r.IntN(worldAdapters)) }
 
 func pick[T any](r *rand.Rand, list *[]T) (T, bool) {
 	var none T
@@ -73,12 +73,12 @@ func pick[T any](r *rand.Rand, list *[]T) (T, bool) {
 	return t, true
 }
 
-// step is something that happens when all goes well.
-func (w *world) step() {
+// step performs a random event of normal operation.
+func (w *faultWorld) step() {
 	switch w.r.IntN(9) {
 	case 0, 1, 2:
 		w.names++
-		w.pin(fmt.Sprint("r", w.names), w.any())
+		w.pin(fmt.Sprint("r", w.names), w.anyAdapter())
 	case 3:
 		for request := range w.requests {
 			w.unpin(request)
@@ -93,32 +93,33 @@ func (w *world) step() {
 			w.evicted(id)
 		}
 	case 7:
-		w.pool.Requested(w.any(), w.now)
+		w.pool.Requested(w.anyAdapter(), w.now)
 		w.pool.Prefetch(2, w.now)
 	case 8:
 		w.now = w.now.Add(time.Duration(w.r.IntN(7)) * time.Second)
-		w.pool.Register(w.any(), layoutOf(w.r.IntN(worldAdapters))) // only what was deleted
+		w.pool.Register(w.anyAdapter(), layoutOf(w.r.IntN(worldAdapters))) // succeeds only for deleted adapters
 	}
 }
 
-// fault is something that goes wrong.
-func (w *world) fault() {
+// fault injects a random fault.
+func (w *faultWorld) fault() {
 	switch w.r.IntN(6) {
-	case 0: // a damaged file, no memory in the middle of a load, a crash of the slot
+	case 0: // damaged file, out of memory during a load, or a crash of the loader
 		if l, ok := pick(w.r, &w.loads); ok {
 			w.loaded(l, errors.New("damaged"))
 		}
 	case 1:
-		w.pool.Delete(w.any())
-	case 2: // reports that nothing asked for
-		if id := w.any(); !slices.Contains(w.evicts, id) {
+		w.pool.Delete(w.anyAdapter())
+	case 2: // unexpected reports
+		if id := w.anyAdapter(); !slices.Contains(w.evicts, id) {
 			w.pool.Evicted(id)
 		}
 		w.pool.Unpin("nobody")
-	case 3: // the same request again, or for something else
+	case 3: // repeated request, or one for another adapter
 		for request, id := range w.adapter {
 			if state, refusal := w.pool.Pin(request, id); refusal != nil || state != w.requests[request] {
-				w.t.Fatalf("kept: %s holds %s, %v, and is told %v, %v", request, id, w.requests[request], state, refusal)
+				w.t.Fatalf("kept: %s holds %s in state %v, but Pin returned %v, %v", request, id, w.requests[request],
+					state, refusal)
 			}
 			if _, refusal := w.pool.Pin(request, "a"+id); refusal == nil {
 				w.t.Fatalf("%s holds two adapters", request)
@@ -129,7 +130,7 @@ func (w *world) fault() {
 		if w.r.IntN(8) == 0 {
 			w.crash()
 		}
-	case 5: // everybody leaves
+	case 5: // all requests end
 		if w.r.IntN(8) == 0 {
 			for request := range w.requests {
 				w.unpin(request)
@@ -138,8 +139,8 @@ func (w *world) fault() {
 	}
 }
 
-// crash replaces the pool by a new one. It finds on the device what was copied whole and was not about to leave.
-func (w *world) crash() {
+// crash replaces the pool. The new one recovers the adapters that were on the device completely.
+func (w *faultWorld) crash() {
 	tables := map[string][]uint32{}
 	for i := range worldAdapters {
 		id := fmt.Sprint("a", i)
@@ -152,51 +153,51 @@ func (w *world) crash() {
 	w.loads, w.evicts = nil, nil
 	w.newPool()
 	for id, pages := range tables {
-		if !w.pool.Restore(id, pages) {
-			w.t.Fatalf("%s is in %v and was not restored", id, pages)
+		if !w.pool.Recover(id, pages) {
+			w.t.Fatalf("%s in pages %v was not recovered", id, pages)
 		}
-		if w.pool.Restore(id, pages) {
-			w.t.Fatalf("%s was restored twice", id)
+		if w.pool.Recover(id, pages) {
+			w.t.Fatalf("%s was recovered twice", id)
 		}
 	}
 }
 
-func (w *world) pin(request, id string) {
+func (w *faultWorld) pin(request, id string) {
 	state, refusal := w.pool.Pin(request, id)
 	if refusal != nil {
 		if refusal.Detail == "" || w.pool.requests[request] != nil {
-			w.t.Fatalf("refused with %+v, and holds %v", refusal, w.pool.requests[request])
+			w.t.Fatalf("refused with %+v, but holds %v", refusal, w.pool.requests[request])
 		}
 		return
 	}
 	w.requests[request], w.adapter[request] = state, id
 }
 
-func (w *world) unpin(request string) {
+func (w *faultWorld) unpin(request string) {
 	delete(w.requests, request)
 	delete(w.adapter, request)
 	w.pool.Unpin(request)
 }
 
-func (w *world) loaded(l Load, err error) {
+func (w *faultWorld) loaded(l Load, err error) {
 	for i, page := range l.Table.Pages {
-		if err == nil || i%2 == 0 { // one that fails has copied a part
+		if err == nil || i%2 == 0 { // a failed load has copied a part
 			w.content[page] = l.Adapter
 		}
 	}
 	w.pool.Loaded(l.Adapter, err)
 }
 
-// evicted lets go of an adapter: from now on its pages may hold anything.
-func (w *world) evicted(id string) {
+// evicted completes an eviction: the pages may hold anything from now on.
+func (w *faultWorld) evicted(id string) {
 	for _, page := range w.pool.adapters[id].pages {
 		w.content[page] = ""
 	}
 	w.pool.Evicted(id)
 }
 
-// carry takes the actions in.
-func (w *world) carry() {
+// carryOut accepts the pool's actions.
+func (w *faultWorld) carryOut() {
 	for _, action := range w.pool.Actions() {
 		switch action := action.(type) {
 		case Load:
@@ -219,14 +220,14 @@ func (w *world) carry() {
 	}
 }
 
-// check looks at the invariants that doc.go names.
-func (w *world) check() {
+// check verifies the invariants listed in doc.go.
+func (w *faultWorld) check() {
 	owner := map[uint32]string{}
 	held, owed := 0, 0
 	for id, a := range w.pool.adapters {
 		for _, page := range a.pages {
 			if other, twice := owner[page]; twice {
-				w.t.Fatalf("exclusive: page %d is of %s and %s", page, id, other)
+				w.t.Fatalf("exclusive: page %d belongs to %s and %s", page, id, other)
 			}
 			owner[page] = id
 		}
@@ -234,15 +235,19 @@ func (w *world) check() {
 		if a.state == Loading && a.pages == nil {
 			owed += a.layout.Pages()
 		}
-		if (a.state == Active) != (a.resident() && len(a.users) > 0) || a.state == Absent && len(a.users) > 0 || a.state == Evicting && len(a.users) > 0 {
+		if (a.state == Active) != (a.resident() && len(a.users) > 0) || a.state == Absent && len(a.users) > 0 ||
+			a.state == Evicting && len(a.users) > 0 {
 			w.t.Fatalf("kept: %s is %s with %d requests", id, a.state, len(a.users))
 		}
 	}
-	if held+w.pool.pages.Left() != worldPages || owed != w.pool.owed || w.pool.pages.Left()+w.pool.evicting < owed {
-		w.t.Fatalf("conservation: %d pages held, %d free, %d vacated, %d owed (%d)", held, w.pool.pages.Left(), w.pool.evicting, owed, w.pool.owed)
+	if held+w.pool.pages.Available() != worldPages || owed != w.pool.pendingPages ||
+		w.pool.pages.Available()+w.pool.evictingPages < owed {
+		w.t.Fatalf("conservation: %d pages held, %d free, %d being evicted, %d pending (%d)",
+			held, w.pool.pages.Available(), w.pool.evictingPages, owed, w.pool.pendingPages)
 	}
-	if len(w.pool.requests) != len(w.requests) || w.pool.host > w.pool.cfg.HostBytes {
-		w.t.Fatalf("%d requests hold adapters, not %d; %d bytes in host memory", len(w.pool.requests), len(w.requests), w.pool.host)
+	if len(w.pool.requests) != len(w.requests) || w.pool.hostBytes > w.pool.cfg.HostBytes {
+		w.t.Fatalf("%d requests hold adapters, want %d; %d bytes in host memory", len(w.pool.requests),
+			len(w.requests), w.pool.hostBytes)
 	}
 	for request, state := range w.requests {
 		if state != Active {
@@ -254,44 +259,48 @@ func (w *world) check() {
 		}
 		for _, page := range table.Pages {
 			if w.content[page] != w.adapter[request] {
-				w.t.Fatalf("in place: %s needs %s, and page %d has %q", request, w.adapter[request], page, w.content[page])
+				w.t.Fatalf("in place: %s needs %s, and page %d has %q", request, w.adapter[request], page,
+					w.content[page])
 			}
 		}
 	}
 }
 
-// end lets all that is under way come to an end, and everybody leave.
-func (w *world) end() {
+// finish completes all actions in flight and ends all requests.
+func (w *faultWorld) finish() {
 	for len(w.loads)+len(w.evicts) > 0 {
 		if id, ok := pick(w.r, &w.evicts); ok {
 			w.evicted(id)
 		} else if l, ok := pick(w.r, &w.loads); ok {
 			w.loaded(l, nil)
 		}
-		w.carry()
+		w.carryOut()
 		w.check()
 	}
 	for request, state := range w.requests {
 		if state != Active {
-			w.t.Fatalf("answered: %s waits, and nothing is under way", request)
+			w.t.Fatalf("answered: %s waits, but nothing is in flight", request)
 		}
 		w.unpin(request)
 	}
 	for i := range worldAdapters {
 		w.pool.Delete(fmt.Sprint("a", i))
 	}
-	w.carry()
+	w.carryOut()
 	for len(w.evicts) > 0 {
 		id, _ := pick(w.r, &w.evicts)
 		w.evicted(id)
 	}
-	if p := w.pool; p.pages.Left() != worldPages || len(p.adapters)+len(p.requests)+len(p.pending) != 0 || p.host != 0 {
-		w.t.Fatalf("nothing left: %d of %d pages, %d adapters, %d requests, %d bytes", p.pages.Left(), worldPages, len(p.adapters), len(p.requests), p.host)
+	if p := w.pool; p.pages.Available() != worldPages || len(p.adapters)+len(p.requests)+len(p.pending) != 0 ||
+		p.hostBytes != 0 {
+		w.t.Fatalf("nothing left: %d of %d pages, %d adapters, %d requests, %d bytes", p.pages.Available(),
+			worldPages, len(p.adapters), len(p.requests), p.hostBytes)
 	}
 }
 
-// TestFaults: whatever goes wrong, and when, the invariants hold, and at the end no page and no reference is left over.
-func TestFaults(t *testing.T) {
+// TestPoolInvariantsUnderFaults checks that the invariants hold whatever fails, and that no page or
+// reference leaks.
+func TestPoolInvariantsUnderFaults(t *testing.T) {
 	var seed uint64
 	defer func() {
 		if t.Failed() {
@@ -302,12 +311,12 @@ func TestFaults(t *testing.T) {
 		w := newWorld(t, seed)
 		for range 25 {
 			w.step()
-			w.carry()
+			w.carryOut()
 			w.check()
 			w.fault()
-			w.carry()
+			w.carryOut()
 			w.check()
 		}
-		w.end()
+		w.finish()
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"troupe/core/hbm"
 )
 
-// Target is a projection that an adapter changes.
+// Target is a projection of a layer that an adapter changes.
 type Target uint8
 
-// The projections of a layer, in the order in which they are computed.
+// The projections of a layer, in the order of computation.
 const (
 	Q Target = iota
 	K
@@ -19,14 +19,14 @@ const (
 	Gate
 	Up
 	Down
-	Targets // how many there are
+	Targets // number of targets
 )
 
 var targets = [Targets]string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 
 func (t Target) String() string { return targets[t] }
 
-// Part is one of a projection's two matrices: its output changes by B·A·x·scale.
+// Part is one of a projection's two matrices. They change the projection's output by B·A·x·scale.
 type Part uint8
 
 // Parts. A is [rank, in], B is [out, rank].
@@ -37,51 +37,51 @@ const (
 
 func (p Part) String() string { return [...]string{"A", "B"}[p] }
 
-// Matrix names one of an adapter's matrices.
+// Matrix identifies one of an adapter's matrices.
 type Matrix struct {
 	Layer  int
 	Target Target
 	Part   Part
 }
 
-// Extent is where a matrix is in its adapter's address space, in bytes.
+// Extent is a byte range in an adapter's address space.
 type Extent struct{ Offset, Bytes int64 }
 
-// alignment of matrices, as the kernels need it.
+// alignment is the alignment of matrices that the kernels require, in bytes.
 const alignment = 16
 
-// Layout is an adapter's address space: its matrices one after the other, in the order in which they were added. It may be shared
-// once it is complete.
+// Layout is an adapter's address space: its matrices in the order in which they were added. A
+// complete Layout may be shared.
 type Layout struct {
 	extents map[Matrix]Extent
 	bytes   int64
 }
 
-// Add appends a matrix of so many bytes.
+// Add appends a matrix of so many bytes. It panics if the layout has it already.
 func (l *Layout) Add(m Matrix, bytes int64) {
 	if l.extents == nil {
 		l.extents = make(map[Matrix]Extent)
 	}
 	if _, twice := l.extents[m]; twice {
-		panic("lora: a matrix was added twice")
+		panic("lora: matrix added twice")
 	}
 	l.extents[m] = Extent{l.bytes, bytes}
 	l.bytes += (bytes + alignment - 1) / alignment * alignment
 }
 
-// Find returns where a matrix is; false where the adapter has none for that projection.
+// Find returns the extent of a matrix. It reports false if the adapter does not have that matrix.
 func (l *Layout) Find(m Matrix) (Extent, bool) {
 	e, ok := l.extents[m]
 	return e, ok
 }
 
-// All returns every matrix and where it is, in no order.
+// All returns every matrix and its extent, in no particular order.
 func (l *Layout) All() iter.Seq2[Matrix, Extent] { return maps.All(l.extents) }
 
-// Bytes is the size of the address space.
+// Bytes returns the size of the address space.
 func (l *Layout) Bytes() int64 { return l.bytes }
 
-// Pages is how many pages it takes.
+// Pages returns the number of pages that the layout needs.
 func (l *Layout) Pages() int { return int((l.bytes + hbm.PageBytes - 1) / hbm.PageBytes) }
 
 // Table is a layout in pages: page i of the address space is Pages[i] of the device.
@@ -90,14 +90,15 @@ type Table struct {
 	Pages []uint32
 }
 
-// Span is a part of a matrix within one page.
+// Span is the part of a matrix within one page.
 type Span struct {
 	Page   uint32
 	Offset int64 // in the page
 	Bytes  int64
 }
 
-// Spans returns where a matrix is on the device, in order; none where the adapter has no such matrix.
+// Spans returns the location of a matrix on the device, in order. It returns nil if the adapter
+// does not have that matrix.
 func (t Table) Spans(m Matrix) []Span {
 	e, ok := t.Find(m)
 	if !ok {

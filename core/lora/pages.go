@@ -1,19 +1,19 @@
 package lora
 
-// Pages gives out pages of 2 MiB in any order. It is not safe for concurrent use.
+// Pages allocates pages of 2 MiB in any order. It is not safe for concurrent use.
 type Pages struct {
 	free  []uint32 // a stack
 	total int
 }
 
-// NewPages returns the account of the pages of a lease, all free.
+// NewPages returns an allocator for the pages of a lease, all of them free.
 func NewPages(pages []uint32) *Pages {
 	p := &Pages{total: len(pages)}
 	p.Free(pages)
 	return p
 }
 
-// Allocate returns n pages, or reports false where fewer are free. Nothing is given in part.
+// Allocate returns n pages. It reports false and allocates none if fewer are free.
 func (p *Pages) Allocate(n int) ([]uint32, bool) {
 	at := len(p.free) - n
 	if at < 0 {
@@ -24,8 +24,9 @@ func (p *Pages) Allocate(n int) ([]uint32, bool) {
 	return pages, true
 }
 
-// Take takes certain pages: those that a predecessor gave out. It reports false, and takes none, where one is not free.
-func (p *Pages) Take(pages []uint32) bool {
+// Reserve allocates specific pages, which an earlier incarnation had allocated. It reports false
+// and allocates none if one of them is not free.
+func (p *Pages) Reserve(pages []uint32) bool {
 	wanted := make(map[uint32]bool, len(pages))
 	for _, page := range pages {
 		wanted[page] = true
@@ -43,11 +44,11 @@ func (p *Pages) Take(pages []uint32) bool {
 	return true
 }
 
-// Free gives pages back.
+// Free releases pages.
 func (p *Pages) Free(pages []uint32) { p.free = append(p.free, pages...) }
 
-// Left is how many are free.
-func (p *Pages) Left() int { return len(p.free) }
+// Available returns the number of free pages.
+func (p *Pages) Available() int { return len(p.free) }
 
-// Total is how many there are.
+// Total returns the number of pages.
 func (p *Pages) Total() int { return p.total }

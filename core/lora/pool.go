@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// State of an adapter on the device.
+// State is the state of an adapter on the device.
 type State int
 
 // States.
 const (
 	Absent   State = iota
-	Loading        // its pages are on their way, or it waits for pages that are being vacated
-	Idle           // there, and no request uses it
-	Active         // there, and requests use it
-	Evicting       // about to leave its pages
+	Loading        // its pages are being copied, or it waits for pages that are being evicted
+	Idle           // on the device, not pinned by any request
+	Active         // on the device and pinned by requests
+	Evicting       // its pages are about to be freed
 )
 
 func (s State) String() string {
 	return [...]string{"absent", "loading", "idle", "active", "evicting"}[s]
 }
 
-// Tier is where an adapter is read from: the nearest place that has it.
+// Tier is where an adapter is read from: the nearest tier that has it.
 type Tier int
 
 // Tiers.
@@ -34,20 +34,20 @@ const (
 
 func (t Tier) String() string { return [...]string{"disk", "dram", "gpu"}[t] }
 
-// Reason says why the pool refused.
+// Reason is the reason of a refusal.
 type Reason int
 
 // Reasons.
 const (
 	Unknown   Reason = iota + 1 // no such adapter
-	Leaving                     // it is being deleted
-	NoRoom                      // every page is in use, or is about to be; try again
-	TooLarge                    // it has more pages than the pool
-	Failed                      // it could not be loaded
-	Duplicate                   // an adapter, or a request, of this name is here already
+	Deleting                    // the adapter is being deleted
+	NoRoom                      // all pages are in use or about to be; the caller may retry
+	TooLarge                    // the adapter has more pages than the pool
+	Failed                      // the adapter could not be loaded
+	Duplicate                   // an adapter or request of this name exists
 )
 
-// Refusal is why the pool did not do what it was asked to.
+// Refusal is the reason why the pool rejected a call.
 type Refusal struct {
 	Reason Reason
 	Detail string
@@ -57,50 +57,52 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// Config of a pool.
+// Config configures a pool.
 type Config struct {
 	Pages     []uint32 // of the device, leased for adapters
-	HostBytes int64    // of host memory, for adapters that were read; 0: none are kept
-	// Window is how long a request protects its adapter from being evicted for a prefetch; 5 s by default.
+	HostBytes int64    // of host memory to cache adapters that were read; 0: no cache
+	// Window is how long a request protects its adapter from eviction by a prefetch; 5 s by
+	// default.
 	Window time.Duration
-	// HalfLife is how long it takes until a request counts half in an adapter's popularity; 60 s by default. The shorter, the
-	// more the order of eviction is that of last use.
+	// HalfLife is the time after which a request counts half in an adapter's popularity; 60 s by
+	// default. The shorter it is, the closer eviction comes to LRU.
 	HalfLife time.Duration
-	Order    Order // nil: the least popular first
+	Order    Order // nil: least popular first
 }
 
 // Pool decides which adapters are on the device. It is not safe for concurrent use.
 type Pool struct {
-	cfg      Config
-	pages    *Pages
-	adapters map[string]*adapter
-	requests map[string]*adapter // by request, those that hold an adapter
-	pending  []*adapter          // loading, and waiting for pages, in order
-	evicting int                 // pages that are being vacated
-	owed     int                 // pages that pending adapters wait for
-	host     int64               // bytes of host memory that are used
-	actions  []Action
-	stats    Stats
+	cfg           Config
+	pages         *Pages
+	adapters      map[string]*adapter
+	requests      map[string]*adapter // by request; those that hold an adapter
+	pending       []*adapter          // loading and waiting for pages, in order
+	evictingPages int                 // pages being evicted
+	pendingPages  int                 // pages that pending adapters wait for
+	hostBytes     int64               // host memory in use
+	actions       []Action
+	stats         Stats
 }
 
-// adapter is one that is registered.
+// adapter is a registered adapter.
 type adapter struct {
-	id     string
-	layout *Layout
-	state  State
-	pages  []uint32        // while it is loading, there or leaving
-	dram   bool            // host memory has it, or is about to
-	users  map[string]bool // requests that hold it
-	gone   bool            // deleted: leaves with its last request
+	id      string
+	layout  *Layout
+	state   State
+	pages   []uint32        // while loading, resident or evicting
+	inHost  bool            // host memory has it, or is about to
+	users   map[string]bool // requests that pin it
+	deleted bool            // deleted; disappears after its last request
 	popularity
 }
 
 func (a *adapter) resident() bool { return a.state == Idle || a.state == Active }
 
-// Stats count what a pool did.
+// Stats count the pool's operations.
 type Stats struct {
-	Loads, Reads, Prefetches uint64 // Reads are the Loads from disk, Prefetches those that no request had asked for
-	Hits                     uint64 // requests that came while their adapter was on the device
+	// Reads counts the Loads from disk, and Prefetches those that no request had asked for.
+	Loads, Reads, Prefetches uint64
+	Hits                     uint64 // requests that found their adapter on the device
 	Evictions, Failures      uint64
 }
 
@@ -117,63 +119,65 @@ func NewPool(cfg Config) *Pool {
 	}
 }
 
-// Register makes an adapter known; it is on disk.
+// Register adds an adapter, which is on disk.
 func (p *Pool) Register(id string, layout *Layout) *Refusal {
 	if a, ok := p.adapters[id]; ok {
-		if a.gone {
-			return refuse(Leaving, "adapter %s is being deleted; try again when its last request has ended", id)
+		if a.deleted {
+			return refuse(Deleting, "adapter %s is being deleted; retry when its last request has ended", id)
 		}
-		return refuse(Duplicate, "adapter %s is registered already; delete it first", id)
+		return refuse(Duplicate, "adapter %s is already registered; delete it first", id)
 	}
 	if n := layout.Pages(); n > p.pages.Total() {
-		return refuse(TooLarge, "adapter %s needs %d pages of 2 MiB and the pool has %d; give it more memory", id, n, p.pages.Total())
+		return refuse(TooLarge, "adapter %s needs %d pages of 2 MiB and the pool has %d; give it more memory", id, n,
+			p.pages.Total())
 	}
 	never := popularity{log: math.Inf(-1)}
 	p.adapters[id] = &adapter{id: id, layout: layout, users: make(map[string]bool), popularity: never}
 	return nil
 }
 
-// Restore says that an adapter which is registered is on the device already, in these pages: what a predecessor left behind. It
-// reports false, and does nothing, where that can not be.
-func (p *Pool) Restore(id string, pages []uint32) bool {
+// Recover marks a registered adapter as being on the device already, in pages of an earlier
+// incarnation. It reports false and does nothing if that is impossible.
+func (p *Pool) Recover(id string, pages []uint32) bool {
 	a, ok := p.adapters[id]
-	if !ok || a.state != Absent || len(pages) != a.layout.Pages() || !p.pages.Take(pages) {
+	if !ok || a.state != Absent || len(pages) != a.layout.Pages() || !p.pages.Reserve(pages) {
 		return false
 	}
 	a.pages, a.state = pages, Idle
 	return true
 }
 
-// RestoreHost says that host memory has a registered adapter already. It reports false, and does nothing, where there is no room for it.
-func (p *Pool) RestoreHost(id string) bool {
+// RecoverHost marks a registered adapter as being in host memory already. It reports false and does
+// nothing if there is no room for it.
+func (p *Pool) RecoverHost(id string) bool {
 	a, ok := p.adapters[id]
-	if !ok || a.dram || p.host+a.layout.Bytes() > p.cfg.HostBytes {
+	if !ok || a.inHost || p.hostBytes+a.layout.Bytes() > p.cfg.HostBytes {
 		return false
 	}
-	a.dram = true
-	p.host += a.layout.Bytes()
+	a.inHost = true
+	p.hostBytes += a.layout.Bytes()
 	return true
 }
 
-// Delete forgets an adapter. New requests are refused at once; those that hold it finish first. It reports whether there
-// was one.
+// Delete removes an adapter. New requests are refused at once; those that hold it finish first. It
+// reports whether the adapter existed.
 func (p *Pool) Delete(id string) bool {
 	a, ok := p.adapters[id]
-	if !ok || a.gone {
+	if !ok || a.deleted {
 		return false
 	}
-	a.gone = true
-	p.leave(a)
+	a.deleted = true
+	p.finishDelete(a)
 	return true
 }
 
-// leave lets a deleted adapter go as far as it can go now.
-func (p *Pool) leave(a *adapter) {
-	if !a.gone || len(a.users) > 0 {
+// finishDelete advances the removal of a deleted adapter as far as possible.
+func (p *Pool) finishDelete(a *adapter) {
+	if !a.deleted || len(a.users) > 0 {
 		return
 	}
 	if a.state == Loading && a.pages == nil {
-		p.abandon(a)
+		p.cancelLoad(a)
 	}
 	switch a.state {
 	case Idle:
@@ -184,25 +188,27 @@ func (p *Pool) leave(a *adapter) {
 	}
 }
 
-// Pin keeps an adapter for a request until Unpin, and has it loaded where it is not there. Active says that it is there;
-// Loading, that Ready or Lost will follow among the actions. A request that is refused holds nothing.
+// Pin holds an adapter for a request until Unpin and loads it if necessary. It returns Active if
+// the adapter is on the device. It returns Loading if a Ready or Lost action will follow. A refused
+// request holds nothing.
 func (p *Pool) Pin(request, id string) (State, *Refusal) {
 	if a, ok := p.requests[request]; ok {
 		if a.id != id {
-			return Absent, refuse(Duplicate, "request %s holds adapter %s already", request, a.id)
+			return Absent, refuse(Duplicate, "request %s already holds adapter %s", request, a.id)
 		}
 		return a.state, nil
 	}
 	a, ok := p.adapters[id]
 	switch {
 	case !ok:
-		return Absent, refuse(Unknown, "there is no adapter %s; register it first", id)
-	case a.gone:
-		return Absent, refuse(Leaving, "adapter %s is being deleted", id)
+		return Absent, refuse(Unknown, "adapter %s not found; register it first", id)
+	case a.deleted:
+		return Absent, refuse(Deleting, "adapter %s is being deleted", id)
 	case a.state == Evicting:
-		return Absent, refuse(NoRoom, "adapter %s is leaving its pages; try again", id)
+		return Absent, refuse(NoRoom, "adapter %s is being evicted; try again", id)
 	case a.state == Absent && !p.load(a, func(*adapter) bool { return true }):
-		return Absent, refuse(NoRoom, "adapter %s needs %d pages, and all others are in use; try again", id, a.layout.Pages())
+		return Absent, refuse(NoRoom, "adapter %s needs %d pages, and all others are in use; try again", id,
+			a.layout.Pages())
 	}
 	p.requests[request] = a
 	a.users[request] = true
@@ -212,7 +218,7 @@ func (p *Pool) Pin(request, id string) (State, *Refusal) {
 	return a.state, nil
 }
 
-// Unpin ends what Pin began. A request that holds nothing is passed over.
+// Unpin releases a request's pin. It ignores a request without one.
 func (p *Pool) Unpin(request string) {
 	a, ok := p.requests[request]
 	if !ok {
@@ -226,13 +232,13 @@ func (p *Pool) Unpin(request string) {
 	case a.state == Active:
 		a.state = Idle
 	case a.state == Loading && a.pages == nil:
-		p.abandon(a)
+		p.cancelLoad(a)
 	}
-	p.leave(a)
-	p.settle()
+	p.finishDelete(a)
+	p.startPending()
 }
 
-// State returns what an adapter is doing, and where it can be read from.
+// State returns the state of an adapter and the nearest tier that has it.
 func (p *Pool) State(id string) (State, Tier) {
 	a, ok := p.adapters[id]
 	switch {
@@ -244,10 +250,10 @@ func (p *Pool) State(id string) (State, Tier) {
 	return a.state, a.tier()
 }
 
-// Registered reports whether there is such an adapter, be it about to leave.
+// Registered reports whether the adapter exists, even if it is being deleted.
 func (p *Pool) Registered(id string) bool { return p.adapters[id] != nil }
 
-// Table returns where an adapter is; false where it is not on the device.
+// Table returns the location of an adapter. It reports false if the adapter is not on the device.
 func (p *Pool) Table(id string) (Table, bool) {
 	a, ok := p.adapters[id]
 	if !ok || !a.resident() {
@@ -256,7 +262,7 @@ func (p *Pool) Table(id string) (Table, bool) {
 	return Table{a.layout, a.pages}, true
 }
 
-// Users is how many requests hold an adapter.
+// Users returns the number of requests that hold an adapter.
 func (p *Pool) Users(id string) int {
 	if a, ok := p.adapters[id]; ok {
 		return len(a.users)
@@ -264,8 +270,8 @@ func (p *Pool) Users(id string) int {
 	return 0
 }
 
-// Stats returns what the pool did so far.
+// Stats returns the counters so far.
 func (p *Pool) Stats() Stats { return p.stats }
 
-// Left is how many pages no adapter is in.
-func (p *Pool) Left() int { return p.pages.Left() }
+// FreePages returns the number of free pages.
+func (p *Pool) FreePages() int { return p.pages.Available() }

@@ -11,14 +11,14 @@ import (
 	"troupe/core/hbm"
 )
 
-// pages is a layout of n pages.
-func pages(n int) *Layout {
+// pageLayout returns a layout of n pages.
+func pageLayout(n int) *Layout {
 	l := &Layout{}
 	l.Add(Matrix{}, int64(n)*hbm.PageBytes)
 	return l
 }
 
-// pool has n pages and adapters of one page each.
+// newPool returns a pool of n pages with adapters of one page each.
 func newPool(n int, adapters ...string) *Pool {
 	p := NewPool(Config{Pages: make([]uint32, 0, n), HostBytes: 2 * hbm.PageBytes})
 	for i := range n {
@@ -26,13 +26,13 @@ func newPool(n int, adapters ...string) *Pool {
 		p.pages.total++
 	}
 	for _, id := range adapters {
-		p.Register(id, pages(1))
+		p.Register(id, pageLayout(1))
 	}
 	return p
 }
 
-// carry carries everything out at once and returns what it was, a word each.
-func carry(p *Pool) (done []string) {
+// carryOut carries out all actions at once and returns them as short strings.
+func carryOut(p *Pool) (done []string) {
 	for actions := p.Actions(); len(actions) > 0; actions = p.Actions() {
 		for _, action := range actions {
 			switch a := action.(type) {
@@ -61,46 +61,46 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// use lets a request come, be served and go.
-func use(p *Pool, id string, at time.Time) []string {
+// serveOne runs one request from arrival to end.
+func serveOne(p *Pool, id string, at time.Time) []string {
 	p.Requested(id, at)
 	p.Pin("r", id)
-	done := carry(p)
+	done := carryOut(p)
 	p.Unpin("r")
-	return append(done, carry(p)...)
+	return append(done, carryOut(p)...)
 }
 
 func TestEvictsLeastRecentlyUsed(t *testing.T) {
 	p, now := newPool(3, "a", "b", "c", "d"), time.Unix(1e9, 0)
 	for i, id := range []string{"c", "a", "b", "c"} {
-		use(p, id, now.Add(time.Duration(i)*10*time.Minute)) // long past its half-life
+		serveOne(p, id, now.Add(time.Duration(i)*10*time.Minute)) // long after the half-life
 	}
-	expect(t, use(p, "d", now.Add(time.Hour)), "evict a", "drop a", "load d from disk", "r ready")
+	expect(t, serveOne(p, "d", now.Add(time.Hour)), "evict a", "drop a", "load d from disk", "r ready")
 }
 
-func TestRecentRequestsProtect(t *testing.T) {
+func TestEvictsLessPopularFirst(t *testing.T) {
 	p, now := newPool(2, "often", "once", "new"), time.Unix(1e9, 0)
 	for i := range 3 {
-		use(p, "often", now.Add(time.Duration(i)*time.Second))
+		serveOne(p, "often", now.Add(time.Duration(i)*time.Second))
 	}
-	use(p, "once", now.Add(10*time.Second))
-	if got := use(p, "new", now.Add(11*time.Second)); !slices.Contains(got, "evict once") {
-		t.Errorf("%q: of three requests a few seconds ago and one just now, the one went not", got)
+	serveOne(p, "once", now.Add(10*time.Second))
+	if got := serveOne(p, "new", now.Add(11*time.Second)); !slices.Contains(got, "evict once") {
+		t.Errorf("%q: want the adapter with one recent request evicted, not the one with three", got)
 	}
-	use(p, "new", now.Add(29*time.Minute))
-	if got := use(p, "once", now.Add(30*time.Minute)); !slices.Contains(got, "evict often") {
-		t.Errorf("%q: three requests half an hour ago still weigh more than one a minute ago", got)
+	serveOne(p, "new", now.Add(29*time.Minute))
+	if got := serveOne(p, "once", now.Add(30*time.Minute)); !slices.Contains(got, "evict often") {
+		t.Errorf("%q: want the adapter whose three requests are half an hour old evicted", got)
 	}
 }
 
-func TestWhatIsInUseStays(t *testing.T) {
+func TestPinnedAdapterIsNotEvicted(t *testing.T) {
 	p := newPool(2, "a", "b", "c")
 	p.Pin("1", "a")
 	p.Pin("2", "b")
 	if state, _ := p.State("a"); state != Loading {
 		t.Errorf("a is %s", state)
 	}
-	carry(p)
+	carryOut(p)
 	if state, tier := p.State("a"); state != Active || tier != GPU {
 		t.Errorf("a is %s on %s", state, tier)
 	}
@@ -118,18 +118,18 @@ func TestWhatIsInUseStays(t *testing.T) {
 		t.Errorf("b is %s", state)
 	}
 	if _, refusal := p.Pin("4", "b"); refusal == nil || refusal.Reason != NoRoom {
-		t.Errorf("b, while it leaves: %v", refusal)
+		t.Errorf("pin of b during its eviction: %v", refusal)
 	}
 	if _, there := p.Table("b"); there {
-		t.Error("b can be found while it leaves")
+		t.Error("Table returns b during its eviction")
 	}
 }
 
 func TestLoadsWaitForPagesInOrder(t *testing.T) {
 	p := newPool(3, "a", "b", "c")
-	p.Register("wide", pages(2))
+	p.Register("wide", pageLayout(2))
 	for _, id := range []string{"a", "b", "c"} {
-		use(p, id, time.Unix(1, 0))
+		serveOne(p, id, time.Unix(1, 0))
 	}
 	p.Pin("1", "wide")
 	evictions := p.Actions()
@@ -138,121 +138,123 @@ func TestLoadsWaitForPagesInOrder(t *testing.T) {
 	}
 	p.Evicted(evictions[0].(Evict).Adapter)
 	if got := p.Actions(); len(got) != 0 {
-		t.Errorf("%v: with one page of two", got)
+		t.Errorf("actions %v with one page of two free", got)
 	}
-	p.Unpin("1") // nobody wants it any more
+	p.Unpin("1") // the load is no longer wanted
 	p.Evicted(evictions[1].(Evict).Adapter)
 	if got := p.Actions(); len(got) != 0 {
-		t.Errorf("%v, which nobody waits for", got)
+		t.Errorf("actions %v for a cancelled load", got)
 	}
 	p.Pin("2", "wide")
-	expect(t, carry(p), "drop b", "drop c", "load wide from disk", "2 ready")
+	expect(t, carryOut(p), "drop b", "drop c", "load wide from disk", "2 ready")
 }
 
 func TestDeleteLetsTheLastUserFinish(t *testing.T) {
 	p := newPool(2, "a")
 	p.Pin("1", "a")
-	carry(p)
+	carryOut(p)
 	if !p.Delete("a") || p.Delete("a") || p.Delete("none") {
-		t.Error("delete said otherwise")
+		t.Error("Delete returned the wrong result")
 	}
-	if _, refusal := p.Pin("2", "a"); refusal == nil || refusal.Reason != Leaving {
-		t.Errorf("a new request: %v", refusal)
+	if _, refusal := p.Pin("2", "a"); refusal == nil || refusal.Reason != Deleting {
+		t.Errorf("pin while deleting: %v", refusal)
 	}
-	if refusal := p.Register("a", pages(1)); refusal == nil || refusal.Reason != Leaving {
-		t.Errorf("register while it leaves: %v", refusal)
+	if refusal := p.Register("a", pageLayout(1)); refusal == nil || refusal.Reason != Deleting {
+		t.Errorf("register while deleting: %v", refusal)
 	}
-	expect(t, carry(p))
+	expect(t, carryOut(p))
 	if _, there := p.Table("a"); !there {
-		t.Error("its last request lost it")
+		t.Error("deleted while a request holds it")
 	}
 	p.Unpin("1")
-	expect(t, carry(p), "evict a", "drop a")
+	expect(t, carryOut(p), "evict a", "drop a")
 	if _, refusal := p.Pin("3", "a"); refusal == nil || refusal.Reason != Unknown {
-		t.Errorf("afterwards: %v", refusal)
+		t.Errorf("pin after the deletion: %v", refusal)
 	}
-	if refusal := p.Register("a", pages(3)); refusal == nil || refusal.Reason != TooLarge {
-		t.Errorf("larger than the pool: %v", refusal)
+	if refusal := p.Register("a", pageLayout(3)); refusal == nil || refusal.Reason != TooLarge {
+		t.Errorf("register of an adapter larger than the pool: %v", refusal)
 	}
-	if p.Register("a", pages(1)) != nil || p.Register("a", pages(1)).Reason != Duplicate {
-		t.Error("register did otherwise")
+	if p.Register("a", pageLayout(1)) != nil || p.Register("a", pageLayout(1)).Reason != Duplicate {
+		t.Error("Register returned the wrong result")
 	}
 }
 
-func TestHostMemoryKeepsWhatWasRead(t *testing.T) {
+func TestHostCacheKeepsLoadedAdapters(t *testing.T) {
 	p, now := newPool(1, "a", "b", "c"), time.Unix(1e9, 0)
-	expect(t, use(p, "a", now), "load a from disk", "r ready")
+	expect(t, serveOne(p, "a", now), "load a from disk", "r ready")
 	now = now.Add(time.Hour)
-	expect(t, use(p, "b", now), "evict a", "load b from disk", "r ready")
-	expect(t, use(p, "a", now.Add(time.Second)), "evict b", "load a from dram", "r ready")
-	expect(t, use(p, "c", now.Add(time.Hour)), "evict a", "drop b", "load c from disk", "r ready")
+	expect(t, serveOne(p, "b", now), "evict a", "load b from disk", "r ready")
+	expect(t, serveOne(p, "a", now.Add(time.Second)), "evict b", "load a from dram", "r ready")
+	expect(t, serveOne(p, "c", now.Add(time.Hour)), "evict a", "drop b", "load c from disk", "r ready")
 	if _, tier := p.State("a"); tier != DRAM {
 		t.Errorf("a is on %s", tier)
 	}
 }
 
-func TestFailedLoadIsTold(t *testing.T) {
+func TestFailedLoadReportsLost(t *testing.T) {
 	p := newPool(1, "a")
 	p.Pin("1", "a")
 	p.Pin("2", "a")
 	p.Actions()
 	p.Loaded("a", errors.New("tensor x is damaged"))
 	actions := p.Actions()
-	if len(actions) != 3 { // host memory, two requests
+	if len(actions) != 3 { // Drop and two Lost
 		t.Fatalf("%v", actions)
 	}
 	lost := actions[2].(Lost)
-	if lost.Request != "2" || lost.Refusal.Reason != Failed || lost.Refusal.Detail != "load adapter a: tensor x is damaged" {
+	if lost.Request != "2" || lost.Refusal.Reason != Failed ||
+		lost.Refusal.Detail != "load adapter a: tensor x is damaged" {
 		t.Errorf("%+v", lost)
 	}
-	if p.Users("a") != 0 || p.pages.Left() != 1 {
-		t.Errorf("%d users, %d pages", p.Users("a"), p.pages.Left())
+	if p.Users("a") != 0 || p.pages.Available() != 1 {
+		t.Errorf("%d users, %d pages", p.Users("a"), p.pages.Available())
 	}
-	expect(t, use(p, "a", time.Unix(1, 0)), "load a from disk", "r ready")
+	expect(t, serveOne(p, "a", time.Unix(1, 0)), "load a from disk", "r ready")
 }
 
 func TestPrefetch(t *testing.T) {
 	p, now := newPool(2, "hot", "warm", "old", "new", "never"), time.Unix(1e9, 0)
-	use(p, "old", now)
+	serveOne(p, "old", now)
 	now = now.Add(p.cfg.Window + time.Second)
-	use(p, "warm", now)
+	serveOne(p, "warm", now)
 	for range 3 {
 		p.Requested("hot", now)
 	}
 	p.Requested("new", now)
 	p.Prefetch(10, now)
-	expect(t, carry(p), "evict old", "drop old", "load hot from disk") // warm was requested in the window: new has no room
+	// warm was requested within the window, so there is no room for new.
+	expect(t, carryOut(p), "evict old", "drop old", "load hot from disk")
 	if s := p.Stats(); s.Prefetches != 1 || s.Loads != 3 || s.Evictions != 1 {
 		t.Errorf("%+v", s)
 	}
 	now = now.Add(p.cfg.Window + time.Second)
 	p.Prefetch(10, now)
-	expect(t, carry(p)) // nothing was requested in the window
+	expect(t, carryOut(p)) // nothing was requested within the window
 }
 
-// TestPrefetchTradesUp: nobody makes room for an adapter that is less popular than he is.
-func TestPrefetchTradesUp(t *testing.T) {
+// TestPrefetchEvictsOnlyLessPopular checks that a prefetch evicts no adapter that is more popular.
+func TestPrefetchEvictsOnlyLessPopular(t *testing.T) {
 	p, now := newPool(1, "there", "new"), time.Unix(1e9, 0)
 	p.Requested("there", now)
 	p.Requested("there", now)
-	use(p, "there", now)
+	serveOne(p, "there", now)
 	now = now.Add(p.cfg.Window + time.Second)
 	p.Requested("new", now)
 	p.Prefetch(10, now)
-	expect(t, carry(p))
+	expect(t, carryOut(p))
 	p.Requested("new", now)
 	p.Requested("new", now)
 	p.Prefetch(10, now)
-	expect(t, carry(p), "evict there", "load new from disk")
+	expect(t, carryOut(p), "evict there", "load new from disk")
 }
 
-func TestOrderOfEviction(t *testing.T) {
+func TestConfiguredEvictionOrder(t *testing.T) {
 	p, now := newPool(2, "a", "b", "c"), time.Unix(1e9, 0)
 	p.cfg.Order = func(a, b string) int { return strings.Compare(b, a) }
-	use(p, "b", now)
-	use(p, "a", now.Add(-time.Hour))
+	serveOne(p, "b", now)
+	serveOne(p, "a", now.Add(-time.Hour))
 	p.Pin("r", "c")
-	if got := carry(p); len(got) == 0 || got[0] != "evict b" {
+	if got := carryOut(p); len(got) == 0 || got[0] != "evict b" {
 		t.Errorf("%v", got)
 	}
 }
@@ -274,7 +276,7 @@ func TestLayoutInPages(t *testing.T) {
 		{1, Q, A}: nil,
 	} {
 		if got := table.Spans(m); !slices.Equal(got, want) {
-			t.Errorf("%v is at %v, not %v", m, got, want)
+			t.Errorf("%v is at %v, want %v", m, got, want)
 		}
 	}
 }
@@ -292,16 +294,16 @@ func TestFirstFit(t *testing.T) {
 	f.Free(20)
 	f.Free(60)
 	if _, ok := f.Allocate(30); ok {
-		t.Error("30 bytes were found in two holes of 20")
+		t.Error("allocated 30 bytes from two holes of 20")
 	}
 	if free, largest := f.Holes(); free != 40 || largest != 20 {
-		t.Errorf("%d free, %d at once", free, largest)
+		t.Errorf("%d bytes free, largest hole %d", free, largest)
 	}
 	f.Free(80)
 	if offset, ok := f.Allocate(30); !ok || offset != 60 {
-		t.Errorf("at %d", offset)
+		t.Errorf("offset %d, want 60", offset)
 	}
 	if offset, ok := f.Allocate(5); !ok || offset != 20 {
-		t.Errorf("at %d, which is not the first hole", offset)
+		t.Errorf("offset %d, want the first hole at 20", offset)
 	}
 }

@@ -71,7 +71,7 @@ func (s *slot) fetch(adapter string) int {
 }
 
 // excluded says whether a replica may be chosen, before loads are compared.
-func (s *slot) excluded(avoid []string) Exclusion {
+func (s *slot) excluded(r Request) Exclusion {
 	switch {
 	case s.State == Draining:
 		return IsDraining
@@ -79,7 +79,9 @@ func (s *slot) excluded(avoid []string) Exclusion {
 		return HasFailed
 	case s.State != Serving:
 		return IsLoading
-	case slices.Contains(avoid, s.Name):
+	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
+		return OtherFiles
+	case slices.Contains(r.Avoid, s.Name):
 		return Avoided
 	}
 	return Eligible

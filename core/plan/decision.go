@@ -40,6 +40,7 @@ const (
 	Eligible Exclusion = iota
 	OverShare
 	Avoided
+	OtherFiles
 	IsDraining
 	IsLoading
 	HasFailed
@@ -47,7 +48,8 @@ const (
 
 // String is empty for a replica that may be chosen.
 func (e Exclusion) String() string {
-	return [...]string{"", "has more than its share", "failed this request before", "draining", "loading", "failed"}[e]
+	return [...]string{"", "has more than its share", "failed this request before",
+		"has other weights than what the request began with", "draining", "loading", "failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {

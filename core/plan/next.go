@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"troupe/core/hbm"
 )
 
 // Copy is one replica of a deployment, as far as it matters for what to do next.
@@ -12,11 +14,11 @@ type Copy struct {
 	Node    string
 	GPU     string
 	Stage   Stage
-	Current bool  // it is as asked for
-	Evicted bool  // its node is being emptied, or its GPU is quarantined
-	Moves   bool  // a substitute on a better place is on its way, or there
-	Load    int   // sequences
-	Bytes   int64 // that it needs on a GPU, or holds there
+	Current bool     // it is as asked for
+	Evicted bool     // its node is being emptied, or its GPU is quarantined
+	Moves   bool     // a substitute on a better place is on its way, or there
+	Load    int      // sequences
+	Need    hbm.Need // what it needs on a GPU, or holds there
 }
 
 // Stage is how far a copy is.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/core/hbm"
 	"troupe/core/spec"
 )
 
@@ -13,12 +14,12 @@ import (
 type GPU struct {
 	Node        string
 	Name        string
-	Free        int64 // bytes not leased
-	Siblings    int   // replicas of the same model on it
-	Draining    bool  // it or its node
-	Quarantined bool  // it is not to be trusted
-	Avoid       bool  // it refused this replica lately
-	Silent      bool  // it did not answer, so that nothing else is known of it
+	Memory      hbm.Budget
+	Siblings    int  // replicas of the same model on it
+	Draining    bool // it or its node
+	Quarantined bool // it is not to be trusted
+	Avoid       bool // it refused this replica lately
+	Silent      bool // it did not answer, so that nothing else is known of it
 }
 
 // String is the GPU's name in texts: "node-a/gpu-0".
@@ -29,15 +30,15 @@ func (g GPU) String() string {
 	return g.Node + "/" + g.Name
 }
 
-// Place chooses the GPU for a replica that needs so many bytes: one with the fewest siblings, since these share its speed;
-// of these on the node with the fewest, then with the most free memory, then by name. Where none will do, ok is false and why counts the reasons: "2 of
-// 3 short of memory by 1.2 GiB or more; 1 draining".
-func Place(need int64, gpus []GPU) (gpu GPU, why string, ok bool) {
+// Place chooses the GPU for a replica: one with the fewest siblings, since these share its speed; of these on the node with
+// the fewest, then with the most memory to spare, then by name. Memory is counted as hbm.Budget does. Where none will do, ok
+// is false and why counts the reasons: "2 of 3 short of memory by 1.2 GiB or more; 1 draining".
+func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	var fit []GPU
 	onNode := make(map[string]int)
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
-		if !g.Draining && !g.Quarantined && !g.Avoid && !g.Silent && g.Free >= need {
+		if !g.Draining && !g.Quarantined && !g.Avoid && !g.Silent && g.short(need) == 0 {
 			fit = append(fit, g)
 		}
 	}
@@ -46,16 +47,38 @@ func Place(need int64, gpus []GPU) (gpu GPU, why string, ok bool) {
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
-			cmp.Compare(b.Free, a.Free), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
-	why = fmt.Sprintf("%s has %s free, of %d of %d with room", best, spec.FormatBytes(best.Free), len(fit), len(gpus))
+	why = fmt.Sprintf("%s has %s to spare, of %d of %d with room", best, spec.FormatBytes(best.spare()), len(fit), len(gpus))
 	if best.Node != "" && len(onNode) > 1 {
 		why += fmt.Sprintf("; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node, onNode[best.Node])
 	}
 	return best, why, true
 }
 
-func noRoom(need int64, gpus []GPU) string {
+// short is how many bytes are missing for a replica; 0: none.
+func (g GPU) short(need hbm.Need) int64 {
+	if _, over := g.Memory.Add(need); over != nil {
+		return over.Short
+	}
+	return 0
+}
+
+// Closest is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
+func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
+	for _, g := range gpus {
+		_, over := g.Memory.Add(need)
+		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {
+			least = over
+		}
+	}
+	return least
+}
+
+// spare is the memory beside what the replicas need.
+func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Least }
+
+func noRoom(need hbm.Need, gpus []GPU) string {
 	if len(gpus) == 0 {
 		return "no GPU"
 	}
@@ -72,7 +95,7 @@ func noRoom(need int64, gpus []GPU) string {
 		case g.Avoid:
 			avoided++
 		default:
-			if missing := need - g.Free; short == 0 || missing < by {
+			if missing := g.short(need); short == 0 || missing < by {
 				by = missing
 			}
 			short++

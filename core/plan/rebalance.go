@@ -15,7 +15,7 @@ type Move struct {
 
 // Rebalance decides whether one of a deployment's replicas, which all serve and are as asked for, is better placed
 // elsewhere: where its GPU has two more of them than another one, or one more and its node two more than that one's node.
-// It goes where Place puts it, and only where at least as much memory is free as it holds now. Of a GPU's replicas the
+// It goes where Place puts it, with as much memory for KV blocks as it holds now. Of a GPU's replicas the
 // least loaded goes, and of these the newest.
 //
 // Invariant: every move lessens the sum of squares of the replicas per GPU, or leaves that and lessens the one per node. So
@@ -34,7 +34,7 @@ func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
 		if !ok {
 			continue
 		}
-		to, _, ok := Place(c.Bytes, without(gpus, from))
+		to, _, ok := Place(c.Need, without(gpus, from))
 		if !ok {
 			continue
 		}

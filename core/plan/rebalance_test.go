@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"troupe/core/hbm"
 )
 
 // laid puts replicas on GPUs: "x/0": 2 are two of them. Every GPU has room for ten.
@@ -18,9 +20,9 @@ func laid(on map[string]int) (copies []Copy, gpus []GPU) {
 	slices.Sort(names)
 	for _, name := range names {
 		node, gpu, _ := strings.Cut(name, "/")
-		gpus = append(gpus, GPU{Node: node, Name: gpu, Free: 10, Siblings: on[name]})
+		gpus = append(gpus, GPU{Node: node, Name: gpu, Memory: hbm.Budget{Total: 10}, Siblings: on[name]})
 		for range on[name] {
-			copies = append(copies, Copy{Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Present, Current: true, Bytes: 1})
+			copies = append(copies, Copy{Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Present, Current: true, Need: hbm.Need{Fixed: 1}})
 		}
 	}
 	return copies, gpus
@@ -43,8 +45,8 @@ func TestRebalance(t *testing.T) {
 		"a GPU each":                   {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "b/0": 1}, nil, ""},
 		"not for a shared GPU":         {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "a/3": 1, "b/0": 1}, nil, ""},
 		"the idle one":                 {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
-		"no room":                      {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Free = 0 }, ""},
-		"no room for what it holds":    {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[2].Bytes = 11 }, ""},
+		"no room":                      {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Memory.Total = 0 }, ""},
+		"no room for what it holds":    {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
 		"the node is being emptied":    {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Draining = true }, ""},
 		"it does not answer":           {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Silent = true }, ""},
 	} {

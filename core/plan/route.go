@@ -12,8 +12,9 @@ type Replica struct {
 	MaxSequences int // running at once
 	StepTokens   int // token budget of a step
 	BlockTokens  int
-	KVBlocks     int // 0: unknown, and then no bound
-	KVBlocksFree int // empty or evictable
+	KVBlocks     int    // 0: unknown, and then no bound
+	KVBlocksFree int    // empty or evictable
+	Revision     string // digest of its files; empty: not known
 	// Adapters are those that it need not read from disk, by name and revision. It is not changed once it is reported.
 	Adapters map[string]Residence
 }
@@ -46,6 +47,8 @@ type Request struct {
 	Avoid  []string // replicas that failed it; they are taken only where no other serves
 	// Adapter is the name and revision of the one that it needs; empty: none.
 	Adapter string
+	// Revision is the digest of the files that computed its output so far; empty: any will do.
+	Revision string
 }
 
 // Routes is one model's routing table: its replicas, how loaded they are and which blocks they hold. It is a value for one
@@ -136,13 +139,18 @@ func (t *Routes) Held(name string) []uint64 {
 	return nil
 }
 
+// Has reports whether a replica has loaded files of a revision.
+func (t *Routes) Has(revision string) bool {
+	return slices.ContainsFunc(t.slots, func(s slot) bool { return s.used && s.Revision == revision })
+}
+
 // Replicas is how many are known.
 func (t *Routes) Replicas() int { return len(t.byName) }
 
 // Route chooses the replica where the first token costs least (see the package's comment), and counts the request as
 // sent there. Ties go by a hash of request and replica: evenly, and the same way in every router.
 func (t *Routes) Route(r Request) Decision {
-	fair := t.screen(r.Avoid)
+	fair := t.screen(r)
 	t.index.match(r.Hashes, t.live, t.depth)
 	d, id := Decision{ID: r.ID, Tokens: r.Tokens, Adapter: r.Adapter}, hashOf(r.ID)
 	best := t.best[:0]
@@ -165,13 +173,13 @@ func (t *Routes) Route(r Request) Decision {
 
 // screen says of each slot whether it may be chosen, marks as live those whose blocks matter, and returns the fair share:
 // shareFactor times the mean load of the eligible.
-func (t *Routes) screen(avoid []string) float64 {
+func (t *Routes) screen(r Request) float64 {
 	clear(t.live)
 	clear(t.depth)
 	var load, eligible int
 	for i := range t.slots {
 		s := &t.slots[i]
-		switch s.why = s.excluded(avoid); s.why {
+		switch s.why = s.excluded(r); s.why {
 		case Eligible:
 			load += s.load()
 			eligible++

@@ -8,7 +8,7 @@ import (
 
 // Scaling is how a deployment follows its load. A field that is not given has its default.
 type Scaling struct {
-	Low, High int           // replicas; see Bounds
+	Low, High int           // replicas; each at least 1
 	UpAt      float64       // use of what serves, from which on one more is wanted; default 0.85
 	QueueAt   float64       // waiting sequences per place, from which on one more is wanted; default 0.125
 	DownAt    float64       // use of what would be left, up to which one less will do; below UpAt; default 0.6
@@ -47,7 +47,8 @@ type Scaler struct {
 
 // NewScaler fills in the defaults.
 func NewScaler(s Scaling) *Scaler {
-	s.Low, s.High = Bounds(s.Low, s.Low, s.High)
+	s.Low = max(1, s.Low)
+	s.High = max(s.Low, s.High)
 	s.UpAt, s.QueueAt, s.DownAt = cmp.Or(s.UpAt, 0.85), cmp.Or(s.QueueAt, 0.125), cmp.Or(s.DownAt, 0.6)
 	s.UpAfter, s.DownAfter = cmp.Or(s.UpAfter, 5*time.Second), cmp.Or(s.DownAfter, time.Minute)
 	s.CoolDown = cmp.Or(s.CoolDown, 30*time.Second)
@@ -55,8 +56,12 @@ func NewScaler(s Scaling) *Scaler {
 }
 
 // Scale takes an observation and returns how many replicas there are to be: within Low and High, and one more or less than
-// l.Want at the most where that is, too.
+// l.Want at the most where that is, too. A deployment with no replicas is stopped, and stays so: only an operator starts it.
 func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
+	if l.Want == 0 {
+		s.settle(now)
+		return 0, "stopped"
+	}
 	if want = min(max(l.Want, s.Low), s.High); want != l.Want {
 		return want, fmt.Sprintf("%d is not within %d and %d", l.Want, s.Low, s.High)
 	}

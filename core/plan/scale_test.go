@@ -35,7 +35,7 @@ func TestScale(t *testing.T) {
 		"nothing while a change is carried out": {{0, busy(2), 2, ""}, {9 * second, with(busy(2), func(l *Load) { l.Changing = true }), 2, "change"},
 			{9 * second, with(busy(2), func(l *Load) { l.Serving = 1 }), 2, "1 of 2 serve"}},
 		"cool-down":          {{0, with(busy(2), func(l *Load) { l.Changing = true }), 2, ""}, {second, busy(2), 2, "ended 1s ago"}, {28 * second, busy(2), 2, "ended 29s ago"}, {second, busy(2), 3, ""}},
-		"the bounds at once": {{0, at(9), 4, "9 is not within 1 and 4"}, {0, at(0), 1, "0 is not within 1 and 4"}},
+		"the bounds at once": {{0, at(9), 4, "9 is not within 1 and 4"}, {0, at(0), 0, "stopped"}},
 		"not fewer than computed as much when sequences queued": {
 			{0, with(at(1), func(l *Load) { l.Running, l.Waiting, l.TokenRate = 2, 2, 1000 }), 1, ""},
 			{5 * second, with(at(1), func(l *Load) { l.Running, l.Waiting, l.TokenRate = 2, 2, 1000 }), 2, ""},

@@ -1,22 +1,26 @@
-// Package quota decides which requests of which clients a gateway takes.
+// Package quota decides which requests of which clients a gateway admits.
 //
-// A Ledger counts what is in flight, here and at the other gateways, and what was used in the last minute. Each gateway
-// tells the others its own counts every second (Usage, Peer). Between two reports a gateway knows only its own requests,
-// so that clients may exceed a limit by what they send in that second through several gateways; what was too much is
-// paid back, since the counters of requests and tokens a minute may be negative.
+// A Ledger counts the requests in flight, at this gateway and all others, and the usage of the last
+// minute. Each gateway reports its own counts to the others every second (Usage, ApplyReport).
+// Between two reports a gateway knows only its own requests. A client may therefore exceed a limit
+// by what it sends in that second through several gateways. The excess is repaid, since the
+// counters per minute may become negative.
 //
-// Limits by minute are buckets that hold a minute's worth and fill evenly. Tokens are counted when a request is taken,
-// as prompt and max_tokens of every choice; what was not used is given back when the request ends.
+// Limits per minute are token buckets that hold one minute's worth and fill evenly. Tokens are
+// counted when a request is admitted: prompt tokens plus max_tokens for every choice. Unused tokens
+// are returned when the request ends.
 //
-// A client, with limits or not, may hold at most half of the places that others leave free. So one client takes half of
-// all places, a second one a quarter, and there are places left for more.
+// Every client, with or without limits, may hold at most half of the places that others leave free.
+// One client thus takes half of all places and a second one a quarter, and places remain for more.
 //
-// Nothing here reads a clock: the caller says what time it is.
+// The package never reads a clock: the caller passes the time.
 //
 // Invariants, checked by the property test:
 //
-//   - places: a ledger never has more than its places in flight, nor a client more than half of what others leave
-//   - limits: with one gateway no limit is exceeded at any time
-//   - excess: with several, no more than what was let in since the last reports
-//   - conservation: when nothing is in flight, no request or token is counted as such
+//   - places: a ledger never has more requests in flight than places, and a client never more than
+//     half of what others leave
+//   - limits: with one gateway, no limit is ever exceeded
+//   - excess: with several gateways, a limit is exceeded at most by what was admitted since the
+//     last reports
+//   - conservation: with nothing in flight, no request or token is counted as in flight
 package quota

@@ -19,7 +19,7 @@ func reason(r *Refusal) Reason {
 
 func limited(l Limits) Client { return Client{Name: "key:ann", Limits: l, Reported: true} }
 
-func TestHalfOfWhatOthersLeave(t *testing.T) {
+func TestClientGetsHalfOfFreePlaces(t *testing.T) {
 	l := New(16)
 	for _, tc := range []struct {
 		client string
@@ -44,7 +44,7 @@ func TestHalfOfWhatOthersLeave(t *testing.T) {
 	}
 }
 
-func TestRequestsAMinute(t *testing.T) {
+func TestRequestsPerMinute(t *testing.T) {
 	l, who := New(100), limited(Limits{RequestsPerMinute: 3})
 	for i := range 3 {
 		if r := l.Enter(epoch, who); r != nil {
@@ -53,18 +53,18 @@ func TestRequestsAMinute(t *testing.T) {
 		l.Leave(epoch, who.Name, 0, 0, 0)
 	}
 	if r := l.Enter(epoch, who); reason(r) != Limit || r.After != 20*time.Second {
-		t.Fatalf("the fourth: %+v", r)
+		t.Fatalf("the fourth request: %+v", r)
 	}
-	requests, tokens := l.Standing(epoch.Add(10*time.Second), who)
-	if requests != (Standing{3, 0, 50 * time.Second}) || tokens != (Standing{}) {
-		t.Errorf("stands at %+v, %+v", requests, tokens)
+	requests, tokens := l.RateStatus(epoch.Add(10*time.Second), who)
+	if requests != (RateStatus{3, 0, 50 * time.Second}) || tokens != (RateStatus{}) {
+		t.Errorf("rate status %+v, %+v", requests, tokens)
 	}
 	if r := l.Enter(epoch.Add(20*time.Second), who); r != nil {
-		t.Errorf("after the time that it was told: %v", r)
+		t.Errorf("after the announced wait: %v", r)
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestTokenLimits(t *testing.T) {
 	l, who := New(100), limited(Limits{Tokens: 100, TokensPerMinute: 150})
 	enter := func(n int64) Reason {
 		if r := l.Enter(epoch, who); r != nil {
@@ -84,10 +84,10 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%d: %d tokens: %d, want %d", i, tc.tokens, got, tc.want)
 		}
 	}
-	l.Leave(epoch, who.Name, 60, 10, 5) // 45 come back
+	l.Leave(epoch, who.Name, 60, 10, 5) // returns 45
 	l.Leave(epoch, who.Name, 40, 30, 10)
-	if _, tokens := l.Standing(epoch, who); tokens.Left != 95 {
-		t.Errorf("%d tokens are left, want 150 - 15 - 40", tokens.Left)
+	if _, tokens := l.RateStatus(epoch, who); tokens.Remaining != 95 {
+		t.Errorf("%d tokens remain, want 150 - 15 - 40", tokens.Remaining)
 	}
 	if got := enter(96); got != Limit {
 		t.Errorf("96 tokens: %d", got)
@@ -100,83 +100,87 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// exchange lets all ledgers report to all.
-func exchange(now time.Time, all map[string]*Ledger) {
+// exchangeReports makes all ledgers report to all others.
+func exchangeReports(now time.Time, all map[string]*Ledger) {
 	for from, l := range all {
 		for to, other := range all {
 			if to != from {
-				other.Peer(now, from, 1, l.Usage(now))
+				other.ApplyReport(now, from, 1, l.Usage(now))
 			}
 		}
 	}
 }
 
-func TestLimitsHoldForTheCluster(t *testing.T) {
+func TestLimitsHoldClusterWide(t *testing.T) {
 	a, b, who := New(100), New(100), limited(Limits{Requests: 4, RequestsPerMinute: 10})
 	both := map[string]*Ledger{"a": a, "b": b}
-	exchange(epoch, both)
+	exchangeReports(epoch, both)
 	for range 3 {
 		a.Enter(epoch, who)
 	}
 	b.Enter(epoch, who)
-	exchange(epoch, both)
+	exchangeReports(epoch, both)
 	for node, l := range both {
 		if r := l.Enter(epoch, who); reason(r) != Limit {
 			t.Errorf("%s: a fifth request in flight: %v", node, r)
 		}
-		if requests, _ := l.Standing(epoch, who); requests.Left != 6 {
-			t.Errorf("%s: %d requests are left, want 6", node, requests.Left)
+		if requests, _ := l.RateStatus(epoch, who); requests.Remaining != 6 {
+			t.Errorf("%s: %d requests remain, want 6", node, requests.Remaining)
 		}
 	}
-	exchange(epoch, both)
-	if u := b.Whole(epoch)[0]; u.Requests != 4 || u.Totals.Requests != 4 || u.Totals.Refused != 2 {
-		t.Errorf("the cluster: %+v", u)
+	exchangeReports(epoch, both)
+	if u := b.ClusterUsage(epoch)[0]; u.Requests != 4 || u.Totals.Requests != 4 || u.Totals.Refused != 2 {
+		t.Errorf("cluster usage: %+v", u)
 	}
 	late := New(100)
-	late.Peer(epoch, "a", 1, a.Usage(epoch))
-	if requests, _ := late.Standing(epoch, who); requests.Left != 6 {
-		t.Errorf("a gateway that starts knows of %d requests that are left", requests.Left)
+	late.ApplyReport(epoch, "a", 1, a.Usage(epoch))
+	if requests, _ := late.RateStatus(epoch, who); requests.Remaining != 6 {
+		t.Errorf("a new gateway knows of %d remaining requests", requests.Remaining)
 	}
-	b.Forget(func(node string) bool { return node != "a" })
+	b.RemovePeers(func(node string) bool { return node != "a" })
 	if r := b.Enter(epoch, who); r != nil {
-		t.Errorf("what a gateway that left had in flight still counts: %v", r)
+		t.Errorf("requests of a removed gateway still count: %v", r)
 	}
-	exchange(epoch, both) // it was cut off, and is back
-	if requests, _ := b.Standing(epoch, who); requests.Left != 5 {
-		t.Errorf("%d requests are left after that", requests.Left)
+	exchangeReports(epoch, both) // the gateway was partitioned and is back
+	if requests, _ := b.RateStatus(epoch, who); requests.Remaining != 5 {
+		t.Errorf("%d requests remain after its return", requests.Remaining)
 	}
 }
 
-// TestRestartedPeerStartsFromNothing: its counters begin again, and what it has spent before is not counted twice.
-func TestRestartedPeerStartsFromNothing(t *testing.T) {
+// TestRestartedPeerCountersReset checks that a restarted peer's counters start at zero and that its
+// earlier usage is not counted twice.
+func TestRestartedPeerCountersReset(t *testing.T) {
 	l, who := New(100), limited(Limits{RequestsPerMinute: 100})
-	l.Peer(epoch, "a", 1, nil)
+	l.ApplyReport(epoch, "a", 1, nil)
 	for i, tc := range []struct {
 		incarnation uint64
 		spent, left int64
 	}{{1, 10, 90}, {1, 15, 85}, {2, 5, 80}, {1, 99, 80}, {2, 6, 79}} {
-		l.Peer(epoch, "a", tc.incarnation, []Usage{{Client: who.Name, Limits: who.Limits, SpentRequests: tc.spent}})
-		if requests, _ := l.Standing(epoch, who); requests.Left != tc.left {
-			t.Errorf("%d: %d are left, want %d", i, requests.Left, tc.left)
+		l.ApplyReport(epoch, "a", tc.incarnation,
+			[]Usage{{Client: who.Name, Limits: who.Limits, SpentRequests: tc.spent}})
+		if requests, _ := l.RateStatus(epoch, who); requests.Remaining != tc.left {
+			t.Errorf("%d: %d remain, want %d", i, requests.Remaining, tc.left)
 		}
 	}
 }
 
-// open is a request in flight.
-type open struct {
+// openRequest is a request in flight.
+type openRequest struct {
 	at       string
 	client   string
 	reserved int64
 }
 
-func TestLedgerProperty(t *testing.T) {
+func TestLedgerInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const places = 12
 		clients := map[string]Client{"": {Name: "address"}}
 		for _, name := range []string{"key:a", "key:b"} {
 			clients[name] = Client{Name: name, Reported: true, Limits: Limits{
-				Requests: rapid.Int64Range(0, 4).Draw(t, "requests"), Tokens: rapid.Int64Range(0, 200).Draw(t, "tokens"),
-				RequestsPerMinute: rapid.Int64Range(0, 20).Draw(t, "rpm"), TokensPerMinute: rapid.Int64Range(0, 500).Draw(t, "tpm"),
+				Requests:          rapid.Int64Range(0, 4).Draw(t, "requests"),
+				Tokens:            rapid.Int64Range(0, 200).Draw(t, "tokens"),
+				RequestsPerMinute: rapid.Int64Range(0, 20).Draw(t, "rpm"),
+				TokensPerMinute:   rapid.Int64Range(0, 500).Draw(t, "tpm"),
 			}}
 		}
 		names := []string{"", "key:a", "key:b"}
@@ -185,12 +189,12 @@ func TestLedgerProperty(t *testing.T) {
 		for _, node := range nodes {
 			ledgers[node] = New(places)
 		}
-		exchange(epoch, ledgers)
+		exchangeReports(epoch, ledgers)
 		now := epoch
-		var inFlight []open
+		var inFlight []openRequest
 		taken := map[string]int64{}                                         // requests of each client since the start
-		unseen := map[string]int64{}                                        // let in since the last exchange
-		count := func(at, client string) (all, here, total, tokens int64) { // of what is in flight
+		unseen := map[string]int64{}                                        // admitted since the last exchange
+		count := func(at, client string) (all, here, total, tokens int64) { // in flight
 			for _, o := range inFlight {
 				if o.at == at {
 					all++
@@ -211,10 +215,10 @@ func TestLedgerProperty(t *testing.T) {
 				all, here, _, _ := count(node, name)
 				refusal := l.Enter(now, who)
 				if refusal == nil && (all >= places || here >= max(1, (places-(all-here))/2)) {
-					t.Fatalf("places: %s takes request %d of %s, of %d", node, here+1, name, all)
+					t.Fatalf("places: %s admits request %d of %s, %d in flight", node, here+1, name, all)
 				}
 				if refusal != nil && name == "" && all < places && here < max(1, (places-(all-here))/2) {
-					t.Fatalf("refused for no reason: %v", refusal)
+					t.Fatalf("refused without reason: %v", refusal)
 				}
 				if refusal != nil {
 					return
@@ -229,7 +233,7 @@ func TestLedgerProperty(t *testing.T) {
 				if n < 0 {
 					return
 				}
-				inFlight = append(inFlight, open{node, name, n})
+				inFlight = append(inFlight, openRequest{node, name, n})
 				_, _, total, tokens := count(node, name)
 				if len(nodes) > 1 {
 					tokens = 0
@@ -240,11 +244,13 @@ func TestLedgerProperty(t *testing.T) {
 				}
 				limit := who.Limits
 				if limit.Requests > 0 && total > limit.Requests+slack || limit.Tokens > 0 && tokens > limit.Tokens {
-					t.Fatalf("limits: %d requests and %d tokens of %q in flight, of %+v, %d unseen", total, tokens, name, limit, slack)
+					t.Fatalf("limits: %d requests and %d tokens of %q in flight, limits %+v, %d unseen", total,
+						tokens, name, limit, slack)
 				}
 				most := float64(limit.RequestsPerMinute) * (1 + now.Sub(epoch).Minutes())
 				if limit.RequestsPerMinute > 0 && float64(taken[name]) > most+float64(slack)+1e-6 {
-					t.Fatalf("excess: %d requests of %q in %s, of %d a minute, %d unseen", taken[name], name, now.Sub(epoch), limit.RequestsPerMinute, slack)
+					t.Fatalf("excess: %d requests of %q in %s, limit %d per minute, %d unseen", taken[name], name,
+						now.Sub(epoch), limit.RequestsPerMinute, slack)
 				}
 			},
 			"leave": func(t *rapid.T) {
@@ -260,14 +266,15 @@ func TestLedgerProperty(t *testing.T) {
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 20000).Draw(t, "ms")) * time.Millisecond)
 			},
-			"exchange": func(*rapid.T) { exchange(now, ledgers); clear(unseen) },
+			"exchange": func(*rapid.T) { exchangeReports(now, ledgers); clear(unseen) },
 		})
 		for _, o := range inFlight {
 			ledgers[o.at].Leave(now, clients[o.client].Name, o.reserved, 0, 0)
 		}
 		for node, l := range ledgers {
 			if l.InFlight() != 0 || l.clients["address"] != nil {
-				t.Fatalf("conservation: %s has %d in flight at the end, %v", node, l.InFlight(), l.clients["address"])
+				t.Fatalf("conservation: %s has %d requests in flight at the end, %v", node, l.InFlight(),
+					l.clients["address"])
 			}
 			for _, u := range l.Usage(now) {
 				if u.Requests != 0 || u.Tokens != 0 {
@@ -278,16 +285,16 @@ func TestLedgerProperty(t *testing.T) {
 	})
 }
 
-func TestManyClientsLeaveNothing(t *testing.T) {
+func TestUnreportedClientsAreDropped(t *testing.T) {
 	l := New(1000)
 	for i := range 10000 {
 		who := Client{Name: fmt.Sprint(i)}
 		l.Enter(epoch, who)
 		l.Leave(epoch, who.Name, 0, 0, 0)
 		l.Refused(epoch, who)
-		l.Standing(epoch, who)
+		l.RateStatus(epoch, who)
 	}
 	if n := len(l.clients); n != 0 {
-		t.Errorf("%d clients are kept", n)
+		t.Errorf("%d clients are kept, want 0", n)
 	}
 }

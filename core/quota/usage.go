@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Usage is what one gateway reports of a client.
+// Usage is one gateway's report about a client.
 type Usage struct {
 	Client                       string
-	Limits                       Limits  // as the gateway knows them
+	Limits                       Limits  // as known by the gateway
 	Requests, Tokens             int64   // in flight
-	SpentRequests, SpentTokens   int64   // of the limits by minute, since the gateway started
-	MinuteRequests, MinuteTokens float64 // left of them
+	SpentRequests, SpentTokens   int64   // of the limits per minute, since the gateway started
+	MinuteRequests, MinuteTokens float64 // remaining of the limits per minute
 	Totals                       Totals
 }
 
-// Usage returns what reported clients use here, in the order of names.
+// Usage returns the usage of reported clients at this gateway, sorted by name.
 func (l *Ledger) Usage(now time.Time) (all []Usage) {
 	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
 		if c := l.clients[name]; c.Reported {
-			all = append(all, l.find(now, c.Client).usage())
+			all = append(all, l.lookup(now, c.Client).usage())
 		}
 	}
 	return all
@@ -29,13 +29,15 @@ func (l *Ledger) Usage(now time.Time) (all []Usage) {
 
 func (c *client) usage() Usage {
 	return Usage{
-		Client: c.Name, Limits: c.Limits, Requests: c.requests, Tokens: c.tokens, SpentRequests: c.spent.requests, SpentTokens: c.spent.tokens,
+		Client: c.Name, Limits: c.Limits, Requests: c.requests, Tokens: c.tokens, SpentRequests: c.spent.requests,
+		SpentTokens:    c.spent.tokens,
 		MinuteRequests: c.minute.requests.level, MinuteTokens: c.minute.tokens.level, Totals: c.totals,
 	}
 }
 
-// Peer takes the report of another gateway: all that it has. A report of a new incarnation starts from nothing.
-func (l *Ledger) Peer(now time.Time, node string, incarnation uint64, all []Usage) {
+// ApplyReport applies the report of another gateway, which covers all its clients. A report of a
+// new incarnation starts from zero.
+func (l *Ledger) ApplyReport(now time.Time, node string, incarnation uint64, all []Usage) {
 	last, known := l.peers[node]
 	if known && incarnation < last {
 		return
@@ -50,10 +52,10 @@ func (l *Ledger) Peer(now time.Time, node string, incarnation uint64, all []Usag
 			c = &client{Client: Client{Name: u.Client, Reported: true}, peers: make(map[string]Usage)}
 			l.clients[u.Client] = c
 		}
-		if c.Limits == (Limits{}) { // it has sent nothing here yet
+		if c.Limits == (Limits{}) { // not seen at this gateway yet
 			c.Limits = u.Limits
 		}
-		c.take(now, node, u, fresh, known)
+		c.applyReport(now, node, u, fresh, known)
 	}
 	for name, c := range l.clients {
 		if !named[name] {
@@ -62,15 +64,15 @@ func (l *Ledger) Peer(now time.Time, node string, incarnation uint64, all []Usag
 	}
 }
 
-// take applies what a peer spent since its last report. Of a peer that was not heard of before nothing is known but what
-// it has left.
-func (c *client) take(now time.Time, node string, u Usage, fresh, known bool) {
+// applyReport applies what a peer has spent since its last report. For a peer without an earlier
+// report, only its remaining amounts are known.
+func (c *client) applyReport(now time.Time, node string, u Usage, newIncarnation, known bool) {
 	last := c.peers[node]
-	if fresh {
+	if newIncarnation {
 		last = Usage{}
 	}
-	c.minute.requests.fill(now, c.Limits.RequestsPerMinute)
-	c.minute.tokens.fill(now, c.Limits.TokensPerMinute)
+	c.minute.requests.refill(now, c.Limits.RequestsPerMinute)
+	c.minute.tokens.refill(now, c.Limits.TokensPerMinute)
 	if known {
 		c.minute.requests.level -= float64(u.SpentRequests - last.SpentRequests)
 		c.minute.tokens.level -= float64(u.SpentTokens - last.SpentTokens)
@@ -81,8 +83,8 @@ func (c *client) take(now time.Time, node string, u Usage, fresh, known bool) {
 	c.peers[node] = u
 }
 
-// Forget drops the gateways that have left, with what they had in flight.
-func (l *Ledger) Forget(lives func(node string) bool) {
+// RemovePeers removes the gateways that have left, with their requests in flight.
+func (l *Ledger) RemovePeers(lives func(node string) bool) {
 	for node := range l.peers {
 		if lives(node) {
 			continue
@@ -94,8 +96,9 @@ func (l *Ledger) Forget(lives func(node string) bool) {
 	}
 }
 
-// Whole returns what reported clients use in the cluster, in the order of names. What is left is as this gateway knows it.
-func (l *Ledger) Whole(now time.Time) []Usage {
+// ClusterUsage returns the usage of reported clients in the cluster, sorted by name. Remaining
+// amounts are as known by this gateway.
+func (l *Ledger) ClusterUsage(now time.Time) []Usage {
 	all := l.Usage(now)
 	for i := range all {
 		for _, u := range l.clients[all[i].Client].peers {
@@ -113,18 +116,18 @@ func (u *Usage) add(v Usage) {
 	t.PromptTokens, t.OutputTokens = t.PromptTokens+w.PromptTokens, t.OutputTokens+w.OutputTokens
 }
 
-// Standing is how a client stands with one of its limits by minute.
-type Standing struct {
-	Limit, Left int64
-	Reset       time.Duration // until all of it is there again
+// RateStatus is a client's status under one of its limits per minute.
+type RateStatus struct {
+	Limit, Remaining int64
+	Reset            time.Duration // until the limit is fully available again
 }
 
-// Standing returns how a client stands with its limits by minute.
-func (l *Ledger) Standing(now time.Time, who Client) (requests, tokens Standing) {
-	c := l.find(now, who)
-	defer l.forget(c)
-	of := func(b *bucket) Standing {
-		return Standing{Limit: b.limit, Left: b.left(), Reset: b.after(float64(b.limit))}
+// RateStatus returns a client's status under its limits per minute.
+func (l *Ledger) RateStatus(now time.Time, who Client) (requests, tokens RateStatus) {
+	c := l.lookup(now, who)
+	defer l.dropIdle(c)
+	of := func(b *bucket) RateStatus {
+		return RateStatus{Limit: b.limit, Remaining: b.available(), Reset: b.timeUntil(float64(b.limit))}
 	}
 	return of(&c.minute.requests), of(&c.minute.tokens)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkChoose: over a vocabulary as large as they come.
+// BenchmarkChoose uses the vocabulary size of a large model.
 func BenchmarkChoose(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	logits := make([]float32, 128<<10)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Validate names the first parameter that is out of range.
+// Validate returns an error that names the first parameter out of range.
 func (p Params) Validate() error {
 	for _, c := range []struct {
 		ok   bool
@@ -38,11 +38,13 @@ var negInf = float32(math.Inf(-1))
 
 func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 
-// Choose picks the token at a position of a sequence. Prompt and output matter only to penalties. Logits are not changed.
+// Choose chooses the token at a position of a sequence. Prompt and output matter only for
+// penalties. Choose does not change logits.
 //
-// Where one of the logits is not finite, the token says so, and its ID must not be used: the model,
-// its adapter or the device computes nonsense. It is defined all the same: NaN and -Inf are never
-// chosen, +Inf comes before all that is finite, and where nothing may be chosen, token 0 is.
+// If a logit is not finite, the model, its adapter or the device computes garbage. Choose then sets
+// NotFinite, and the caller must not use the token's ID. The ID is defined nevertheless: NaN and
+// -Inf are never chosen, +Inf precedes all finite logits, and if no token may be chosen the ID is
+// 0.
 func Choose(logits []float32, p Params, prompt, output []uint32, position int) Token {
 	adjusted := p.adjust(logits, prompt, output)
 	t := Token{NotFinite: !allFinite(logits)}
@@ -57,14 +59,14 @@ func Choose(logits []float32, p Params, prompt, output []uint32, position int) T
 	return t
 }
 
-// adjust applies bias, penalties and bans. Without any it returns logits as they are.
+// adjust applies bias, penalties and bans. It returns logits itself if there are none.
 //
-// Repetition penalty: Keskar et al., "CTRL", 2019, over prompt and output. Presence and frequency penalties: as OpenAI's
-// API defines them, over the output.
+// The repetition penalty applies to prompt and output (Keskar et al., "CTRL", 2019). Presence and
+// frequency penalties apply to the output, as defined by OpenAI's API.
 func (p Params) adjust(logits []float32, prompt, output []uint32) []float32 {
 	repetition := p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1
 	counted := p.PresencePenalty != 0 || p.FrequencyPenalty != 0
-	if !repetition && !counted && len(p.LogitBias) == 0 && len(p.Banned) == 0 {
+	if !repetition && !counted && len(p.LogitBias) == 0 && len(p.Banned) == 0 && len(p.Allowed) == 0 {
 		return logits
 	}
 	x := slices.Clone(logits)
@@ -100,6 +102,20 @@ func (p Params) adjust(logits []float32, prompt, output []uint32) []float32 {
 			x[t] = negInf
 		}
 	}
+	if len(p.Allowed) > 0 {
+		return only(x, p.Allowed)
+	}
+	return x
+}
+
+// only returns the logits of some tokens; all others are never chosen.
+func only(logits []float32, tokens []uint32) []float32 {
+	x := slices.Repeat([]float32{negInf}, len(logits))
+	for _, t := range tokens {
+		if int(t) < len(x) {
+			x[t] = logits[t]
+		}
+	}
 	return x
 }
 
@@ -110,11 +126,11 @@ func penalise(logit, penalty float32) float32 {
 	return logit * penalty
 }
 
-// argmax is the largest; of equals, the first.
+// argmax returns the index of the largest value; on a tie, the first.
 func argmax(x []float32) uint32 {
 	best, at := negInf, 0
 	i := 0
-	for ; i+4 <= len(x); i += 4 { // few of many logits are larger than all before them
+	for ; i+4 <= len(x); i += 4 { // few logits exceed all earlier ones
 		if y := (*[4]float32)(x[i:]); y[0] > best || y[1] > best || y[2] > best || y[3] > best {
 			for j, v := range y {
 				if v > best {
@@ -131,8 +147,9 @@ func argmax(x []float32) uint32 {
 	return uint32(at)
 }
 
-// below is how far v is below the largest logit, as a double: 0 for that itself, infinite for what is never chosen.
-func below(v, top float32) float64 {
+// belowTop returns the distance of v from the largest logit: 0 for that itself, infinity for a
+// value that is never chosen.
+func belowTop(v, top float32) float64 {
 	switch {
 	case v == top && v != negInf:
 		return 0
@@ -142,7 +159,8 @@ func below(v, top float32) float64 {
 	return math.Inf(1)
 }
 
-// uniform is a number in [0, 1) that depends on seed and position alone: two rounds of SplitMix64 (Steele et al., 2014).
+// uniform returns a number in [0, 1) that depends only on seed and position, by two rounds of
+// SplitMix64 (Steele et al., 2014).
 func uniform(seed uint64, position int) float64 {
 	return float64(mix(mix(seed)+uint64(position))>>11) / (1 << 53)
 }

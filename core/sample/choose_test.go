@@ -13,13 +13,15 @@ func logitsOf(t *rapid.T) []float32 {
 	return rapid.SliceOfN(rapid.Float32Range(-8, 8), 2, 12).Draw(t, "logits")
 }
 
-// TestSupport: what is chosen passes every filter, and the same arguments choose the same token.
-func TestSupport(t *testing.T) {
+// TestChosenTokenPassesFilters checks that the chosen token passes every filter and that equal
+// arguments choose the same token.
+func TestChosenTokenPassesFilters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		logits := logitsOf(t)
 		p := Params{
 			Temperature: rapid.Float32Range(0.1, 2).Draw(t, "temperature"), TopK: rapid.IntRange(0, 5).Draw(t, "top_k"),
-			TopP: rapid.Float32Range(0, 1).Draw(t, "top_p"), MinP: rapid.Float32Range(0, 1).Draw(t, "min_p"), Seed: rapid.Uint64().Draw(t, "seed"),
+			TopP: rapid.Float32Range(0, 1).Draw(t, "top_p"), MinP: rapid.Float32Range(0, 1).Draw(t, "min_p"),
+			Seed: rapid.Uint64().Draw(t, "seed"),
 		}
 		got := Choose(logits, p, nil, nil, 3).ID
 		if again := Choose(logits, p, nil, nil, 3).ID; again != got {
@@ -43,15 +45,16 @@ func TestSupport(t *testing.T) {
 		case p.TopK > 0 && int(better) >= p.TopK:
 			t.Fatalf("support: %v tokens are likelier, top_k is %d", better, p.TopK)
 		case weight(got) < float64(p.MinP)*(1-1e-6):
-			t.Fatalf("support: weight %v, min_p is %v", weight(got), p.MinP)
+			t.Fatalf("support: weight %v is below min_p %v", weight(got), p.MinP)
 		case p.TopK == 0 && p.TopP > 0 && p.TopP < 1 && ahead >= float64(p.TopP)*total*(1+1e-6):
-			t.Fatalf("support: the likelier ones have %v of %v, top_p is %v", ahead, total, p.TopP)
+			t.Fatalf("support: likelier tokens have %v of %v, top_p is %v", ahead, total, p.TopP)
 		}
 	})
 }
 
-// TestFiltersAgainstSorting: what may be chosen is what sorting all candidates and cutting the list gives, ties and all.
-func TestFiltersAgainstSorting(t *testing.T) {
+// TestFiltersMatchSorting compares the filters with sorting all candidates and truncating the list,
+// including ties.
+func TestFiltersMatchSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var logits []float32
 		for _, v := range rapid.SliceOfN(rapid.IntRange(-3, 3), 1, 40).Draw(t, "logits") { // many ties
@@ -59,7 +62,8 @@ func TestFiltersAgainstSorting(t *testing.T) {
 		}
 		p := Params{
 			Temperature: 1, TopK: rapid.IntRange(0, 45).Draw(t, "top_k"),
-			TopP: rapid.Float32Range(0, 1).Draw(t, "top_p"), MinP: rapid.SampledFrom([]float32{0, 0.01, 0.1, 0.5, 1}).Draw(t, "min_p"),
+			TopP: rapid.Float32Range(0, 1).Draw(t, "top_p"),
+			MinP: rapid.SampledFrom([]float32{0, 0.01, 0.1, 0.5, 1}).Draw(t, "min_p"),
 		}
 		var all []candidate
 		for i, v := range logits {
@@ -94,7 +98,7 @@ func ids(all []candidate) []uint32 {
 	return ids
 }
 
-func TestGreedy(t *testing.T) {
+func TestGreedyChoosesLikeliest(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for name, tc := range map[string]struct {
 		logits []float32
@@ -111,6 +115,9 @@ func TestGreedy(t *testing.T) {
 		"only one to draw":     {[]float32{nan, -inf, -1}, Params{Temperature: 1, TopP: 0.5, MinP: 0.5}, 2},
 		"bans all but one":     {[]float32{1, 3, 2}, Params{Temperature: 9, Banned: []uint32{1, 2}}, 0},
 		"banned":               {[]float32{1, 3, 2}, Params{Banned: []uint32{1, 99}}, 2},
+		"allowed":              {[]float32{1, 3, 2}, Params{Allowed: []uint32{0, 2, 2, 99}}, 2},
+		"allowed, drawn":       {[]float32{1, 3, 2}, Params{Temperature: 9, Allowed: []uint32{0}}, 0},
+		"allowed, not banned":  {[]float32{1, 3, 2}, Params{Allowed: []uint32{0, 2}, Banned: []uint32{2}}, 0},
 		"bias":                 {[]float32{1, 3, 2}, Params{LogitBias: map[uint32]float32{0: 5, 99: 1}}, 0},
 		"repetition, positive": {[]float32{1, 3, 2}, Params{RepetitionPenalty: 2}, 2},
 		"presence":             {[]float32{1, 2, 3}, Params{PresencePenalty: 2}, 1},
@@ -126,17 +133,19 @@ func TestGreedy(t *testing.T) {
 		}
 		for i := range before {
 			if math.Float32bits(before[i]) != math.Float32bits(tc.logits[i]) {
-				t.Errorf("%s: the logits were changed", name)
+				t.Errorf("%s: Choose changed the logits", name)
 			}
 		}
 	}
 }
 
-// TestDistribution: over many positions the frequencies follow the softmax, by a chi-square test with 4 degrees of freedom
-// (99.9 %: 18.47). The seed is fixed, so the test is not a matter of luck.
-func TestDistribution(t *testing.T) {
+// TestFrequenciesFollowSoftmax compares the frequencies over many positions with the softmax, by a
+// chi-square test with 4 degrees of freedom (99.9 %: 18.47). The seed is fixed, so the test is
+// deterministic.
+func TestFrequenciesFollowSoftmax(t *testing.T) {
 	for _, p := range []Params{
-		{Temperature: 0.8, Seed: 42}, {Temperature: 0.8, Seed: 42, TopK: 4}, {Temperature: 0.8, Seed: 43, TopP: 0.9}, {Temperature: 0.8, Seed: 44, MinP: 0.2},
+		{Temperature: 0.8, Seed: 42}, {Temperature: 0.8, Seed: 42, TopK: 4}, {Temperature: 0.8, Seed: 43, TopP: 0.9},
+		{Temperature: 0.8, Seed: 44, MinP: 0.2},
 	} {
 		chiSquare(t, p)
 	}
@@ -161,11 +170,12 @@ func chiSquare(t *testing.T, p Params) {
 		counts[c.id] = 0
 	}
 	if chi > 18.47 || counts != [5]float64{} {
-		t.Errorf("%+v: chi-square is %.1f, outside the filters were %v", p, chi, counts)
+		t.Errorf("%+v: chi-square is %.1f, counts outside the filters %v", p, chi, counts)
 	}
 }
 
-// TestSeedsDiffer: neither seeds nor positions that follow each other draw alike.
+// TestSeedsDiffer checks that neither consecutive seeds nor consecutive positions draw the same
+// numbers.
 func TestSeedsDiffer(t *testing.T) {
 	seen := map[float64]bool{}
 	for seed := range uint64(100) {
@@ -174,7 +184,7 @@ func TestSeedsDiffer(t *testing.T) {
 		}
 	}
 	if len(seen) != 10000 {
-		t.Errorf("%d of 10000 numbers are distinct", len(seen))
+		t.Errorf("only %d of 10000 numbers are distinct", len(seen))
 	}
 }
 
@@ -185,12 +195,13 @@ func TestLogprobs(t *testing.T) {
 		t.Errorf("chose %d with %v, want 3 with %v: bans do not change log-probabilities", got.ID, got.Logprob, 2-norm)
 	}
 	if len(got.Top) != 3 || got.Top[0].ID != 2 || got.Top[1].ID != 3 || got.Top[2].ID != 1 {
-		t.Errorf("likeliest: %v", got.Top)
+		t.Errorf("top logprobs: %v", got.Top)
 	}
 }
 
-// TestLogprobsOfNoNumbers: they can be compared and written down.
-func TestLogprobsOfNoNumbers(t *testing.T) {
+// TestLogprobsOfNonFiniteLogits checks that log-probabilities are never NaN, so that they can be
+// compared and encoded.
+func TestLogprobsOfNonFiniteLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, tc := range []struct {
 		logits  []float32
@@ -211,12 +222,14 @@ func TestLogprobsOfNoNumbers(t *testing.T) {
 func TestValidate(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, bad := range []Params{
-		{Temperature: -1}, {Temperature: nan}, {TopP: 2}, {TopK: -1}, {MinP: -0.1}, {RepetitionPenalty: -1}, {PresencePenalty: nan},
-		{Temperature: inf}, {TopP: nan}, {MinP: nan}, {RepetitionPenalty: inf}, {FrequencyPenalty: inf}, {TopLogprobs: -1},
+		{Temperature: -1}, {Temperature: nan}, {TopP: 2}, {TopK: -1}, {MinP: -0.1}, {RepetitionPenalty: -1},
+		{PresencePenalty: nan},
+		{Temperature: inf}, {TopP: nan}, {MinP: nan}, {RepetitionPenalty: inf}, {FrequencyPenalty: inf},
+		{TopLogprobs: -1},
 		{LogitBias: map[uint32]float32{3: nan}},
 	} {
 		if bad.Validate() == nil {
-			t.Errorf("%+v is accepted", bad)
+			t.Errorf("Validate accepts %+v", bad)
 		}
 	}
 	if err := (Params{Temperature: 1, TopP: 0.9}).Validate(); err != nil {

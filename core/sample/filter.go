@@ -2,23 +2,24 @@ package sample
 
 import "math"
 
-// candidate is a token with its probability, up to a common factor.
+// candidate is a token with its unnormalized probability.
 type candidate struct {
 	id     uint32
 	weight float64
 }
 
-// before orders candidates: the likelier first; of equals, the lower id.
+// before orders candidates by descending weight; on a tie, the lower ID comes first.
 func (c candidate) before(d candidate) bool {
 	return c.weight > d.weight || c.weight == d.weight && c.id < d.id
 }
 
-// filter returns what may be chosen: softmax at the temperature, cut by min_p, then top_k, then top_p.
+// filter returns the tokens that may be chosen: softmax at the temperature, filtered by min_p, then
+// top_k, then top_p.
 func (p Params) filter(logits []float32) []candidate {
 	top, temperature := logits[argmax(logits)], float64(p.Temperature)
 	all := make([]candidate, 0, len(logits))
 	for i, v := range logits {
-		if w := math.Exp(-below(v, top) / temperature); w > 0 && w >= float64(p.MinP) {
+		if w := math.Exp(-belowTop(v, top) / temperature); w > 0 && w >= float64(p.MinP) {
 			all = append(all, candidate{uint32(i), w})
 		}
 	}
@@ -39,8 +40,9 @@ func sum(all []candidate) (total float64) {
 	return total
 }
 
-// likeliest returns, the least of them first, the n candidates with most weight, or as many of those as it takes to weigh
-// enough. It is a heapsort that stops there: vocabularies are large, and what is kept of them is small.
+// likeliest returns the n candidates with the largest weights, least likely first. It returns fewer
+// if their total weight reaches enough. It is a heapsort that stops early: vocabularies are large,
+// and few candidates are kept.
 func likeliest(all []candidate, n int, enough float64) []candidate {
 	for i := len(all)/2 - 1; i >= 0; i-- {
 		sift(all, i)
@@ -55,7 +57,7 @@ func likeliest(all []candidate, n int, enough float64) []candidate {
 	return all[end:]
 }
 
-// sift moves candidate i down to where none below it in the heap comes before it.
+// sift moves candidate i down the heap until no child precedes it.
 func sift(heap []candidate, i int) {
 	for {
 		child := 2*i + 1
@@ -73,7 +75,7 @@ func sift(heap []candidate, i int) {
 	}
 }
 
-// draw picks the candidate at the point u, in [0, 1), of their cumulated weights.
+// draw returns the candidate at point u in [0, 1) of the cumulative weights.
 func draw(all []candidate, u float64) uint32 {
 	if len(all) == 0 {
 		return 0

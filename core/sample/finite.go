@@ -1,7 +1,8 @@
 package sample
 
 // allFinite reports whether no logit is NaN or infinite. It runs over the whole vocabulary for each
-// token: eight are added up, and looked at one by one only where their sum is not finite.
+// token. It therefore sums eight logits at a time and checks them one by one only if the sum is not
+// finite.
 func allFinite(x []float32) bool {
 	for ; len(x) >= 8; x = x[8:] {
 		y := (*[8]float32)(x)

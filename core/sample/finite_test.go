@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestNotFinite: one logit that is no number, wherever it is and whatever is asked for, is found;
-// the largest numbers are no such.
-func TestNotFinite(t *testing.T) {
+// TestNonFiniteLogitsAreReported checks that a single non-finite logit is found at any position and
+// with any parameters, and that the largest finite numbers are not reported.
+func TestNonFiniteLogitsAreReported(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	extremes := []float32{math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, 0,
 		float32(math.Copysign(0, -1))}
@@ -20,7 +20,7 @@ func TestNotFinite(t *testing.T) {
 		}
 		for _, p := range params {
 			if Choose(logits, p, nil, nil, 1).NotFinite {
-				t.Errorf("%d finite logits, %+v: taken for NaN", n, p)
+				t.Errorf("%d finite logits, %+v: reported as not finite", n, p)
 			}
 		}
 		for at := range logits {
@@ -30,7 +30,7 @@ func TestNotFinite(t *testing.T) {
 				logits[at] = bad
 				for _, p := range params {
 					if !Choose(logits, p, nil, nil, 1).NotFinite {
-						t.Errorf("%d logits with %v at %d, %+v: not found", n, bad, at, p)
+						t.Errorf("%d logits with %v at %d, %+v: not reported", n, bad, at, p)
 					}
 				}
 				logits[at] = before
@@ -39,8 +39,9 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// TestInfiniteBias: what a request's own bias makes of logits is not the model's fault.
-func TestInfiniteBias(t *testing.T) {
+// TestInfiniteBiasIsNotReported checks that a request's own bias does not count as a fault of the
+// model.
+func TestInfiniteBiasIsNotReported(t *testing.T) {
 	got := Choose([]float32{math.MaxFloat32, 1}, Params{LogitBias: map[uint32]float32{0: math.MaxFloat32}}, nil, nil, 1)
 	if got.NotFinite || got.ID != 0 {
 		t.Errorf("%+v", got)

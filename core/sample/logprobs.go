@@ -5,24 +5,25 @@ import (
 	"slices"
 )
 
-// logprobs returns the log-probability of the chosen token, and the n likeliest, of the logits as the model gave them. It
-// is never NaN: what has no probability has -Inf.
+// logprobs returns the log-probability of the chosen token and those of the n likeliest tokens,
+// according to the unmodified logits. It never returns NaN: a token without a probability has -Inf.
 func logprobs(logits []float32, chosen uint32, n int) (float32, []Logprob) {
 	top := logits[argmax(logits)]
 	var total float64
 	for _, v := range logits {
-		total += math.Exp(-below(v, top))
+		total += math.Exp(-belowTop(v, top))
 	}
-	norm := math.Log(max(total, 1)) // the largest logit adds 1, where there is one
+	norm := math.Log(max(total, 1)) // the largest logit adds 1, if there is one
 	ids := largest(logits, n)
 	best := make([]Logprob, len(ids))
 	for i, id := range ids {
-		best[i] = Logprob{id, float32(-below(logits[id], top) - norm)}
+		best[i] = Logprob{id, float32(-belowTop(logits[id], top) - norm)}
 	}
-	return float32(-below(logits[chosen], top) - norm), best
+	return float32(-belowTop(logits[chosen], top) - norm), best
 }
 
-// largest returns the ids of the n largest logits, in order; of equals, the lowest first. NaN is not among them.
+// largest returns the IDs of the n largest logits, in order; on a tie, the lowest ID first. It
+// leaves out NaN.
 func largest(logits []float32, n int) []uint32 {
 	ids := make([]uint32, 0, min(n, len(logits))+1)
 	for i, v := range logits {

@@ -30,25 +30,20 @@ func TestKVTokenBytes(t *testing.T) {
 	}
 }
 
-func TestKVBlocks(t *testing.T) {
-	base := KVRequest{Free: 1000, BlockBytes: 10, BlockTokens: 16, ContextTokens: 160, MaxSequences: 2}
+func TestKVSize(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*KVRequest)
-		want   int
+		size               KVSize
+		full, least, floor int
 	}{
-		"what all sequences could use":    {func(*KVRequest) {}, 20},
-		"within half of what is free":     {func(r *KVRequest) { r.MaxSequences = 100 }, 50},
-		"one of full length, beyond half": {func(r *KVRequest) { r.ContextTokens = 16 * 80 }, 80},
-		"all, where one does not fit":     {func(r *KVRequest) { r.ContextTokens = 16 * 500 }, 100},
-		"as asked for":                    {func(r *KVRequest) { r.Asked = 99 }, 99},
-		"more than fits":                  {func(r *KVRequest) { r.Asked = 101 }, 0},
-		"no room for the weights":         {func(r *KVRequest) { r.Free = -1 }, 0},
-		"no room for a block":             {func(r *KVRequest) { r.Free = 9 }, 0},
+		"256 tokens for each sequence":      {KVSize{16, 1024, 64, 0}, 4096, 1024, 1},
+		"one of full length":                {KVSize{16, 1 << 17, 4, 0}, 1 << 15, 1 << 13, 1},
+		"no more than all of full length":   {KVSize{16, 160, 2, 0}, 20, 20, 1},
+		"as asked for":                      {KVSize{16, 160, 2, 99}, 99, 99, 99},
+		"the last block may be half full":   {KVSize{16, 17, 1, 0}, 2, 2, 1},
+		"one sequence, where none are said": {KVSize{0, 3, 0, 0}, 3, 3, 1},
 	} {
-		r := base
-		tc.change(&r)
-		if got, why := KVBlocks(r); got != tc.want || why == "" {
-			t.Errorf("%s: %d, %q", name, got, why)
+		if s := tc.size; s.Full() != tc.full || s.Least() != tc.least || s.Floor() != tc.floor {
+			t.Errorf("%s: %d, %d and %d", name, s.Full(), s.Least(), s.Floor())
 		}
 	}
 }

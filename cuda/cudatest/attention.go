@@ -9,21 +9,22 @@ import (
 
 type heads struct{ query, kv, dim int }
 
-// cache is the keys and values of two sequences in scrambled blocks.
+// cache holds the keys and values of two sequences in shuffled blocks.
 type cache struct {
 	heads
 	layout       kernels.KVLayout
-	width        int // of a block table
+	width        int // width of a block table
 	tables       cuda.Ptr
 	keys, values [2][]float32 // [position, kv, dim]
 }
 
 var lengths = [2]int{37, 9}
 
-// store fills a cache through StoreKV. What is not stored is NaN, so that whoever looks there is seen.
+// store fills a cache through StoreKV. All other elements are NaN, so that a read outside is
+// detected.
 func (b *bench) store(h heads, blockTokens int) *cache {
 	b.Helper()
-	const blocks, padding = 22, 12 // padding: what other layers have in a block
+	const blocks, padding = 22, 12 // padding: space of other layers in a block
 	kv := h.kv * h.dim
 	half := 4 * blockTokens * kv
 	c := &cache{heads: h, width: (lengths[0] + blockTokens - 1) / blockTokens}
@@ -32,8 +33,9 @@ func (b *bench) store(h heads, blockTokens int) *cache {
 		arena[i] = float32(math.NaN())
 	}
 	c.layout = kernels.KVLayout{
-		Arena: put(b, arena), BlockBytes: int64(2*half + 2*padding), KeyOffset: padding, ValueOffset: int64(2*padding + half),
-		Blocks: blocks, BlockTokens: int32(blockTokens), KVHeads: int32(h.kv), HeadDim: int32(h.dim),
+		Arena: put(b, arena), BlockBytes: int64(2*half + 2*padding), KeyOffset: padding,
+		ValueOffset: int64(2*padding + half),
+		Blocks:      blocks, BlockTokens: int32(blockTokens), KVHeads: int32(h.kv), HeadDim: int32(h.dim),
 	}
 	tables := make([]int32, 2*c.width)
 	for i, block := range b.r.Perm(blocks)[:2*c.width] {
@@ -46,15 +48,24 @@ func (b *bench) store(h heads, blockTokens int) *cache {
 		for p := range slots {
 			slots[p] = tables[s*c.width+p/blockTokens]*int32(blockTokens) + int32(p%blockTokens)
 		}
-		b.launch(kernels.StoreKV{K: put(b, c.keys[s]), V: put(b, c.values[s]), Slots: put(b, slots), N: int32(n), KV: c.layout})
+		b.launch(
+			kernels.StoreKV{
+				K:     put(b, c.keys[s]),
+				V:     put(b, c.values[s]),
+				Slots: put(b, slots),
+				N:     int32(n),
+				KV:    c.layout,
+			},
+		)
 	}
 	return c
 }
 
-// row is a place to look from.
+// row is a query row.
 type row struct{ sequence, position int32 }
 
-// everywhere is all positions of both sequences, as in a prefill, and then some by themselves, as in a decode.
+// everywhere returns all positions of both sequences, as in a prefill, followed by single ones, as
+// in a decode.
 func everywhere() (rows []row) {
 	for s, n := range lengths {
 		for p := range n {
@@ -64,7 +75,7 @@ func everywhere() (rows []row) {
 	return append(rows, row{1, 8}, row{0, 36}, row{0, 0})
 }
 
-// look runs the kernel on rows of q.
+// look runs the attention kernel on rows of q.
 func (b *bench) look(c *cache, q []float32, rows []row, window int) []float32 {
 	b.Helper()
 	sequences, positions := make([]int32, len(rows)), make([]int32, len(rows))
@@ -73,8 +84,9 @@ func (b *bench) look(c *cache, q []float32, rows []row, window int) []float32 {
 	}
 	out := put(b, make([]float32, len(q)))
 	b.launch(kernels.Attention{
-		Out: out, Q: put(b, q), Rows: put(b, sequences), Positions: put(b, positions), Tables: c.tables, TableWidth: int32(c.width),
-		N: int32(len(rows)), Heads: int32(c.query), Window: int32(window), Scale: 0.3, KV: c.layout,
+		Out: out, Q: put(b, q), Rows: put(b, sequences), Positions: put(b, positions), Tables: c.tables,
+		TableWidth: int32(c.width),
+		N:          int32(len(rows)), Heads: int32(c.query), Window: int32(window), Scale: 0.3, KV: c.layout,
 	})
 	return b.get(out, len(q))
 }
@@ -84,7 +96,7 @@ func (b *bench) attend(h heads, blockTokens, window int) {
 	c, rows := b.store(h, blockTokens), everywhere()
 	q := b.random(len(rows) * h.query * h.dim)
 	for i := range q[:len(q)/2] {
-		q[i] *= 20 // scores whose exponential no F32 can hold
+		q[i] *= 20 // scores whose exponential overflows F32
 	}
 	var want []float64
 	for i, r := range rows {
@@ -96,7 +108,7 @@ func (b *bench) attend(h heads, blockTokens, window int) {
 	b.near("attention", b.look(c, q, rows, window), want, h.dim)
 }
 
-// mean is what a head with query q sees from r.
+// mean returns the expected output for a head with query q at row r.
 func (c *cache) mean(q []float32, r row, head, window int) []float64 {
 	first, last := 0, int(r.position)
 	if window > 0 {

@@ -86,7 +86,7 @@ func (b *bench) launch(op cuda.Op) {
 	}
 }
 
-// weights are random elements of a type, and what each stands for.
+// weights returns random elements of a type and the values that they represent.
 func (b *bench) weights(t cuda.DType, n int) (at cuda.Ptr, values []float64) {
 	b.Helper()
 	values = make([]float64, n)
@@ -104,7 +104,7 @@ func (b *bench) weights(t cuda.DType, n int) (at cuda.Ptr, values []float64) {
 	return put(b, raw), values
 }
 
-// half puts a number of 16 bits together: of F16 with that exponent and fraction, or near it of BF16.
+// half assembles a 16-bit number: an F16 with the exponent and fraction, or a similar BF16.
 func half(t cuda.DType, sign, exponent, fraction int) (raw uint16, value float64) {
 	if t == cuda.BF16 {
 		raw = uint16(sign<<15 | (exponent+112)<<7 | fraction>>3)
@@ -120,7 +120,7 @@ func half(t cuda.DType, sign, exponent, fraction int) (raw uint16, value float64
 	return raw, value
 }
 
-// near compares with float64; tolerance grows with the length of the sums.
+// near compares with float64; the tolerance grows with the length of the sums.
 func (b *bench) near(what string, got []float32, want []float64, sum int) {
 	b.Helper()
 	for i, w := range want {

@@ -7,7 +7,8 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// moveBlocks: blocks come out of an arena in the order asked for, and go back to where they belong and nowhere else.
+// moveBlocks: gathered blocks are in the requested order, and scattered blocks overwrite only their
+// own slots.
 func (b *bench) moveBlocks(blockBytes int) {
 	b.Helper()
 	const blocks = 9
@@ -18,7 +19,8 @@ func (b *bench) moveBlocks(blockBytes int) {
 		Out: out, Arena: at, Blocks: list, BlockBytes: int64(blockBytes), N: int32(len(chosen)), ArenaBlocks: blocks,
 	})
 	b.launch(kernels.ScatterBlocks{
-		Arena: at, In: put(b, fresh), Blocks: list, BlockBytes: int64(blockBytes), N: int32(len(chosen)), ArenaBlocks: blocks,
+		Arena: at, In: put(b, fresh), Blocks: list, BlockBytes: int64(blockBytes), N: int32(len(chosen)),
+		ArenaBlocks: blocks,
 	})
 	got, after := b.get(out, len(chosen)*size), slices.Clone(arena)
 	for i, block := range chosen {
@@ -28,7 +30,7 @@ func (b *bench) moveBlocks(blockBytes int) {
 	b.same("arena after a scatter", b.get(at, len(arena)), after)
 }
 
-// topK compares with sorting: ties, infinities, NaN, and rows with fewer numbers than are asked for.
+// topK compares with sorting: ties, infinities, NaN, and rows with fewer numbers than requested.
 func (b *bench) topK() {
 	b.Helper()
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -59,7 +61,7 @@ func (b *bench) topK() {
 	}
 }
 
-// largest sorts all that are numbers.
+// largest sorts all elements that are numbers.
 func largest(row []float32, k int) (indices []int32) {
 	for i, v := range row {
 		if v == v {

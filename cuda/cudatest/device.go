@@ -10,32 +10,34 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// Run runs the suite. Each test opens a device of its own with at least 64 MiB of memory. What a device has not is skipped, unless
-// it is the name of a test in required.
+// Run runs the suite. Each test opens its own device, with at least 64 MiB of memory. Features that
+// the device lacks are skipped, unless their test is named in required.
 func Run(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
 	each(t, open, tests{
 		"memory": memory, "copies": copies, "copies of any length": anyLength, "events": events, "faults": faults,
-		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "partitions": partitions, "properties": properties,
+		"virtual memory": virtualMemory, "batches": batches, "graphs": graphs, "partitions": partitions,
+		"properties":          properties,
 		"shared memory":       sharedMemory,
 		"two streams in turn": inTurn, "graphs of kernels": kernelGraphs,
 	}, required...)
 	Kernels(t, open, required...)
 }
 
-// Kernels runs the part of the suite that is about what kernels compute.
+// Kernels runs the tests of the kernels' results.
 func Kernels(t *testing.T, open func(t *testing.T) cuda.Device, required ...string) {
 	each(t, open, tests{
-		"kernels": kernelsAgainstFloat64, "NaN is passed on": passesNaN, "rows do not depend on their batch": rowsAlone,
+		"kernels": kernelsAgainstFloat64, "NaN is propagated": propagatesNaN,
+		"rows do not depend on their batch": rowsAlone,
 	}, required...)
 }
 
-// BadIndices is for devices on which a kernel that reads in device memory where it must not go harms only its own stream. On a
-// GPU it ends the device for the process.
+// BadIndices is for devices on which a kernel with a bad index affects only its own stream. On a
+// GPU the device is lost for the process.
 func BadIndices(t *testing.T, open func(t *testing.T) cuda.Device) {
 	each(t, open, tests{"bad indices": badIndices})
 }
 
-// BadArguments is for devices that also check what a launch itself tells a kernel.
+// BadArguments is for devices that check the arguments of a launch.
 func BadArguments(t *testing.T, open func(t *testing.T) cuda.Device) {
 	each(t, open, tests{"bad arguments": badArguments})
 }
@@ -51,7 +53,7 @@ func each(t *testing.T, open func(t *testing.T) cuda.Device, all tests, required
 					t.Error(err)
 				}
 				if t.Skipped() && slices.Contains(required, name) {
-					t.Error("skipped, and yet required")
+					t.Error("skipped but required")
 				}
 			}()
 			test(t, d)
@@ -59,7 +61,7 @@ func each(t *testing.T, open func(t *testing.T) cuda.Device, all tests, required
 	}
 }
 
-// capability returns what d can do beyond a Device or a Stream, or skips the test.
+// capability returns a capability of d, or skips the test.
 func capability[C any](t *testing.T, d any) C {
 	t.Helper()
 	c, err := cuda.As[C](d)
@@ -67,7 +69,7 @@ func capability[C any](t *testing.T, d any) C {
 	return c
 }
 
-// skipWithout skips the test for an error that says that a device lacks something.
+// skipWithout skips the test if the error is errors.ErrUnsupported.
 func skipWithout(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, cuda.ErrUnknownKernel) {
@@ -92,7 +94,7 @@ func stream(t *testing.T, d cuda.Device) cuda.Stream {
 
 func memory(t *testing.T, d cuda.Device) {
 	free, total := d.Memory()
-	exact := d.Info().Simulated // a GPU keeps some for itself, and gives it out by pages
+	exact := d.Info().Simulated // a GPU reserves some and allocates in pages
 	if free > total || exact && free != total || total != d.Info().MemoryBytes {
 		t.Fatalf("%d of %d free at the start, %+v", free, total, d.Info())
 	}
@@ -104,7 +106,7 @@ func memory(t *testing.T, d cuda.Device) {
 		t.Errorf("%d free after an allocation of 1000, %d before", left, free)
 	}
 	if _, err := d.Alloc(total); !errors.Is(err, cuda.ErrOutOfMemory) {
-		t.Errorf("more than there is: %v", err)
+		t.Errorf("more than the total: %v", err)
 	}
 	if err := d.Free(p); err != nil {
 		t.Error(err)
@@ -125,7 +127,8 @@ func copies(t *testing.T, d cuda.Device) {
 		in.Bytes()[i] = byte(i * 7)
 	}
 	for _, err := range []error{
-		s.CopyIn(a, in.Bytes()), s.Copy(b, a, 4096), s.Copy(b, a.Offset(2048), 1024), s.CopyOut(out.Bytes(), b), s.Sync(),
+		s.CopyIn(a, in.Bytes()), s.Copy(b, a, 4096), s.Copy(b, a.Offset(2048), 1024), s.CopyOut(out.Bytes(), b),
+		s.Sync(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +136,7 @@ func copies(t *testing.T, d cuda.Device) {
 	}
 	want := append(append([]byte(nil), in.Bytes()[2048:3072]...), in.Bytes()[1024:]...)
 	if !bytes.Equal(out.Bytes(), want) {
-		t.Error("work was not done in its order")
+		t.Error("work was not done in order")
 	}
 	for _, err := range []error{s.Close(), in.Free(), out.Free()} {
 		if err != nil {
@@ -141,7 +144,7 @@ func copies(t *testing.T, d cuda.Device) {
 		}
 	}
 	if s.CopyIn(a, want) == nil {
-		t.Error("a closed stream takes work")
+		t.Error("a closed stream accepts work")
 	}
 }
 
@@ -165,17 +168,17 @@ func events(t *testing.T, d cuda.Device) {
 			}
 		}
 		if host.Bytes()[7] != round || !e.Done() {
-			t.Fatalf("round %d: read %d before it was written", round, host.Bytes()[7])
+			t.Fatalf("round %d: read %d before the write", round, host.Bytes()[7])
 		}
 	}
 }
 
-// inTurn: two streams add to one array in turn, each waiting for the other.
+// inTurn: two streams add to one array alternately, each waiting for the other.
 func inTurn(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
 	const rounds = 40
 	n := 1 << 16
-	if d.Info().Simulated { // slow enough to be seen out of turn, and an emulated kernel is slower by far
+	if d.Info().Simulated { // slow enough to expose a wrong order; an emulated kernel is much slower
 		n = 1 << 10
 	}
 	sum, one := put(b, make([]float32, n)), put(b, []float32{1})
@@ -218,7 +221,7 @@ func faults(t *testing.T, d cuda.Device) {
 		}
 		_, recorded := s.Record()
 		if s.CopyIn(p, host.Bytes()[:8]) == nil || s.Sync() == nil || recorded == nil {
-			t.Errorf("%s: the fault is forgotten", name)
+			t.Errorf("%s: the fault is not sticky", name)
 		}
 		_ = s.Close()
 	}
@@ -227,6 +230,6 @@ func faults(t *testing.T, d cuda.Device) {
 	}
 	other := stream(t, d)
 	if err := errors.Join(other.CopyIn(p, host.Bytes()[:8]), other.Sync()); err != nil {
-		t.Errorf("a fault on one stream is seen on another: %v", err)
+		t.Errorf("a fault on one stream affects another: %v", err)
 	}
 }

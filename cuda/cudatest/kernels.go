@@ -20,8 +20,8 @@ func kernelsAgainstFloat64(t *testing.T, d cuda.Device) {
 		b.siluMul(k)
 		b.gatherRows(4, k)
 	}
-	b.matMul(cuda.F32, 70, 300, 192)                          // enough to be shared out
-	for _, dtype := range []cuda.DType{cuda.F16, cuda.BF16} { // tiles of each size, and a last chunk that is not full
+	b.matMul(cuda.F32, 70, 300, 192)                          // large enough to be split among workers
+	for _, dtype := range []cuda.DType{cuda.F16, cuda.BF16} { // tiles of each size, and a partial last chunk
 		b.matMul(dtype, 12, 40, 96)
 		b.matMul(dtype, 30, 40, 72)
 		b.matMul(dtype, 70, 100, 264)
@@ -54,7 +54,8 @@ func (b *bench) matMul(t cuda.DType, m, n, k int) {
 	in, bias, old := b.random(m*k), b.random(n), b.random(m*n)
 	for _, with := range []struct{ bias, accumulate bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		op := kernels.MatMul{
-			Out: put(b, old), In: put(b, in), Weight: w, M: int32(m), N: int32(n), K: int32(k), DType: t, Accumulate: with.accumulate,
+			Out: put(b, old), In: put(b, in), Weight: w, M: int32(m), N: int32(n), K: int32(k), DType: t,
+			Accumulate: with.accumulate,
 		}
 		if with.bias {
 			op.Bias = put(b, bias)
@@ -86,7 +87,17 @@ func (b *bench) embed(t cuda.DType, n, dim int) {
 		copy(want[i*dim:(i+1)*dim], values[int(tokens[i])*dim:])
 	}
 	out := put(b, make([]float32, n*dim))
-	b.launch(kernels.Embed{Out: out, Table: table, Tokens: put(b, tokens), N: int32(n), Dim: int32(dim), Vocab: vocab, DType: t})
+	b.launch(
+		kernels.Embed{
+			Out:    out,
+			Table:  table,
+			Tokens: put(b, tokens),
+			N:      int32(n),
+			Dim:    int32(dim),
+			Vocab:  vocab,
+			DType:  t,
+		},
+	)
 	b.near("embed of "+t.String(), b.get(out, n*dim), want, 0)
 }
 
@@ -98,7 +109,9 @@ func (b *bench) gatherRows(n, dim int) {
 		want[i] = float64(in[int(index[i/dim])*dim+i%dim])
 	}
 	out := put(b, make([]float32, n*dim))
-	b.launch(kernels.GatherRows{Out: out, In: put(b, in), Index: put(b, index), N: int32(n), Dim: int32(dim), InRows: 5})
+	b.launch(
+		kernels.GatherRows{Out: out, In: put(b, in), Index: put(b, index), N: int32(n), Dim: int32(dim), InRows: 5},
+	)
 	b.near("gather", b.get(out, n*dim), want, 0)
 }
 
@@ -123,7 +136,7 @@ func (b *bench) rmsNorm(n, dim int) {
 func (b *bench) siluMul(n int) {
 	b.Helper()
 	gate, up := b.random(n), b.random(n)
-	gate[0] = -200 // far where e⁻ˣ overflows
+	gate[0] = -200 // e⁻ˣ overflows here
 	want := make([]float64, n)
 	for i := range want {
 		want[i] = float64(gate[i]) / (1 + math.Exp(-float64(gate[i]))) * float64(up[i])
@@ -148,11 +161,20 @@ func (b *bench) rope(heads, dim int) {
 		}
 	}
 	p := put(b, x)
-	b.launch(kernels.Rope{X: p, Positions: put(b, positions), InvFreq: put(b, freq), N: n, Heads: int32(heads), HeadDim: int32(dim)})
+	b.launch(
+		kernels.Rope{
+			X:         p,
+			Positions: put(b, positions),
+			InvFreq:   put(b, freq),
+			N:         n,
+			Heads:     int32(heads),
+			HeadDim:   int32(dim),
+		},
+	)
 	b.near("rope", b.get(p, len(x)), want, 1)
 }
 
-// Product tests one product of any size against float64.
+// Product tests a product of any size against float64.
 func Product(t *testing.T, d cuda.Device, weights cuda.DType, m, n, k int) {
 	newBench(t, d).matMul(weights, m, n, k)
 }

@@ -9,13 +9,13 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// ranks of the adapters of a pool. Some fill no vector.
+// ranks are the ranks of a pool's adapters. Some do not fill a vector.
 var ranks = []int32{8, 1, 32, 5, 16}
 
-// pool is adapters of mixed ranks in scattered pages. Adapter 1 has no matrices, though it has a rank; adapter 2's reach over
-// its first page.
+// pool holds adapters of mixed ranks in scattered pages. Adapter 1 has a rank but no matrices;
+// those of adapter 2 cross the end of its first page.
 type pool struct {
-	k, dim int // of the projection: its input and output
+	k, dim int // input and output size of the projection
 	a, b   kernels.LoRA
 	as, bs [][]float64
 	scales []float32
@@ -47,14 +47,15 @@ func (b *bench) pool(t cuda.DType, k, dim int) *pool {
 		p.bs[i] = b.paged(t, int(rank)*dim, table, bAt[i])
 	}
 	p.a = kernels.LoRA{
-		Pages: put(b, pages), Ranks: put(b, ranks), Scales: put(b, p.scales), Adapters: int32(n), PageWidth: int32(width), MaxRank: 32, DType: t,
+		Pages: put(b, pages), Ranks: put(b, ranks), Scales: put(b, p.scales), Adapters: int32(n),
+		PageWidth: int32(width), MaxRank: 32, DType: t,
 	}
 	p.b = p.a
 	p.a.Offsets, p.b.Offsets = put(b, aAt), put(b, bAt)
 	return p
 }
 
-// paged puts n random elements into pages, from an offset on.
+// paged writes n random elements into pages, starting at an offset.
 func (b *bench) paged(t cuda.DType, n int, pages []cuda.Ptr, at int64) []float64 {
 	b.Helper()
 	from, values := b.weights(t, n)
@@ -68,7 +69,8 @@ func (b *bench) paged(t cuda.DType, n int, pages []cuda.Ptr, at int64) []float64
 	return values
 }
 
-// apply adds what each row's adapter does to in to out. Mid is NaN before, so that whoever reads past a rank is seen.
+// apply adds each row's adapter output for in to out. Mid is filled with NaN first, so that a read
+// beyond the rank is detected.
 func (b *bench) apply(p *pool, rows []int32, in, out []float32) []float32 {
 	b.Helper()
 	n := len(rows)
@@ -81,8 +83,12 @@ func (b *bench) apply(p *pool, rows []int32, in, out []float32) []float32 {
 	return b.get(to, len(out))
 }
 
-// mixed is more rows of one adapter than a block of threads takes at once, none, and all adapters in turn.
-var mixed = slices.Concat(slices.Repeat([]int32{2}, 11), []int32{-1, 0, 1, 3, 4, 4, -1, -1, 0, 3, 3, 0, 2, 4, 1, 0, 0})
+// mixed has more rows of one adapter than a block of threads handles at once, rows without an
+// adapter, and all adapters alternating.
+var mixed = slices.Concat(
+	slices.Repeat([]int32{2}, 11),
+	[]int32{-1, 0, 1, 3, 4, 4, -1, -1, 0, 3, 3, 0, 2, 4, 1, 0, 0},
+)
 
 func (b *bench) lora(t cuda.DType, k, dim int) {
 	b.Helper()
@@ -105,7 +111,7 @@ func (b *bench) lora(t cuda.DType, k, dim int) {
 	b.near(fmt.Sprintf("adapters of %v, %d to %d", t, k, dim), got, want, k*int(slices.Max(ranks)))
 }
 
-// delta is element j of B·A·x · scale.
+// delta returns element j of B·A·x · scale.
 func (p *pool) delta(adapter int, x []float32, j int) (sum float64) {
 	rank := int(ranks[adapter])
 	for r := range rank {
@@ -118,7 +124,8 @@ func (p *pool) delta(adapter int, x []float32, j int) (sum float64) {
 	return sum
 }
 
-// loraAlone: what an adapter does to a row is the same, bit by bit, whichever adapters the rows beside it have.
+// loraAlone checks that an adapter's effect on a row has the same bits whatever adapters the other
+// rows have.
 func (b *bench) loraAlone() {
 	b.Helper()
 	const k, dim = 96, 70

@@ -12,7 +12,7 @@ import (
 	"troupe/cuda"
 )
 
-// sharedWith is the environment of another process that is to open what this one shares.
+// sharedWith is the environment variable that passes shared handles to another process.
 const sharedWith = "TROUPE_TEST_SHARED"
 
 const (
@@ -20,14 +20,15 @@ const (
 	ofParent, ofReceiver = 11, 12 // patterns
 )
 
-// sharedMemory: another process, which is this test again, reads and writes memory of this one's device.
+// sharedMemory: another process, started from this test, reads and writes memory of this process's
+// device.
 func sharedMemory(t *testing.T, d cuda.Device) {
 	sharer := capability[cuda.Sharer](t, d)
 	if text := os.Getenv(sharedWith); text != "" {
 		receive(t, d, sharer, text)
 		return
 	}
-	must[cuda.Ptr](t)(d.Alloc(1000)) // so that what is shared does not begin a page
+	must[cuda.Ptr](t)(d.Alloc(1000)) // so that the shared memory does not start a page
 	s, at, host := stream(t, d), must[cuda.Ptr](t)(d.Alloc(sharedBytes)), hostMemory(t, d, sharedBytes)
 	handle, err := sharer.Share(at)
 	skipWithout(t, err)
@@ -44,17 +45,17 @@ func sharedMemory(t *testing.T, d cuda.Device) {
 	pattern(want, ofReceiver)
 	noError(t, s.CopyOut(host, at), s.Sync())
 	if !bytes.Equal(host, want) {
-		t.Error("what the other process wrote is not there")
+		t.Error("the write of the other process is missing")
 	}
 	if _, err := sharer.OpenShared(handle, sharedBytes); err == nil {
-		t.Error("a process opens its own memory")
+		t.Error("a process opened its own memory")
 	}
 	if _, err := sharer.Share(0); err == nil {
-		t.Error("nothing is shared")
+		t.Error("memory that is not shared was opened")
 	}
 }
 
-// receive is the other process.
+// receive is the main function of the other process.
 func receive(t *testing.T, d cuda.Device, sharer cuda.Sharer, text string) {
 	var handle cuda.SharedHandle
 	_, err := hex.Decode(handle[:], []byte(text))
@@ -64,7 +65,7 @@ func receive(t *testing.T, d cuda.Device, sharer cuda.Sharer, text string) {
 	pattern(want, ofParent)
 	noError(t, s.CopyOut(host, at), s.Sync())
 	if !bytes.Equal(host, want) {
-		t.Error("what was shared is not there")
+		t.Error("the shared content is missing")
 	}
 	pattern(host, ofReceiver)
 	noError(t, s.CopyIn(at, host), s.Sync(), sharer.CloseShared(at))

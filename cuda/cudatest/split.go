@@ -7,22 +7,33 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// split: what SplitRows writes stands for the input, and what JoinRows makes of a product is its sum.
+// split checks that the output of SplitRows represents the input. join checks that JoinRows returns
+// the sum of a product.
 func (b *bench) split(t cuda.DType, m, k int) {
 	b.Helper()
 	in, tile := b.random(m*k), int(kernels.Tile(t))
 	for i := range in[:k] {
-		in[i] *= 1e30 // larger than F16 has
+		in[i] *= 1e30 // beyond the range of F16
 	}
 	scales := put(b, make([]float32, tile))
 	out := must[cuda.Ptr](b.T)(b.d.Alloc(int64(kernels.TileRows*k) * t.Bytes()))
 	b.launch(kernels.SplitRows{Out: out, In: put(b, in), Scales: scales, M: int32(m), K: int32(k), DType: t})
-	wide := put(b, make([]float32, kernels.TileRows*k)) // Embed widens
+	wide := put(b, make([]float32, kernels.TileRows*k)) // Embed converts to F32
 	rows := make([]int32, kernels.TileRows)
 	for i := range rows {
 		rows[i] = int32(i)
 	}
-	b.launch(kernels.Embed{Out: wide, Table: out, Tokens: put(b, rows), N: kernels.TileRows, Dim: int32(k), Vocab: kernels.TileRows, DType: t})
+	b.launch(
+		kernels.Embed{
+			Out:    wide,
+			Table:  out,
+			Tokens: put(b, rows),
+			N:      kernels.TileRows,
+			Dim:    int32(k),
+			Vocab:  kernels.TileRows,
+			DType:  t,
+		},
+	)
 	got, by := b.get(wide, kernels.TileRows*k), b.get(scales, tile)
 	for i := range tile * k {
 		var want, largest float64
@@ -63,7 +74,8 @@ func (b *bench) join(t cuda.DType, m, n, stride int) {
 	}
 	out := put(b, old)
 	b.launch(kernels.JoinRows{
-		Out: out, In: put(b, in), Scales: put(b, scales), Bias: put(b, bias), M: int32(m), N: int32(n), Stride: int32(stride), DType: t, Accumulate: true,
+		Out: out, In: put(b, in), Scales: put(b, scales), Bias: put(b, bias), M: int32(m), N: int32(n),
+		Stride: int32(stride), DType: t, Accumulate: true,
 	})
 	b.near("join of "+t.String(), b.get(out, m*stride), want, 1)
 }

@@ -10,7 +10,7 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// batches: a batch is its copies one by one, in their order, however many there are.
+// batches: a batch equals its copies made one by one in order, however many there are.
 func batches(t *testing.T, d cuda.Device) {
 	const pieces, size = 150, 256
 	s := stream(t, d)
@@ -28,15 +28,21 @@ func batches(t *testing.T, d cuda.Device) {
 	noError(t, batch.CopyBatch(copies), batch.CopyBatch(nil), s.Sync())
 	for i := range pieces {
 		if !bytes.Equal(out[i*size:(i+1)*size], in[(pieces-1-i)*size:(pieces-i)*size]) {
-			t.Fatalf("piece %d is not where it was to go", i)
+			t.Fatalf("piece %d is at the wrong place", i)
 		}
 	}
 	isFault(t, "a bad copy in a batch", s, func(s cuda.Stream) error {
-		return s.(cuda.BatchCopier).CopyBatch([]cuda.Transfer{{Dst: a, Host: in[:8]}, {Dst: b.Offset(pieces * size), Host: in[:8]}, {Dst: a, Host: in[:8]}})
+		return s.(cuda.BatchCopier).CopyBatch(
+			[]cuda.Transfer{
+				{Dst: a, Host: in[:8]},
+				{Dst: b.Offset(pieces * size), Host: in[:8]},
+				{Dst: a, Host: in[:8]},
+			},
+		)
 	})
 }
 
-// anyLength: a copy from and to any byte is of as many bytes as it was asked for, to the device and back.
+// anyLength: copies between device and host work at any offset and length.
 func anyLength(t *testing.T, d cuda.Device) {
 	const size = 4 << 20
 	s, at := stream(t, d), must[cuda.Ptr](t)(d.Alloc(size))
@@ -48,20 +54,20 @@ func anyLength(t *testing.T, d cuda.Device) {
 			copy(want[5:], in[from:from+n])
 			noError(t, s.CopyIn(at, blank), s.CopyIn(at.Offset(5), in[from:from+n]), s.CopyOut(out, at), s.Sync())
 			if !bytes.Equal(out, want) {
-				t.Errorf("%d bytes from byte %d to the device are not what came back", n, from)
+				t.Errorf("%d bytes at offset %d copied to the device differ", n, from)
 			}
 			clear(want)
 			clear(out)
 			copy(want[from:], in[5:5+n])
 			noError(t, s.CopyIn(at, in), s.CopyOut(out[from:from+n], at.Offset(5)), s.Sync())
 			if !bytes.Equal(out, want) {
-				t.Errorf("%d bytes to byte %d of the host are not what was on the device", n, from)
+				t.Errorf("%d bytes copied to offset %d on the host differ", n, from)
 			}
 		}
 	}
 }
 
-// graphs: what is captured is done at each launch and not before, with the memory as it is then.
+// graphs: captured work runs at each launch and not before, with the memory of that moment.
 func graphs(t *testing.T, d cuda.Device) {
 	const size = 4096
 	s := stream(t, d)
@@ -75,12 +81,17 @@ func graphs(t *testing.T, d cuda.Device) {
 		if _, err := s.Record(); err == nil {
 			t.Error("Record in a capture")
 		}
-		return errors.Join(s.CopyIn(a, in), s.Copy(b, a.Offset(size/2), size/2), s.Copy(b.Offset(size/2), a, size/2), s.CopyOut(out, b))
+		return errors.Join(
+			s.CopyIn(a, in),
+			s.Copy(b, a.Offset(size/2), size/2),
+			s.Copy(b.Offset(size/2), a, size/2),
+			s.CopyOut(out, b),
+		)
 	})
 	skipWithout(t, err)
 	noError(t, err, s.Sync())
 	if !bytes.Equal(out, make([]byte, size)) {
-		t.Error("work was done while it was captured")
+		t.Error("work was done during the capture")
 	}
 	other := stream(t, d)
 	for round, on := range []cuda.Stream{s, other, s} {
@@ -92,20 +103,20 @@ func graphs(t *testing.T, d cuda.Device) {
 	}
 	noError(t, g.Close())
 	if g.Launch(s) == nil || g.Close() == nil {
-		t.Error("a closed graph goes on")
+		t.Error("a closed graph can be launched")
 	}
 	refused := errors.New("refused")
 	if _, err := c.Capture(func() error { return refused }); !errors.Is(err, refused) {
-		t.Errorf("a capture that fails: %v", err)
+		t.Errorf("a failed capture: %v", err)
 	}
 	clear(out)
 	noError(t, s.CopyOut(out, a), s.Sync())
 	if !bytes.Equal(out, in) {
-		t.Error("the stream is of no use after a capture that failed")
+		t.Error("the stream is unusable after a failed capture")
 	}
 }
 
-// kernelGraphs: a kernel in a graph has the arguments that it was captured with, and memory as it is when it runs.
+// kernelGraphs: a kernel in a graph has its captured arguments and uses the memory of the launch.
 func kernelGraphs(t *testing.T, d cuda.Device) {
 	b := newBench(t, d)
 	c := capability[cuda.Capturer](t, b.s)
@@ -121,17 +132,17 @@ func kernelGraphs(t *testing.T, d cuda.Device) {
 		noError(t, g.Launch(b.s))
 	}
 	if got := b.get(sum, 2); got[0] != 6 || got[1] != 6 {
-		t.Errorf("three launches of two additions make %v", got)
+		t.Errorf("three launches of two additions give %v", got)
 	}
 	noError(t, g.Close())
 }
 
-// partitions: shares are disjoint, no smaller than asked for, and their streams work.
+// partitions: shares are disjoint and at least as large as requested, and their streams work.
 func partitions(t *testing.T, d cuda.Device) {
 	p := capability[cuda.Partitioner](t, d)
 	total := capability[cuda.Describer](t, d).Properties().Multiprocessors
 	if total < 4 {
-		t.Skipf("there is not much to share out: %d multiprocessors", total)
+		t.Skipf("too few multiprocessors to partition: %d", total)
 	}
 	parts, err := p.Partition(total/4, total/2)
 	skipWithout(t, err)
@@ -141,17 +152,25 @@ func partitions(t *testing.T, d cuda.Device) {
 	}
 	at, host := must[cuda.Ptr](t)(d.Alloc(512)), hostMemory(t, d, 512)
 	pattern(host, 9)
-	first, second := must[cuda.Stream](t)(parts[0].NewStream("first")), must[cuda.Stream](t)(parts[1].NewStream("second"))
+	first, second := must[cuda.Stream](
+		t,
+	)(
+		parts[0].NewStream("first"),
+	), must[cuda.Stream](
+		t,
+	)(
+		parts[1].NewStream("second"),
+	)
 	noError(t, first.CopyIn(at, host))
 	done := must[cuda.Event](t)(first.Record())
 	back := hostMemory(t, d, 512)
 	noError(t, second.Wait(done), second.CopyOut(back, at), second.Sync())
 	if !bytes.Equal(host, back) {
-		t.Error("partitions see different memory")
+		t.Error("partitions use different memory")
 	}
 	noError(t, parts[0].Close(), second.Sync(), parts[1].Close())
 	if first.Sync() == nil {
-		t.Error("a stream outlives its partition")
+		t.Error("a stream works after its partition was closed")
 	}
 	for _, shares := range [][]int{{total + 1}, {total, 1}, {0}, {-1}} {
 		if _, err := p.Partition(shares...); err == nil {
@@ -167,7 +186,7 @@ func properties(t *testing.T, d cuda.Device) {
 	}
 }
 
-// Peers tests two devices that can reach each other.
+// Peers tests two devices that can access each other's memory.
 func Peers(t *testing.T, a, b cuda.Device) {
 	peers := capability[cuda.Peers](t, a)
 	if !peers.Reaches(b) {
@@ -180,9 +199,16 @@ func Peers(t *testing.T, a, b cuda.Device) {
 	pattern(in, 5)
 	source, target := stream(t, b), stream(t, a)
 	c := capability[cuda.PeerCopier](t, target)
-	noError(t, source.CopyIn(there, in), source.Sync(), c.CopyPeer(here, b, there, size), target.CopyOut(out, here), target.Sync())
+	noError(
+		t,
+		source.CopyIn(there, in),
+		source.Sync(),
+		c.CopyPeer(here, b, there, size),
+		target.CopyOut(out, here),
+		target.Sync(),
+	)
 	if !bytes.Equal(in, out) {
-		t.Error("the copy is not what was copied")
+		t.Error("the copy differs")
 	}
 	for what, give := range map[string]func(cuda.PeerCopier) error{
 		"past the end there": func(s cuda.PeerCopier) error { return s.CopyPeer(here, b, there.Offset(size/2), size) },

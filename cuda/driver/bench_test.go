@@ -15,7 +15,8 @@ import (
 	"troupe/testkit/fakecuda"
 )
 
-// BenchmarkCross is what a command costs in lists of several lengths, against a call by SyscallN. The function does nothing.
+// BenchmarkCross measures the cost of a command in lists of several lengths, compared to SyscallN.
+// The called function does nothing.
 func BenchmarkCross(b *testing.B) {
 	nothing := function(b, "fakecuda_nothing")
 	b.Run("SyscallN", func(b *testing.B) {
@@ -36,8 +37,9 @@ func BenchmarkCross(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy is the bandwidth of copies to the device through a stream over that of the library's own functions, on the
-// fake: it says what the layer costs and nothing of a GPU. Both do the same rounds in turn; the ratio is of their medians.
+// BenchmarkCopy compares the bandwidth of copies to the device through a stream with that of direct
+// library calls, on the fake. It measures the cost of this layer, not a GPU. Both do the same
+// rounds alternately; the ratio is of their medians.
 func BenchmarkCopy(b *testing.B) {
 	const copies = 16 // per round
 	l, err := Load(fakecuda.Path(b))
@@ -90,7 +92,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// bareCopies is what one writes against the library itself, by SyscallN.
+// bareCopies makes the copies by direct library calls with SyscallN.
 func bareCopies(d *device, s *stream, sync uintptr, at cuda.Ptr, host []byte, n int) {
 	purego.SyscallN(d.lib.SetContext.at, d.context)
 	for range n {

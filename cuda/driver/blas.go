@@ -13,16 +13,16 @@ import (
 	"troupe/cuda"
 )
 
-// What Open can be told of cuBLAS, beside the path of one.
+// Values of UseBLAS and Open besides the path of a cuBLAS library.
 const (
-	AnyBLAS = "auto" // the system's, where there is one
+	AnyBLAS = "auto" // the system's cuBLAS, if installed
 	NoBLAS  = "off"
 )
 
-// systemBLAS are the names that the system may find cuBLAS by, the newest first.
+// systemBLAS are the library names of cuBLAS, newest first.
 var systemBLAS = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"}
 
-// blas is a libcublas.so that was opened. A process never closes it.
+// blas is an opened libcublas.so. A process never closes it.
 type blas struct {
 	Create       symbol `cu:"cublasCreate_v2"`
 	Destroy      symbol `cu:"cublasDestroy_v2"`
@@ -32,8 +32,8 @@ type blas struct {
 	Gemm         symbol `cu:"cublasGemmEx"`
 }
 
-// UseBLAS has products on devices that are opened from now on computed by the cuBLAS at path, or not, or by the system's where there
-// is one.
+// UseBLAS selects the GEMM backend of devices that are opened later: the cuBLAS at path, AnyBLAS or
+// NoBLAS.
 func (l *Library) UseBLAS(path string) error {
 	l.blas, l.noBLAS = nil, "off"
 	names := []string{path}
@@ -68,27 +68,29 @@ func openBLAS(path string) (*blas, error) {
 	}
 	b := new(blas)
 	if missing := resolve(handle, b); len(missing) > 0 {
-		return nil, fmt.Errorf("%s lacks %s: cuBLAS 11.1 or later is needed", path, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%s lacks %s: install cuBLAS 11.1 or later", path, strings.Join(missing, ", "))
 	}
 	return b, nil
 }
 
-// wide is a call of a function of more arguments than a command has. blas_amd64.s knows its layout.
+// wide is a call with more arguments than a command has. blas_amd64.s depends on its layout.
 type wide struct {
 	fn   uintptr
 	args [20]uintptr
 }
 
-// blasFailed is added to what cuBLAS returns, whose numbers mean something else than the driver's. blas_amd64.s knows it.
+// blasFailed is added to statuses of cuBLAS, to distinguish them from the driver's. blas_amd64.s
+// depends on it.
 const blasFailed = 0x100000
 
-// blasStatus are the names of what cuBLAS returns: cublasStatus_t.
+// blasStatus are the names of cublasStatus_t.
 var blasStatus = map[int]string{
-	1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR", 13: "EXECUTION_FAILED",
+	1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
+	13: "EXECUTION_FAILED",
 	14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
 }
 
-// blasFailure turns a status that is not success into an error.
+// blasFailure converts a failure status into an error.
 func blasFailure(op string, status int) error {
 	name := "CUBLAS_STATUS_" + blasStatus[status]
 	switch blasStatus[status] {
@@ -97,7 +99,12 @@ func blasFailure(op string, status int) error {
 	case "ARCH_MISMATCH", "NOT_SUPPORTED":
 		return fmt.Errorf("cuda: %s: %s: %w", op, name, errors.ErrUnsupported)
 	}
-	return &cuda.Fault{Op: op, Reason: "cuBLAS has failed; without it (--cublas off) products are this program's own", Code: status, Name: name}
+	return &cuda.Fault{
+		Op:     op,
+		Reason: "cuBLAS failed; use built-in kernels with --cublas off",
+		Code:   status,
+		Name:   name,
+	}
 }
 
 // callBLAS calls a function of cuBLAS in a context.

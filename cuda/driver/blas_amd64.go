@@ -2,5 +2,6 @@
 
 package driver
 
-// runWideAddress is where runWide is, a function of C's convention that calls what a wide says: a command of one argument.
+// runWideAddress is the address of runWide, a function with C's calling convention that makes the
+// call described by a wide. It is called as a command with one argument.
 var runWideAddress uintptr

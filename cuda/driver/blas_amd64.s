@@ -5,8 +5,9 @@
 GLOBL ·runWideAddress(SB), NOPTR|RODATA, $8
 DATA ·runWideAddress(SB)/8, $runWide(SB)
 
-// runWide(w *wide) has the calling convention of C: six arguments go in registers, fourteen on the stack, which is aligned to 16 bytes
-// at the call. What is not 0 comes back with blasFailed added.
+// runWide(w *wide) has C's calling convention: six arguments are passed in registers and fourteen
+// on the stack, which is aligned to 16 bytes at the call. A result other than 0 is returned with
+// blasFailed added.
 TEXT runWide(SB), NOSPLIT|NOFRAME, $0
 	SUBQ $120, SP
 	MOVQ DI, R11

@@ -2,5 +2,5 @@
 
 package driver
 
-// runWideAddress is 0 where nothing calls functions of so many arguments: BLAS is not used.
+// runWideAddress is 0 if calls with that many arguments are not implemented: cuBLAS is not used.
 const runWideAddress = 0

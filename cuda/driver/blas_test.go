@@ -15,7 +15,7 @@ import (
 	"troupe/testkit/kernelhost"
 )
 
-// withBLAS is a library whose devices have the CUDA sources for kernels, and the fake cuBLAS for products.
+// withBLAS returns a library whose devices run the CUDA sources as kernels and use the fake cuBLAS.
 func withBLAS(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	t.Helper()
 	fake := fakecuda.Open(t)
@@ -27,39 +27,40 @@ func withBLAS(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	return fake, l
 }
 
-func products(d cuda.Device) string { return d.(cuda.Describer).Properties().Products }
+func products(d cuda.Device) string { return d.(cuda.Describer).Properties().GEMMBackend }
 
-// TestProductsOfBLAS: products are right, and a row's bits are the same in any batch, though the library computes otherwise for other
-// numbers of rows.
+// TestProductsOfBLAS: products are correct, and a row's bits are the same in any batch, although
+// the library's result depends on the number of rows.
 func TestProductsOfBLAS(t *testing.T) {
 	fake, l := withBLAS(t)
 	cudatest.Kernels(t, func(t *testing.T) cuda.Device {
 		d := open(t, l, 0)
 		if got := products(d); got != "cuBLAS 12.4.5" || d.Info().StreamBytes == 0 {
-			t.Fatalf("products are computed by %q", got)
+			t.Fatalf("GEMM backend is %q", got)
 		}
-		fake.Fault("cublasGemmEx@1=0") // counts that it is called
+		fake.Fault("cublasGemmEx@1=0") // counts the calls
 		return d
-	}, "kernels", "NaN is passed on", "rows do not depend on their batch")
+	}, "kernels", "NaN is propagated", "rows do not depend on their batch")
 	if fake.Unfired() != 0 {
-		t.Error("nobody has called cuBLAS")
+		t.Error("cuBLAS was not called")
 	}
 }
 
-// TestLargeProduct has more columns than one call takes, and rows that are longer than cuBLAS is asked for.
+// TestLargeProduct: a product with more columns than one call handles, and with rows too long for
+// cuBLAS.
 func TestLargeProduct(t *testing.T) {
 	_, l := withBLAS(t)
 	cudatest.Product(t, open(t, l, 0), cuda.BF16, 3, 16<<10+5, 2)
 	cudatest.Product(t, open(t, l, 0), cuda.F16, 1, 2, 32<<10+8)
 }
 
-// TestBLASInGraph: what is captured is cuBLAS's too.
+// TestBLASInGraph: calls of cuBLAS can be captured.
 func TestBLASInGraph(t *testing.T) {
 	_, l := withBLAS(t)
 	cudatest.GraphOfKernels(t, open(t, l, 0))
 }
 
-// TestBLASFaults: what fails in cuBLAS is a typed error, and everything is given back.
+// TestBLASFaults: a failure of cuBLAS is a typed error, and everything is freed.
 func TestBLASFaults(t *testing.T) {
 	fake, l := withBLAS(t)
 	before := fake.Live()
@@ -89,7 +90,8 @@ func TestBLASFaults(t *testing.T) {
 		fake.Fault(tc.fault)
 		err = errors.Join(s.Launch(kernels.MatMul{Out: at, In: at, Weight: at, M: 1, N: 8, K: 8}), s.Sync())
 		fault := (*cuda.Fault)(nil)
-		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || tc.is == nil && !errors.As(err, &fault) || !strings.Contains(err.Error(), tc.says) {
+		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || tc.is == nil && !errors.As(err, &fault) ||
+			!strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", tc.fault, err)
 		}
 		if err := d.Close(); err != nil {
@@ -97,13 +99,14 @@ func TestBLASFaults(t *testing.T) {
 		}
 		fake.Reset()
 		if left := fake.Live() - before; left != 0 {
-			t.Errorf("%s: %d objects were not given back", tc.fault, left)
+			t.Errorf("%s: %d objects leaked", tc.fault, left)
 		}
 	}
 }
 
-// TestBLASIsTried: a cuBLAS that fails or computes something else is not used, and the device says why.
-func TestBLASIsTried(t *testing.T) {
+// TestBLASTrial: a cuBLAS that fails or computes wrong results is not used, and the device
+// reports why.
+func TestBLASTrial(t *testing.T) {
 	fake, l := withBLAS(t)
 	for fault, why := range map[string]string{
 		"cublasGemmEx@2=13":   "EXECUTION_FAILED",
@@ -111,32 +114,37 @@ func TestBLASIsTried(t *testing.T) {
 	} {
 		fake.Fault(fault)
 		d := open(t, l, 0)
-		if got := products(d); !strings.HasPrefix(got, "own kernels: ") || !strings.Contains(got, why) || d.Info().StreamBytes != 0 {
+		if got := products(d); !strings.HasPrefix(got, "own kernels: ") || !strings.Contains(got, why) ||
+			d.Info().StreamBytes != 0 {
 			t.Errorf("%s: %s", fault, got)
 		}
 	}
 	wrong := compile(t, strings.Join([]string{
 		"int cublasCreate_v2(void **h) { *h = h; return 0; }", "int cublasDestroy_v2(void *h) { return 0; }",
-		"int cublasGetVersion_v2(void *h, int *v) { return 0; }", "int cublasSetStream_v2(void *h, void *s) { return 0; }",
+		"int cublasGetVersion_v2(void *h, int *v) { return 0; }",
+		"int cublasSetStream_v2(void *h, void *s) { return 0; }",
 		"int cublasSetWorkspace_v2(void *h, void *p, long n) { return 0; }", "int cublasGemmEx(void *h) { return 0; }",
 	}, "\n"))
 	if err := l.UseBLAS(wrong); err != nil {
 		t.Fatal(err)
 	}
-	// The right product of an earlier trial may be left in memory, but not at the right place for a row alone.
-	if got := products(open(t, l, 0)); !strings.Contains(got, "an element of a product is") && !strings.Contains(got, "an element of a row is") {
-		t.Errorf("one that does nothing: %s", got)
+	// The right product of an earlier trial may still be in memory, but not at the place of a
+	// single row.
+	if got := products(open(t, l, 0)); !strings.Contains(got, "an element of a product is") &&
+		!strings.Contains(got, "an element of a row is") {
+		t.Errorf("a cuBLAS that does nothing: %s", got)
 	}
 	fake.Fault("exec:cublasGemmEx@1=719")
 	if err := l.UseBLAS(fakecuda.BLAS(t)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Open(0, driver.Embedded{}); !errors.Is(err, cuda.ErrDeviceLost) || !strings.Contains(err.Error(), "--cublas off") {
-		t.Errorf("one that breaks the device: %v", err)
+	if _, err := l.Open(0, driver.Embedded{}); !errors.Is(err, cuda.ErrDeviceLost) ||
+		!strings.Contains(err.Error(), "--cublas off") {
+		t.Errorf("a cuBLAS that breaks the device: %v", err)
 	}
 }
 
-// TestNoBLAS: where it is not wanted, products are the kernels' own. One that is asked for by its path must be there.
+// TestNoBLAS: with NoBLAS, the built-in kernels compute products. A path that is set must exist.
 func TestNoBLAS(t *testing.T) {
 	fake, l := withBLAS(t)
 	if err := l.UseBLAS(driver.NoBLAS); err != nil {

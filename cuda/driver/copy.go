@@ -65,7 +65,7 @@ func (s *stream) queueChecked(fn symbol, op string, to, from side, bytes int64) 
 	return s.queue(op, fn, uintptr(to.at), uintptr(from.at), uintptr(bytes), s.handle)
 }
 
-// check makes a copy from or to what was not allocated a fault.
+// check makes a copy outside allocated memory a fault.
 func (s *stream) check(op string, bytes int64, sides ...side) error {
 	if err := s.ready(); err != nil {
 		return err

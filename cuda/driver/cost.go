@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// CrossingCost measures what a command costs its caller in a list of 64: calls of the cheapest function that every driver has. It is the
-// median of some rounds.
+// CrossingCost measures the cost of a command in a list of 64, with the cheapest function that
+// every driver has. It returns the median of several rounds.
 func (l *Library) CrossingCost() time.Duration {
 	const n, rounds, lists = 64, 21, 200
 	version := out[int32]()
@@ -27,7 +27,7 @@ func (l *Library) CrossingCost() time.Duration {
 	return times[rounds/2]
 }
 
-// CrossingCost is that of this machine's library.
+// CrossingCost is Library.CrossingCost for this machine's library.
 func CrossingCost() (time.Duration, error) {
 	l, err := system()
 	if err != nil {

@@ -4,34 +4,38 @@ package driver
 
 import "unsafe"
 
-// maxArgs is how many arguments a command can have: cuLaunchKernel has eleven.
+// maxArgs is the maximum number of arguments of a command; cuLaunchKernel has eleven.
 const maxArgs = 12
 
-// command is a call of a function that takes integers and addresses and returns a CUresult. cross_amd64.s knows its layout.
+// command is a call of a function that takes integers and addresses and returns a CUresult.
+// cross_amd64.s depends on its layout.
 type command struct {
 	fn   uintptr
 	args [maxArgs]uintptr
 }
 
-// list is commands that cross into the library together. They run in order until one fails. cross_amd64.s knows its layout.
+// list is a sequence of commands that cross into the library together. They run in order until one
+// fails. cross_amd64.s depends on its layout.
 type list struct {
 	commands *command
 	n        int
-	done     int // how many have succeeded
-	result   int // of the one that has not, or 0
+	done     int // number of successful commands
+	result   int // result of the failed one, or 0
 }
 
-// cross runs commands in one crossing, and returns how many of them succeeded and what the next one returned.
+// cross runs commands in one crossing into the library. It returns the number of successful
+// commands and the result of the next one.
 //
-// Addresses among the arguments are numbers to the runtime: whoever made them keeps what they point to.
+// Addresses among the arguments are plain numbers to the Go runtime: the caller must keep their
+// memory alive.
 func cross(commands []command) (done, result int) {
 	l := &list{commands: unsafe.SliceData(commands), n: len(commands)}
 	l.run()
 	return l.done, l.result
 }
 
-// out returns memory for the library to write to. It is on the heap, because the library gets its address as a number, and
-// stacks move.
+// out returns memory for the library to write to. It is on the heap, because the library gets its
+// address as a number and stacks move.
 //
 //go:noinline
 func out[T any]() *T { return new(T) }

@@ -4,11 +4,11 @@ package driver
 
 import "unsafe"
 
-// run crosses once for all commands, by a loop in assembly that the runtime calls as it calls C. Package purego brings the
-// runtime's part of that.
+// run crosses once for all commands. The loop is in assembly and called through the runtime like C
+// code; package purego provides the runtime's part.
 func (l *list) run() { cgocall(runListAddress, unsafe.Pointer(l)) }
 
-// runListAddress is where runList is, which has the calling convention of C.
+// runListAddress is the address of runList, which has C's calling convention.
 var runListAddress uintptr
 
 //go:linkname cgocall runtime.cgocall

@@ -12,8 +12,9 @@
 GLOBL ·runListAddress(SB), NOPTR|RODATA, $8
 DATA ·runListAddress(SB)/8, $runList(SB)
 
-// runList(l *list) has the calling convention of C on a system stack: l is in DI; BX, BP and R12 to R15 are the caller's.
-// Six arguments go in registers, six on the stack, which is aligned to 16 bytes at each call.
+// runList(l *list) has C's calling convention and runs on a system stack: l is in DI; BX, BP and
+// R12 to R15 are callee-saved. Six arguments are passed in registers and six on the stack, which is
+// aligned to 16 bytes at each call.
 TEXT runList(SB), NOSPLIT|NOFRAME, $0
 	PUSHQ BP
 	PUSHQ BX

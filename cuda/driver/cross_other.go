@@ -9,7 +9,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// run crosses once for each command, on one thread.
+// run crosses once per command, on one thread.
 func (l *list) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

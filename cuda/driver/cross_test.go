@@ -24,7 +24,7 @@ func function(t testing.TB, name string) uintptr {
 	return at
 }
 
-// weigh is a command whose twelve arguments are all told apart.
+// weigh returns a command with twelve distinguishable arguments.
 func weigh(fn uintptr, sum *uint64, seed uintptr) (c command, want uint64) {
 	c = command{fn: fn, args: [maxArgs]uintptr{address(sum)}}
 	for i := uintptr(1); i < maxArgs; i++ {
@@ -34,8 +34,8 @@ func weigh(fn uintptr, sum *uint64, seed uintptr) (c command, want uint64) {
 	return c, want
 }
 
-// TestCross pins the assembly and the runtime's function that it is called by: arguments in their places, on stacks of many
-// sizes, on many threads, in their order, as far as the first failure.
+// TestCross tests the assembly and the runtime function that calls it: arguments arrive in place,
+// with stacks of many sizes, on many threads, in order and up to the first failure.
 func TestCross(t *testing.T) {
 	fn := function(t, "fakecuda_weigh")
 	var all sync.WaitGroup
@@ -62,12 +62,12 @@ func crossOnce(t *testing.T, fn uintptr, seed uintptr) {
 	}
 	for i := range want {
 		if *sums[i] != want[i] {
-			t.Fatalf("command %d was called with other arguments", i)
+			t.Fatalf("command %d got other arguments", i)
 		}
 	}
 }
 
-// deep makes the stack grow before f.
+// deep grows the stack before it calls f.
 func deep(n int, f func()) {
 	if n == 0 {
 		f()
@@ -78,18 +78,18 @@ func deep(n int, f func()) {
 	_ = frame
 }
 
-func TestCrossStopsAtAFailure(t *testing.T) {
+func TestCrossStopsAtFailure(t *testing.T) {
 	attribute, nothing := function(t, "cuInit"), function(t, "fakecuda_nothing")
-	fails := command{fn: attribute, args: [maxArgs]uintptr{1}} // a flag that there is not
+	fails := command{fn: attribute, args: [maxArgs]uintptr{1}} // an invalid flag
 	if done, result := cross([]command{{fn: nothing}, {fn: nothing}, fails, {fn: nothing}}); done != 2 || result != 1 {
 		t.Errorf("%d done, then %d", done, result)
 	}
 	if done, result := cross(nil); done != 0 || result != success {
-		t.Errorf("of nothing %d done, then %d", done, result)
+		t.Errorf("empty list: %d done, then %d", done, result)
 	}
 }
 
-// TestOut: what the library writes to stays where it is when the stack moves.
+// TestOut: memory that the library writes to does not move with the stack.
 func TestOut(t *testing.T) {
 	done := make(chan bool)
 	go func() { // a small stack
@@ -99,6 +99,6 @@ func TestOut(t *testing.T) {
 		done <- address(p) == before
 	}()
 	if !<-done {
-		t.Error("out returned memory of a stack")
+		t.Error("out returned stack memory")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"troupe/cuda"
 )
 
-// Attributes of a device that are asked for: CUdevice_attribute.
+// Queried attributes of a device: CUdevice_attribute.
 const (
 	multiprocessors = 16
 	l2Bytes         = 38
@@ -31,9 +31,9 @@ func (l *Library) describeDevice(index int) (info cuda.Info, handle uintptr, err
 	}
 	handle = uintptr(*device)
 	err = errors.Join(
-		l.call("ask for its name", l.DeviceName, address(name), uintptr(len(name)), handle),
-		l.call("ask for its UUID", l.DeviceUUID, address(uuid), handle),
-		l.call("ask for its memory", l.DeviceMemory, address(memory), handle),
+		l.call("query the name", l.DeviceName, address(name), uintptr(len(name)), handle),
+		l.call("query the UUID", l.DeviceUUID, address(uuid), handle),
+		l.call("query the memory size", l.DeviceMemory, address(memory), handle),
 	)
 	info = cuda.Info{
 		Index: index, Name: text(name[:]), MemoryBytes: int64(*memory), Simulated: l.Fake.at != 0, Weights: cuda.F32,
@@ -48,16 +48,16 @@ func (l *Library) describeDevice(index int) (info cuda.Info, handle uintptr, err
 	return info, handle, err
 }
 
-// text is what is before the first zero byte.
+// text returns the bytes before the first zero.
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return string(b)
 }
 
-// fact is an attribute of a device, or 0 where it does not tell.
+// fact returns an attribute of a device, or 0 if it is unknown.
 func (l *Library) fact(device uintptr, attribute int) int {
 	value := out[int32]()
-	if err := l.call("ask for an attribute", l.DeviceFact, address(value), uintptr(attribute), device); err != nil {
+	if err := l.call("query an attribute", l.DeviceFact, address(value), uintptr(attribute), device); err != nil {
 		return 0
 	}
 	return int(*value)
@@ -66,9 +66,9 @@ func (l *Library) fact(device uintptr, attribute int) int {
 // Properties implements cuda.Describer.
 func (d *device) Properties() cuda.Properties {
 	pci := out[[32]byte]()
-	_ = d.lib.call("ask for its PCI address", d.lib.DevicePCI, address(pci), uintptr(len(pci)), d.handle)
+	_ = d.lib.call("query the PCI address", d.lib.DevicePCI, address(pci), uintptr(len(pci)), d.handle)
 	return cuda.Properties{
-		Driver: d.lib.Version(), PCI: text(pci[:]), Products: d.products(),
+		Driver: d.lib.Version(), PCI: text(pci[:]), GEMMBackend: d.gemmBackend(),
 		Major: d.lib.fact(d.handle, computeMajor), Minor: d.lib.fact(d.handle, computeMinor),
 		Multiprocessors: d.lib.fact(d.handle, multiprocessors), CopyEngines: d.lib.fact(d.handle, copyEngines),
 		SharedBytes: int64(d.lib.fact(d.handle, sharedBytes)), L2Bytes: int64(d.lib.fact(d.handle, l2Bytes)),

@@ -11,7 +11,7 @@ import (
 	"troupe/cuda"
 )
 
-// device is a GPU by its primary context, which all of the process shares.
+// device is a GPU with its primary context, which is shared by the whole process.
 type device struct {
 	lib     *Library
 	info    cuda.Info
@@ -19,14 +19,14 @@ type device struct {
 	context uintptr // CUcontext
 	lost    atomic.Pointer[cuda.Fault]
 
-	memory spans    // of the device, where it has addresses
+	memory spans    // device memory with addresses
 	host   spans    // page-locked
 	ranges spans    // reserved addresses
-	owned  sync.Map // what has no address → func() error that gives it back
+	owned  sync.Map // object without an address → func() error that frees it
 	events events
 	code   code
-	blas   *blas  // nil: products are the kernels' own,
-	noBLAS string // and why
+	blas   *blas  // nil if products use the built-in kernels,
+	noBLAS string // for this reason
 
 	blasVersion atomic.Int32 // 120405 for 12.4.5
 
@@ -42,12 +42,20 @@ func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
 		return nil, err
 	}
 	context := out[uintptr]()
-	// An error means that somebody uses the device already, who then says how waits are.
-	_ = l.call("say how waits are", l.ContextFlags, handle, blockingWaits)
+	// An error means that the device is already in use with other scheduling flags.
+	_ = l.call("set the scheduling flags", l.ContextFlags, handle, blockingWaits)
 	if err := l.call("open the device", l.ContextRetain, address(context), handle); err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", index, err)
 	}
-	d := &device{lib: l, info: info, handle: handle, context: *context, events: events{context: *context}, streams: map[*stream]struct{}{}, noBLAS: l.noBLAS}
+	d := &device{
+		lib:     l,
+		info:    info,
+		handle:  handle,
+		context: *context,
+		events:  events{context: *context},
+		streams: map[*stream]struct{}{},
+		noBLAS:  l.noBLAS,
+	}
 	if err := d.load(m); err != nil {
 		return nil, errors.Join(fmt.Errorf("GPU %d: %w", index, err), d.Close())
 	}
@@ -57,7 +65,7 @@ func (l *Library) Open(index int, m Modules) (cuda.Device, error) {
 	return d, nil
 }
 
-// blockingWaits makes those who wait sleep and not spin: CU_CTX_SCHED_BLOCKING_SYNC.
+// blockingWaits makes waiting threads sleep instead of spin: CU_CTX_SCHED_BLOCKING_SYNC.
 const blockingWaits = 4
 
 func (d *device) Info() cuda.Info { return d.info }
@@ -74,7 +82,7 @@ func (d *device) callIn(context uintptr, op string, fn symbol, args ...uintptr) 
 	return d.callAnyway(context, op, fn, args...)
 }
 
-// callAnyway is callIn for what is tried on a lost device too: giving something back.
+// callAnyway is callIn for calls that are also tried on a lost device: freeing something.
 func (d *device) callAnyway(context uintptr, op string, fn symbol, args ...uintptr) error {
 	if fn.at == 0 {
 		return unsupported(fn)
@@ -95,7 +103,8 @@ func (d *device) usable() error {
 	return nil
 }
 
-// failed is the error for a result; a lasting one loses the device. The first fault is the one that everybody gets.
+// failed returns the error for a result. A lasting one loses the device, and its first fault is
+// returned from then on.
 func (d *device) failed(op string, result int) error {
 	err := d.lib.failure(op, result)
 	if fault := (*cuda.Fault)(nil); errors.As(err, &fault) && fault.Lost {
@@ -114,11 +123,18 @@ func (d *device) Alloc(bytes int64) (cuda.Ptr, error) {
 		return 0, err
 	}
 	at := *p
-	d.memory.add(span{start: at, end: at.Offset(bytes), free: func() error { return d.giveBack("free", d.lib.Free, uintptr(at)) }})
+	d.memory.add(
+		span{
+			start: at,
+			end:   at.Offset(bytes),
+			free:  func() error { return d.giveBack("free", d.lib.Free, uintptr(at)) },
+		},
+	)
 	return at, nil
 }
 
-// giveBack returns something to the driver. Of a lost device nothing can be had back, which the fault has said.
+// giveBack frees an object of the driver. On a lost device it does nothing, since the fault has
+// been reported.
 func (d *device) giveBack(op string, fn symbol, args ...uintptr) error {
 	err := d.callAnyway(d.context, op, fn, args...)
 	if d.lost.Load() != nil {
@@ -130,7 +146,7 @@ func (d *device) giveBack(op string, fn symbol, args ...uintptr) error {
 func (d *device) Free(p cuda.Ptr) error {
 	s, ok := d.memory.take(p, allocated)
 	if !ok {
-		return fmt.Errorf("cuda: %#x was not allocated, or was freed before", uint64(p))
+		return fmt.Errorf("cuda: %#x was not allocated or was already freed", uint64(p))
 	}
 	if err := s.free(); err != nil {
 		d.memory.add(s)
@@ -139,16 +155,16 @@ func (d *device) Free(p cuda.Ptr) error {
 	return nil
 }
 
-// Memory returns 0 free of a lost device.
+// Memory returns 0 free bytes for a lost device.
 func (d *device) Memory() (free, total int64) {
 	left, all := out[uint64](), out[uint64]()
-	if err := d.call("ask for free memory", d.lib.Info, address(left), address(all)); err != nil {
+	if err := d.call("query free memory", d.lib.Info, address(left), address(all)); err != nil {
 		return 0, d.info.MemoryBytes
 	}
 	return int64(*left), d.info.MemoryBytes
 }
 
-// Close ends all streams, after the work they were given, and gives everything back.
+// Close finishes the work of all streams, closes them and frees everything.
 func (d *device) Close() error {
 	d.mu.Lock()
 	was := d.closed
@@ -160,7 +176,7 @@ func (d *device) Close() error {
 	return errors.Join(d.empty(), d.host.giveBack(), d.lib.call("close the device", d.lib.ContextRelease, d.handle))
 }
 
-// empty gives everything back that is on the device, after the work of its streams.
+// empty finishes the work of the streams and frees everything on the device.
 func (d *device) empty() error {
 	d.mu.Lock()
 	streams := d.streams
@@ -174,7 +190,7 @@ func (d *device) empty() error {
 	return errors.Join(errs...)
 }
 
-// own keeps what gives something back until disown or Close.
+// own keeps a function that frees an object until disown or Close.
 func (d *device) own(what any, free func() error) { d.owned.Store(what, free) }
 
 func (d *device) owns(what any) bool {
@@ -185,7 +201,7 @@ func (d *device) owns(what any) bool {
 func (d *device) disown(what any) error {
 	free, ok := d.owned.LoadAndDelete(what)
 	if !ok {
-		return errors.New("cuda: closed or released before")
+		return errors.New("cuda: already closed or released")
 	}
 	return free.(func() error)()
 }

@@ -27,20 +27,27 @@ func TestConformanceOnFake(t *testing.T) {
 	required := []string{"virtual memory", "batches", "graphs", "partitions", "properties", "shared memory"}
 	if _, err := exec.LookPath("g++"); err == nil {
 		fake.Do("kernels " + kernelhost.Build(t))
-		required = append(required, "kernels", "NaN is passed on", "rows do not depend on their batch", "graphs of kernels", "two streams in turn")
+		required = append(
+			required,
+			"kernels",
+			"NaN is propagated",
+			"rows do not depend on their batch",
+			"graphs of kernels",
+			"two streams in turn",
+		)
 	}
 	cudatest.Run(t, func(t *testing.T) cuda.Device {
-		fake.Reset() // after a kernel that was to fail
+		fake.Reset() // after a kernel that fails on purpose
 		return open(t, l, 0)
 	}, required...)
 	fake.Reset()
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, l, 0), open(t, l, 1)) })
 	if left := fake.Live() - before; left != 0 {
-		t.Errorf("%d objects of the driver were not given back", left)
+		t.Errorf("%d objects of the driver leaked", left)
 	}
 }
 
-// TestConformanceOnGPU runs on the machine's GPU where there is one; TROUPE_TEST_GPU=0 keeps it off.
+// TestConformanceOnGPU runs on the machine's GPU, if there is one; TROUPE_TEST_GPU=0 disables it.
 func TestConformanceOnGPU(t *testing.T) {
 	if os.Getenv("TROUPE_TEST_GPU") == "0" {
 		t.Skip("TROUPE_TEST_GPU=0")
@@ -70,13 +77,20 @@ func TestConformanceOnGPU(t *testing.T) {
 	}
 }
 
-// TestSystemLibrary: libraries that the system finds by their names are those that are used.
+// TestSystemLibrary: libraries are found by name, as the system's loader does.
 func TestSystemLibrary(t *testing.T) {
 	folders := filepath.Dir(fakecuda.Path(t)) + ":" + filepath.Dir(fakecuda.BLAS(t))
 	child := exec.Command(os.Args[0], "-test.run=^TestConformanceOnGPU$/^(memory|copies|peers)$", "-test.v")
-	child.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folders, "FAKECUDA_DEVICES=3", "TROUPE_TEST_GPU=1", "FAKECUDA_KERNELS="+kernelhost.Build(t))
+	child.Env = append(
+		os.Environ(),
+		"LD_LIBRARY_PATH="+folders,
+		"FAKECUDA_DEVICES=3",
+		"TROUPE_TEST_GPU=1",
+		"FAKECUDA_KERNELS="+kernelhost.Build(t),
+	)
 	out, err := child.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS") != 4 || !strings.Contains(string(out), "products: cuBLAS 12.4.5") {
+	if err != nil || strings.Count(string(out), "--- PASS") != 4 ||
+		!strings.Contains(string(out), "products: cuBLAS 12.4.5") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -131,7 +145,7 @@ func hostMemory(t testing.TB, d cuda.Device, bytes int64) []byte {
 	return m.Bytes()
 }
 
-// TestAsynchronous: work is handed over before it is done, and an event knows the difference.
+// TestAsynchronous: work is handed over before it is done, and an event reports when it is.
 func TestAsynchronous(t *testing.T) {
 	fake := fakecuda.Open(t)
 	d := open(t, load(t, fake.Path), 0)
@@ -155,13 +169,13 @@ func TestAsynchronous(t *testing.T) {
 	}
 	fake.Do("go")
 	if err := last.Sync(); err != nil || !e.Done() || !bytes.Equal(in, out) {
-		t.Errorf("%q came back, %v", out, err)
+		t.Errorf("read back %q, %v", out, err)
 	}
 }
 
-// TestWaitIsForOneRecord: a stream waits for the record that it was told of, though the driver's event is used again since. Otherwise
-// this test does not end.
-func TestWaitIsForOneRecord(t *testing.T) {
+// TestWaitRefersToOneRecord: a stream waits for the given record, even if the driver's event has
+// been reused since. Otherwise this test hangs.
+func TestWaitRefersToOneRecord(t *testing.T) {
 	fake := fakecuda.Open(t)
 	d := open(t, load(t, fake.Path), 0)
 	s, waiting, at, host := stream(t, d), stream(t, d), alloc(t, d, 8), hostMemory(t, d, 8)
@@ -182,8 +196,8 @@ func TestWaitIsForOneRecord(t *testing.T) {
 	}
 }
 
-// TestManyAskAnEvent: any number of goroutines may, while it is used again for others.
-func TestManyAskAnEvent(t *testing.T) {
+// TestConcurrentEventQueries: any number of goroutines may query an event while it is reused.
+func TestConcurrentEventQueries(t *testing.T) {
 	d := open(t, load(t, fakecuda.Open(t).Path), 0)
 	s, at, host := stream(t, d), alloc(t, d, 1<<20), hostMemory(t, d, 1<<20)
 	for range 20 {
@@ -207,8 +221,8 @@ func TestManyAskAnEvent(t *testing.T) {
 	}
 }
 
-// TestThreads: goroutines that move between threads always work on the device they mean. The fake refuses streams of another context,
-// and memory is counted.
+// TestThreads: goroutines that move between threads always use the right device. The fake rejects
+// streams of another context, and memory is counted.
 func TestThreads(t *testing.T) {
 	fake := fakecuda.Open(t)
 	l := load(t, fake.Path)
@@ -231,12 +245,12 @@ func TestThreads(t *testing.T) {
 	all.Wait()
 	for i, d := range devices {
 		if left, _ := d.Memory(); left != free {
-			t.Errorf("device %d has %d bytes free, and had %d", i, left, free)
+			t.Errorf("device %d has %d bytes free, %d before", i, left, free)
 		}
 	}
 }
 
-// TestLongLists: more work than a list takes is done in its order.
+// TestLongLists: more work than fits into a list is done in order.
 func TestLongLists(t *testing.T) {
 	fake := fakecuda.Open(t)
 	d := open(t, load(t, fake.Path), 0)
@@ -249,23 +263,25 @@ func TestLongLists(t *testing.T) {
 		}
 	}
 	if n := fake.Calls("cuCtxSetCurrent") - crossings; n != 1000/64 {
-		t.Errorf("a thousand copies took %d crossings before anybody waited", n)
+		t.Errorf("a thousand copies took %d crossings before the first wait", n)
 	}
 	if err := errors.Join(s.CopyOut(host[:1], at), s.Sync()); err != nil || host[0] != byte(999%256) {
-		t.Errorf("the last copy is not the last: %d, %v", host[0], err)
+		t.Errorf("the last copy was not done last: %d, %v", host[0], err)
 	}
 }
 
-// TestWhatIsMissing: a library that is not there, or is too old, is said in words.
-func TestWhatIsMissing(t *testing.T) {
+// TestMissingLibrary: errors about a missing or old library tell what to do.
+func TestMissingLibrary(t *testing.T) {
 	path := fakecuda.Path(t, "green")
 	folder := t.TempDir()
-	if _, err := driver.Load(filepath.Join(folder, "none.so")); err == nil || !strings.Contains(err.Error(), "install it") {
+	if _, err := driver.Load(filepath.Join(folder, "none.so")); err == nil ||
+		!strings.Contains(err.Error(), "install it") {
 		t.Errorf("no library: %v", err)
 	}
 	old := compile(t, "int cuInit(unsigned flags) { return 0; }")
-	if _, err := driver.Load(old); err == nil || !strings.Contains(err.Error(), "lacks cuDriverGetVersion, ") || !strings.Contains(err.Error(), "newer") {
-		t.Errorf("a library that can do next to nothing: %v", err)
+	if _, err := driver.Load(old); err == nil || !strings.Contains(err.Error(), "lacks cuDriverGetVersion, ") ||
+		!strings.Contains(err.Error(), "newer") {
+		t.Errorf("a library with almost no functions: %v", err)
 	}
 	d := open(t, load(t, path), 0)
 	_, err := d.(cuda.Partitioner).Partition(8)
@@ -280,10 +296,11 @@ func TestProbe(t *testing.T) {
 	if err != nil || why != "" || len(found) != 2 || l.Count() != 2 {
 		t.Fatalf("%+v, %q, %v", found, why, err)
 	}
-	if d := open(t, l, 1); found[1] != d.Info() || !d.Info().Simulated || d.Info().Index != 1 || found[0].UUID == found[1].UUID {
+	if d := open(t, l, 1); found[1] != d.Info() || !d.Info().Simulated || d.Info().Index != 1 ||
+		found[0].UUID == found[1].UUID {
 		t.Errorf("%+v is not %+v", d.Info(), found)
 	}
 	if _, err := l.Open(2, driver.Embedded{}); err == nil {
-		t.Error("opened a device that there is not")
+		t.Error("opened a device that does not exist")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"troupe/cuda"
 )
 
-// Results of the library that mean something to us. The others are told by their names.
+// Results of the library that are handled separately. Others are reported by name.
 const (
 	success            = 0
 	outOfMemory        = 2
@@ -22,23 +22,28 @@ const (
 	notSupported       = 801
 )
 
-// lasting are results after which every call returns the same: the context is broken, and with it the device for this
-// process. CUDA driver API, "Data types used by CUDA driver", CUresult.
+// lasting are results that persist: every later call returns the same, since the context is broken
+// and the device lost for this process. CUDA driver API, "Data types used by CUDA driver",
+// CUresult.
 var lasting = []int{
-	4,                                           // deinitialized
-	214,                                         // uncorrectable ECC error
-	220,                                         // uncorrectable NVLink error
-	226,                                         // error contained, of some application
-	700,                                         // illegal address
-	702,                                         // launch timeout
-	709,                                         // context is destroyed
-	710, 714, 715, 716, 717, 718, 719, 721, 999, // assert, stack, instruction, alignment, address space, program counter, launch, tensor memory, unknown
+	4,   // deinitialized
+	214, // uncorrectable ECC error
+	220, // uncorrectable NVLink error
+	226, // contained error, possibly of another application
+	700, // illegal address
+	702, // launch timeout
+	709, // context is destroyed
+	// assert, stack, instruction, alignment, address space, program counter, launch, tensor memory,
+	// unknown
+	710, 714, 715, 716, 717, 718, 719, 721, 999,
 }
 
-// errNoLibrary says what to do on a machine without the library.
-var errNoLibrary = errors.New("no NVIDIA driver: install it, with its libcuda.so.1, or in a container the NVIDIA Container Toolkit")
+// errNoLibrary is the error on a machine without the library.
+var errNoLibrary = errors.New(
+	"no NVIDIA driver: install it, with its libcuda.so.1, or in a container the NVIDIA Container Toolkit",
+)
 
-// failure turns a result that is not success into an error: memory, something that the driver lacks, or a fault in op.
+// failure converts a failure result into an error: out of memory, unsupported, or a fault in op.
 func (l *Library) failure(op string, result int) error {
 	if result >= blasFailed {
 		return blasFailure(op, result-blasFailed)
@@ -59,20 +64,21 @@ func (l *Library) describe(result int) (name, text string) {
 		name = fmt.Sprintf("CUDA_ERROR_%d", result)
 	}
 	if text == "" {
-		text = "an error that the driver has no words for"
+		text = "unknown error"
 	}
 	return name, text
 }
 
 func (l *Library) text(fn symbol, result int) string {
 	at := out[*byte]()
-	if _, code := cross([]command{{fn: fn.at, args: [maxArgs]uintptr{uintptr(result), address(at)}}}); code != success || *at == nil {
+	args := [maxArgs]uintptr{uintptr(result), address(at)}
+	if _, code := cross([]command{{fn: fn.at, args: args}}); code != success || *at == nil {
 		return ""
 	}
 	return goString(*at)
 }
 
-// goString copies a string of C.
+// goString copies a C string.
 func goString(p *byte) string {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
@@ -81,7 +87,12 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// unsupported is the error for a function that the library lacks.
+// unsupported returns the error for a function that the library lacks.
 func unsupported(fn symbol) error {
-	return fmt.Errorf("cuda: this driver has no %s, which came with CUDA %s: %w", fn.name, fn.since, errors.ErrUnsupported)
+	return fmt.Errorf(
+		"cuda: this driver has no %s, introduced with CUDA %s: %w",
+		fn.name,
+		fn.since,
+		errors.ErrUnsupported,
+	)
 }

@@ -11,22 +11,24 @@ import (
 	"troupe/cuda"
 )
 
-// events are the driver's events of a context, which are for its streams to record. They are made once and used again.
+// events is a pool of the driver's events of one context. They are created once and reused.
 type events struct {
-	context uintptr
-	mu      sync.Mutex
-	idle    []pooled
-	all     []uintptr
-	era     int // of the context: how often all of its events were destroyed
+	context    uintptr
+	mu         sync.Mutex
+	idle       []pooled
+	all        []uintptr
+	generation int // number of times that all events of the context were destroyed
 }
 
-// pooled is an event of an era. After that the handle is nobody's, or that of another one.
+// pooled is an event handle of a generation. In a later generation the handle is invalid or belongs
+// to another event.
 type pooled struct {
-	handle uintptr // 0: none
-	era    int
+	handle     uintptr // 0 means none
+	generation int
 }
 
-// eventFlags: who waits sleeps (1) and does not spin, and an event has no time, which makes it cheaper (2).
+// eventFlags: waiting threads sleep (1) and do not spin, and events have no timestamp, which makes
+// them cheaper (2).
 const eventFlags = 1 | 2
 
 func (e *events) take(d *device) (pooled, error) {
@@ -42,14 +44,15 @@ func (e *events) take(d *device) (pooled, error) {
 		return pooled{}, err
 	}
 	e.all = append(e.all, *handle)
-	return pooled{*handle, e.era}, nil
+	return pooled{*handle, e.generation}, nil
 }
 
-// put takes an event back that nobody asks about any more. What waits for it on a stream waits for that record of it.
+// put returns an event that no caller queries any more. A stream that waits for it still waits for
+// that record.
 func (e *events) put(p pooled) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p.era == e.era { // the collector may find a record long after the device was opened again
+	if p.generation == e.generation { // a record may be collected long after the device was reopened
 		e.idle = append(e.idle, p)
 	}
 }
@@ -57,7 +60,7 @@ func (e *events) put(p pooled) {
 func (e *events) has(p pooled) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return p.era == e.era
+	return p.generation == e.generation
 }
 
 func (e *events) destroy(d *device) error {
@@ -68,20 +71,20 @@ func (e *events) destroy(d *device) error {
 		errs = append(errs, d.giveBack("destroy an event", d.lib.EventDestroy, handle))
 	}
 	e.all, e.idle = nil, nil
-	e.era++
+	e.generation++
 	return errors.Join(errs...)
 }
 
-// event is one record. Its handle goes back when it is done, or when it is garbage.
+// event is one record. Its handle is returned when it is done or garbage collected.
 type event struct {
 	stream  *stream
 	cleanup runtime.Cleanup
 
 	mu      sync.Mutex
-	pooled      // none once it has gone back
-	waiting int // calls of Sync that use it
+	pooled      // none once it was returned
+	waiting int // number of Sync calls that use it
 	done    bool
-	err     error // the fault that was found instead
+	err     error // the fault found instead
 }
 
 // Record implements cuda.Stream.
@@ -129,7 +132,7 @@ func (s *stream) Wait(of cuda.Event) error {
 	if err := s.queue("wait", s.dev.lib.StreamWait, s.handle, e.handle, 0); err != nil {
 		return err
 	}
-	return s.flush() // before the event can be used again
+	return s.flush() // before the event can be reused
 }
 
 func (e *event) Done() bool {
@@ -149,7 +152,7 @@ func (e *event) Sync() error {
 		return e.err
 	}
 	e.waiting++
-	e.mu.Unlock() // others may ask meanwhile
+	e.mu.Unlock() // other calls may query meanwhile
 	lib := &e.stream.dev.lib.symbols
 	result := await(e.stream.crossing(lib.EventQuery, e.handle), e.stream.crossing(lib.EventSync, e.handle))
 	e.mu.Lock()
@@ -158,7 +161,8 @@ func (e *event) Sync() error {
 	return e.err
 }
 
-// over reports whether nothing is to be asked of the driver any more. Who asks after the context was emptied is told that the stream is closed.
+// over reports whether the driver need not be queried any more. After the context was emptied, the
+// error is errClosed.
 func (e *event) over() bool {
 	if !e.done && !e.stream.events.has(e.pooled) {
 		e.done, e.err = true, errClosed
@@ -166,7 +170,7 @@ func (e *event) over() bool {
 	return e.done
 }
 
-// finish takes the result of a query. The handle goes back once nobody uses it.
+// finish takes the result of a query. The handle is returned once no Sync uses it.
 func (e *event) finish(result int) {
 	if result == notReady {
 		return

@@ -4,7 +4,7 @@ package driver
 
 import "reflect"
 
-// SymbolNames are the functions of the library that are used.
+// SymbolNames returns the functions of the library that are used.
 func SymbolNames() (names []string) {
 	for field := range reflect.TypeFor[symbols]().Fields() {
 		if field.Tag.Get("since") != "never" {

@@ -12,7 +12,7 @@ import (
 	"troupe/testkit/fakecuda"
 )
 
-// everything uses all that a device can do, and returns the first error of each part.
+// everything uses all features of a device and returns the first error of each part.
 func everything(l *driver.Library) (err error) {
 	d, err := l.Open(0, driver.Embedded{})
 	if err != nil {
@@ -88,10 +88,15 @@ func shared(l *driver.Library, d cuda.Device, at cuda.Ptr) error {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	return errors.Join(err, d.(cuda.Peers).EnablePeer(other), s.(cuda.PeerCopier).CopyPeer(at, other, there, 512), s.Sync())
+	return errors.Join(
+		err,
+		d.(cuda.Peers).EnablePeer(other),
+		s.(cuda.PeerCopier).CopyPeer(at, other, there, 512),
+		s.Sync(),
+	)
 }
 
-// releases say whether a function gives something back: where it fails, that is lost.
+// releases reports whether a function frees something: if it fails, the object leaks.
 func releases(name string) bool {
 	for _, word := range []string{"Free", "Destroy", "Release", "Unmap", "Close", "Unload", "Unregister"} {
 		if strings.Contains(name, word) {
@@ -101,8 +106,8 @@ func releases(name string) bool {
 	return false
 }
 
-// TestEveryCallFails makes each function fail at its first and second call, once and for good: errors have types, nothing hangs,
-// and everything is given back.
+// TestEveryCallFails makes each function fail at its first and second call, once and permanently:
+// errors have types, nothing hangs, and everything is freed.
 func TestEveryCallFails(t *testing.T) {
 	fake := fakecuda.Open(t)
 	l := load(t, fake.Path)
@@ -116,21 +121,22 @@ func TestEveryCallFails(t *testing.T) {
 			err := everything(l)
 			fake.Reset()
 			fault := (*cuda.Fault)(nil)
-			switch typed := errors.As(err, &fault) || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, errors.ErrUnsupported); {
+			switch typed := errors.As(err, &fault) || errors.Is(err, cuda.ErrOutOfMemory) ||
+				errors.Is(err, errors.ErrUnsupported); {
 			case err != nil && !typed:
 				t.Errorf("%s%s: %v", name, how, err)
 			case strings.HasSuffix(how, "!") && fault != nil && !errors.Is(err, cuda.ErrDeviceLost):
 				t.Errorf("%s%s does not lose the device: %v", name, how, err)
 			}
 			if left := fake.Live() - before; left != 0 && !releases(name) {
-				t.Errorf("%s%s: %d objects were not given back: %v", name, how, left, err)
+				t.Errorf("%s%s: %d objects leaked: %v", name, how, left, err)
 			}
 		}
 	}
 }
 
-// TestWorkFails: what breaks while work runs is found by who waits, and from then on the device refuses everything with the same
-// fault. Another device goes on.
+// TestWorkFails: a fault of running work is reported to the caller that waits, and from then on the
+// device rejects everything with the same fault. Other devices are not affected.
 func TestWorkFails(t *testing.T) {
 	fake := fakecuda.Open(t)
 	l := load(t, fake.Path)
@@ -156,7 +162,8 @@ func TestWorkFails(t *testing.T) {
 			failed = e.Sync()
 		}
 		err = errors.Join(err, failed, s.Sync())
-		if fault := (*cuda.Fault)(nil); !errors.As(err, &fault) || fault.Name != name || !errors.Is(err, cuda.ErrDeviceLost) {
+		if fault := (*cuda.Fault)(nil); !errors.As(err, &fault) || fault.Name != name ||
+			!errors.Is(err, cuda.ErrDeviceLost) {
 			t.Errorf("%s: %v", spec, err)
 		}
 		_, failedAlloc := d.Alloc(1)
@@ -172,17 +179,19 @@ func TestWorkFails(t *testing.T) {
 			}
 		}
 		there, fine := alloc(t, other, 512), stream(t, other)
-		if err := errors.Join(fine.CopyIn(there, hostMemory(t, other, 512)), fine.Sync(), other.Close(), d.Close()); err != nil {
+		if err := errors.Join(
+			fine.CopyIn(there, hostMemory(t, other, 512)), fine.Sync(), other.Close(), d.Close(),
+		); err != nil {
 			t.Errorf("%s: the other device: %v", spec, err)
 		}
 		fake.Reset()
 		if left := fake.Live() - before; left != 0 {
-			t.Errorf("%s: %d objects were not given back", spec, left)
+			t.Errorf("%s: %d objects leaked", spec, left)
 		}
 	}
 }
 
-// TestMemoryRunsOutOnce: a failed allocation harms nothing.
+// TestMemoryRunsOutOnce: a failed allocation has no other effect.
 func TestMemoryRunsOutOnce(t *testing.T) {
 	fake := fakecuda.Open(t)
 	d := open(t, load(t, fake.Path), 0)
@@ -194,7 +203,7 @@ func TestMemoryRunsOutOnce(t *testing.T) {
 	alloc(t, d, 512)
 }
 
-// TestNoStream: a stream that was not made is nil, not an interface with nothing in it.
+// TestNoStream: a stream that was not created is a nil interface.
 func TestNoStream(t *testing.T) {
 	fake := fakecuda.Open(t)
 	d := open(t, load(t, fake.Path), 0)

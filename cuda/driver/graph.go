@@ -9,9 +9,9 @@ import (
 	"troupe/cuda"
 )
 
-var errCapturing = errors.New("cuda: the stream is being captured: Record, Wait and Sync have to wait until it is done")
+var errCapturing = errors.New("cuda: Record, Wait and Sync are not allowed while the stream is captured")
 
-// relaxed lets a capture begin and end on different threads, which goroutines do.
+// relaxed allows a capture to begin and end on different threads, as goroutines do.
 const relaxed = 2
 
 // Capture implements cuda.Capturer.
@@ -25,7 +25,7 @@ func (s *stream) Capture(give func() error) (cuda.Graph, error) {
 	if *graph == 0 {
 		return nil, err
 	}
-	defer func() { _ = s.dev.giveBack("free what was captured", s.dev.lib.GraphDestroy, *graph) }()
+	defer func() { _ = s.dev.giveBack("free a captured graph", s.dev.lib.GraphDestroy, *graph) }()
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func (s *stream) Capture(give func() error) (cuda.Graph, error) {
 	return g, nil
 }
 
-// setCapture begins or ends a capture, with everything that was given handed over before. A capture is ended even where the
-// stream has failed in it.
+// setCapture begins or ends a capture after handing over all queued work. It ends a capture even if
+// the stream has failed.
 func (s *stream) setCapture(on bool, fn symbol, args ...uintptr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ type graphExec struct {
 func (g *graphExec) Launch(on cuda.Stream) error {
 	s, ok := on.(*stream)
 	if !ok || s.dev != g.dev {
-		return fmt.Errorf("cuda: a graph of GPU %d was given to a stream of another device", g.dev.info.Index)
+		return fmt.Errorf("cuda: graph of GPU %d launched on a stream of another device", g.dev.info.Index)
 	}
 	if !g.dev.owns(g) {
 		return errors.New("cuda: the graph is closed")
@@ -77,8 +77,8 @@ func (g *graphExec) Launch(on cuda.Stream) error {
 	if err := s.queue("graph", g.dev.lib.GraphLaunch, g.handle, s.handle); err != nil {
 		return err
 	}
-	return s.flush() // before it can be closed
+	return s.flush() // before the graph can be closed
 }
 
-// Close frees the graph. Launches of it go on.
+// Close frees the graph. Running launches continue.
 func (g *graphExec) Close() error { return g.dev.disown(g) }

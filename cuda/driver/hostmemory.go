@@ -13,8 +13,8 @@ import (
 	"troupe/cuda"
 )
 
-// hostMemory is memory of the process that the driver has locked. It is not the driver's, so that it stays when a lost device is
-// opened again: whoever has it may be reading it.
+// hostMemory is process memory that the driver has page-locked. The driver does not own it, so it
+// survives the reopening of a lost device while it may be in use.
 type hostMemory struct {
 	dev   *device
 	bytes []byte
@@ -28,11 +28,17 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("cuda: allocation of %d bytes", bytes)
 	}
-	memory, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	memory, err := syscall.Mmap(
+		-1,
+		0,
+		int(bytes),
+		syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("allocate %d bytes of host memory: %w: %w", bytes, cuda.ErrOutOfMemory, err)
 	}
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // before it is locked, and with it every page where it is
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // before it is locked and its pages are allocated
 	if err := d.lock(pointer(memory), bytes); err != nil {
 		return nil, errors.Join(err, syscall.Munmap(memory))
 	}
@@ -41,23 +47,30 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	return &hostMemory{dev: d, bytes: memory}, nil
 }
 
-// unlock gives host memory back. What the driver keeps locked stays where it is: it would refuse whatever came to lie there next.
+// unlock frees host memory. Memory that the driver keeps locked is not freed, since the driver
+// would reject memory mapped there later.
 func (d *device) unlock(memory []byte) error {
 	err := d.callAnyway(d.context, "unlock host memory", d.lib.HostUnlock, uintptr(pointer(memory)))
 	switch {
 	case err == nil:
 		return syscall.Munmap(memory)
 	case d.lost.Load() != nil:
-		return nil // which the fault has said
+		return nil // the fault has been reported
 	}
 	return err
 }
 
 func (d *device) lock(at cuda.Ptr, bytes int64) error {
-	return d.call(fmt.Sprintf("lock %d bytes of host memory", bytes), d.lib.HostLock, uintptr(at), uintptr(bytes), portable)
+	return d.call(
+		fmt.Sprintf("lock %d bytes of host memory", bytes),
+		d.lib.HostLock,
+		uintptr(at),
+		uintptr(bytes),
+		portable,
+	)
 }
 
-// lockAgain locks all host memory, which the driver has forgotten.
+// lockAgain locks all host memory again after the driver has forgotten it.
 func (d *device) lockAgain() error {
 	var errs []error
 	for _, s := range d.host.all() {
@@ -69,7 +82,7 @@ func (d *device) lockAgain() error {
 // Locked implements cuda.HostLocks.
 func (d *device) Locked(host []byte) bool { return d.host.covers(pointer(host), int64(len(host))) }
 
-// pointer is where b is.
+// pointer returns the address of b.
 func pointer(b []byte) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func (h *hostMemory) Bytes() []byte { return h.bytes }
@@ -77,7 +90,7 @@ func (h *hostMemory) Bytes() []byte { return h.bytes }
 func (h *hostMemory) Free() error {
 	s, ok := h.dev.host.take(pointer(h.bytes), allocated)
 	if !ok {
-		return errors.New("cuda: host memory was freed before")
+		return errors.New("cuda: host memory was already freed")
 	}
 	return s.free()
 }

@@ -15,22 +15,23 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// Modules are the kernels of a device.
+// Modules provide the kernels of a device.
 type Modules interface {
-	// Code returns modules in PTX that a device of that compute capability can run, or none.
+	// Code returns PTX modules for a compute capability, or none.
 	Code(major, minor int) [][]byte
-	// Launch returns an op's entry point in them, and how it is launched; ok is false for one that they do not have.
+	// Launch returns an op's entry point and launch geometry; ok is false if the modules do not
+	// have it.
 	Launch(op cuda.Op) (entry string, g kernels.Geometry, ok bool)
 }
 
-// Embedded are the kernels that come with the program.
+// Embedded are the kernels embedded in the program.
 type Embedded struct{}
 
 func (Embedded) Code(major, minor int) [][]byte { return kernels.Code(major, minor) }
 
 func (Embedded) Launch(op cuda.Op) (string, kernels.Geometry, bool) { return kernels.Launch(op) }
 
-// code is what has been loaded onto a device.
+// code is the code loaded onto a device.
 type code struct {
 	modules   Modules
 	libraries []uintptr
@@ -39,10 +40,10 @@ type code struct {
 
 type kernel struct {
 	handle uintptr
-	shared atomic.Uint32 // dynamic shared memory that it may have
+	shared atomic.Uint32 // current limit of dynamic shared memory
 }
 
-// load has the driver compile all modules, once.
+// load compiles all modules with the driver, once.
 func (d *device) load(m Modules) error {
 	d.code.modules = m
 	for _, ptx := range m.Code(d.lib.fact(d.handle, computeMajor), d.lib.fact(d.handle, computeMinor)) {
@@ -66,14 +67,21 @@ func (d *device) unload() error {
 	return errors.Join(errs...)
 }
 
-// kernel finds an entry point, and lets it have the shared memory that it is launched with.
+// kernel finds an entry point and raises its limit of shared memory if needed.
 func (d *device) kernel(entry string, shared uint32) (uintptr, error) {
 	k, err := d.lookup(entry)
 	if err != nil {
 		return 0, err
 	}
 	if had := k.shared.Load(); shared > had {
-		err := d.call("give shared memory to "+entry, d.lib.KernelAttribute, dynamicShared, uintptr(shared), k.handle, d.handle)
+		err := d.call(
+			"set the shared memory of "+entry,
+			d.lib.KernelAttribute,
+			dynamicShared,
+			uintptr(shared),
+			k.handle,
+			d.handle,
+		)
 		if err != nil {
 			return 0, err
 		}
@@ -84,7 +92,7 @@ func (d *device) kernel(entry string, shared uint32) (uintptr, error) {
 
 const (
 	dynamicShared = 8        // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-	plainShared   = 48 << 10 // what every kernel may have
+	plainShared   = 48 << 10 // limit for every kernel
 )
 
 func (d *device) lookup(entry string) (*kernel, error) {
@@ -118,7 +126,7 @@ func (s *stream) Launch(op cuda.Op) error {
 	return s.launch(op)
 }
 
-// launch queues a kernel. The op itself is its one parameter. The lock is held.
+// launch queues a kernel. The op itself is its only parameter. The lock is held.
 func (s *stream) launch(op cuda.Op) error {
 	entry, g, ok := s.dev.code.modules.Launch(op)
 	if !ok {
@@ -128,7 +136,7 @@ func (s *stream) launch(op cuda.Op) error {
 	if err != nil {
 		return err
 	}
-	if g.GridX == 0 { // nothing to do, which a GPU takes for an error
+	if g.GridX == 0 { // an empty grid is an error on a GPU
 		return s.ready()
 	}
 	parameters, err := s.argument(op)
@@ -141,8 +149,8 @@ func (s *stream) launch(op cuda.Op) error {
 
 const word = 8
 
-// argument copies op to memory that stays where it is until the list has crossed, and returns the address of a pointer to it,
-// which is what cuLaunchKernel wants.
+// argument copies op to memory that stays in place until the list has crossed, and returns the
+// address of a pointer to it, as cuLaunchKernel expects.
 func (s *stream) argument(op cuda.Op) (uintptr, error) {
 	bytes := raw(op)
 	slot, err := s.slot(op.Kernel(), word+len(bytes))
@@ -154,7 +162,7 @@ func (s *stream) argument(op cuda.Op) (uintptr, error) {
 	return address(&slot[0]), nil
 }
 
-// slot returns memory for a command that is queued next.
+// slot returns memory for the command that is queued next.
 func (s *stream) slot(op string, bytes int) ([]byte, error) {
 	size := (bytes + word - 1) / word * word
 	if size > cap(s.arguments) {
@@ -170,7 +178,7 @@ func (s *stream) slot(op string, bytes int) ([]byte, error) {
 	return s.arguments[from:], nil
 }
 
-// raw is the memory of op, a struct without pointers.
+// raw returns the memory of op, a struct without pointers.
 func raw(op cuda.Op) []byte {
 	type contents struct{ kind, data unsafe.Pointer }
 	return unsafe.Slice((*byte)((*contents)(unsafe.Pointer(&op)).data), reflect.TypeOf(op).Size())

@@ -16,7 +16,7 @@ import (
 	"troupe/testkit/fakecuda"
 )
 
-// add is a kernel of these tests: Out[i] = Out[i]*Factor + i for each thread i.
+// add is a test kernel: Out[i] = Out[i]*Factor + i for each thread i.
 type add struct {
 	Out    cuda.Ptr
 	Factor uint32
@@ -26,29 +26,39 @@ type add struct {
 func (add) Kernel() string { return "test_add" }
 
 const (
-	addPTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry test_add(\n.param .align 8 .b8 test_add_param_0[16]\n)\n{ ret; }\n"
-	addC   = `#include <stddef.h>
+	addPTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry test_add(\n.param .align 8 .b8 " +
+		"test_add_param_0[16]\n)\n{ ret; }\n"
+	addC = `#include <stddef.h>
 		#include <stdint.h>
 		struct add { uint32_t *out; uint32_t factor; uint8_t fail; };
 		size_t troupe_host_entry(int i, const char **name) { *name = "test_add"; return i ? 0 : sizeof(struct add); }
-		int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared, const struct add *op, size_t n) {
+		int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], 
+				unsigned shared, const struct add *op, size_t n) {
 			if (op->fail || shared != 65536 || n != sizeof *op) return 4;
 			for (unsigned i = 0; i < grid[0] * block[0]; i++) op->out[i] = op->out[i] * op->factor + i;
 			return 0;
 		}`
 )
 
-// testModules has add, and an entry point that its code lacks.
+// testModules provide add, and an entry point that is missing in their code.
 type testModules struct{ entry string }
 
 func (testModules) Code(int, int) [][]byte { return [][]byte{[]byte(addPTX)} }
 
 func (m testModules) Launch(op cuda.Op) (string, kernels.Geometry, bool) {
 	_, ok := op.(add)
-	return m.entry, kernels.Geometry{GridX: 2, GridY: 1, GridZ: 1, BlockX: 4, BlockY: 1, BlockZ: 1, SharedBytes: 64 << 10}, ok
+	return m.entry, kernels.Geometry{
+		GridX:       2,
+		GridY:       1,
+		GridZ:       1,
+		BlockX:      4,
+		BlockY:      1,
+		BlockZ:      1,
+		SharedBytes: 64 << 10,
+	}, ok
 }
 
-// compile makes a shared object of C.
+// compile builds a shared object from C.
 func compile(t *testing.T, source string) (path string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -62,7 +72,7 @@ func compile(t *testing.T, source string) (path string) {
 	return path
 }
 
-// openWithAdd opens a device of the fake that runs add.
+// openWithAdd opens a device of the fake that can run add.
 func openWithAdd(t *testing.T) (*fakecuda.Fake, cuda.Device) {
 	t.Helper()
 	fake := fakecuda.Open(t)
@@ -79,13 +89,13 @@ func openWithAdd(t *testing.T) (*fakecuda.Fake, cuda.Device) {
 	return fake, d
 }
 
-// TestLaunch: each launch has the arguments that it was given, though they are queued, and runs after the one before it.
+// TestLaunch: each queued launch keeps its arguments and runs after the previous one.
 func TestLaunch(t *testing.T) {
 	_, d := openWithAdd(t)
 	s, at, host := stream(t, d), alloc(t, d, 8*4), hostMemory(t, d, 8*4)
 	err := s.CopyIn(at, host)
 	var want [8]uint32
-	for n := range uint32(500) { // more than a list takes, and more than its arguments do
+	for n := range uint32(500) { // more than fits into a list or its argument memory
 		err = errors.Join(err, s.Launch(add{Out: at, Factor: n}))
 		for i := range want {
 			want[i] = want[i]*n + uint32(i)
@@ -112,7 +122,7 @@ func TestLaunchInGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // overwrites the memory that arguments were in
+	for range 100 { // overwrites the previous argument memory
 		err = errors.Join(err, s.Launch(add{Out: at, Factor: 0}))
 	}
 	if err := errors.Join(err, g.Launch(s), g.Launch(s), s.CopyOut(host, at), s.Sync(), g.Close()); err != nil {
@@ -123,13 +133,14 @@ func TestLaunchInGraph(t *testing.T) {
 	}
 }
 
-// TestKernelFaults: a kernel that fails loses the device, by itself or injected; one that is not there does not.
+// TestKernelFaults: a failing kernel loses the device, whether it fails by itself or by injection;
+// an unknown kernel does not.
 func TestKernelFaults(t *testing.T) {
 	for _, injected := range []bool{false, true} {
 		fake, d := openWithAdd(t)
 		s, at, want := stream(t, d), alloc(t, d, 8*4), 719
 		if err := s.Launch(kernels.SiluMul{}); !errors.Is(err, cuda.ErrUnknownKernel) {
-			t.Errorf("an op that the modules do not have: %v", err)
+			t.Errorf("an op missing in the modules: %v", err)
 		}
 		if injected {
 			want = 710
@@ -163,7 +174,7 @@ type brokenModules struct{ testModules }
 
 func (brokenModules) Code(int, int) [][]byte { return [][]byte{[]byte("not PTX")} }
 
-// TestBadCode: a device whose kernels do not compile does not open, and gives everything back.
+// TestBadCode: a device whose kernels do not compile does not open and frees everything.
 func TestBadCode(t *testing.T) {
 	fake := fakecuda.Open(t)
 	before := fake.Live()
@@ -172,7 +183,7 @@ func TestBadCode(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if fake.Live() != before {
-		t.Error("not all was given back")
+		t.Error("something leaked")
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 	"troupe/cuda"
 )
 
-// Library is a libcuda.so.1 that was opened and initialised. A process never closes it.
+// Library is an opened and initialised libcuda.so.1. A process never closes it.
 type Library struct {
 	symbols
 	version int // 13000 for CUDA 13.0
 	count   int
-	blas    *blas  // nil: products are the kernels' own,
-	noBLAS  string // and why
+	blas    *blas  // nil if products use the built-in kernels,
+	noBLAS  string // for this reason
 }
 
 // Load opens the library at path; "libcuda.so.1" is the system's.
@@ -32,9 +32,9 @@ func Load(path string) (*Library, error) {
 		return l, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; nvidia-smi says more", err)
+		return nil, fmt.Errorf("%w; see nvidia-smi", err)
 	}
-	if err := errors.Join(l.call("ask for the driver's version", l.DriverVersion, address(version)),
+	if err := errors.Join(l.call("query the driver's version", l.DriverVersion, address(version)),
 		l.call("count devices", l.DeviceCount, address(count))); err != nil {
 		return nil, err
 	}
@@ -42,11 +42,11 @@ func Load(path string) (*Library, error) {
 	return l, nil
 }
 
-// system is the library of this machine, opened when somebody first asks.
+// system is the library of this machine, opened on first use.
 var system = sync.OnceValues(func() (*Library, error) { return Load("libcuda.so.1") })
 
-// Open opens a device of this machine. Products are cuBLAS's: AnyBLAS, NoBLAS, or the path of one. Closing the device gives
-// everything back that it has.
+// Open opens a device of this machine. blas selects the GEMM backend: AnyBLAS, NoBLAS, or the path
+// of a cuBLAS. Closing the device frees everything that it has.
 func Open(index int, blas string) (cuda.Device, error) {
 	l, err := system()
 	if err != nil {
@@ -58,7 +58,7 @@ func Open(index int, blas string) (cuda.Device, error) {
 	return l.Open(index, Embedded{})
 }
 
-// Count returns how many devices this machine has: 0 where there is no driver.
+// Count returns the number of devices of this machine, 0 without a driver.
 func Count() int {
 	if l, err := system(); err == nil {
 		return l.Count()
@@ -66,8 +66,8 @@ func Count() int {
 	return 0
 }
 
-// Probe says which devices this machine has without opening any; where none, why says so in words. The error is of a driver
-// that is there and does not work.
+// Probe lists the devices of this machine without opening them. If there are none, why is the
+// reason. An error means that a driver is installed but does not work.
 func Probe() (found []cuda.Info, why string, err error) {
 	l, err := system()
 	if errors.Is(err, errNoLibrary) {
@@ -79,18 +79,19 @@ func Probe() (found []cuda.Info, why string, err error) {
 	return l.Probe()
 }
 
-// Count returns how many devices there are.
+// Count returns the number of devices.
 func (l *Library) Count() int { return l.count }
 
-// Version is the newest CUDA that the driver knows: "CUDA 13.0".
+// Version returns the newest CUDA version that the driver supports: "CUDA 13.0".
 func (l *Library) Version() string {
 	return fmt.Sprintf("CUDA %d.%d", l.version/1000, l.version%1000/10)
 }
 
-// Probe is Probe for one library.
+// Probe is the function Probe for one library.
 func (l *Library) Probe() (found []cuda.Info, why string, err error) {
 	if l.count == 0 {
-		return nil, "the NVIDIA driver sees no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES, and the rights to /dev/nvidia*", nil
+		return nil, "the NVIDIA driver sees no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES, and the rights to " +
+			"/dev/nvidia*", nil
 	}
 	for i := range l.count {
 		info, _, err := l.describeDevice(i)

@@ -10,9 +10,9 @@ import (
 	"troupe/cuda"
 )
 
-const noDriver = "GPUs are driven on Linux only"
+const noDriver = "GPUs are supported on Linux only"
 
-// What Open can be told of cuBLAS.
+// Values of the argument blas of Open.
 const (
 	AnyBLAS = "auto"
 	NoBLAS  = "off"
@@ -23,13 +23,13 @@ func Open(index int, blas string) (cuda.Device, error) {
 	return nil, fmt.Errorf("cuda: no GPU %d: %s: %w", index, noDriver, errors.ErrUnsupported)
 }
 
-// CrossingCost measures what a command costs its caller.
+// CrossingCost measures the cost of a command.
 func CrossingCost() (time.Duration, error) {
 	return 0, fmt.Errorf("cuda: %s: %w", noDriver, errors.ErrUnsupported)
 }
 
-// Count returns how many devices this machine has.
+// Count returns the number of devices of this machine.
 func Count() int { return 0 }
 
-// Probe says which devices this machine has; where none, why says so in words.
+// Probe lists the devices of this machine; if there are none, why is the reason.
 func Probe() (found []cuda.Info, why string, err error) { return nil, noDriver, nil }

@@ -12,24 +12,25 @@ import (
 	"troupe/cuda"
 )
 
-// resource is CUdevResource: some of what a device has. It is 144 bytes in CUDA 12.4 to 13.0; there is room for it to grow.
+// resource is CUdevResource, a part of a device's resources. It has 144 bytes in CUDA 12.4 to 13.0,
+// with room to grow here.
 type resource [512]byte
 
 const (
 	ofMultiprocessors = 1  // CU_DEV_RESOURCE_TYPE_SM
-	countOffset       = 96 // of the number of multiprocessors
+	countOffset       = 96 // offset of the number of multiprocessors
 	defaultStream     = 1  // CU_GREEN_CTX_DEFAULT_STREAM
 )
 
 func (r *resource) multiprocessors() int { return int(binary.LittleEndian.Uint32(r[countOffset:])) }
 
-// Partition implements cuda.Partitioner, by green contexts.
+// Partition implements cuda.Partitioner with green contexts.
 func (d *device) Partition(shares ...int) ([]cuda.Partition, error) {
 	if d.lib.GreenStream.at == 0 {
 		return nil, unsupported(d.lib.GreenStream)
 	}
 	left := out[resource]()
-	if err := d.call("ask for multiprocessors", d.lib.Resource, d.handle, address(left), ofMultiprocessors); err != nil {
+	if err := d.call("query multiprocessors", d.lib.Resource, d.handle, address(left), ofMultiprocessors); err != nil {
 		return nil, err
 	}
 	var made []cuda.Partition
@@ -47,22 +48,27 @@ func (d *device) Partition(shares ...int) ([]cuda.Partition, error) {
 	return made, nil
 }
 
-// split makes a partition of at least share multiprocessors of those in from.
+// split makes a partition of at least share multiprocessors out of from.
 func (d *device) split(from *resource, share int) (p *partition, rest *resource, err error) {
 	if share <= 0 || share > from.multiprocessors() {
-		return nil, nil, errors.New("cuda: there are not so many left")
+		return nil, nil, errors.New("cuda: not enough multiprocessors left")
 	}
 	one, groups, rest := out[resource](), out[uint32](), out[resource]()
 	defer func() { runtime.KeepAlive(from); runtime.KeepAlive(groups) }()
 	*groups = 1
-	if err := d.call("split multiprocessors", d.lib.Split, address(one), address(groups), address(from), address(rest), 0, uintptr(share)); err != nil {
+	if err := d.call(
+		"split multiprocessors", d.lib.Split, address(one), address(groups), address(from), address(rest), 0,
+		uintptr(share),
+	); err != nil {
 		return nil, nil, err
 	}
 	description, green, context := out[uintptr](), out[uintptr](), out[uintptr]()
 	if err := d.call("describe a partition", d.lib.Describe, address(description), address(one), 1); err != nil {
 		return nil, nil, err
 	}
-	if err := d.call("create a partition", d.lib.GreenCreate, address(green), *description, d.handle, defaultStream); err != nil {
+	if err := d.call(
+		"create a partition", d.lib.GreenCreate, address(green), *description, d.handle, defaultStream,
+	); err != nil {
 		return nil, nil, err
 	}
 	p = &partition{dev: d, handle: *green, count: one.multiprocessors(), streams: map[*stream]struct{}{}}
@@ -74,7 +80,7 @@ func (d *device) split(from *resource, share int) (p *partition, rest *resource,
 	return p, rest, nil
 }
 
-// partition is a green context. A stream of it crosses with the partition's context.
+// partition is a green context. Its streams cross with the partition's context.
 type partition struct {
 	dev    *device
 	handle uintptr
@@ -112,5 +118,6 @@ func (p *partition) free() error {
 	for s := range p.streams {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(append(errs, p.events.destroy(p.dev), p.dev.giveBack("free a partition", p.dev.lib.GreenFree, p.handle))...)
+	return errors.Join(
+		append(errs, p.events.destroy(p.dev), p.dev.giveBack("free a partition", p.dev.lib.GreenFree, p.handle))...)
 }

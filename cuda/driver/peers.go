@@ -9,11 +9,16 @@ import (
 	"troupe/cuda"
 )
 
-// peer is another device of the same library.
+// peer returns another device of the same library.
 func (d *device) peer(other cuda.Device) (*device, error) {
 	p, ok := other.(*device)
 	if !ok || p.lib != d.lib {
-		return nil, fmt.Errorf("cuda: %s is of another driver than %s: %w", other.Info().UUID, d.info.UUID, errors.ErrUnsupported)
+		return nil, fmt.Errorf(
+			"cuda: %s and %s are of different drivers: %w",
+			other.Info().UUID,
+			d.info.UUID,
+			errors.ErrUnsupported,
+		)
 	}
 	return p, nil
 }
@@ -25,7 +30,7 @@ func (d *device) Reaches(other cuda.Device) bool {
 		return false
 	}
 	can := out[int32]()
-	err = d.lib.call("ask for peers", d.lib.PeerReaches, address(can), d.handle, p.handle)
+	err = d.lib.call("query peer access", d.lib.PeerReaches, address(can), d.handle, p.handle)
 	return err == nil && *can != 0
 }
 
@@ -36,7 +41,12 @@ func (d *device) EnablePeer(other cuda.Device) error {
 		return err
 	}
 	if !d.Reaches(other) {
-		return fmt.Errorf("cuda: GPU %d does not reach the memory of GPU %d: %w", d.info.Index, p.info.Index, errors.ErrUnsupported)
+		return fmt.Errorf(
+			"cuda: GPU %d cannot access the memory of GPU %d: %w",
+			d.info.Index,
+			p.info.Index,
+			errors.ErrUnsupported,
+		)
 	}
 	err = d.call("enable a peer", d.lib.PeerEnable, p.context, 0)
 	if fault := (*cuda.Fault)(nil); errors.As(err, &fault) && fault.Code == peerAlreadyEnabled {
@@ -59,5 +69,14 @@ func (s *stream) CopyPeer(dst cuda.Ptr, from cuda.Device, src cuda.Ptr, bytes in
 	if err := s.check("copy", bytes, side{&s.dev.memory, dst}, side{&p.memory, src}); err != nil {
 		return err
 	}
-	return s.queue("copy", s.dev.lib.CopyPeer, uintptr(dst), s.dev.context, uintptr(src), p.context, uintptr(bytes), s.handle)
+	return s.queue(
+		"copy",
+		s.dev.lib.CopyPeer,
+		uintptr(dst),
+		s.dev.context,
+		uintptr(src),
+		p.context,
+		uintptr(bytes),
+		s.handle,
+	)
 }

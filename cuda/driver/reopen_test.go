@@ -13,10 +13,11 @@ import (
 	"troupe/cuda/selftest"
 )
 
-// TestReopen: a lost device works again once it is opened again, with what was made before gone and its host memory as it was.
+// TestReopen: a lost device works again after Reopen, without its previous objects and with its
+// host memory unchanged.
 func TestReopen(t *testing.T) {
 	fake, d := openWithAdd(t)
-	before, _ := d.Memory() // the fake's devices are those of other tests, which lose memory on purpose
+	before, _ := d.Memory() // the fake's devices are shared with tests that leak memory on purpose
 	s, at, host := stream(t, d), alloc(t, d, 4096), hostMemory(t, d, 4096)
 	fake.Fault("exec:copy@1=700")
 	if err := errors.Join(s.CopyIn(at, host), s.Sync()); !errors.Is(err, cuda.ErrDeviceLost) {
@@ -26,26 +27,27 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.CopyIn(at, host); err == nil || errors.Is(err, cuda.ErrDeviceLost) {
-		t.Errorf("a stream of before: %v", err)
+		t.Errorf("an earlier stream: %v", err)
 	}
 	if free, _ := d.Memory(); free != before {
-		t.Errorf("%d bytes are free of %d", free, before)
+		t.Errorf("%d bytes free, %d before", free, before)
 	}
 	copy(host, "it is still there")
 	s, at = stream(t, d), alloc(t, d, 4096)
 	back := hostMemory(t, d, 4096)
 	if err := errors.Join(s.CopyIn(at, host), s.CopyOut(back, at), s.Sync()); err != nil || !bytes.Equal(host, back) {
-		t.Errorf("after it was opened again: %v", err)
+		t.Errorf("after Reopen: %v", err)
 	}
 	if err := errors.Join(s.Launch(add{Out: at, Factor: 1}), s.Sync()); err != nil {
 		t.Errorf("a kernel: %v", err)
 	}
 	if err := errors.Join(d.(cuda.Reopener).Reopen(), s.Sync()); err != nil {
-		t.Errorf("opening again what is not lost: %v", err)
+		t.Errorf("Reopen of a device that is not lost: %v", err)
 	}
 }
 
-// TestReopenForgetsEvents: a record of before is over, and its handle, which the driver does not know any more, is not used again.
+// TestReopenForgetsEvents: an earlier record is over, and its handle, which the driver no longer
+// knows, is not reused.
 func TestReopenForgetsEvents(t *testing.T) {
 	fake, d := openWithAdd(t)
 	s, at := stream(t, d), alloc(t, d, 64)
@@ -61,24 +63,26 @@ func TestReopenForgetsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := before.Sync(); !before.Done() || err == nil || errors.Is(err, cuda.ErrDeviceLost) {
-		t.Errorf("a record of before: done %v, %v", before.Done(), err)
+		t.Errorf("an earlier record: done %v, %v", before.Done(), err)
 	}
 	s = stream(t, d)
 	if err := s.Wait(before); err == nil {
-		t.Error("a stream waits for a record of before")
+		t.Error("a stream waits for an earlier record")
 	}
 	after, err := s.Record()
 	if err == nil {
 		err = after.Sync()
 	}
 	if err != nil {
-		t.Errorf("a record after it was opened again: %v", err)
+		t.Errorf("a record after Reopen: %v", err)
 	}
 }
 
-// TestReopenRefused: where the driver does not let go, the device stays lost, and it is said what helps.
-func TestReopenRefused(t *testing.T) {
-	for _, refused := range []string{"cuDevicePrimaryCtxReset_v2@1=999", "cuMemHostRegister_v2@1=1", "cuLibraryLoadData@1=2"} {
+// TestReopenFails: if the driver fails, the device stays lost, and the error tells what to do.
+func TestReopenFails(t *testing.T) {
+	for _, refused := range []string{
+		"cuDevicePrimaryCtxReset_v2@1=999", "cuMemHostRegister_v2@1=1", "cuLibraryLoadData@1=2",
+	} {
 		t.Run(refused, func(t *testing.T) {
 			fake, d := openWithAdd(t)
 			s, at, host := stream(t, d), alloc(t, d, 64), hostMemory(t, d, 64)
@@ -87,7 +91,9 @@ func TestReopenRefused(t *testing.T) {
 				t.Fatal("no fault")
 			}
 			fake.Fault(refused)
-			if err := selftest.Run(t.Context(), d); err == nil || !strings.Contains(err.Error(), "restart the node") || fake.Unfired() != 0 {
+			if err := selftest.Run(t.Context(), d); err == nil ||
+				!strings.Contains(err.Error(), "restart the node") ||
+				fake.Unfired() != 0 {
 				t.Errorf("the first try: %v", err)
 			}
 			if _, err := d.Alloc(1); !errors.Is(err, cuda.ErrDeviceLost) {
@@ -100,7 +106,7 @@ func TestReopenRefused(t *testing.T) {
 	}
 }
 
-// TestReopenWithBLAS: products are cuBLAS's again.
+// TestReopenWithBLAS: cuBLAS computes products again after Reopen.
 func TestReopenWithBLAS(t *testing.T) {
 	fake, l := withBLAS(t)
 	d := open(t, l, 0)

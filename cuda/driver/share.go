@@ -12,7 +12,8 @@ import (
 	"troupe/cuda"
 )
 
-// lazyPeer lets a device open memory of another one: CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is.
+// lazyPeer allows a device to open memory of another device: CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
+// the only flag.
 const lazyPeer = 1
 
 // Share implements cuda.Sharer.
@@ -22,7 +23,8 @@ func (d *device) Share(p cuda.Ptr) (cuda.SharedHandle, error) {
 	return *h, err
 }
 
-// OpenShared implements cuda.Sharer. The handle goes by value, which no list of words can do on every processor.
+// OpenShared implements cuda.Sharer. The handle is passed by value, which a command cannot do on
+// every processor.
 func (d *device) OpenShared(h cuda.SharedHandle, bytes int64) (cuda.Ptr, error) {
 	if err := d.usable(); err != nil {
 		return 0, err
@@ -33,7 +35,7 @@ func (d *device) OpenShared(h cuda.SharedHandle, bytes int64) (cuda.Ptr, error) 
 	type handle struct{ Bytes [64]byte }
 	var openHandle func(at *cuda.Ptr, h handle, flags uint32) int32
 	purego.RegisterFunc(&openHandle, d.lib.ShareOpen.at)
-	runtime.LockOSThread() // the context is the thread's
+	runtime.LockOSThread() // the context belongs to the thread
 	defer runtime.UnlockOSThread()
 	if _, result := cross([]command{{fn: d.lib.SetContext.at, args: [maxArgs]uintptr{d.context}}}); result != success {
 		return 0, d.failed("open shared memory", result)
@@ -52,7 +54,7 @@ func (d *device) OpenShared(h cuda.SharedHandle, bytes int64) (cuda.Ptr, error) 
 func (d *device) CloseShared(p cuda.Ptr) error {
 	s, ok := d.memory.take(p, opened)
 	if !ok {
-		return errors.New("cuda: nothing that was shared is there")
+		return errors.New("cuda: no shared memory at this address")
 	}
 	return s.free()
 }

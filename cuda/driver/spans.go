@@ -15,22 +15,22 @@ import (
 type span struct {
 	start, end cuda.Ptr
 	kind       kind
-	free       func() error // gives it back
+	free       func() error // frees the memory
 }
 
-// kind is how memory came to be, and so which call takes it away.
+// kind is the way in which memory was created, and so the call that frees it.
 type kind uint8
 
 const (
 	allocated kind = iota
-	mapping        // a copy may cross from one to the next
-	opened         // of another process
+	mapping        // a copy may cross adjacent mappings
+	opened         // memory of another process
 )
 
-// spans is what has been allocated, by address. Looking something up takes no lock.
+// spans are the allocations sorted by address. Lookups take no lock.
 type spans struct {
 	mu     sync.Mutex
-	sorted atomic.Pointer[[]span] // replaced as a whole
+	sorted atomic.Pointer[[]span] // copied on write
 }
 
 func (s *spans) all() []span {
@@ -74,7 +74,7 @@ func (s *spans) take(p cuda.Ptr, k kind) (taken span, ok bool) {
 	return taken, true
 }
 
-// covers reports whether [p, p+bytes) is in one span, or in mappings next to each other.
+// covers reports whether [p, p+bytes) is in one span, or in adjacent mappings.
 func (s *spans) covers(p cuda.Ptr, bytes int64) bool {
 	if bytes == 0 {
 		return true
@@ -96,7 +96,7 @@ func (s *spans) covers(p cuda.Ptr, bytes int64) bool {
 	return true
 }
 
-// giveBack takes and frees all spans.
+// giveBack removes and frees all spans.
 func (s *spans) giveBack() error {
 	var errs []error
 	for _, each := range s.all() {

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// listCommands is how much work crosses at once at the most. Handing it over costs the library a microsecond each, so
-	// that the device starts on the first while it is given the last.
+	// listCommands is the maximum number of commands per crossing. Each costs the library a
+	// microsecond, so the device starts on the first ones while the rest is handed over.
 	listCommands = 64
-	// argumentBytes is room for the arguments of the kernels in a list.
+	// argumentBytes is the space for the arguments of the kernels in a list.
 	argumentBytes = 16 << 10
 )
 
 var errClosed = errors.New("cuda: stream is closed")
 
-// stream queues work on its side until a list is full or somebody waits.
+// stream queues work until a list is full or a caller waits.
 type stream struct {
 	dev    *device
 	name   string
-	events *events // of its context: the device's, or a partition's
+	events *events // of the stream's context: the device's or a partition's
 	handle uintptr
 
 	mu        sync.Mutex
 	list      list
 	commands  [1 + listCommands]command // the first sets the context
-	ops       [1 + listCommands]string  // what each is, for errors
-	arguments []byte                    // of queued kernels; never grows, since commands have addresses in it
-	product   *product                  // once it was needed
+	ops       [1 + listCommands]string  // name of each, for errors
+	arguments []byte                    // of queued kernels; never grows, since commands point into it
+	product   *product                  // nil until needed
 	fault     error                     // sticky
 	capturing bool
 	closed    bool
 }
 
-// nonBlocking makes a stream independent of the context's default one.
+// nonBlocking makes a stream independent of the context's default stream.
 const nonBlocking = 1
 
 // NewStream implements cuda.Device.
@@ -49,7 +49,7 @@ func (d *device) NewStream(name string) (cuda.Stream, error) {
 		return d.call("create stream "+name, d.lib.StreamCreate, handle, nonBlocking, 0)
 	})
 	if err != nil {
-		return nil, err // and no interface with nothing in it
+		return nil, err // not an interface that holds a nil pointer
 	}
 	return s, nil
 }
@@ -71,7 +71,7 @@ func (d *device) newStream(name string, e *events, create func(handle uintptr) e
 	return s, nil
 }
 
-// queue takes one command. The lock is held.
+// queue adds one command. The lock is held.
 func (s *stream) queue(op string, fn symbol, args ...uintptr) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *stream) queue(op string, fn symbol, args ...uintptr) error {
 	return nil
 }
 
-// ready says why the stream takes no work, if it does not.
+// ready returns the error that makes the stream reject work, if any.
 func (s *stream) ready() error {
 	if s.closed {
 		return errClosed
@@ -103,7 +103,8 @@ func (s *stream) ready() error {
 	return s.fault
 }
 
-// flush hands over what is queued. What fails there is a fault of the stream, and what comes after it is not done.
+// flush hands over the queued commands. A failure is a fault of the stream, and the commands after
+// it are dropped.
 func (s *stream) flush() error {
 	if s.list.n == 1 || s.fault != nil {
 		return s.fault
@@ -130,11 +131,11 @@ func (s *stream) Sync() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	return s.settle()
+	return s.drain()
 }
 
-// settle waits for what has been handed over.
-func (s *stream) settle() error {
+// drain waits for the work that was handed over.
+func (s *stream) drain() error {
 	query, wait := s.crossing(s.dev.lib.StreamQuery, s.handle), s.crossing(s.dev.lib.StreamSync, s.handle)
 	if result := await(query, wait); result != success {
 		s.fault = s.dev.failed("stream "+s.name, result)
@@ -142,17 +143,17 @@ func (s *stream) settle() error {
 	return s.fault
 }
 
-// crossing is a call of fn in the stream's context.
+// crossing returns a call of fn in the stream's context.
 func (s *stream) crossing(fn symbol, handle uintptr) []command {
 	return []command{s.commands[0], {fn: fn.at, args: [maxArgs]uintptr{handle}}}
 }
 
-// patience is how long a wait asks again and again: longer than short copies take, and shorter than anybody notices.
-const patience = 10 * time.Microsecond
+// spinTime is how long a wait polls: longer than short copies take, and too short to matter.
+const spinTime = 10 * time.Microsecond
 
-// await waits for what query asks about: by asking for a while, and then by a call that blocks.
+// await waits for the state that query checks, first by polling and then by a blocking call.
 func await(query, wait []command) (result int) {
-	for start := time.Now(); time.Since(start) < patience; runtime.Gosched() {
+	for start := time.Now(); time.Since(start) < spinTime; runtime.Gosched() {
 		if _, result = cross(query); result != notReady {
 			return result
 		}
@@ -161,7 +162,7 @@ func await(query, wait []command) (result int) {
 	return result
 }
 
-// Close implements cuda.Stream. It waits for the work that was given.
+// Close implements cuda.Stream. It waits for the queued work.
 func (s *stream) Close() error {
 	s.dev.mu.Lock()
 	delete(s.dev.streams, s)
@@ -176,8 +177,11 @@ func (s *stream) shut() error {
 		return nil
 	}
 	if s.dev.usable() == nil && s.flush() == nil {
-		_ = s.settle() // its fault was for those who wait
+		_ = s.drain() // the fault concerns only callers that wait
 	}
 	s.closed = true
-	return errors.Join(s.endProduct(s.product), s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle))
+	return errors.Join(
+		s.endProduct(s.product),
+		s.dev.giveBack("destroy stream "+s.name, s.dev.lib.StreamDestroy, s.handle),
+	)
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// symbol is a function of the library; at is 0 for one that it lacks.
+// symbol is a function of the library; at is 0 if the library lacks it.
 type symbol struct {
 	at    uintptr
 	name  string
-	since string // the CUDA version that brought it, for those that a driver may lack
+	since string // the CUDA version that introduced it, if it is optional
 }
 
-// symbols are the functions in use. One with a version is optional; without the others nothing works.
+// symbols are the functions in use. Those with a version are optional; the others are required.
 type symbols struct {
 	Init           symbol `cu:"cuInit"`
 	DriverVersion  symbol `cu:"cuDriverGetVersion"`
@@ -95,11 +95,12 @@ type symbols struct {
 	GreenStream symbol `cu:"cuGreenCtxStreamCreate" since:"12.5"`
 	FromGreen   symbol `cu:"cuCtxFromGreenCtx" since:"12.4"`
 
-	// Fake is what only the library of testkit/fakecuda has: its devices say that they are simulated, whatever is measured on them.
+	// Fake exists only in the library of testkit/fakecuda: its devices report themselves as
+	// simulated.
 	Fake symbol `cu:"fakecuda_control" since:"never"`
 }
 
-// resolve looks all symbols of a struct up. It returns the names of those that are missing and needed.
+// resolve looks up all symbols of a struct and returns the names of required ones that are missing.
 func resolve(handle uintptr, symbols any) (missing []string) {
 	fields := reflect.ValueOf(symbols).Elem()
 	for i := range fields.NumField() {
@@ -114,7 +115,7 @@ func resolve(handle uintptr, symbols any) (missing []string) {
 	return missing
 }
 
-// open opens a library and looks its symbols up, on one thread: the text of an error belongs to a thread.
+// open opens a library and resolves its symbols, on one thread: error texts belong to a thread.
 func open(path string) (s symbols, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -123,12 +124,16 @@ func open(path string) (s symbols, err error) {
 		return s, fmt.Errorf("%w: %w", errNoLibrary, err)
 	}
 	if missing := resolve(handle, &s); len(missing) > 0 {
-		return s, fmt.Errorf("%s lacks %s: install a newer NVIDIA driver (CUDA 12.0 or later: 525)", path, some(missing))
+		return s, fmt.Errorf(
+			"%s lacks %s: install a newer NVIDIA driver (CUDA 12.0 or later: 525)",
+			path,
+			some(missing),
+		)
 	}
 	return s, nil
 }
 
-// some names the first few.
+// some lists the first few names.
 func some(names []string) string {
 	const most = 3
 	if len(names) <= most {

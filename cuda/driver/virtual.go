@@ -10,24 +10,24 @@ import (
 	"troupe/cuda"
 )
 
-// location is CUmemLocation: where memory is.
+// location is CUmemLocation.
 type location struct {
-	kind int32 // 1 is a device
+	kind int32 // 1 means a device
 	id   int32
 }
 
-// allocation is CUmemAllocationProp: what memory is asked for.
+// allocation is CUmemAllocationProp.
 type allocation struct {
-	kind  int32 // 1 is page-locked
-	_     int32 // handles for other processes: none
+	kind  int32 // 1 means page-locked
+	_     int32 // types of handles for other processes: none
 	where location
-	_     [16]byte // of other systems, and compression
+	_     [16]byte // fields for other systems and for compression
 }
 
-// access is CUmemAccessDesc: who may do what.
+// access is CUmemAccessDesc.
 type access struct {
 	where location
-	flags int32 // 3 is to read and to write
+	flags int32 // 3 means read and write
 }
 
 const (
@@ -45,7 +45,7 @@ func (d *device) wanted() *allocation {
 // Granularity implements cuda.VirtualMemory.
 func (d *device) Granularity() int64 {
 	bytes, want := out[uint64](), d.wanted()
-	err := d.call("ask for the granularity", d.lib.Granularity, address(bytes), address(want), 0)
+	err := d.call("query the granularity", d.lib.Granularity, address(bytes), address(want), 0)
 	runtime.KeepAlive(want)
 	if err != nil {
 		return 2 << 20
@@ -53,7 +53,7 @@ func (d *device) Granularity() int64 {
 	return int64(*bytes)
 }
 
-// virtual says why the device has no virtual memory, if it has none.
+// virtual returns the error if the device has no virtual memory management.
 func (d *device) virtual() error {
 	if err := d.usable(); err != nil {
 		return err
@@ -73,12 +73,14 @@ func (d *device) Reserve(bytes int64) (cuda.Ptr, error) {
 		return 0, err
 	}
 	p := out[cuda.Ptr]()
-	if err := d.call(fmt.Sprintf("reserve %d bytes of addresses", bytes), d.lib.Reserve, address(p), uintptr(bytes), 0, 0, 0); err != nil {
+	if err := d.call(
+		fmt.Sprintf("reserve %d bytes of addresses", bytes), d.lib.Reserve, address(p), uintptr(bytes), 0, 0, 0,
+	); err != nil {
 		return 0, err
 	}
 	at := *p
 	d.ranges.add(span{start: at, end: at.Offset(bytes), free: func() error {
-		return d.giveBack("give addresses back", d.lib.Unreserve, uintptr(at), uintptr(bytes))
+		return d.giveBack("release addresses", d.lib.Unreserve, uintptr(at), uintptr(bytes))
 	}})
 	return at, nil
 }
@@ -87,7 +89,7 @@ func (d *device) Reserve(bytes int64) (cuda.Ptr, error) {
 func (d *device) Unreserve(p cuda.Ptr) error {
 	s, ok := d.ranges.take(p, allocated)
 	if !ok {
-		return fmt.Errorf("cuda: %#x was not reserved, or was given back before", uint64(p))
+		return fmt.Errorf("cuda: %#x is not reserved", uint64(p))
 	}
 	if err := s.free(); err != nil {
 		d.ranges.add(s)
@@ -96,7 +98,7 @@ func (d *device) Unreserve(p cuda.Ptr) error {
 	return nil
 }
 
-// physical is memory by its handle.
+// physical is memory without an address.
 type physical struct {
 	dev    *device
 	bytes  int64
@@ -109,7 +111,14 @@ func (d *device) CreatePhysical(bytes int64) (cuda.Physical, error) {
 		return nil, err
 	}
 	handle, want := out[uintptr](), d.wanted()
-	err := d.call(fmt.Sprintf("create %d bytes of memory", bytes), d.lib.Create, address(handle), uintptr(bytes), address(want), 0)
+	err := d.call(
+		fmt.Sprintf("create %d bytes of memory", bytes),
+		d.lib.Create,
+		address(handle),
+		uintptr(bytes),
+		address(want),
+		0,
+	)
 	runtime.KeepAlive(want)
 	if err != nil {
 		return nil, err
@@ -127,10 +136,10 @@ func (m *physical) Release() error { return m.dev.disown(m) }
 func (d *device) Map(at cuda.Ptr, memory cuda.Physical) error {
 	m, ok := memory.(*physical)
 	if !ok || m.dev != d {
-		return fmt.Errorf("cuda: GPU %d maps memory of another device", d.info.Index)
+		return fmt.Errorf("cuda: GPU %d cannot map memory of another device", d.info.Index)
 	}
 	if !d.owns(m) {
-		return errors.New("cuda: memory that was released cannot be mapped")
+		return errors.New("cuda: released memory cannot be mapped")
 	}
 	if !d.ranges.covers(at, m.bytes) {
 		return fmt.Errorf("cuda: [%#x, +%d) is not reserved", uint64(at), m.bytes)
@@ -141,7 +150,7 @@ func (d *device) Map(at cuda.Ptr, memory cuda.Physical) error {
 	who := out[access]()
 	*who = access{location{onDevice, int32(d.info.Index)}, readWrite}
 	unmap := func() error { return d.giveBack("unmap memory", d.lib.Unmap, uintptr(at), uintptr(m.bytes)) }
-	err := d.call("give access to memory", d.lib.SetAccess, uintptr(at), uintptr(m.bytes), address(who), 1)
+	err := d.call("set the access to memory", d.lib.SetAccess, uintptr(at), uintptr(m.bytes), address(who), 1)
 	runtime.KeepAlive(who)
 	if err != nil {
 		return errors.Join(err, unmap())
@@ -158,7 +167,7 @@ func (d *device) Unmap(at cuda.Ptr, bytes int64) error {
 			d.memory.add(s)
 		}
 		if !ok || s.end > end {
-			return fmt.Errorf("cuda: no mapping begins at %#x and ends by %#x", uint64(at), uint64(end))
+			return fmt.Errorf("cuda: no mapping starts at %#x and ends by %#x", uint64(at), uint64(end))
 		}
 		if err := s.free(); err != nil {
 			d.memory.add(s)

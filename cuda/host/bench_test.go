@@ -11,7 +11,7 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// BenchmarkMatMul launches as a step does: 50 products, then one Sync.
+// BenchmarkMatMul launches 50 products and one Sync, like a step.
 func BenchmarkMatMul(b *testing.B) {
 	const n, k, launches = 1024, 192, 50
 	for _, workers := range []int{1, 2} {
@@ -19,7 +19,14 @@ func BenchmarkMatMul(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/M=%d", workers, m), func(b *testing.B) {
 				d := open(b, host.Config{Workers: workers})
 				s := newStream(b, d)
-				op := kernels.MatMul{Out: alloc(b, d, m*n), In: alloc(b, d, m*k), Weight: alloc(b, d, n*k), M: int32(m), N: n, K: k}
+				op := kernels.MatMul{
+					Out:    alloc(b, d, m*n),
+					In:     alloc(b, d, m*k),
+					Weight: alloc(b, d, n*k),
+					M:      int32(m),
+					N:      n,
+					K:      k,
+				}
 				for b.Loop() {
 					for range launches {
 						if err := s.Launch(op); err != nil {
@@ -36,7 +43,7 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-// BenchmarkLaunch is what the launches of a step cost the caller, while the device is busy with something else.
+// BenchmarkLaunch measures the caller's cost of a step's launches while the device is busy.
 func BenchmarkLaunch(b *testing.B) {
 	const launches = 100
 	g := newGate()
@@ -64,7 +71,8 @@ func BenchmarkLaunch(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/launches, "ns/launch")
 }
 
-// BenchmarkCopyOut copies blocks to the host, and sums each there as a tier does: what was just written is to be in the cache still.
+// BenchmarkCopyOut copies blocks to the host and checksums them there, like a tier: the data should
+// still be in the cache.
 func BenchmarkCopyOut(b *testing.B) {
 	const size, blocks = 1536 << 10, 40
 	d := open(b, host.Config{})

@@ -6,10 +6,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// land is copy from memory of the device to that of the host, which never overlap. What it writes stays in the processor's cache, for who waits
-// for it reads it next: a tier sums a block that came down. Go's own copy moves words with one instruction, where this moves bytes:
-// processors write long runs of words past the cache, and read shorter ones from memory before they write to them, but not bytes.
-func land(to, from []byte) {
+// copyCached copies from device memory to host memory, which never overlap. The written data stays
+// in the CPU cache, since the next step reads it: a tier checksums an offloaded block. Go's copy
+// moves long runs of words with one instruction, which bypasses the cache, and reads the
+// destination of shorter runs first. Moving bytes does neither.
+func copyCached(to, from []byte) {
 	if !cpu.X86.HasERMS {
 		copy(to, from)
 		return

@@ -15,17 +15,17 @@ import (
 type Config struct {
 	Index       int
 	Name        string // default "host device"
-	MemoryBytes int64  // capacity; taken from the system only as it is written to
+	MemoryBytes int64  // capacity; allocated by the system only when written
 	Workers     int    // goroutines that share a large kernel; default GOMAXPROCS
-	// Inject is asked before each piece of work, by its kernel's name or "copy in", "copy out", "copy". An error
-	// becomes a fault, and one that is cuda.ErrDeviceLost stays that. For tests and drills.
+	// Inject is called before each piece of work with the kernel's name or "copy in", "copy out",
+	// "copy". An error becomes a fault; cuda.ErrDeviceLost stays what it is. For tests and drills.
 	Inject func(op string) error
 }
 
 // Open returns a new device.
 func Open(cfg Config) (cuda.Device, error) {
 	if cfg.MemoryBytes <= 0 {
-		return nil, fmt.Errorf("host device %d: %d bytes of memory; give it some", cfg.Index, cfg.MemoryBytes)
+		return nil, fmt.Errorf("host device %d: %d bytes of memory; set a positive size", cfg.Index, cfg.MemoryBytes)
 	}
 	if cfg.Workers <= 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
@@ -35,7 +35,9 @@ func Open(cfg Config) (cuda.Device, error) {
 	}
 	return &device{
 		Config: cfg, pool: newPool(cfg.Workers), streams: make(map[*stream]struct{}),
-		mem: memory{capacity: cfg.MemoryBytes}, hostMem: memory{capacity: math.MaxInt64}, virtual: virtual{ranges: make(map[cuda.Ptr]int64)},
+		mem: memory{
+			capacity: cfg.MemoryBytes,
+		}, hostMem: memory{capacity: math.MaxInt64}, virtual: virtual{ranges: make(map[cuda.Ptr]int64)},
 	}, nil
 }
 
@@ -44,12 +46,13 @@ type device struct {
 	mem, hostMem memory
 	virtual      virtual
 	pool         *pool
-	// busy is held for reading by work, and for writing to give memory back: memory does not go while work uses it.
+	// busy is held for reading by work, and for writing to free memory: memory is not freed while
+	// work uses it.
 	busy sync.RWMutex
 
 	mu      sync.Mutex
 	streams map[*stream]struct{} // nil once closed
-	// partitions that are open
+	// partitions are the open partitions.
 	partitions []*partition
 }
 
@@ -63,7 +66,7 @@ func (d *device) Info() cuda.Info {
 func (d *device) Alloc(bytes int64) (cuda.Ptr, error) { return d.mem.alloc(bytes) }
 func (d *device) Memory() (free, total int64)         { return d.mem.free(), d.MemoryBytes }
 
-// Free waits for the work that runs, but not for what is queued: that faults when it comes to the memory.
+// Free waits for running work but not for queued work, which faults when it uses the memory.
 func (d *device) Free(p cuda.Ptr) error {
 	d.busy.Lock()
 	defer d.busy.Unlock()
@@ -76,7 +79,7 @@ func (d *device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 		return nil, fmt.Errorf("host memory: %w", err)
 	}
 	b := d.hostMem.Bytes(p, bytes)
-	widen(b)
+	adviseHugePages(b)
 	return &hostMemory{d, p, b}, nil
 }
 
@@ -86,7 +89,7 @@ func (d *device) Locked(host []byte) bool {
 	return ok
 }
 
-// hostMemory needs no page lock: what copies from it is a goroutine.
+// hostMemory needs no page lock, since a goroutine does the copies.
 type hostMemory struct {
 	dev   *device
 	at    cuda.Ptr
@@ -101,7 +104,7 @@ func (h *hostMemory) Free() error {
 	return h.dev.hostMem.release(h.at)
 }
 
-// Close ends all streams, after the work they were given, and gives all memory back.
+// Close finishes the work of all streams, closes them and frees all memory.
 func (d *device) Close() error {
 	d.mu.Lock()
 	streams, partitions := d.streams, slices.Clone(d.partitions)
@@ -111,7 +114,7 @@ func (d *device) Close() error {
 		return nil
 	}
 	for _, p := range partitions {
-		_ = p.Close() // unless its owner does just now
+		_ = p.Close() // fails only if its owner has just closed it
 	}
 	for s := range streams {
 		s.shut()

@@ -7,9 +7,9 @@ import (
 	"troupe/cuda"
 )
 
-var errCapturing = errors.New("cuda: the stream is being captured: Record, Wait and Sync have to wait until it is done")
+var errCapturing = errors.New("cuda: Record, Wait and Sync are not allowed while the stream is captured")
 
-// graph is work that was given to a stream in a capture.
+// graph is the work queued on a stream during a capture.
 type graph struct {
 	dev    *device
 	work   []command
@@ -39,7 +39,7 @@ func (s *stream) Capture(give func() error) (cuda.Graph, error) {
 	return g, nil
 }
 
-// capture changes what work is noted in.
+// capture changes the graph that records work.
 func (s *stream) capture(from, to *graph) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *stream) capture(from, to *graph) error {
 func (g *graph) Launch(on cuda.Stream) error {
 	s, ok := on.(*stream)
 	if !ok || s.dev != g.dev {
-		return fmt.Errorf("cuda: a graph of device %d was given to a stream of another", g.dev.Index)
+		return fmt.Errorf("cuda: graph of device %d launched on a stream of another device", g.dev.Index)
 	}
 	if g.closed {
 		return errors.New("cuda: the graph is closed")
@@ -66,7 +66,7 @@ func (g *graph) Launch(on cuda.Stream) error {
 
 func (g *graph) Close() error {
 	if g.closed {
-		return errors.New("cuda: the graph was closed before")
+		return errors.New("cuda: the graph is already closed")
 	}
 	g.closed = true
 	return nil

@@ -67,7 +67,7 @@ func isFault(t *testing.T, err error, op string) {
 	}
 }
 
-// gate lets a test hold the device's work back.
+// gate lets a test hold back the device's work.
 type gate struct{ reached, open chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
@@ -80,8 +80,8 @@ func (g gate) inject(op string) error {
 	return nil
 }
 
-// TestInjectedFault: a fault that is asked for is one like any other. It reaches those who wait for the work, and not what was
-// done before.
+// TestInjectedFault: an injected fault behaves like any other. It affects the work after it and
+// callers that wait for that, but not earlier work.
 func TestInjectedFault(t *testing.T) {
 	d := open(t, host.Config{Inject: func(op string) error {
 		if op == "copy" {
@@ -105,12 +105,12 @@ func TestInjectedFault(t *testing.T) {
 		t.Errorf("another stream: %v", err)
 	}
 	if err := errors.Join(waiting.Wait(before), waiting.Launch(silu), waiting.Sync()); err != nil {
-		t.Errorf("who waited for what was before: %v", err)
+		t.Errorf("a wait for earlier work: %v", err)
 	}
 }
 
-// TestFaultReachesWhoWaits: work that waits for failed work fails, since its input is not there.
-func TestFaultReachesWhoWaits(t *testing.T) {
+// TestFaultPropagates: work that waits for failed work fails, since its input is missing.
+func TestFaultPropagates(t *testing.T) {
 	g := newGate()
 	d := open(t, host.Config{Inject: func(op string) error { return errors.Join(g.inject(op), errors.New("lost")) }})
 	s, waiting := newStream(t, d), newStream(t, d)
@@ -128,7 +128,8 @@ func TestFaultReachesWhoWaits(t *testing.T) {
 	isFault(t, waiting.Sync(), "copy")
 }
 
-// TestFreeBeforeUse: work that comes to memory that was given back meanwhile is a fault, on the device and on the host.
+// TestFreeBeforeUse: work on memory that was freed meanwhile is a fault, on the device and on the
+// host.
 func TestFreeBeforeUse(t *testing.T) {
 	g := newGate()
 	d := open(t, host.Config{Inject: g.inject})
@@ -138,13 +139,16 @@ func TestFreeBeforeUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	silu, copyIn := newStream(t, d), newStream(t, d)
-	for _, s := range []cuda.Stream{silu, copyIn} { // holds both back
+	for _, s := range []cuda.Stream{silu, copyIn} { // holds back both
 		if err := s.Copy(kept, kept, 8); err != nil {
 			t.Fatal(err)
 		}
 		<-g.reached
 	}
-	err = errors.Join(silu.Launch(kernels.SiluMul{Out: gone, Gate: gone, Up: gone, N: 1 << 20}), copyIn.CopyIn(kept, memory.Bytes()))
+	err = errors.Join(
+		silu.Launch(kernels.SiluMul{Out: gone, Gate: gone, Up: gone, N: 1 << 20}),
+		copyIn.CopyIn(kept, memory.Bytes()),
+	)
 	if err = errors.Join(err, d.Free(gone), memory.Free()); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +157,7 @@ func TestFreeBeforeUse(t *testing.T) {
 	isFault(t, copyIn.Sync(), "copy in")
 }
 
-// TestFreeWhileInUse: memory does not go while a kernel runs on it, whoever frees it.
+// TestFreeWhileInUse: memory is not freed while a kernel runs on it, whichever goroutine frees it.
 func TestFreeWhileInUse(t *testing.T) {
 	starts := make(chan struct{})
 	d := open(t, host.Config{Inject: func(string) error { starts <- struct{}{}; return nil }})
@@ -165,7 +169,7 @@ func TestFreeWhileInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-starts
-		for range i * 50 { // to meet it earlier and later on its way
+		for range i * 50 { // to hit different phases of the kernel
 			runtime.Gosched()
 		}
 		if err := errors.Join(d.Free(w), d.Free(in), d.Free(out)); err != nil {
@@ -177,8 +181,8 @@ func TestFreeWhileInUse(t *testing.T) {
 	}
 }
 
-// TestFaultInAPart: a fault in a part of a kernel, whoever has it, is the kernel's.
-func TestFaultInAPart(t *testing.T) {
+// TestFaultInPart: a fault in any part of a kernel is the kernel's fault.
+func TestFaultInPart(t *testing.T) {
 	d := open(t, host.Config{Workers: 4})
 	const m, n, k = 64, 512, 192
 	s := newStream(t, d)
@@ -186,7 +190,7 @@ func TestFaultInAPart(t *testing.T) {
 	isFault(t, errors.Join(s.Launch(op), s.Sync()), op.Kernel())
 }
 
-// TestHostMemory: a stream copies from memory of AllocHost only, as a GPU would.
+// TestHostMemory: a stream copies only memory of AllocHost, like a GPU.
 func TestHostMemory(t *testing.T) {
 	d := open(t, host.Config{})
 	p := alloc(t, d, 2)
@@ -196,11 +200,11 @@ func TestHostMemory(t *testing.T) {
 	isFault(t, errors.Join(s.CopyOut(make([]byte, 8), p), s.Sync()), "copy out")
 	s = newStream(t, d)
 	if err := errors.Join(s.CopyIn(p, nil), s.Sync()); err != nil {
-		t.Errorf("a copy of nothing: %v", err)
+		t.Errorf("an empty copy: %v", err)
 	}
 }
 
-// TestClose: a device ends with its streams, and may be closed again.
+// TestClose: closing a device closes its streams, and may be repeated.
 func TestClose(t *testing.T) {
 	d := open(t, host.Config{})
 	s, p := newStream(t, d), alloc(t, d, 1)
@@ -208,17 +212,17 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	if s.Copy(p, p, 4) == nil {
-		t.Error("a stream of a closed device takes work")
+		t.Error("a stream of a closed device accepts work")
 	}
 	if _, err := d.NewStream("late"); err == nil {
-		t.Error("a closed device makes a stream")
+		t.Error("a closed device creates a stream")
 	}
 	if free, total := d.Memory(); free != total {
 		t.Errorf("%d of %d bytes free", free, total)
 	}
 }
 
-// TestPartsCoverAll: whatever the number of workers, a product is the same.
+// TestPartsCoverAll: a product is the same for any number of workers.
 func TestPartsCoverAll(t *testing.T) {
 	const m, n, k = 40, 333, 100
 	var want []byte
@@ -246,7 +250,7 @@ func TestPartsCoverAll(t *testing.T) {
 			want = slices.Clone(result.Bytes())
 		}
 		if !slices.Equal(result.Bytes(), want) {
-			t.Errorf("%d workers compute something else than one", workers)
+			t.Errorf("%d workers and one worker compute different results", workers)
 		}
 	}
 }

@@ -14,18 +14,18 @@ import (
 
 const align = 256
 
-// memory is what a device has allocated. Looking an address up takes no lock.
+// memory tracks a device's allocations. Lookups take no lock.
 type memory struct {
 	capacity int64
 	mu       sync.Mutex                   // held to change ranges
 	used     int64                        // bytes, rounded up to align
-	ranges   atomic.Pointer[[]allocation] // sorted by address; replaced as a whole
+	ranges   atomic.Pointer[[]allocation] // sorted by address; copied on write
 }
 
 type allocation struct {
 	start  cuda.Ptr
-	bytes  []byte    // as asked for; its capacity is what was mapped
-	mapped *physical // what Map put there, which joins others next to it; nil for what alloc made
+	bytes  []byte    // as requested; its capacity is the mapped size
+	mapped *physical // memory of Map, which joins adjacent mappings; nil for memory of alloc
 }
 
 func (a allocation) end() cuda.Ptr { return a.start.Offset(int64(len(a.bytes))) }
@@ -47,14 +47,14 @@ func (m *memory) alloc(bytes int64) (cuda.Ptr, error) {
 	b, err := mmap(bytes)
 	if err != nil {
 		m.unuse(bytes)
-		return 0, fmt.Errorf("%w: the system has no %d bytes: %w", cuda.ErrOutOfMemory, bytes, err)
+		return 0, fmt.Errorf("%w: cannot map %d bytes: %w", cuda.ErrOutOfMemory, bytes, err)
 	}
 	a := allocation{start: address(b), bytes: b[:bytes]}
 	m.insert(a)
 	return a.start, nil
 }
 
-// use counts bytes as used, if there are so many.
+// use reserves bytes if they are available.
 func (m *memory) use(bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *memory) insert(a allocation) {
 	m.ranges.Store(&ranges)
 }
 
-// remove takes what starts at p out, if it is what is meant.
+// remove removes the allocation at p if it is the one meant.
 func (m *memory) remove(p cuda.Ptr, meant func(allocation) bool) (a allocation, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,13 +96,13 @@ func (m *memory) remove(p cuda.Ptr, meant func(allocation) bool) (a allocation, 
 func (m *memory) release(p cuda.Ptr) error {
 	a, ok := m.remove(p, func(a allocation) bool { return a.mapped == nil })
 	if !ok {
-		return fmt.Errorf("cuda: %#x was not allocated, or was freed before", uint64(p))
+		return fmt.Errorf("cuda: %#x was not allocated or was already freed", uint64(p))
 	}
 	m.unuse(int64(len(a.bytes)))
 	return munmap(a.bytes)
 }
 
-// releaseAll forgets everything. What is mapped goes with its addresses.
+// releaseAll frees everything. Mapped memory is freed with its addresses.
 func (m *memory) releaseAll() error {
 	var errs []error
 	for _, a := range m.all() {
@@ -155,7 +155,8 @@ func (m *memory) find(p cuda.Ptr, n int64) (b []byte, ok bool) {
 	}
 	first := &ranges[at].bytes[p-ranges[at].start]
 	for ; p.Offset(n) > ranges[at].end(); at++ {
-		if at+1 == len(ranges) || ranges[at].mapped == nil || ranges[at+1].mapped == nil || ranges[at].end() != ranges[at+1].start {
+		if at+1 == len(ranges) || ranges[at].mapped == nil || ranges[at+1].mapped == nil ||
+			ranges[at].end() != ranges[at+1].start {
 			return nil, false
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// partition is some of a device's workers, which run one kernel of its streams at a time. The device's other streams may use as many
-// as it has besides: as on a GPU, who wants to be alone partitions all.
+// partition is a subset of a device's workers, which run one kernel of its streams at a time. The
+// device's other streams still use as many workers as the device has. For exclusive use, partition
+// all of them, as on a GPU.
 type partition struct {
 	dev  *device
 	pool *pool
-	turn sync.Mutex // held by the kernel that runs
+	turn sync.Mutex // held by the running kernel
 
 	mu      sync.Mutex
 	streams []cuda.Stream
@@ -27,7 +28,7 @@ func (d *device) Partition(shares ...int) ([]cuda.Partition, error) {
 	left := d.Workers
 	for _, share := range shares {
 		if share <= 0 || share > left {
-			return nil, fmt.Errorf("a partition of %d of %d workers: there are not so many left", share, left)
+			return nil, fmt.Errorf("partition of %d workers: only %d left", share, left)
 		}
 		left -= share
 	}
@@ -60,7 +61,7 @@ func (p *partition) NewStream(name string) (cuda.Stream, error) {
 	return s, nil
 }
 
-// kernel runs a kernel of one of its streams.
+// kernel runs a kernel of one of the partition's streams.
 func (p *partition) kernel(op cuda.Op) {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -71,7 +72,7 @@ func (p *partition) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return errors.New("cuda: closed or released before")
+		return errors.New("cuda: already closed or released")
 	}
 	p.closed = true
 	p.dev.mu.Lock()

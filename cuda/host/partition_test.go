@@ -10,8 +10,8 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// TestPartitionLimitsWorkers: a partition has as many goroutines as its share, with the one that gives the work, its streams share them, and it
-// ends with its device.
+// TestPartitionLimitsWorkers: a partition uses as many goroutines as its share, including the
+// caller. Its streams share them, and it closes with its device.
 func TestPartitionLimitsWorkers(t *testing.T) {
 	d := open(t, host.Config{Workers: 4})
 	before := runtime.NumGoroutine()
@@ -19,10 +19,10 @@ func TestPartitionLimitsWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if helpers := runtime.NumGoroutine() - before; helpers != 1 { // beside who gives the work
+	if helpers := runtime.NumGoroutine() - before; helpers != 1 { // besides the caller
 		t.Errorf("%d goroutines help partitions of 1 and of 2", helpers)
 	}
-	const m, n, k = 16, 512, 512 // enough to be shared out
+	const m, n, k = 16, 512, 512 // large enough to be split
 	at, err := d.Alloc(4 * (m*n + m*k + n*k))
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestPartitionLimitsWorkers(t *testing.T) {
 				t.Fatal(err)
 			}
 			streams = append(streams, s)
-			op.Out = at // they compute the same
+			op.Out = at // all compute the same
 			if err := s.Launch(op); err != nil {
 				t.Fatal(err)
 			}

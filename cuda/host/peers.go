@@ -23,7 +23,7 @@ func (d *device) Reaches(other cuda.Device) bool {
 // EnablePeer implements cuda.Peers.
 func (d *device) EnablePeer(other cuda.Device) error {
 	if !d.Reaches(other) {
-		return fmt.Errorf("cuda: %s does not reach %s: %w", d.Name, other.Info().Name, errors.ErrUnsupported)
+		return fmt.Errorf("cuda: %s cannot access %s: %w", d.Name, other.Info().Name, errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -32,12 +32,13 @@ func (d *device) EnablePeer(other cuda.Device) error {
 func (s *stream) CopyPeer(dst cuda.Ptr, from cuda.Device, src cuda.Ptr, bytes int64) error {
 	peer, ok := from.(*device)
 	if !ok {
-		return fmt.Errorf("cuda: %s does not reach %s: %w", s.dev.Name, from.Info().Name, errors.ErrUnsupported)
+		return fmt.Errorf("cuda: %s cannot access %s: %w", s.dev.Name, from.Info().Name, errors.ErrUnsupported)
 	}
 	return s.give(command{kind: copyPeer, to: dst, from: src, bytes: bytes, peer: peer})
 }
 
-// hold keeps the memory of d, and of a peer if there is one, until release is called. Everybody holds two devices in one order.
+// hold prevents freeing memory of d, and of a peer if there is one, until release is called. It
+// locks two devices in a fixed order.
 func (d *device) hold(peer *device) (release func()) {
 	if peer == nil || peer == d {
 		d.busy.RLock()

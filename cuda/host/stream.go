@@ -29,18 +29,18 @@ func (d *device) newStream(name string, kernel func(cuda.Op)) (cuda.Stream, erro
 	return s, nil
 }
 
-// stream is a queue and the goroutine that empties it.
+// stream is a queue and the goroutine that works on it.
 type stream struct {
 	dev    *device
 	name   string
-	kernel func(cuda.Op) // runs one, on the workers of the device or of a partition
+	kernel func(cuda.Op) // runs a kernel on the workers of the device or of a partition
 
 	mu     sync.Mutex
 	more   sync.Cond // the queue is no longer empty, or the stream is closed
 	queue  []command
 	fault  error // sticky
 	closed bool
-	graph  *graph        // what is captured now, or nil
+	graph  *graph        // the current capture, or nil
 	ended  chan struct{} // closed when the worker has ended
 }
 
@@ -56,7 +56,7 @@ const (
 	wait
 )
 
-// command is one piece of work; its kind says which fields it has.
+// command is one piece of work; its kind determines which fields are used.
 type command struct {
 	kind     kind
 	op       cuda.Op
@@ -110,7 +110,7 @@ func (s *stream) Sync() error {
 	return e.Sync()
 }
 
-// give takes work over, all of it or none.
+// give queues work, all of it or none.
 func (s *stream) give(work ...command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *stream) give(work ...command) error {
 	return nil
 }
 
-// Close waits for the work that was given.
+// Close waits for the queued work.
 func (s *stream) Close() error {
 	s.dev.mu.Lock()
 	delete(s.dev.streams, s)
@@ -146,7 +146,7 @@ func (s *stream) shut() {
 	<-s.ended
 }
 
-// work empties the queue until the stream is closed. After a fault it only marks events.
+// work processes the queue until the stream is closed. After a fault it only completes events.
 func (s *stream) work() {
 	defer close(s.ended)
 	var batch []command
@@ -172,7 +172,7 @@ func (s *stream) work() {
 				c.event.err = fault
 				close(c.event.done)
 			}
-			batch[i] = command{} // lets go of what it points to
+			batch[i] = command{} // drops its references
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (s *stream) do(c command) error {
 	return s.run(c, name)
 }
 
-// run executes a kernel or a copy; a panic in it is a fault.
+// run executes a kernel or a copy; a panic in it becomes a fault.
 func (s *stream) run(c command, name string) (err error) {
 	d := s.dev
 	defer d.hold(c.peer)()
@@ -217,7 +217,7 @@ func (s *stream) run(c command, name string) (err error) {
 	case copyIn:
 		copy(d.mem.Bytes(c.to, int64(len(c.host))), d.hostMem.locked(c.host))
 	case copyOut:
-		land(d.hostMem.locked(c.host), d.mem.Bytes(c.from, int64(len(c.host))))
+		copyCached(d.hostMem.locked(c.host), d.mem.Bytes(c.from, int64(len(c.host))))
 	case copyWithin:
 		copy(d.mem.Bytes(c.to, c.bytes), d.mem.Bytes(c.from, c.bytes))
 	case copyPeer:
@@ -236,7 +236,7 @@ func (c command) name() string {
 type event struct {
 	dev  *device
 	done chan struct{}
-	err  error // the fault before it, if any; read once done
+	err  error // the fault before the event, if any; valid once done
 }
 
 func (e *event) Done() bool {

@@ -12,26 +12,26 @@ import (
 	"troupe/cuda"
 )
 
-// granule is the size of a page of memory without an address, as on GPUs.
+// granule is the page size of memory without an address, as on GPUs.
 const granule = 2 << 20
 
-// virtual is a device's reserved addresses, and its memory that has none: pages of a file without a name, in which what was
-// released is a hole.
+// virtual holds a device's reserved addresses and its memory without addresses: pages of an
+// anonymous file. Released pages become holes.
 type virtual struct {
 	mu     sync.Mutex
 	ranges map[cuda.Ptr]int64 // start → bytes
 	opened bool
 	file   int
-	pages  int64   // in the file
-	holes  []int64 // pages of it that are free
+	pages  int64   // size of the file
+	holes  []int64 // free pages of the file
 }
 
-// physical is memory by the pages of the file that it is.
+// physical is memory, given by its pages in the file.
 type physical struct {
 	dev   *device
 	pages []int64
-	maps  int  // how often it is mapped; guarded by virtual's lock, as released is
-	freed bool // it goes with its last mapping
+	maps  int  // number of mappings; guarded by virtual's lock, like freed
+	freed bool // freed with its last mapping
 }
 
 func (p *physical) Bytes() int64 { return int64(len(p.pages)) * granule }
@@ -44,7 +44,14 @@ func (d *device) Reserve(bytes int64) (cuda.Ptr, error) {
 	if bytes <= 0 || bytes%granule != 0 {
 		return 0, fmt.Errorf("cuda: %d bytes of addresses: want a multiple of %d", bytes, granule)
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	p, err := unix.MmapPtr(
+		-1,
+		0,
+		nil,
+		uintptr(bytes),
+		unix.PROT_NONE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE,
+	)
 	if err != nil {
 		return 0, fmt.Errorf("cuda: reserve %d bytes of addresses: %w", bytes, err)
 	}
@@ -61,18 +68,18 @@ func (d *device) Unreserve(p cuda.Ptr) error {
 	defer v.mu.Unlock()
 	bytes, ok := v.ranges[p]
 	if !ok {
-		return fmt.Errorf("cuda: %#x was not reserved, or was given back before", uint64(p))
+		return fmt.Errorf("cuda: %#x is not reserved", uint64(p))
 	}
 	for _, a := range d.mem.all() {
 		if a.mapped != nil && a.start >= p && a.start < p.Offset(bytes) {
-			return fmt.Errorf("cuda: memory is mapped at %#x still", uint64(a.start))
+			return fmt.Errorf("cuda: memory is still mapped at %#x", uint64(a.start))
 		}
 	}
 	delete(v.ranges, p)
 	return unix.MunmapPtr(at(p), uintptr(bytes))
 }
 
-// at is p as the system wants it. What is there is no memory of Go's.
+// at converts p to a pointer. Its memory is not Go's.
 func at(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 // CreatePhysical implements cuda.VirtualMemory.
@@ -88,12 +95,12 @@ func (d *device) CreatePhysical(bytes int64) (cuda.Physical, error) {
 	pages, err := d.virtual.take(bytes / granule)
 	if err != nil {
 		d.mem.unuse(bytes)
-		return nil, fmt.Errorf("%w: the system has no %d bytes: %w", cuda.ErrOutOfMemory, bytes, err)
+		return nil, fmt.Errorf("%w: cannot allocate %d bytes: %w", cuda.ErrOutOfMemory, bytes, err)
 	}
 	return &physical{dev: d, pages: pages}, nil
 }
 
-// take returns free pages, and makes the file larger where there are not enough.
+// take returns free pages and grows the file if there are too few.
 func (v *virtual) take(n int64) ([]int64, error) {
 	if !v.opened {
 		file, err := unix.MemfdCreate("troupe-device", unix.MFD_CLOEXEC)
@@ -120,21 +127,23 @@ func (p *physical) Release() error {
 	p.dev.virtual.mu.Lock()
 	defer p.dev.virtual.mu.Unlock()
 	if p.freed {
-		return errors.New("cuda: memory was released before")
+		return errors.New("cuda: memory is already released")
 	}
 	p.freed = true
 	return p.drop()
 }
 
-// drop makes holes of pages that nobody has any more. The lock is held.
+// drop punches holes for pages that are no longer used. The lock is held.
 func (p *physical) drop() error {
 	if !p.freed || p.maps > 0 {
 		return nil
 	}
 	v := &p.dev.virtual
 	for _, page := range p.pages {
-		if err := unix.Fallocate(v.file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, page*granule, granule); err != nil {
-			return fmt.Errorf("cuda: give memory back: %w", err)
+		if err := unix.Fallocate(
+			v.file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, page*granule, granule,
+		); err != nil {
+			return fmt.Errorf("cuda: free memory: %w", err)
 		}
 	}
 	v.holes = append(v.holes, p.pages...)
@@ -146,12 +155,12 @@ func (p *physical) drop() error {
 func (d *device) Map(p cuda.Ptr, memory cuda.Physical) error {
 	m, ok := memory.(*physical)
 	if !ok || m.dev != d {
-		return fmt.Errorf("cuda: device %d maps memory of another", d.Index)
+		return fmt.Errorf("cuda: device %d cannot map memory of another device", d.Index)
 	}
 	d.virtual.mu.Lock()
 	defer d.virtual.mu.Unlock()
 	if m.freed {
-		return errors.New("cuda: memory that was released cannot be mapped")
+		return errors.New("cuda: released memory cannot be mapped")
 	}
 	if err := d.mappable(p, m.Bytes()); err != nil {
 		return err
@@ -168,7 +177,7 @@ func (d *device) Map(p cuda.Ptr, memory cuda.Physical) error {
 	return nil
 }
 
-// mappable checks that addresses are reserved, and nothing is there.
+// mappable checks that addresses are reserved and unused.
 func (d *device) mappable(p cuda.Ptr, bytes int64) error {
 	for start, n := range d.virtual.ranges {
 		if p < start || p.Offset(bytes) > start.Offset(n) || (p-start)%granule != 0 {
@@ -176,7 +185,7 @@ func (d *device) mappable(p cuda.Ptr, bytes int64) error {
 		}
 		for _, a := range d.mem.all() {
 			if a.start < p.Offset(bytes) && p < a.end() {
-				return fmt.Errorf("cuda: memory is mapped at %#x already", uint64(a.start))
+				return fmt.Errorf("cuda: memory is already mapped at %#x", uint64(a.start))
 			}
 		}
 		return nil
@@ -184,13 +193,20 @@ func (d *device) mappable(p cuda.Ptr, bytes int64) error {
 	return fmt.Errorf("cuda: [%#x, +%d) is not reserved", uint64(p), bytes)
 }
 
-// hide puts nothing behind addresses that are still reserved.
+// hide unmaps memory but keeps its addresses reserved.
 func hide(p cuda.Ptr, bytes int64) error {
-	_, err := unix.MmapPtr(-1, 0, at(p), uintptr(bytes), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	_, err := unix.MmapPtr(
+		-1,
+		0,
+		at(p),
+		uintptr(bytes),
+		unix.PROT_NONE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED,
+	)
 	return err
 }
 
-// Unmap implements cuda.VirtualMemory. It waits for the work that runs, but not for what is queued.
+// Unmap implements cuda.VirtualMemory. It waits for running work but not for queued work.
 func (d *device) Unmap(p cuda.Ptr, bytes int64) error {
 	d.busy.Lock()
 	defer d.busy.Unlock()
@@ -199,7 +215,7 @@ func (d *device) Unmap(p cuda.Ptr, bytes int64) error {
 	for end := p.Offset(bytes); p < end; {
 		a, ok := d.mem.remove(p, func(a allocation) bool { return a.mapped != nil && a.end() <= end })
 		if !ok {
-			return fmt.Errorf("cuda: no mapping begins at %#x and ends by %#x", uint64(p), uint64(end))
+			return fmt.Errorf("cuda: no mapping starts at %#x and ends by %#x", uint64(p), uint64(end))
 		}
 		a.mapped.maps--
 		if err := errors.Join(hide(p, int64(len(a.bytes))), a.mapped.drop()); err != nil {
@@ -210,7 +226,7 @@ func (d *device) Unmap(p cuda.Ptr, bytes int64) error {
 	return nil
 }
 
-// close gives back what there is.
+// close frees everything.
 func (v *virtual) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

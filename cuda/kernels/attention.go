@@ -23,7 +23,7 @@ type arena struct {
 
 func (m machine) arena(kv KVLayout) arena {
 	if kv.BlockBytes%4 != 0 || kv.KeyOffset%4 != 0 || kv.ValueOffset%4 != 0 {
-		panic("KV layout is not in whole elements")
+		panic("KV layout is not a multiple of the element size")
 	}
 	return arena{kv, m.f32(kv.Arena, int(kv.Blocks)*int(kv.BlockBytes/4))}
 }
@@ -36,8 +36,8 @@ func (a arena) block(i int32) (keys, values []float32) {
 	return all[a.KeyOffset/4:][:n], all[a.ValueOffset/4:][:n]
 }
 
-// together is how many rows of one sequence are attended to at once at the most, and scoresBytes how much memory their
-// scores may take if they are more than one.
+// together is the maximum number of rows of one sequence that are processed together, and
+// scoresBytes the memory limit for their scores if they are more than one.
 const (
 	together    = 8
 	scoresBytes = 64 << 10
@@ -47,7 +47,7 @@ func (m machine) attention(op Attention) {
 	n, kvHeads, dim := int(op.N), int(op.KV.KVHeads), int(op.KV.HeadDim)
 	group := int(op.Heads) / kvHeads
 	if group*kvHeads != int(op.Heads) {
-		panic("heads are no multiple of KV heads")
+		panic("the number of heads is not a multiple of KV heads")
 	}
 	q, out := m.f32(op.Q, n*kvHeads*group*dim), m.f32(op.Out, n*kvHeads*group*dim)
 	a := attention{
@@ -63,20 +63,24 @@ func (m machine) attention(op Attention) {
 	}
 	a.tables = m.i32(op.Tables, int(sequences)*int(op.TableWidth))
 	spans := a.spans()
-	m.workers(len(spans)*kvHeads, int64(n)*int64(longest+1)*int64(group*dim)*4/int64(max(1, len(spans))), func(lo, hi int) {
-		s := scratches.Get().(*scratch)
-		defer scratches.Put(s)
-		for ; lo < hi; lo++ {
-			a.attend(s, spans[lo/kvHeads], lo%kvHeads)
-		}
-	})
+	m.workers(
+		len(spans)*kvHeads,
+		int64(n)*int64(longest+1)*int64(group*dim)*4/int64(max(1, len(spans))),
+		func(lo, hi int) {
+			s := scratches.Get().(*scratch)
+			defer scratches.Put(s)
+			for ; lo < hi; lo++ {
+				a.attend(s, spans[lo/kvHeads], lo%kvHeads)
+			}
+		},
+	)
 }
 
-// attention is a launch with its arrays. Of q and out each row is one KV head's share of a token.
+// attention is a launch with its arrays. Each row of q and out is one KV head's share of a token.
 type attention struct {
 	Attention
 	kv              arena
-	group           int // heads that share a KV head
+	group           int // number of heads that share a KV head
 	q, out          matrix
 	rows, positions []int32
 	tables          []int32
@@ -97,7 +101,7 @@ func (a *attention) spans() (spans []span) {
 	return spans
 }
 
-// seen returns the positions [first, last] that row i sees.
+// seen returns the first and last position that row i sees.
 func (a *attention) seen(i int) (first, last int) {
 	last = int(a.positions[i])
 	if a.Window > 0 {
@@ -110,7 +114,7 @@ func (a *attention) seen(i int) (first, last int) {
 func (a *attention) attend(s *scratch, span span, head int) {
 	first, _ := a.seen(span.lo)
 	_, last := a.seen(span.hi - 1)
-	base := first &^ 7 // the position of the first score: whole vectors, so that a row's sums do not depend on its span
+	base := first &^ 7 // position of the first score, vector-aligned so that a row's sums do not depend on its span
 	width, dim := (last-base+8)&^7, int(a.KV.HeadDim)
 	count := (span.hi - span.lo) * a.group
 	memory := s.take(count * (dim + width + 1))
@@ -137,7 +141,12 @@ func (a *attention) attend(s *scratch, span span, head int) {
 			lo, hi := a.seen(i)
 			lo, hi = max(lo, p), min(hi+1, p+values.rows)
 			if lo < hi {
-				weigh(a.heads(a.out, i, head)[r%a.group*dim:][:dim], scores.row(r)[lo-base:hi-base], values.data[(lo-p)*values.stride:], values.stride)
+				weigh(
+					a.heads(a.out, i, head)[r%a.group*dim:][:dim],
+					scores.row(r)[lo-base:hi-base],
+					values.data[(lo-p)*values.stride:],
+					values.stride,
+				)
 			}
 		}
 		p += values.rows
@@ -150,10 +159,10 @@ func (a *attention) attend(s *scratch, span span, head int) {
 	}
 }
 
-// heads is row i's share of one KV head: [group, HeadDim].
+// heads returns row i's share of one KV head: [group, HeadDim].
 func (a *attention) heads(m matrix, i, head int) []float32 { return m.row(i*int(a.KV.KVHeads) + head) }
 
-// weights replaces scores lo to hi by their softmax times its sum, which it returns.
+// weights replaces scores lo to hi by their softmax numerators and returns the sum of these.
 func weights(scores []float32, lo, hi int) float32 {
 	from, to := lo&^7, (hi+7)&^7
 	fill(scores[from:lo])
@@ -161,14 +170,15 @@ func weights(scores []float32, lo, hi int) float32 {
 	return softmax(scores[from:to])
 }
 
-// fill makes scores count for nothing.
+// fill sets scores to a value without effect.
 func fill(scores []float32) {
 	for i := range scores {
 		scores[i] = float32(math.Inf(-1))
 	}
 }
 
-// block returns a head's keys and values from position p to the end of its block, or to position last.
+// block returns a head's keys and values from position p to the end of its block, or to position
+// last.
 func (a *attention) block(span span, head, p, last int) (keys, values matrix) {
 	size, dim, stride := int(a.KV.BlockTokens), int(a.KV.HeadDim), int(a.KV.KVHeads)*int(a.KV.HeadDim)
 	table := a.tables[int(a.rows[span.lo])*int(a.TableWidth):][:a.TableWidth]

@@ -8,20 +8,20 @@ import (
 	"troupe/cuda"
 )
 
-// heap is Go memory by address, for benchmarks of kernels without a device.
+// heap provides Go memory by address, for benchmarks of kernels without a device.
 type heap struct{ kept []any }
 
 func (*heap) Bytes(p cuda.Ptr, n int64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
 }
 
-// address keeps s alive for as long as h.
+// address keeps s alive as long as h.
 func address[E any](h *heap, s []E) cuda.Ptr {
 	h.kept = append(h.kept, s)
 	return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(s))))
 }
 
-// alone does all work in the caller: what one core does.
+// alone does all work in the caller, on one core.
 func alone(n int, _ int64, work func(lo, hi int)) { work(0, n) }
 
 var shapes = []struct{ n, k int }{{1024, 192}, {192, 512}, {512, 192}, {2048, 2048}}
@@ -34,7 +34,8 @@ func BenchmarkMatMul(b *testing.B) {
 					var h heap
 					in, w, out := make([]float32, m*s.k), make([]float32, s.n*s.k), make([]float32, m*s.n)
 					op := MatMul{
-						Out: address(&h, out), In: address(&h, in), Weight: address(&h, w), M: int32(m), N: int32(s.n), K: int32(s.k), DType: t,
+						Out: address(&h, out), In: address(&h, in), Weight: address(&h, w),
+						M: int32(m), N: int32(s.n), K: int32(s.k), DType: t,
 					}
 					for b.Loop() {
 						Run(&h, alone, op)
@@ -46,7 +47,7 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-// BenchmarkGemv is the yardstick: a bare loop over the rows of the same weights.
+// BenchmarkGemv is the baseline: a bare loop over the rows of the same weights.
 func BenchmarkGemv(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(fmt.Sprintf("N=%d,K=%d/F32", s.n, s.k), func(b *testing.B) {
@@ -67,7 +68,7 @@ func report(b *testing.B, m, n, k int, t cuda.DType) {
 	b.ReportMetric(2*float64(m)*float64(n)*float64(k)/seconds/1e9, "GFLOP/s")
 }
 
-// BenchmarkAttention has the heads of the shipped model.
+// BenchmarkAttention uses the heads of the shipped model.
 func BenchmarkAttention(b *testing.B) {
 	const heads, size, blocks = 6, 16, 64
 	var h heap

@@ -22,14 +22,14 @@ func (m machine) scatterBlocks(op ScatterBlocks) {
 // blocks calls move for each of n blocks.
 func (m machine) blocks(list cuda.Ptr, n, of int32, bytes int64, move func(i, block int64)) {
 	if bytes <= 0 || bytes%4 != 0 {
-		panic("a block is not in whole elements")
+		panic("the block size is not a multiple of the element size")
 	}
 	for i, block := range m.i32(list, int(n)) {
 		move(int64(i), int64(index("block", block, of)))
 	}
 }
 
-// bytes is element i of an array of elements of that size.
+// bytes returns element i of an array of elements of the given size.
 func (m machine) bytes(array cuda.Ptr, i, size int64) []byte {
 	if array%4 != 0 {
 		panic("misaligned blocks")
@@ -47,7 +47,7 @@ func (m machine) topK(op TopK) {
 	})
 }
 
-// topK keeps the best so far in order, and inserts what is better than the last of them.
+// topK keeps the best elements in order and inserts each one that is better than the last.
 func topK(values []float32, indices []int32, row []float32) {
 	found, k := 0, len(values)
 	for i, v := range row {

@@ -17,13 +17,22 @@ import (
 	"troupe/testkit/kernelhost"
 )
 
-// everyEntry is an op for each entry point.
+// everyEntry returns an op for each entry point.
 func everyEntry() []cuda.Op {
 	ops := []cuda.Op{
-		kernels.Embed{N: 1}, kernels.RMSNorm{N: 1}, kernels.Rope{N: 1, Heads: 1}, kernels.StoreKV{N: 1}, kernels.SiluMul{N: 1},
-		kernels.GatherRows{N: 1}, kernels.GatherBlocks{N: 1, BlockBytes: 4}, kernels.ScatterBlocks{N: 1, BlockBytes: 4}, kernels.TopK{N: 1},
+		kernels.Embed{
+			N: 1,
+		}, kernels.RMSNorm{N: 1}, kernels.Rope{N: 1, Heads: 1}, kernels.StoreKV{N: 1}, kernels.SiluMul{N: 1},
+		kernels.GatherRows{
+			N: 1,
+		}, kernels.GatherBlocks{N: 1, BlockBytes: 4}, kernels.ScatterBlocks{N: 1, BlockBytes: 4}, kernels.TopK{N: 1},
 		kernels.LoRAShrink{N: 1, A: kernels.LoRA{MaxRank: 1}}, kernels.LoRAExpand{N: 1, Dim: 1},
-		kernels.MatMul{M: 1, N: 1, K: 8, DType: cuda.F32}, kernels.SplitRows{M: 1, K: 1}, kernels.JoinRows{M: 1, N: 1},
+		kernels.MatMul{
+			M:     1,
+			N:     1,
+			K:     8,
+			DType: cuda.F32,
+		}, kernels.SplitRows{M: 1, K: 1}, kernels.JoinRows{M: 1, N: 1},
 	}
 	for _, t := range []cuda.DType{cuda.F16, cuda.BF16} {
 		ops = append(ops, kernels.MatMul{M: 1, N: 1, K: 7, DType: t})
@@ -39,7 +48,7 @@ func everyEntry() []cuda.Op {
 	return ops
 }
 
-// kernel is what code says of an entry point.
+// kernel describes an entry point in the code.
 type kernel struct{ paramBytes, threads int }
 
 var (
@@ -47,8 +56,8 @@ var (
 	paramPTX = regexp.MustCompile(`^\.param \.align \d+ \.b8 \w+\[(\d+)\]$`)
 )
 
-// TestPTX: each op's entry point is in the PTX, for as many threads and with op, by value, as its only parameter; and there is
-// no other. Nothing here runs it.
+// TestPTX: each op's entry point is in the PTX, with the right number of threads and the op, by
+// value, as its only parameter, and there are no others. The code does not run.
 func TestPTX(t *testing.T) {
 	for _, code := range kernels.Code(9, 0) {
 		found := map[string]kernel{}
@@ -63,24 +72,24 @@ func TestPTX(t *testing.T) {
 		}
 		sameEntries(t, found)
 		if n := strings.Count(string(code), ".entry "); n != len(found) {
-			t.Errorf("%d entries were understood of %d", len(found), n)
+			t.Errorf("parsed %d entries of %d", len(found), n)
 		}
 		if strings.Contains(string(code), ".local") {
-			t.Error("a kernel keeps an array in local memory: an index into it is not known when it is compiled")
+			t.Error("a kernel has an array in local memory: one of its indices is not a compile-time constant")
 		}
 	}
 	if kernels.Code(7, 5) != nil {
-		t.Error("code for devices that cannot run it")
+		t.Error("Code returns PTX for devices that cannot run it")
 	}
 }
 
-// TestHostBuild: so is it in what is tested on the CPU.
+// TestHostBuild: the same holds for the code that is tested on the CPU.
 func TestHostBuild(t *testing.T) {
 	library, found := kernelhost.Load(t), map[string]kernel{}
 	for entry, bytes := range library.Entries() {
 		found[entry] = kernel{paramBytes: bytes}
 	}
-	for _, op := range everyEntry() { // the library refuses another number of threads when it is launched
+	for _, op := range everyEntry() { // the library rejects another number of threads at the launch
 		entry, g, _ := kernels.Launch(op)
 		found[entry] = kernel{found[entry].paramBytes, int(g.BlockX)}
 	}
@@ -102,7 +111,7 @@ func sameEntries(t *testing.T, found map[string]kernel) {
 	}
 }
 
-// TestLayout: a compiler for C lays the structs of ops.h out as Go does those of ops.go.
+// TestLayout: a C compiler lays out the structs of ops.h like Go those of ops.go.
 func TestLayout(t *testing.T) {
 	compiler, err := exec.LookPath("g++")
 	if err != nil {
@@ -112,17 +121,27 @@ func TestLayout(t *testing.T) {
 	for _, op := range everyEntry() {
 		source += asserts(reflect.TypeOf(op), seen)
 	}
-	check := exec.Command(compiler, "-std=c++17", "-fsyntax-only", "-I", filepath.Join(testkit.Root(), "cuda/kernels/cu"), "-x", "c++", "-")
+	check := exec.Command(
+		compiler,
+		"-std=c++17",
+		"-fsyntax-only",
+		"-I",
+		filepath.Join(testkit.Root(), "cuda/kernels/cu"),
+		"-x",
+		"c++",
+		"-",
+	)
 	check.Stdin = strings.NewReader(source)
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if len(seen) != 17 { // with KVLayout and LoRA
+	if len(seen) != 17 { // including KVLayout and LoRA
 		t.Errorf("%d structs were checked", len(seen))
 	}
 }
 
-// asserts is what C must find of a struct and of those in it, each once: sizes, offsets, and no field more.
+// asserts returns C assertions about a struct and the structs in it: sizes, offsets, and no further
+// fields.
 func asserts(s reflect.Type, seen map[reflect.Type]bool) string {
 	if seen[s] {
 		return ""
@@ -132,10 +151,20 @@ func asserts(s reflect.Type, seen map[reflect.Type]bool) string {
 	var names []string
 	for _, f := range reflect.VisibleFields(s) {
 		names = append(names, f.Name)
-		all += fmt.Sprintf("static_assert(offsetof(%s, %s) == %d && sizeof(%[1]s::%[2]s) == %[4]d);\n", s.Name(), f.Name, f.Offset, f.Type.Size())
+		all += fmt.Sprintf(
+			"static_assert(offsetof(%s, %s) == %d && sizeof(%[1]s::%[2]s) == %[4]d);\n",
+			s.Name(),
+			f.Name,
+			f.Offset,
+			f.Type.Size(),
+		)
 		if f.Type.Kind() == reflect.Struct {
 			inner += asserts(f.Type, seen)
 		}
 	}
-	return inner + all + fmt.Sprintf("void %s_fields(%[1]s &x) { auto &[%s] = x; }\n", s.Name(), strings.Join(names, ", "))
+	return inner + all + fmt.Sprintf(
+		"void %s_fields(%[1]s &x) { auto &[%s] = x; }\n",
+		s.Name(),
+		strings.Join(names, ", "),
+	)
 }

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// An inner product is taken in sixteen interleaved sums s0 … s15. With hᵢ = sᵢ + sᵢ₊₈ it is
-// ((h0+h1) + (h2+h3)) + ((h4+h5) + (h6+h7)), and then come the products that fill no vector, one by one. Every form below
-// keeps to that, whatever it computes beside.
+// An inner product is computed in sixteen interleaved sums s0 … s15. With hᵢ = sᵢ + sᵢ₊₈ it is
+// ((h0+h1) + (h2+h3)) + ((h4+h5) + (h6+h7)), followed by the remaining products one by one. Every
+// variant below keeps this order.
 
 type (
 	f4      = archsimd.Float32x4
@@ -18,7 +18,7 @@ type (
 	sixteen [16]float32
 )
 
-// whole returns the vectors that x fills.
+// whole returns the whole vectors of x.
 func whole(x []float32) []sixteen {
 	if len(x) < 16 {
 		return nil // a pointer to a vector would reach past the end
@@ -37,7 +37,7 @@ func sum4(a, b, c, d f8) f4 {
 	return s.GetLo().Add(s.GetHi())
 }
 
-// put4 stores four sums, or adds them to what is there.
+// put4 stores four sums, or adds them to the existing values.
 func put4(out []float32, sums f4, add bool) {
 	to := (*[4]float32)(out)
 	if add {
@@ -63,7 +63,7 @@ func dot8(a, b []float32) float32 {
 	return rest(sums[0], a[done:], b[done:])
 }
 
-// four is the vectors of four rows of weights.
+// four holds the vectors of four rows of weights.
 type four [4][]sixteen
 
 func fourRows(w *matrix, j int) four {
@@ -93,10 +93,12 @@ func multiply16(out, x, w *matrix, add bool) {
 	finish(out, x, w, j, add)
 }
 
-// narrowCols is up to how many columns it pays to keep to one row of x, whose vectors stay in registers or nearby.
+// narrowCols is the maximum number of columns for which one row of x at a time is faster, since its
+// vectors stay in registers.
 const narrowCols = 64
 
-// multiplyNarrow16 is multiply16 where rows are a few whole vectors, those of w side by side: what an adapter expands.
+// multiplyNarrow16 is multiply16 for rows of a few whole vectors with the rows of w adjacent, as in
+// the expansion of an adapter.
 //
 //go:norace
 func multiplyNarrow16(out, x, w *matrix, add bool) {
@@ -123,7 +125,8 @@ func narrowRow16(out []float32, x, w []sixteen, add bool) {
 
 type eight = [8]float32
 
-// multiplyEight is multiply where rows are half a vector: an inner product is that of a vector whose other half is 0.
+// multiplyEight is multiply for rows of half a vector: an inner product equals that of a vector
+// whose other half is 0.
 //
 //go:norace
 func multiplyEight(out, x, w *matrix, add bool) {
@@ -151,13 +154,15 @@ func multiplyEight(out, x, w *matrix, add bool) {
 	}
 }
 
-// eightPlain is one of these inner products, with the same bits: a converted product is rounded.
+// eightPlain computes one of these inner products with the same bits: a converted product is
+// rounded.
 func eightPlain(a, b *eight) float32 {
 	p := func(i int) float32 { return float32(a[i] * b[i]) }
 	return ((p(0) + p(1)) + (p(2) + p(3))) + ((p(4) + p(5)) + (p(6) + p(7)))
 }
 
-// twoByFour16 is the inner products of x with each row of w, and of y. That many sums fit the registers.
+// twoByFour16 returns the inner products of x and of y with each row of w. That many sums fit into
+// the registers.
 //
 //go:norace
 func twoByFour16(x, y []sixteen, w *four) (s, t f4) {
@@ -218,7 +223,8 @@ func oneByFour8(x []sixteen, w *four) f4 {
 	return sum4(s0.Add(t0), s1.Add(t1), s2.Add(t2), s3.Add(t3))
 }
 
-// finish computes the columns from j on, fewer than four, and adds the products that fill no vector.
+// finish computes the columns from j on, fewer than four, and adds the products that do not fill a
+// vector.
 //
 //go:norace
 func finish(out, x, w *matrix, j int, add bool) {

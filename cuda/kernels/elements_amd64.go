@@ -58,7 +58,7 @@ func siluMul8(out, gate, up []float32) {
 		store8(silu8(load8(gate)).Mul(load8(up)), out)
 		out, gate, up = out[8:], gate[8:], up[8:]
 	}
-	if len(gate) > 0 { // in lanes as well, for the same bits
+	if len(gate) > 0 { // also in lanes, to get the same bits
 		var g, u [8]float32
 		copy(g[:], gate)
 		copy(u[:], up)
@@ -80,7 +80,9 @@ func softmax8(x []float32) float32 {
 		tops = tops.Max(load8(x[i:]))
 	}
 	tops.Store(&lanes)
-	top := archsimd.BroadcastFloat32x8(max(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7]))
+	top := archsimd.BroadcastFloat32x8(
+		max(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7]),
+	)
 	var sum f8
 	for i := 0; i+8 <= len(x); i += 8 {
 		e := exp8(load8(x[i:]).Sub(top))
@@ -92,11 +94,11 @@ func softmax8(x []float32) float32 {
 	return lanes[0]
 }
 
-// exp8 is eˣ; see expMin for how.
+// exp8 computes eˣ; see expMin for the method.
 //
 //go:norace
 func exp8(x f8) f8 {
-	x = archsimd.BroadcastFloat32x8(expMin).Max(x) // NaN, as the second, is kept
+	x = archsimd.BroadcastFloat32x8(expMin).Max(x) // keeps NaN, since x is the second operand
 	x = archsimd.BroadcastFloat32x8(expMax).Min(x)
 	n := x.Mul(archsimd.BroadcastFloat32x8(log2e)).RoundToEven()
 	r := n.MulAdd(archsimd.BroadcastFloat32x8(-ln2hi), x)
@@ -114,7 +116,7 @@ func exp8(x f8) f8 {
 
 type eightHalves [8]uint16
 
-// wholeHalves returns the vectors of eight that x fills.
+// wholeHalves returns the whole vectors of eight of x.
 func wholeHalves(x []uint16) []eightHalves {
 	if len(x) < 8 {
 		return nil // a pointer to a vector would reach past the end
@@ -124,12 +126,18 @@ func wholeHalves(x []uint16) []eightHalves {
 
 //go:norace
 func widenF16x8(out []float32, in []uint16) {
-	magnitude, sign, infinite := archsimd.BroadcastUint32x8(0x7fff), archsimd.BroadcastUint32x8(0x8000), archsimd.BroadcastUint32x8(0x7f800000)
+	magnitude, sign, infinite := archsimd.BroadcastUint32x8(
+		0x7fff,
+	), archsimd.BroadcastUint32x8(
+		0x8000,
+	), archsimd.BroadcastUint32x8(
+		0x7f800000,
+	)
 	bias, top := archsimd.BroadcastFloat32x8(0x1p112), archsimd.BroadcastFloat32x8(65536)
 	halves := wholeHalves(in)
 	for i := range halves {
 		h := archsimd.LoadUint16x8((*[8]uint16)(&halves[i])).ExtendToUint32()
-		f := h.And(magnitude).ShiftAllLeft(13).AsFloat32x8().Mul(bias) // subnormal numbers come out right too
+		f := h.And(magnitude).ShiftAllLeft(13).AsFloat32x8().Mul(bias) // also correct for subnormal numbers
 		bits := f.AsUint32x8()
 		bits = bits.Or(infinite).Merge(bits, f.GreaterEqual(top)) // infinity and NaN
 		store8(bits.Or(h.And(sign).ShiftAllLeft(16)).AsFloat32x8(), out[8*i:])

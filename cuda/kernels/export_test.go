@@ -1,6 +1,6 @@
 package kernels
 
-// Levels are the forms of the inner loops that this processor and this build have.
+// Levels returns the variants of the inner loops that this processor and build support.
 func Levels() map[string]level {
 	all := map[string]level{"plain": plain}
 	if best() >= avx2 {
@@ -12,7 +12,7 @@ func Levels() map[string]level {
 	return all
 }
 
-// Use makes kernels run in one form. No kernel may be running.
+// Use makes kernels use one variant. No kernel may be running.
 func Use(l level) (restore func()) {
 	before := vectors
 	vectors = l

@@ -9,10 +9,10 @@ import (
 	"github.com/x448/float16"
 )
 
-// TestVectorFormsAgree: processors with vectors of either length compute the same bits.
+// TestVectorFormsAgree: both vector lengths compute the same bits.
 func TestVectorFormsAgree(t *testing.T) {
 	if best() < avx512 {
-		t.Skip("this processor or build has no vectors of sixteen; nothing to compare")
+		t.Skip("this processor or build has no vectors of sixteen")
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
@@ -38,7 +38,7 @@ func normal(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// TestWiden compares all numbers of 16 bits with a library, in each form.
+// TestWiden compares all 16-bit numbers with a library, in each variant.
 func TestWiden(t *testing.T) {
 	in := make([]uint16, 1<<16-1) // not a whole number of vectors
 	for i := range in {
@@ -61,17 +61,20 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// equal tells zeros apart and takes all NaN for one.
+// equal distinguishes zeros and treats all NaN as equal.
 func equal(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
 }
 
-// TestSoftmaxRange: weights and their sum are right from very small to very large scores.
+// TestSoftmaxRange: weights and their sum are correct from very small to very large scores.
 func TestSoftmaxRange(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for name, level := range Levels() {
 		restore := Use(level)
-		for _, scores := range [][]float32{{0, -1, -20, -80, -200, -1e30, inf, 0.5}, {1e30, 1e30, 0, 0, 0, 0, 0, 0}, {-1e5, -1e5 - 1, inf, inf, inf, inf, inf, inf}} {
+		for _, scores := range [][]float32{
+			{0, -1, -20, -80, -200, -1e30, inf, 0.5}, {1e30, 1e30, 0, 0, 0, 0, 0, 0},
+			{-1e5, -1e5 - 1, inf, inf, inf, inf, inf, inf},
+		} {
 			got := slices.Clone(scores)
 			sum, want := float64(softmax(got)), 0.0
 			for i, s := range scores {

@@ -6,15 +6,15 @@ import (
 	"troupe/cuda"
 )
 
-// Geometry is how a kernel is launched on a GPU: the grid in blocks, a block in threads, and a block's dynamic shared
-// memory. A grid of no blocks is for arrays of no elements: there is nothing to launch.
+// Geometry is the launch geometry of a kernel on a GPU: the grid in blocks, a block in threads, and
+// the dynamic shared memory of a block. An empty grid means that there is nothing to launch.
 type Geometry struct{ GridX, GridY, GridZ, BlockX, BlockY, BlockZ, SharedBytes uint32 }
 
-// Launch returns op's entry point in Code and the geometry for its sizes; ok is false for an op that Code does not have,
-// or not for these sizes. The entry's only parameter is op, by value.
+// Launch returns op's entry point in Code and its geometry. ok is false if Code does not have the
+// op, or not for these sizes. The entry's only parameter is op, by value.
 //
-// Which entry and how many blocks there are may depend on the batch. What a row yields does not: that is up to the
-// sources, which say how each keeps it.
+// The entry and the number of blocks may depend on the batch. A row's result does not; the sources
+// describe how each kernel ensures that.
 func Launch(op cuda.Op) (entry string, g Geometry, ok bool) {
 	entry, ok = op.Kernel(), true
 	switch op := op.(type) {
@@ -54,7 +54,7 @@ func Launch(op cuda.Op) (entry string, g Geometry, ok bool) {
 	return entry, g, ok
 }
 
-// grid is x by y blocks of some threads, none where there are no elements.
+// grid returns x by y blocks of threads, or none if there are no elements.
 func grid(x, y int32, threads uint32) Geometry {
 	if x <= 0 || y <= 0 {
 		x, y = 0, 0
@@ -62,13 +62,14 @@ func grid(x, y int32, threads uint32) Geometry {
 	return Geometry{uint32(x), uint32(y), 1, threads, 1, 1, 0}
 }
 
-// parts is how many blocks of size cover n.
+// parts returns the number of blocks of the given size that cover n.
 func parts(n, size int32) int32 { return int32((int64(n) + int64(size) - 1) / int64(size)) }
 
-// shares is how many blocks of threads copy a block of so many bytes: each at least 16 KiB.
+// shares returns the number of thread blocks that copy a block of bytes: each copies at least 16
+// KiB.
 func shares(bytes int64) int32 { return int32(min(64, (bytes+16<<10-1)/(16<<10))) }
 
-// launch picks the smallest tile that has all rows, or the largest.
+// launch picks the smallest tile that fits all rows, or the largest.
 func (op MatMul) launch() (entry string, g Geometry, ok bool) {
 	if op.DType == cuda.F32 {
 		return "troupe_matmul_f32", grid(parts(op.N, 16), parts(op.M, 4), 128), true
@@ -89,7 +90,7 @@ func (op MatMul) launch() (entry string, g Geometry, ok bool) {
 	return fmt.Sprintf("%s_%d", name, rows), grid(parts(op.N, columns), parts(op.M, rows), 128), ok
 }
 
-// launch gives each block the heads that share a KV head, four at the most.
+// launch gives each block the heads that share a KV head, at most four.
 func (op Attention) launch() (entry string, g Geometry, ok bool) {
 	dim, heads, group := int32(64), int32(4), op.Heads/max(1, op.KV.KVHeads)
 	switch {

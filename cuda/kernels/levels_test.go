@@ -9,7 +9,7 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// TestConformance runs the suite in each form that this processor has.
+// TestConformance runs the suite in each variant that this processor supports.
 func TestConformance(t *testing.T) {
 	for name, level := range kernels.Levels() {
 		t.Run(name, func(t *testing.T) {

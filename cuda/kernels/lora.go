@@ -2,7 +2,7 @@ package kernels
 
 import "troupe/cuda"
 
-// maxRank is the highest rank that adapters can have: what a block of threads keeps of Mid for its rows.
+// maxRank is the highest supported rank: the size of Mid that a block of threads keeps per row.
 const maxRank = 256
 
 // adapters is a LoRA with its arrays.
@@ -50,10 +50,12 @@ func (m machine) expand(op LoRAExpand) {
 	})
 }
 
-// sharing is how many rows of one adapter a worker takes at once: enough to pay for reading its matrix.
+// sharing is the maximum number of rows of one adapter that a worker processes together, enough to
+// amortise reading the matrix.
 const sharing = 16
 
-// runs calls work for each run of rows of one adapter that has a matrix, cost multiply-adds a row.
+// runs calls work for each run of rows with the same adapter, if it has a matrix. cost is in
+// multiply-adds per row.
 func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
 	var starts []int
 	for i, adapter := range a.rows {
@@ -80,8 +82,9 @@ func (a *adapters) runs(cost int64, work func(lo, hi, adapter, rank int)) {
 	})
 }
 
-// multiply computes out = x · wᵀ, or adds that to out, with the adapter's matrix w [out.cols, x.cols]. It is read in parts: where it is,
-// if its rows are vectors of F32 that do not reach over a page, else through scratch, where they are filled up with 0.
+// multiply computes out = x · wᵀ, or adds it to out, with the adapter's matrix w [out.cols,
+// x.cols]. It reads w in parts: in place, if its rows are whole vectors of F32 within a page, and
+// otherwise through scratch memory, padded with 0.
 func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -109,7 +112,7 @@ func (a *adapters) multiply(out, x matrix, adapter int, add bool) {
 	}
 }
 
-// vectorised is the next number of columns that are whole vectors, or half of one.
+// vectorised rounds a number of columns up to whole vectors, or to half of one.
 func vectorised(k int) int {
 	if k <= 8 {
 		return 8
@@ -117,7 +120,7 @@ func vectorised(k int) int {
 	return (k + 15) &^ 15
 }
 
-// filled copies x to rows of so many columns, of which those past its own are 0.
+// filled copies x to rows with the given number of columns, padded with 0.
 func filled(room []float32, x matrix, cols int) matrix {
 	w := dense(room, x.rows, cols)
 	for i := range x.rows {
@@ -126,7 +129,7 @@ func filled(room []float32, x matrix, cols int) matrix {
 	return w
 }
 
-// address is where a byte of an adapter's address space is.
+// address returns the location of a byte of an adapter's address space.
 func (a *adapters) address(adapter int, at int64) cuda.Ptr {
 	page := at / PageBytes
 	if page >= int64(a.PageWidth) {
@@ -135,20 +138,21 @@ func (a *adapters) address(adapter int, at int64) cuda.Ptr {
 	return a.pages[int64(adapter)*int64(a.PageWidth)+page].Offset(at % PageBytes)
 }
 
-// read widens rows that are densely packed from an address in an adapter's pages on. They start stride elements apart in room, and are
-// filled up to that with 0.
+// read converts rows that are packed from an address in an adapter's pages on. In room, they start
+// stride elements apart and are padded with 0.
 func (a *adapters) read(room []float32, adapter int, at int64, w matrix) matrix {
 	n := w.rows * w.cols
 	if w.cols == w.stride {
 		a.widen(room[:n], adapter, at)
 		return dense(room, w.rows, w.cols)
 	}
-	packed := room[w.rows*(w.stride-w.cols):][:n] // ends where the rows will end: none is overwritten before it is copied
+	// ends where the rows will end, so none is overwritten before it is copied
+	packed := room[w.rows*(w.stride-w.cols):][:n]
 	a.widen(packed, adapter, at)
 	return filled(room, dense(packed, w.rows, w.cols), w.stride)
 }
 
-// widen widens elements from an address in an adapter's pages on.
+// widen converts elements from an address in an adapter's pages on.
 func (a *adapters) widen(out []float32, adapter int, at int64) {
 	size := a.DType.Bytes()
 	for len(out) > 0 {

@@ -8,7 +8,7 @@ import (
 	"troupe/cuda"
 )
 
-// BenchmarkLoRA is a projection of 64 rows with adapters of one rank, on one core.
+// BenchmarkLoRA computes a projection of 64 rows with adapters of one rank, on one core.
 func BenchmarkLoRA(b *testing.B) {
 	const n, in, out = 64, 192, 512
 	for _, rank := range []int{8, 16, 64} {
@@ -26,7 +26,8 @@ func BenchmarkLoRA(b *testing.B) {
 					pages[i], bAt[i], ranks[i] = address(&h, page[at:]), int64(4*rank*in), int32(rank)
 				}
 				a := LoRA{
-					Rows: address(&h, rows), Pages: address(&h, pages), Offsets: address(&h, offsets), Ranks: address(&h, ranks),
+					Rows: address(&h, rows), Pages: address(&h, pages), Offsets: address(&h, offsets),
+					Ranks:  address(&h, ranks),
 					Scales: address(&h, scales), Adapters: int32(count), PageWidth: 1, MaxRank: int32(rank),
 				}
 				e := a

@@ -21,11 +21,11 @@ func (m matrix) fromRow(i, n int) matrix { return matrix{m.data[i*m.stride:], n,
 
 func (m matrix) fromColumn(j, n int) matrix { return matrix{m.data[j:], m.rows, n, m.stride} }
 
-// residentBytes is how much of the input is multiplied by all weights before the next part is: what fits a
-// core's second-level cache with room to spare.
+// residentBytes is the size of the part of the input that is multiplied by all weights at a time.
+// It fits into a core's second-level cache with room to spare.
 const residentBytes = 256 << 10
 
-// matMul shares rows of weights out to the workers.
+// matMul distributes rows of weights among the workers.
 func (m machine) matMul(op MatMul) {
 	rows, n, k := int(op.M), int(op.N), int(op.K)
 	out, in := dense(m.f32(op.Out, rows*n), rows, n), dense(m.f32(op.In, rows*k), rows, k)
@@ -76,16 +76,17 @@ func (m machine) columns(op MatMul, out, in matrix, lo, hi int) {
 	}
 }
 
-// wideBytes is how much of narrow weights is widened at once: less than a core's first-level cache.
+// wideBytes is the size of narrow weights that are converted at a time, less than a core's
+// first-level cache.
 const wideBytes = 16 << 10
 
-// scratch is memory that a kernel needs while it runs.
+// scratch is temporary memory of a kernel.
 type scratch struct{ floats []float32 }
 
-// scratches keeps scratch from launch to launch.
+// scratches pools scratch memory between launches.
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// take returns n elements of any value.
+// take returns n elements of arbitrary value.
 func (s *scratch) take(n int) []float32 {
 	if cap(s.floats) < n {
 		s.floats = make([]float32, n)

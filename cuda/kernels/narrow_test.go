@@ -10,7 +10,8 @@ import (
 	"troupe/cuda"
 )
 
-// TestNarrow compares rounding with a library, at every F16, on both sides of it, between it and the next, and at random.
+// TestNarrow compares rounding with a library, at every F16, on both sides of it, halfway to the
+// next, and at random.
 func TestNarrow(t *testing.T) {
 	check := func(x float32) {
 		if got, want := narrow(x, cuda.F16), float16.Fromfloat32(x).Bits(); got != want && x == x {
@@ -30,7 +31,9 @@ func TestNarrow(t *testing.T) {
 		x := math.Float32frombits(bits)
 		check(x)
 		wide := math.Float32frombits(uint32(narrow(x, cuda.BF16)) << 16)
-		if d := math.Abs(float64(wide) - float64(x)); d > math.Abs(float64(x))/256+0x1p-133 && !math.IsInf(float64(wide), 0) || x == x != (wide == wide) {
+		if d := math.Abs(float64(wide) - float64(x)); d > math.Abs(float64(x))/256+0x1p-133 &&
+			!math.IsInf(float64(wide), 0) ||
+			x == x != (wide == wide) {
 			t.Fatalf("%v is %v in BF16", x, wide)
 		}
 	}

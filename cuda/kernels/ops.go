@@ -37,12 +37,13 @@ type MatMul struct {
 	Accumulate bool
 }
 
-// TileRows is how many rows a product by a library has, whatever the number of rows that are asked for.
+// TileRows is the number of rows of a library's product, whatever number was requested.
 const TileRows = 128
 
-// SplitRows writes M rows in the form in which a library multiplies them by weights of DType. For 16 bits that is In[i] = (hi + lo) ·
-// Scales[i], to within 2⁻¹⁷ of each element for BF16, and of the row's largest for F16, which holds no large numbers: row i of Out is
-// hi, row i + TileRows/2 is lo. For F32 it is In itself. The other rows are 0.
+// SplitRows writes M rows in the form in which a library multiplies them by weights of DType. For
+// 16 bits that is In[i] = (hi + lo) · Scales[i], where row i of Out is hi and row i + TileRows/2 is
+// lo. The error is within 2⁻¹⁷ of each element for BF16. For F16, which has a smaller range, it is
+// within 2⁻¹⁷ of the row's largest element. For F32, Out is In itself. The other rows are 0.
 type SplitRows struct {
 	Out    cuda.Ptr // DType [TileRows, K]
 	In     cuda.Ptr // F32 [M, K]; M is at most Tile(DType)
@@ -51,8 +52,8 @@ type SplitRows struct {
 	DType  cuda.DType
 }
 
-// JoinRows is what is left of a product once the library has multiplied: Out = In, or for 16 bits the sum of both halves of In ⊙ Scales
-// (+ Bias) (+ Out when Accumulate). Rows of Out start Stride elements apart.
+// JoinRows completes a product of a library: Out = In, or for 16 bits the sum of both halves of In
+// ⊙ Scales (+ Bias) (+ Out when Accumulate). Rows of Out start Stride elements apart.
 type JoinRows struct {
 	Out          cuda.Ptr // F32 [M, N] at a stride
 	In           cuda.Ptr // F32 [TileRows, N]
@@ -75,10 +76,9 @@ type Rope struct {
 	HeadDim   int32
 }
 
-// KVLayout says where a layer's keys and values are in the KV arena. The arena is
-// [blocks, BlockBytes]; a block holds all layers, and of each first the keys, then
-// the values, each F32 [BlockTokens, KVHeads*HeadDim]. Key starts at KeyOffset bytes into
-// the block, Value at ValueOffset.
+// KVLayout locates a layer's keys and values in the KV arena. The arena is [blocks, BlockBytes]. A
+// block holds all layers, and for each the keys and then the values, each F32 [BlockTokens,
+// KVHeads*HeadDim]. Keys start KeyOffset bytes into the block, values ValueOffset.
 type KVLayout struct {
 	Arena       cuda.Ptr
 	BlockBytes  int64
@@ -99,12 +99,11 @@ type StoreKV struct {
 	KV    KVLayout
 }
 
-// Attention is causal attention over paged keys and values, for prefill and decode
-// alike. Row i of Q belongs to sequence Rows[i], at Positions[i], and sees positions
-// [max(0, p-Window+1), p] of that sequence (all of [0, p] when Window is 0). Its keys are found through
-// Tables[Rows[i]*TableWidth + position/BlockTokens].
-// Kwon et al., "Efficient Memory Management for Large Language Model Serving with
-// PagedAttention", 2023.
+// Attention is causal attention over paged keys and values, for prefill and decode. Row i of Q
+// belongs to sequence Rows[i], at Positions[i] = p, and sees positions [max(0, p-Window+1), p] of
+// that sequence, or all of [0, p] if Window is 0. The block of a position is
+// Tables[Rows[i]*TableWidth + position/BlockTokens]. Kwon et al., "Efficient Memory Management for
+// Large Language Model Serving with PagedAttention", 2023.
 type Attention struct {
 	Out        cuda.Ptr // F32 [N, Heads*HeadDim]
 	Q          cuda.Ptr // F32 [N, Heads*HeadDim]
@@ -135,9 +134,8 @@ type GatherRows struct {
 	InRows int32
 }
 
-// GatherBlocks copies blocks of an arena, in any order, one after the other to Out; ScatterBlocks does the reverse, and
-// its blocks must differ. BlockBytes is a multiple of 4, and arrays are aligned to 4 bytes; copies are fastest where both are
-// multiples of 16.
+// GatherBlocks copies blocks of an arena, in any order, contiguously to Out. BlockBytes is a
+// multiple of 4, and arrays are aligned to 4 bytes; copies are fastest if both are multiples of 16.
 type GatherBlocks struct {
 	Out         cuda.Ptr // [N, BlockBytes]
 	Arena       cuda.Ptr // [ArenaBlocks, BlockBytes]
@@ -147,7 +145,7 @@ type GatherBlocks struct {
 	ArenaBlocks int32
 }
 
-// ScatterBlocks is the reverse of GatherBlocks.
+// ScatterBlocks is the reverse of GatherBlocks. Its blocks must differ.
 type ScatterBlocks struct {
 	Arena       cuda.Ptr // [ArenaBlocks, BlockBytes]
 	In          cuda.Ptr // [N, BlockBytes]
@@ -157,8 +155,9 @@ type ScatterBlocks struct {
 	ArenaBlocks int32
 }
 
-// TopK finds the K largest elements of each row, in order; of equals, the one with the lowest index first. NaN is not among
-// them: where a row has fewer, Indices are -1 and Values -Inf. With K 1 it is greedy decoding.
+// TopK finds the K largest elements of each row, in order; of equal ones, that with the lowest
+// index first. NaN is ignored: if a row has fewer elements, Indices are -1 and Values -Inf. With K
+// 1 it is greedy decoding.
 type TopK struct {
 	Values  cuda.Ptr // F32 [N, K]
 	Indices cuda.Ptr // I32 [N, K]
@@ -168,18 +167,19 @@ type TopK struct {
 	K       int32
 }
 
-// PageBytes is the size of the pages that adapters are in.
+// PageBytes is the size of the adapters' pages.
 const PageBytes = 2 << 20
 
-// LoRA says which adapter each row has, and where the adapters' matrices for one projection of one layer are.
+// LoRA maps rows to adapters and locates the adapters' matrices for one projection of one layer.
 //
-// An adapter is in pages that may be anywhere; together, in their order, they are its address space, of PageWidth*PageBytes at
-// the most. A matrix lies in it densely, from Offsets on, and may reach over pages. Adapters differ in rank and in what they
-// have matrices for: one that has none for this projection leaves its rows as they are.
+// An adapter is in pages that may be anywhere. In their order they form its address space of at
+// most PageWidth*PageBytes. A matrix is packed in it from Offsets on and may cross pages. Adapters
+// differ in rank and in the projections that they have matrices for. Without a matrix for this
+// projection, an adapter leaves its rows unchanged.
 type LoRA struct {
 	Rows      cuda.Ptr // I32 [N]: the row's adapter, or -1 for none; else outside [0, Adapters) is a fault
 	Pages     cuda.Ptr // cuda.Ptr [Adapters, PageWidth]: aligned to 256 bytes; those not used may be 0
-	Offsets   cuda.Ptr // I64 [Adapters]: bytes, a multiple of 16; negative where the adapter has no such matrix
+	Offsets   cuda.Ptr // I64 [Adapters]: bytes, a multiple of 16; negative if the adapter has no such matrix
 	Ranks     cuda.Ptr // I32 [Adapters]: in [1, MaxRank]
 	Scales    cuda.Ptr // F32 [Adapters]: alpha/rank, or alpha/√rank
 	Adapters  int32
@@ -188,8 +188,9 @@ type LoRA struct {
 	DType     cuda.DType
 }
 
-// LoRAShrink: Mid[i] = In[i] · Aᵀ · scale, with the A [rank, K] and the scale of row i's adapter. Elements of Mid past the
-// rank, and rows without an adapter, are left as they are. Hu et al., "LoRA", 2021; Chen et al., "Punica", 2023.
+// LoRAShrink: Mid[i] = In[i] · Aᵀ · scale, with the A [rank, K] and the scale of row i's adapter.
+// Elements of Mid beyond the rank, and rows without an adapter, are unchanged. Hu et al., "LoRA",
+// 2021; Chen et al., "Punica", 2023.
 type LoRAShrink struct {
 	Mid  cuda.Ptr // F32 [N, MaxRank]
 	In   cuda.Ptr // F32 [N, K]
@@ -197,7 +198,8 @@ type LoRAShrink struct {
 	A    LoRA
 }
 
-// LoRAExpand: Out[i] += Mid[i] · Bᵀ, with the B [Dim, rank] of row i's adapter. An adapter that has B has A.
+// LoRAExpand: Out[i] += Mid[i] · Bᵀ, with the B [Dim, rank] of row i's adapter. An adapter with B
+// has A.
 type LoRAExpand struct {
 	Out    cuda.Ptr // F32 [N, Dim]
 	Mid    cuda.Ptr // F32 [N, MaxRank], from LoRAShrink

@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// dotPlain is the inner product in four interleaved sums.
+// dotPlain computes the inner product in four interleaved sums.
 //
 //go:norace
 func dotPlain(a, b []float32) float32 {
@@ -18,7 +18,7 @@ func dotPlain(a, b []float32) float32 {
 	return rest((s0+s2)+(s1+s3), a, b)
 }
 
-// rest adds the products that fill no vector.
+// rest adds the products that do not fill a vector.
 //
 //go:norace
 func rest(sum float32, a, b []float32) float32 {
@@ -77,9 +77,9 @@ func softmaxPlain(x []float32) (sum float32) {
 	return sum
 }
 
-// The constants of eˣ = 2ⁿ·eʳ with n = round(x/ln2) and |r| ≤ ln2/2, where eʳ is its Taylor polynomial of degree 6: relative
-// error below 1e-6. x is held within the range where 2ⁿ is a normal number, so that no result is 0 or infinite. NaN is
-// passed on.
+// The constants of eˣ = 2ⁿ·eʳ with n = round(x/ln2) and |r| ≤ ln2/2, where eʳ is its Taylor
+// polynomial of degree 6: the relative error is below 1e-6. x is clamped to the range in which 2ⁿ
+// is a normal number, so no result is 0 or infinite. NaN is propagated.
 const (
 	expMin, expMax = -87.33, 88.37
 	log2e          = 1.4426950408889634
@@ -116,7 +116,7 @@ func widenBF16Plain(out []float32, in []uint16) {
 	}
 }
 
-// F16ToF32 widens an IEEE 754 binary16.
+// F16ToF32 converts an IEEE 754 binary16.
 func F16ToF32(h uint16) float32 {
 	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
 	switch exp {

@@ -19,7 +19,7 @@ func (m machine) embed(op Embed) {
 	}
 }
 
-// widen reads narrow weights as F32.
+// widen converts narrow weights to F32.
 func widen(out []float32, in []uint16, t cuda.DType) {
 	switch t {
 	case cuda.F16:

@@ -8,14 +8,14 @@ import (
 	"troupe/cuda"
 )
 
-// Memory resolves addresses of a device whose memory the process can read.
+// Memory resolves addresses of a device whose memory the process can access.
 type Memory interface {
-	// Bytes returns the memory from p on. It panics where that is not all in one allocation.
+	// Bytes returns n bytes from p on. It panics if they are not all in one allocation.
 	Bytes(p cuda.Ptr, n int64) []byte
 }
 
-// Workers splits work: it calls work on ranges that cover [0, n), perhaps at the same time, and returns when all
-// are done. cost is the work per index, in multiply-adds; little work is not split.
+// Workers splits work: it calls work on ranges that cover [0, n), possibly concurrently, and
+// returns when all are done. cost is the work per index, in multiply-adds; small work is not split.
 type Workers func(n int, cost int64, work func(lo, hi int))
 
 // Known reports whether Run can execute op.

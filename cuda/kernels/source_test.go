@@ -9,7 +9,8 @@ import (
 	"troupe/testkit/kernelhost"
 )
 
-// TestSources runs the CUDA sources on the CPU against float64. It does not test the PTX that is made of them.
+// TestSources runs the CUDA sources on the CPU against float64. It does not test the PTX made from
+// them.
 func TestSources(t *testing.T) {
 	library := kernelhost.Load(t)
 	open := func(t *testing.T) cuda.Device {

@@ -1,7 +1,8 @@
 package kernels
 
-// level says which forms of the inner loops run. The vector forms all sum in the same order, so that nodes with different
-// processors of one kind agree bit by bit; the plain form has an order of its own.
+// level is a variant of the inner loops. The vector variants sum in the same order, so that nodes
+// with different processors of one architecture agree bit by bit. The plain variant has its own
+// order.
 type level int
 
 const (
@@ -10,5 +11,5 @@ const (
 	avx512              // sixteen lanes
 )
 
-// vectors is the best that this build and this processor have. Only tests change it.
+// vectors is the best level of this build and processor. Only tests change it.
 var vectors = best()

@@ -14,7 +14,7 @@ func best() level {
 	return plain
 }
 
-// dot is the inner product of two slices of the same length.
+// dot returns the inner product of two slices of the same length.
 //
 //go:norace
 func dot(a, b []float32) float32 {
@@ -24,7 +24,8 @@ func dot(a, b []float32) float32 {
 	return dot8(a, b)
 }
 
-// multiply computes out = x · wᵀ, or adds that to out. Each element is one inner product, summed in one order.
+// multiply computes out = x · wᵀ, or adds it to out. Each element is one inner product with a fixed
+// order of summation.
 //
 //go:norace
 func multiply(out, x, w matrix, add bool) {
@@ -62,7 +63,7 @@ func scale(y, x, w []float32, s float32) {
 	scale8(y, x, w, s)
 }
 
-// siluMul sets out to silu(gate) ⊙ up. An element does not depend on where it is.
+// siluMul sets out to silu(gate) ⊙ up. An element's result does not depend on its position.
 //
 //go:norace
 func siluMul(out, gate, up []float32) {
@@ -73,7 +74,7 @@ func siluMul(out, gate, up []float32) {
 	siluMul8(out, gate, up)
 }
 
-// softmax replaces x by eˣ over its maximum's, and returns their sum. Its length is a multiple of eight.
+// softmax replaces x by e^(x - max(x)) and returns the sum. The length is a multiple of eight.
 //
 //go:norace
 func softmax(x []float32) float32 {

@@ -1,6 +1,8 @@
-// Package selftest tries a device out: whether memory that is copied in, within and out again is what it was, and how fast that is.
+// Package selftest tests a device: it checks that memory is unchanged after copies in, within and
+// out, and measures their speed.
 //
-// A device that hangs hangs the test with it: run it where that holds up nobody, and give up waiting.
+// The test hangs if the device hangs, so run it in a goroutine that nothing waits for without a
+// timeout.
 package selftest
 
 import (
@@ -13,11 +15,11 @@ import (
 	"troupe/cuda"
 )
 
-// size is how much memory the test takes, if there is so much.
+// size is the memory that the test uses, if available.
 const size = 8 << 20
 
-// Run allocates memory, copies a pattern in, within and out, and compares. It leaves nothing behind. A device that is lost it opens
-// again first, where that can be: nobody may use it any more.
+// Run allocates memory, copies a pattern in, within and out, and compares. It frees everything. If
+// the device is lost, Run first tries to reopen it; nothing else may use the device then.
 func Run(ctx context.Context, d cuda.Device) error {
 	if lost, err := cuda.As[cuda.Reopener](d); err == nil {
 		if err := lost.Reopen(); err != nil {
@@ -41,7 +43,7 @@ func Run(ctx context.Context, d cuda.Device) error {
 		ctx.Err,
 		func() error {
 			if !bytes.Equal(pattern, back) {
-				return fmt.Errorf("device %d: memory that was copied in and out has changed", d.Info().Index)
+				return fmt.Errorf("device %d: memory changed between copy in and copy out", d.Info().Index)
 			}
 			return nil
 		},
@@ -53,17 +55,18 @@ func Run(ctx context.Context, d cuda.Device) error {
 	return b.close()
 }
 
-// Speeds are copy bandwidths in bytes per second, each counted once: bytes that arrived, not read and written.
+// Speeds are copy bandwidths in bytes per second. Each byte counts once.
 type Speeds struct{ In, Out, Within float64 }
 
-// Bandwidth measures copies of so many bytes each way, one after the other on one stream; it returns the best of some rounds.
+// Bandwidth measures copies of the given size each way, sequentially on one stream, and returns the
+// best of the rounds.
 func Bandwidth(ctx context.Context, d cuda.Device, each int64, rounds int) (best Speeds, err error) {
 	b, err := open(d, each)
 	if err != nil {
 		return best, err
 	}
 	in, out := b.host.Bytes()[:b.bytes], b.host.Bytes()[b.bytes:]
-	clear(in) // else it is the system's one page of zeros that is copied
+	clear(in) // allocate the pages; unwritten ones are all the zero page
 	for range rounds {
 		for _, way := range []struct {
 			best *float64
@@ -83,7 +86,7 @@ func Bandwidth(ctx context.Context, d cuda.Device, each int64, rounds int) (best
 	return best, b.close()
 }
 
-// bench is memory of twice so many bytes, on the device and page-locked on the host, and a stream.
+// bench is a stream and memory of twice the copy size, on the device and page-locked on the host.
 type bench struct {
 	device cuda.Device
 	bytes  int64
@@ -92,7 +95,7 @@ type bench struct {
 	stream cuda.Stream
 }
 
-// open takes less memory than asked for where there is not so much.
+// open takes less memory than requested if the device has less.
 func open(d cuda.Device, each int64) (*bench, error) {
 	free, _ := d.Memory()
 	b := &bench{device: d, bytes: min(each, free/4)}

@@ -25,16 +25,17 @@ func TestRun(t *testing.T) {
 	if err := selftest.Run(t.Context(), d); err != nil {
 		t.Error(err)
 	}
-	if speeds, err := selftest.Bandwidth(t.Context(), d, 1<<20, 2); err != nil || speeds.In <= 0 || speeds.Out <= 0 || speeds.Within <= 0 {
+	if speeds, err := selftest.Bandwidth(t.Context(), d, 1<<20, 2); err != nil || speeds.In <= 0 || speeds.Out <= 0 ||
+		speeds.Within <= 0 {
 		t.Errorf("%+v, %v", speeds, err)
 	}
 	if free, total := d.Memory(); free != total {
-		t.Errorf("%d bytes are left behind", total-free)
+		t.Errorf("%d bytes leaked", total-free)
 	}
 }
 
-// TestFails: each of the copies may be the one that does.
-func TestFails(t *testing.T) {
+// TestCopyFaults: a fault in any of the copies fails the test.
+func TestCopyFaults(t *testing.T) {
 	for _, op := range []string{"copy in", "copy", "copy out"} {
 		d := open(t, func(now string) error {
 			if now == op {
@@ -50,12 +51,12 @@ func TestFails(t *testing.T) {
 			t.Errorf("%s: %v", op, err)
 		}
 		if free, total := d.Memory(); free != total {
-			t.Errorf("%s: %d bytes are left behind", op, total-free)
+			t.Errorf("%s: %d bytes leaked", op, total-free)
 		}
 	}
 }
 
-// forgetful is a device that changes what is copied out of it.
+// forgetful is a device that changes the data copied out of it.
 type forgetful struct{ cuda.Device }
 
 func (f forgetful) NewStream(name string) (cuda.Stream, error) {
@@ -73,9 +74,9 @@ func (c changing) CopyOut(dst []byte, src cuda.Ptr) error {
 	return nil
 }
 
-func TestCompares(t *testing.T) {
+func TestDetectsDamage(t *testing.T) {
 	if err := selftest.Run(t.Context(), forgetful{open(t, nil)}); err == nil {
-		t.Error("a bit changed on the way, and nobody noticed")
+		t.Error("a flipped bit was not detected")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

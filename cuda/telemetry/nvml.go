@@ -8,10 +8,11 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Library is NVML, loaded. It is safe for concurrent use.
+// Library is a loaded NVML. It is safe for concurrent use.
 type Library struct{ nvml nvml.Interface }
 
-// OpenNVML loads a library, libnvidia-ml.so.1 where path is empty. See the package's comment: once in a process.
+// OpenNVML loads a library, libnvidia-ml.so.1 if path is empty. Call it only once per process; see
+// the package comment.
 func OpenNVML(path string) (*Library, error) {
 	lib := nvml.New()
 	if path != "" {
@@ -21,19 +22,30 @@ func OpenNVML(path string) (*Library, error) {
 	case nvml.SUCCESS:
 		return &Library{lib}, nil
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return nil, fmt.Errorf("%w: libnvidia-ml.so.1 is not installed; install NVIDIA's driver, or mount its libraries into the container", ErrNoLibrary)
+		return nil, fmt.Errorf(
+			"%w: libnvidia-ml.so.1 is not installed; install NVIDIA's driver, or mount its libraries into the "+
+				"container",
+			ErrNoLibrary,
+		)
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return nil, fmt.Errorf("NVML: the driver is not loaded (%w); load it: modprobe nvidia", r)
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return nil, fmt.Errorf("NVML: library and loaded driver are of different versions (%w); restart the machine, or reload the driver", r)
+		return nil, fmt.Errorf(
+			"NVML: library and loaded driver have different versions (%w); restart the machine or reload the driver",
+			r,
+		)
 	case nvml.ERROR_NO_PERMISSION:
-		return nil, fmt.Errorf("NVML: no permission to use the driver (%w); let this user read and write /dev/nvidiactl and /dev/nvidia0 and so on", r)
+		return nil, fmt.Errorf(
+			"NVML: no permission to use the driver (%w); allow this user to read and write /dev/nvidiactl and "+
+				"/dev/nvidia*",
+			r,
+		)
 	default:
-		return nil, fmt.Errorf("NVML does not start: %w", r)
+		return nil, fmt.Errorf("start NVML: %w", r)
 	}
 }
 
-// ask calls a function, unless the library has none of its symbols: that would end the process.
+// ask calls a function unless the library lacks one of its symbols, which would end the process.
 func (l *Library) ask(call func() nvml.Return, symbols ...string) nvml.Return {
 	for _, s := range symbols {
 		if l.nvml.Extensions().LookupSymbol(s) == nil {
@@ -43,22 +55,33 @@ func (l *Library) ask(call func() nvml.Return, symbols ...string) nvml.Return {
 	return nvml.ERROR_FUNCTION_NOT_FOUND
 }
 
-// Versions are what the library tells, and empty where it does not.
+// Versions returns the versions that the library reports; unknown ones are empty.
 func (l *Library) Versions() (v Versions) {
-	l.ask(func() (r nvml.Return) { v.Driver, r = l.nvml.SystemGetDriverVersion(); return r }, "nvmlSystemGetDriverVersion")
+	l.ask(
+		func() (r nvml.Return) { v.Driver, r = l.nvml.SystemGetDriverVersion(); return r },
+		"nvmlSystemGetDriverVersion",
+	)
 	l.ask(func() (r nvml.Return) { v.NVML, r = l.nvml.SystemGetNVMLVersion(); return r }, "nvmlSystemGetNVMLVersion")
 	number, r := 0, nvml.SUCCESS
-	r = l.ask(func() (r nvml.Return) { number, r = l.nvml.SystemGetCudaDriverVersion(); return r }, "nvmlSystemGetCudaDriverVersion")
+	r = l.ask(
+		func() (r nvml.Return) { number, r = l.nvml.SystemGetCudaDriverVersion(); return r },
+		"nvmlSystemGetCudaDriverVersion",
+	)
 	if r == nvml.SUCCESS {
 		v.CUDA = fmt.Sprintf("%d.%d", number/1000, number%1000/10)
 	}
 	return v
 }
 
-// GPUs are the devices that this process may see. One that does not even tell its name is among them, and its Health says why.
+// GPUs returns the devices that this process may use. A device that does not report even its name
+// is included, and its Health has the reason.
 func (l *Library) GPUs() ([]*GPU, error) {
 	count, r := 0, nvml.SUCCESS
-	r = l.ask(func() (r nvml.Return) { count, r = l.nvml.DeviceGetCount(); return r }, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")
+	r = l.ask(
+		func() (r nvml.Return) { count, r = l.nvml.DeviceGetCount(); return r },
+		"nvmlDeviceGetCount_v2",
+		"nvmlDeviceGetCount",
+	)
 	if r != nvml.SUCCESS {
 		return nil, fmt.Errorf("NVML: number of devices: %w", r)
 	}

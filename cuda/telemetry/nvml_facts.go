@@ -8,22 +8,22 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// GPU is a device that NVML tells about.
+// GPU is a device reported by NVML.
 type GPU struct {
 	lib    *Library
 	device nvml.Device
 	facts  Facts
-	events nvml.EventSet // nil: the device tells of none
+	events nvml.EventSet // nil if the device reports none
 	links  map[string]int
 }
 
-// bySwitch stands for the far end of NVLinks that end in a switch, which connects everybody that is on it.
+// bySwitch is the far end of NVLinks to a switch, which connects all devices on it.
 const bySwitch = "switch"
 
 // Facts implements Source.
 func (g *GPU) Facts() Facts { return g.facts }
 
-// number asks for something that is one number.
+// number queries a single number.
 func number[N int | uint32 | uint64](g *GPU, symbol string, get func() (N, nvml.Return)) (value N, ok bool) {
 	r := g.lib.ask(func() (r nvml.Return) { value, r = get(); return r }, symbol)
 	return value, r == nvml.SUCCESS
@@ -50,7 +50,7 @@ func (g *GPU) readFacts() {
 	g.links = g.nvlinks()
 }
 
-// nvlinks counts the links that are up, by the PCI address of their far end.
+// nvlinks counts the active links by the PCI address of their far end.
 func (g *GPU) nvlinks() map[string]int {
 	far := make(map[string]int)
 	for i := range nvml.NVLINK_MAX_LINKS {
@@ -90,7 +90,10 @@ func (g *GPU) neighbours(all []*GPU) (near []Neighbour) {
 		if other == g {
 			continue
 		}
-		n := Neighbour{UUID: other.facts.UUID, NVLinks: g.links[other.facts.PCI] + min(g.links[bySwitch], other.links[bySwitch])}
+		n := Neighbour{
+			UUID:    other.facts.UUID,
+			NVLinks: g.links[other.facts.PCI] + min(g.links[bySwitch], other.links[bySwitch]),
+		}
 		g.lib.ask(func() nvml.Return {
 			level, r := g.device.GetTopologyCommonAncestor(other.device)
 			if r == nvml.SUCCESS {
@@ -108,7 +111,7 @@ var levels = map[nvml.GpuTopologyLevel]Level{
 	nvml.TOPOLOGY_HOSTBRIDGE: HostBridge, nvml.TOPOLOGY_NODE: SameNUMA, nvml.TOPOLOGY_SYSTEM: OtherNUMA,
 }
 
-// text is a C string in an array.
+// text returns the C string in an array.
 func text(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return s

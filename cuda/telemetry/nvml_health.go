@@ -8,10 +8,11 @@ import (
 	"troupe/core/health"
 )
 
-// mostEvents is how many events one observation takes; the others come with the next.
+// mostEvents is the maximum number of events per observation; the others follow with the next.
 const mostEvents = 64
 
-// subscribe has the device keep its XID events. One that knows none is observed without.
+// subscribe registers for the device's XID events. A device without them is observed without
+// events.
 func (g *GPU) subscribe() {
 	create := func() (r nvml.Return) { g.events, r = g.lib.nvml.EventSetCreate(); return r }
 	if g.lib.ask(create, "nvmlEventSetCreate") != nvml.SUCCESS {
@@ -43,7 +44,11 @@ func (g *GPU) Health() (o health.Observation) {
 		o.MemoryUtilisation = health.Reading{Value: uint64(u.Memory), Known: r == nvml.SUCCESS}
 		return r
 	}, "nvmlDeviceGetUtilizationRates")
-	o.Temperature = reading(g, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return d.GetTemperature(nvml.TEMPERATURE_GPU) })
+	o.Temperature = reading(
+		g,
+		"nvmlDeviceGetTemperature",
+		func() (uint32, nvml.Return) { return d.GetTemperature(nvml.TEMPERATURE_GPU) },
+	)
 	o.Power = reading(g, "nvmlDeviceGetPowerUsage", d.GetPowerUsage)
 	o.Corrected = g.errors(nvml.MEMORY_ERROR_TYPE_CORRECTED)
 	o.Uncorrectable = g.errors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED)
@@ -72,7 +77,7 @@ func (g *GPU) errors(kind nvml.MemoryErrorType) health.Reading {
 	})
 }
 
-// lost asks for something that every device knows, and says why it does not tell.
+// lost queries a value that every device has, and returns the reason if that fails.
 func (g *GPU) lost() string {
 	r := g.lib.ask(func() nvml.Return { _, r := g.device.GetMemoryInfo(); return r }, "nvmlDeviceGetMemoryInfo")
 	switch r {
@@ -82,14 +87,18 @@ func (g *GPU) lost() string {
 	return ""
 }
 
-// xids are the events since the last time. It does not wait for any.
+// xids returns the events since the last call. It does not block.
 func (g *GPU) xids() (codes []uint64) {
 	if g.events == nil {
 		return nil
 	}
 	for range mostEvents {
 		var e nvml.EventData
-		r := g.lib.ask(func() (r nvml.Return) { e, r = g.events.Wait(0); return r }, "nvmlEventSetWait_v2", "nvmlEventSetWait")
+		r := g.lib.ask(
+			func() (r nvml.Return) { e, r = g.events.Wait(0); return r },
+			"nvmlEventSetWait_v2",
+			"nvmlEventSetWait",
+		)
 		if r != nvml.SUCCESS {
 			break
 		}

@@ -8,7 +8,7 @@ import (
 	"troupe/core/health"
 )
 
-// Library is NVML, which this build can not reach.
+// Library is NVML, which needs cgo.
 type Library struct{}
 
 // GPU is a device of a Library.
@@ -19,10 +19,10 @@ func OpenNVML(string) (*Library, error) {
 	return nil, fmt.Errorf("%w: this binary was built without cgo; build it with CGO_ENABLED=1", ErrNoLibrary)
 }
 
-// Versions implements nothing: there is no Library.
+// Versions returns nothing, since no Library exists.
 func (*Library) Versions() Versions { return Versions{} }
 
-// GPUs implements nothing: there is no Library.
+// GPUs returns ErrNoLibrary, since no Library exists.
 func (*Library) GPUs() ([]*GPU, error) { return nil, ErrNoLibrary }
 
 // Facts implements Source.

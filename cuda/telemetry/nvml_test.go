@@ -16,15 +16,25 @@ import (
 	"troupe/testkit/fakenvml"
 )
 
-// machine is two H100 joined by four NVLinks, and one that both reach over PCIe.
+// machine has two H100 joined by four NVLinks, and a third device that both reach over PCIe.
 func machine() fakenvml.Machine {
 	h100 := func(uuid, pci string) fakenvml.GPU {
 		return fakenvml.GPU{
-			Name: "NVIDIA H100 80GB HBM3", UUID: uuid, PCI: pci, MemoryTotal: 80 << 30, MemoryUsed: 3 << 30, Utilisation: 97, MemoryUtilisation: 41,
-			Temperature: 66, Power: 512340, PowerLimit: 700000, Corrected: 2, Generation: 5, Width: 16, MaxGeneration: 5, MaxWidth: 16,
+			Name: "NVIDIA H100 80GB HBM3", UUID: uuid, PCI: pci, MemoryTotal: 80 << 30, MemoryUsed: 3 << 30,
+			Utilisation: 97, MemoryUtilisation: 41,
+			Temperature: 66, Power: 512340, PowerLimit: 700000, Corrected: 2, Generation: 5, Width: 16,
+			MaxGeneration: 5, MaxWidth: 16,
 		}
 	}
-	m := fakenvml.Machine{Driver: "580.105.08", CUDA: 13000, GPUs: []fakenvml.GPU{h100("GPU-a", "0000:53:00.0"), h100("GPU-b", "0000:64:00.0"), h100("GPU-c", "0000:75:00.0")}}
+	m := fakenvml.Machine{
+		Driver: "580.105.08",
+		CUDA:   13000,
+		GPUs: []fakenvml.GPU{
+			h100("GPU-a", "0000:53:00.0"),
+			h100("GPU-b", "0000:64:00.0"),
+			h100("GPU-c", "0000:75:00.0"),
+		},
+	}
 	for range 4 {
 		m.GPUs[0].NVLinks = append(m.GPUs[0].NVLinks, m.GPUs[1].PCI)
 		m.GPUs[1].NVLinks = append(m.GPUs[1].NVLinks, m.GPUs[0].PCI)
@@ -54,25 +64,31 @@ func testFacts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	want := telemetry.Facts{
-		Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-a", PCI: "0000:53:00.0", MemoryBytes: 80 << 30, PowerLimit: 700000, PCIe: health.Link{Generation: 5, Width: 16},
-		Near: []telemetry.Neighbour{{UUID: "GPU-b", NVLinks: 4, Level: telemetry.OneSwitch}, {UUID: "GPU-c", Level: telemetry.OtherNUMA}},
+		Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-a", PCI: "0000:53:00.0", MemoryBytes: 80 << 30, PowerLimit: 700000,
+		PCIe: health.Link{Generation: 5, Width: 16},
+		Near: []telemetry.Neighbour{
+			{UUID: "GPU-b", NVLinks: 4, Level: telemetry.OneSwitch},
+			{UUID: "GPU-c", Level: telemetry.OtherNUMA},
+		},
 	}
 	if diff := cmp.Diff(want, gpus[0].Facts()); diff != "" || len(gpus) != 3 {
 		t.Errorf("%d GPUs, %s", len(gpus), diff)
 	}
 }
 
-// TestHealth follows one device while it gets hot, counts errors, has events and is lost.
+// TestHealth follows a device while it heats up, counts errors, has events and is lost.
 func TestHealth(t *testing.T) { fakenvml.Alone(t, testHealth) }
 
 func testHealth(t *testing.T) {
 	m := machine()
-	m.GPUs[0].XIDs = []uint64{31} // before anybody looked
+	m.GPUs[0].XIDs = []uint64{31} // before the first observation
 	l := fakenvml.Build(t, m, false)
 	_, gpus := open(t, l)
 	want := health.Observation{
-		MemoryUsed: health.Known(3 << 30), Utilisation: health.Known(97), MemoryUtilisation: health.Known(41), Temperature: health.Known(66),
-		Power: health.Known(512340), Corrected: health.Known(2), Uncorrectable: health.Known(0), PCIe: health.Link{Generation: 5, Width: 16}, NVLinks: 4,
+		MemoryUsed: health.Known(3 << 30), Utilisation: health.Known(97), MemoryUtilisation: health.Known(41),
+		Temperature: health.Known(66),
+		Power:       health.Known(512340), Corrected: health.Known(2), Uncorrectable: health.Known(0),
+		PCIe: health.Link{Generation: 5, Width: 16}, NVLinks: 4,
 	}
 	if diff := cmp.Diff(want, gpus[0].Health()); diff != "" {
 		t.Error(diff)
@@ -80,12 +96,19 @@ func testHealth(t *testing.T) {
 	g := &m.GPUs[0]
 	g.Temperature, g.Uncorrectable, g.RemapPending, g.RemapFailed, g.XIDs = 91, 3, true, true, []uint64{31, 48, 63}
 	l.Set(t, m)
-	want.Temperature, want.Uncorrectable, want.RemapPending, want.RemapFailed, want.XIDs = health.Known(91), health.Known(3), true, true, []uint64{48, 63}
+	want.Temperature, want.Uncorrectable, want.RemapPending, want.RemapFailed, want.XIDs = health.Known(
+		91,
+	), health.Known(
+		3,
+	), true, true, []uint64{
+		48,
+		63,
+	}
 	if diff := cmp.Diff(want, gpus[0].Health()); diff != "" {
 		t.Error(diff)
 	}
 	if again := gpus[0].Health(); again.XIDs != nil || gpus[1].Health().XIDs != nil {
-		t.Errorf("events are told once, and of their own device: %v", again.XIDs)
+		t.Errorf("want each event once, for its own device: %v", again.XIDs)
 	}
 	g.Lost = true
 	l.Set(t, m)
@@ -95,11 +118,12 @@ func testHealth(t *testing.T) {
 	g.Lost = false
 	l.Set(t, m)
 	if got := gpus[0].Health(); got.Lost != "" || !got.Temperature.Known {
-		t.Errorf("it came back: %+v", got)
+		t.Errorf("a lost device recovered: %+v", got)
 	}
 }
 
-// TestOldLibrary: a function that the library lacks would end the process. What it would tell is not known instead.
+// TestOldLibrary: a missing function, which would end the process if called, makes its values
+// unknown.
 func TestOldLibrary(t *testing.T) { fakenvml.Alone(t, testOldLibrary) }
 
 func testOldLibrary(t *testing.T) {
@@ -110,7 +134,8 @@ func testOldLibrary(t *testing.T) {
 	m.GPUs[0].XIDs = []uint64{79}
 	l.Set(t, m)
 	got := gpus[0].Health()
-	if got.RemapFailed || got.NVLinks != 0 || !slices.Equal(got.XIDs, []uint64{79}) || got.Temperature != health.Known(66) {
+	if got.RemapFailed || got.NVLinks != 0 || !slices.Equal(got.XIDs, []uint64{79}) ||
+		got.Temperature != health.Known(66) {
 		t.Errorf("%+v", got)
 	}
 	if near := gpus[0].Facts().Near; near[0].NVLinks != 0 || near[0].Level != telemetry.OneSwitch {
@@ -135,7 +160,8 @@ func TestNoDriver(t *testing.T) { fakenvml.Alone(t, testNoDriver) }
 
 func testNoDriver(t *testing.T) {
 	_, err := telemetry.OpenNVML(fakenvml.Build(t, fakenvml.Machine{Init: 9}, false).Path)
-	if err == nil || errors.Is(err, telemetry.ErrNoLibrary) || err.Error() != "NVML: the driver is not loaded (Driver Not Loaded); load it: modprobe nvidia" {
+	if err == nil || errors.Is(err, telemetry.ErrNoLibrary) ||
+		err.Error() != "NVML: the driver is not loaded (Driver Not Loaded); load it: modprobe nvidia" {
 		t.Error(err)
 	}
 }
@@ -146,7 +172,7 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// TestCaptures: real machines, as nvidia-smi printed them, come out as they went in.
+// TestCaptures: recorded output of nvidia-smi on real machines is reproduced.
 func TestCaptures(t *testing.T) { fakenvml.Alone(t, testCaptures) }
 
 func testCaptures(t *testing.T) {
@@ -166,7 +192,9 @@ func testCaptures(t *testing.T) {
 		pcie         health.Link
 	}{{"NVIDIA H100 80GB HBM3", 81559, 29, health.Link{Generation: 5, Width: 16}}} {
 		f, h := gpus[i].Facts(), gpus[i].Health()
-		if f.Name != want.name || f.MemoryBytes != int64(want.mib)<<20 || f.PCIe != want.pcie || h.Temperature.Value != want.celsius || h.Power.Value == 0 {
+		if f.Name != want.name || f.MemoryBytes != int64(want.mib)<<20 || f.PCIe != want.pcie ||
+			h.Temperature.Value != want.celsius ||
+			h.Power.Value == 0 {
 			t.Errorf("%+v, %+v", f, h)
 		}
 	}
@@ -177,7 +205,7 @@ func testCaptures(t *testing.T) {
 	}
 }
 
-// TestDevice: a device that NVML does not know tells what it can.
+// TestDevice: a device without NVML reports what it can.
 func TestDevice(t *testing.T) {
 	d, err := host.Open(host.Config{Index: 3, MemoryBytes: 1 << 20})
 	if err != nil {
@@ -188,7 +216,10 @@ func TestDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := telemetry.Device(d)
-	if f, h := s.Facts(), s.Health(); f.UUID != "host-3" || f.MemoryBytes != 1<<20 || h.MemoryUsed != health.Known(1<<16) || h.Temperature.Known || h.Lost != "" {
+	if f, h := s.Facts(), s.Health(); f.UUID != "host-3" || f.MemoryBytes != 1<<20 ||
+		h.MemoryUsed != health.Known(1<<16) ||
+		h.Temperature.Known ||
+		h.Lost != "" {
 		t.Errorf("%+v, %+v", f, h)
 	}
 }

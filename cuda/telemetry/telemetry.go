@@ -7,35 +7,36 @@ import (
 	"troupe/cuda"
 )
 
-// Source tells about one device. It is used by one goroutine at a time.
+// Source reports on one device. It is used by one goroutine at a time.
 type Source interface {
 	Facts() Facts
-	// Health returns how the device is now. A device that answers no more is an observation too, not an error.
+	// Health returns the device's current state. A device that does not respond is an observation,
+	// not an error.
 	Health() health.Observation
 }
 
-// Facts do not change while the node runs. Zeros and empty strings are what the device does not tell.
+// Facts do not change while the node runs. Zero values are unknown.
 type Facts struct {
 	Name        string
 	UUID        string // "GPU-…", as cuda.Info has it
 	PCI         string // "00000000:53:00.0"
 	MemoryBytes int64
 	PowerLimit  uint64      // mW
-	PCIe        health.Link // the most that device and slot can
+	PCIe        health.Link // the maximum of device and slot
 	Near        []Neighbour // the other devices of the machine
 }
 
 // Neighbour is another device of the same machine.
 type Neighbour struct {
 	UUID    string
-	NVLinks int // between the two, directly or by way of a switch
+	NVLinks int // number of links between the two, directly or through a switch
 	Level   Level
 }
 
-// Level is what lies between two devices on PCIe; less is nearer.
+// Level is the distance between two devices on PCIe.
 type Level string
 
-// Levels, as in the legend of nvidia-smi topo -m.
+// Levels, as in the legend of nvidia-smi topo -m, nearest first.
 const (
 	SameBoard      Level = "same board"
 	OneSwitch      Level = "one PCIe switch"       // PIX
@@ -45,13 +46,13 @@ const (
 	OtherNUMA      Level = "another NUMA node"     // SYS
 )
 
-// Versions are of the software between this process and the devices.
+// Versions of the software between this process and the devices.
 type Versions struct{ Driver, NVML, CUDA string }
 
-// ErrNoLibrary means that there is no libnvidia-ml.so.1 to load, or that this build can not.
+// ErrNoLibrary means that libnvidia-ml.so.1 is not available, or that this build cannot load it.
 var ErrNoLibrary = errors.New("no NVIDIA management library")
 
-// Device is the Source of a device that only its cuda.Device can tell about: the software device.
+// Device returns the Source of a device that NVML does not know, such as the software device.
 func Device(d cuda.Device) Source { return device{d} }
 
 type device struct{ cuda.Device }

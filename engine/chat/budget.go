@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Bounds of one rendering. Go cannot recover from a full stack or from memory that has run out, so all work that a
-// template can cause is charged here before it is done.
+// Limits of one rendering. Go cannot recover from a stack overflow or from running out of memory,
+// so all work that a template can cause is charged here first.
 const (
-	maxRounds = 1 << 18   // rounds of loops and calls of macros
-	maxOps    = 1 << 24   // evaluated expressions, and items or 64 bytes that one of them walks
-	maxBytes  = 128 << 20 // bytes of all the strings, lists and scopes that are made
+	maxRounds = 1 << 18   // loop iterations and macro calls
+	maxOps    = 1 << 24   // expressions, plus items or units of 64 bytes that they visit
+	maxBytes  = 128 << 20 // total bytes of the created strings, lists and scopes
 	maxValue  = 16 << 20  // bytes of one string, and of the output
-	maxDepth  = 128       // macros and loops within one another, and levels of a value
-	maxStack  = 4096      // expressions and blocks within one another
+	maxDepth  = 128       // nesting of macros and loops, and of values
+	maxStack  = 4096      // nesting of expressions and blocks
 	maxTime   = time.Second
 
-	opsPerClock = 1024 // how often the clock is read
+	opsPerClock = 1024 // operations between readings of the clock
 )
 
-// Sizes that are charged, in bytes.
+// Charged sizes, in bytes.
 const (
 	itemBytes  = 16  // an item of a list
 	pairBytes  = 96  // a pair of an object, with its index
@@ -34,7 +34,7 @@ type budget struct {
 	deadline            time.Time
 }
 
-// fault carries an error up to the start of a rendering, as a panic.
+// fault carries an error to the start of a rendering, as a panic value.
 type fault struct {
 	err    error
 	raised bool // by raise_exception
@@ -50,24 +50,24 @@ func (b *budget) work(n int) {
 	if b.ops += n; b.ops >= b.clock {
 		b.clock = b.ops + opsPerClock
 		if b.now().After(b.deadline) {
-			fail("the rendering takes longer than %v", maxTime)
+			fail("rendering takes longer than %v", maxTime)
 		}
 	}
 }
 
-// grow charges n bytes that are about to be allocated for one value, and the work of filling them.
+// grow charges n bytes that are about to be allocated for one value, and the work to fill them.
 func (b *budget) grow(n int) {
 	if n < 0 || n > maxValue {
 		fail("a value is longer than %d bytes", maxValue)
 	}
 	if n > maxBytes-b.bytes {
-		fail("its values have more than %d bytes", maxBytes)
+		fail("all values together exceed %d bytes", maxBytes)
 	}
 	b.bytes += n
 	b.scan(n)
 }
 
-// scan charges the work of walking n bytes.
+// scan charges the work of visiting n bytes.
 func (b *budget) scan(n int) { b.work(n/64 + 1) }
 
 // repeat charges n times size bytes. The product must not overflow.
@@ -84,30 +84,31 @@ func (b *budget) list(n int) {
 	b.work(n)
 }
 
-// round charges a round of a loop, or a call of a macro.
+// round charges an iteration of a loop or a call of a macro.
 func (b *budget) round() {
 	if b.rounds++; b.rounds > maxRounds {
-		fail("more than %d rounds of its loops", maxRounds)
+		fail("loops have more than %d rounds", maxRounds)
 	}
 	b.grow(scopeBytes)
 }
 
-// nest counts a macro or a loop that begins. The caller must subtract from depth when it ends.
+// nest counts the start of a macro or loop. The caller must decrement depth at its end.
 func (b *budget) nest() {
 	if b.depth++; b.depth > maxDepth {
-		fail("its macros and loops are more than %d deep", maxDepth)
+		fail("macros and loops are nested more than %d levels deep", maxDepth)
 	}
 }
 
-// enter counts an expression or block that begins. The caller must subtract from stack when it ends.
+// enter counts the start of an expression or block. The caller must decrement stack at its end.
 func (b *budget) enter() {
 	if b.stack++; b.stack > maxStack {
-		fail("its expressions are more than %d deep", maxStack)
+		fail("expressions are nested more than %d levels deep", maxStack)
 	}
 	b.work(1)
 }
 
-// level checks the depth of a value that is walked. A value that contains itself exceeds it.
+// level checks the nesting of a value that is visited. A value that contains itself exceeds the
+// limit.
 func (b *budget) level(depth int) {
 	if depth > maxDepth {
 		fail("a value is more than %d levels deep, or contains itself", maxDepth)

@@ -20,20 +20,23 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Template is a model's chat template. It is safe for concurrent use; a nil one renders nothing but ErrNoTemplate.
+// Template is a model's chat template. It is safe for concurrent use. Rendering a nil Template
+// returns ErrNoTemplate.
 type Template struct {
 	nodes  []nodes.Node
-	tokens map[string]string // bos_token and the like → text
-	path   string            // of the file that it is from
+	tokens map[string]string // names such as bos_token → text
+	path   string            // of the file that it was read from
 }
 
-// Render writes a conversation. With prompt set, what invites the assistant's answer comes last.
+// Render renders a conversation. With prompt set, it ends with the prompt for the assistant's
+// answer.
 func (t *Template) Render(messages []Message, prompt bool) (string, error) {
 	return t.RenderWith(messages, prompt, nil)
 }
 
-// RenderWith is Render for all that a template may be given. messages is a list of objects in whatever form encodes to
-// JSON: that of a request as it came will do. extra are further variables, such as tools; it cannot replace the usual ones.
+// RenderWith is Render with all variables that a template can use. messages is a list of objects in
+// any form that encodes to JSON, such as that of the request. extra holds further variables, such
+// as tools; it cannot replace the standard ones.
 func (t *Template) RenderWith(messages any, prompt bool, extra map[string]any) (string, error) {
 	return t.render(messages, prompt, extra, time.Now)
 }
@@ -63,13 +66,14 @@ func (t *Template) render(messages any, prompt bool, extra map[string]any, now f
 	return r.out.String(), nil
 }
 
-// slots bound how many templates are rendered at once, and with it the memory of all: each has its own budget.
+// slots limits the number of concurrent renderings and so their total memory, since each has its
+// own budget.
 var slots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// Error is a fault of a template, or what its raise_exception says.
+// Error is an error of a template, or the message of its raise_exception.
 type Error struct {
 	Line   int
-	Raised bool // by raise_exception: the template refuses the conversation
+	Raised bool // by raise_exception: the template rejects the conversation
 	err    error
 }
 
@@ -82,7 +86,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// recovered turns a fault into an error.
+// recovered converts a panic with a fault into an error.
 func (r *rendering) recovered(err *error) {
 	switch p := recover().(type) {
 	case nil:
@@ -93,14 +97,14 @@ func (r *rendering) recovered(err *error) {
 	}
 }
 
-// caught turns a panic of the template parser into an error, which does not show the template.
+// caught converts a panic of the template parser into an error that does not contain the template.
 func caught(err *error) {
 	if recover() != nil {
-		*err = errors.New("chat template: it is no template")
+		*err = errors.New("chat template: not a template")
 	}
 }
 
-const maxError = 500 // bytes of a message of raise_exception
+const maxError = 500 // maximum length of a raise_exception message, in bytes
 
 func oneLine(err error) string {
 	text := err.Error()

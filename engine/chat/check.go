@@ -7,13 +7,13 @@ import (
 	"github.com/nikolalohinski/gonja/v2/nodes"
 )
 
-// checker finds filters, tests and methods that are not supported, wherever they are in a template. Errors name those of
-// Jinja only: a file that is no template must not be shown.
+// checker finds unsupported filters, tests and methods anywhere in a template. Errors contain only
+// names known to Jinja, since a file that is not a template must not be shown.
 type checker struct{ stack int }
 
 func (c *checker) all(some ...nodes.Node) error {
 	if c.stack++; c.stack > maxStack {
-		return fmt.Errorf("its expressions are more than %d deep", maxStack)
+		return fmt.Errorf("expressions are nested more than %d levels deep", maxStack)
 	}
 	defer func() { c.stack-- }()
 	for _, n := range some {
@@ -64,7 +64,7 @@ func (c *checker) node(n nodes.Node) error {
 		return c.filters(n.Filters)
 	case *nodes.TestExpression:
 		if _, ok := testFunctions[n.Test.Name]; !ok {
-			return fmt.Errorf("line %d: a test is not supported", n.Test.Token.Line)
+			return fmt.Errorf("line %d: unsupported test", n.Test.Token.Line)
 		}
 		if err := c.all(n.Expression); err != nil {
 			return err
@@ -91,11 +91,11 @@ func (c *checker) expressions(all []nodes.Expression, named map[string]nodes.Exp
 func (c *checker) filters(all []*nodes.FilterCall) error {
 	for _, f := range all {
 		if _, ok := filterFunctions[f.Name]; !ok {
-			name := "a filter"
+			name := "filter"
 			if refusedFilters[f.Name] {
-				name = "the filter " + f.Name
+				name = "filter " + f.Name
 			}
-			return fmt.Errorf("line %d: %s is not supported", f.Token.Line, name)
+			return fmt.Errorf("line %d: unsupported %s", f.Token.Line, name)
 		}
 		if err := c.expressions(f.Args, f.Kwargs); err != nil {
 			return err

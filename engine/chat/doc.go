@@ -1,8 +1,11 @@
-// Package chat renders conversations with the chat template of a model: Jinja, as the Python library transformers runs it.
+// Package chat renders conversations with a model's chat template: Jinja, as the Python library
+// transformers runs it.
 //
-// A template comes with the model, and is trusted no more than that. It reads no files. Its steps, its depth, its bytes and
-// its time are bounded (see budget), since Go can recover from neither a full stack nor memory that has run out. Filters,
-// tests, tags and functions are those that chat templates use; others are refused when the template is loaded.
+// A template comes with the model and is trusted no more than the model. It cannot read files. Its
+// steps, depth, memory and time are limited (see budget), since Go can recover neither from a stack
+// overflow nor from running out of memory. Only the filters, tests, tags and functions that chat
+// templates use are supported; others are rejected when the template is loaded.
 //
-// gonja parses templates, and this package evaluates them: gonja's own evaluation cannot be bounded from outside.
+// gonja parses templates, and this package evaluates them, since gonja's own evaluation cannot be
+// limited from outside.
 package chat

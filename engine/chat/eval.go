@@ -8,7 +8,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/nodes"
 )
 
-// scope holds the names of a block. Names that it lacks are those of the block around it.
+// scope holds the names of a block. Other names are looked up in the enclosing block.
 type scope struct {
 	names  map[string]any
 	parent *scope
@@ -25,7 +25,7 @@ func (s *scope) get(name string) any {
 
 func (s *scope) inner() *scope { return &scope{names: make(map[string]any), parent: s} }
 
-// arguments are those of a call.
+// arguments are the arguments of a call.
 type arguments struct {
 	all   []any
 	named map[string]any
@@ -108,7 +108,7 @@ func negative(v any, minus bool) any {
 		}
 		return v
 	}
-	fail("a sign before a %s", typeOf(v))
+	fail("a sign cannot precede a %s", typeOf(v))
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (r *rendering) attribute(s *scope, n *nodes.GetAttribute) any {
 	return r.named(v, n.Attribute)
 }
 
-// named is an attribute: of an object the value of a key.
+// named returns an attribute; for an object, the value of a key.
 func (r *rendering) named(v any, name string) any {
 	switch v := v.(type) {
 	case nil:
@@ -189,7 +189,7 @@ func (r *rendering) slice(s *scope, n *nodes.GetSlice) any {
 		case nil:
 			return 0, false
 		}
-		fail("the bound of a slice is no integer")
+		fail("the bound of a slice is not an integer")
 		return 0, false
 	}
 	start, hasStart := bound(n.Start)
@@ -233,7 +233,7 @@ func (r *rendering) slice(s *scope, n *nodes.GetSlice) any {
 	return b.String()
 }
 
-// offset is where the nth character of a text begins.
+// offset returns the byte offset of the nth character of a text.
 func offset(s string, n int) int {
 	for i := range s {
 		if n == 0 {
@@ -244,7 +244,7 @@ func offset(s string, n int) int {
 	return len(s)
 }
 
-// sliceBounds returns the first index and the end, as Python does.
+// sliceBounds returns the first index and the end, by Python's rules.
 func sliceBounds(n, start, stop, step int, hasStart, hasStop bool) (from, to int) {
 	low, high := 0, n
 	from, to = 0, n

@@ -10,7 +10,7 @@ import (
 
 type filterFunction func(r *rendering, v any, p *parameters) any
 
-// filterFunctions are the filters that templates may use.
+// filterFunctions are the supported filters.
 var filterFunctions = map[string]filterFunction{
 	"abs":         abs,
 	"capitalize":  stringFilter("capitalize"),
@@ -70,13 +70,13 @@ func (r *rendering) filter(s *scope, call *nodes.FilterCall, v any) any {
 func (r *rendering) filterNamed(name string, v any, args arguments) any {
 	f, ok := r.filters[name]
 	if !ok {
-		fail("a filter is unknown")
+		fail("unknown filter")
 	}
 	r.work(1)
 	return f(r, v, &parameters{args: args, what: name})
 }
 
-// stringFilter is a method of strings as a filter.
+// stringFilter makes a filter from a method of strings.
 func stringFilter(method string) filterFunction {
 	return func(r *rendering, v any, p *parameters) any { return r.method(r.str(v), method, p.args) }
 }
@@ -88,7 +88,7 @@ func abs(_ *rendering, v any, _ *parameters) any {
 	case float64:
 		return math.Abs(v)
 	}
-	fail("abs of a %s", typeOf(v))
+	fail("abs: unsupported type %s", typeOf(v))
 	return nil
 }
 
@@ -160,7 +160,7 @@ func toInt(_ *rendering, v any, p *parameters) any {
 func round(_ *rendering, v any, p *parameters) any {
 	f, ok := number(v)
 	if !ok {
-		fail("round of a %s", typeOf(v))
+		fail("round: unsupported type %s", typeOf(v))
 	}
 	scale := math.Pow(10, float64(p.whole("precision", 0)))
 	switch p.text("method", "common") {

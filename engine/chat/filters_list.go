@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// copied makes a list of its own of items.
+// copied returns a new list with the items.
 func (r *rendering) copied(items []any) *list {
 	r.list(len(items))
 	return &list{slices.Clone(items)}
 }
 
-// path is an attribute such as "a.b.0" of a value, or an item by its number.
+// path returns an attribute such as "a.b.0" of a value, or an item by its index.
 func (r *rendering) path(v, attribute any) any {
 	name, ok := attribute.(string)
 	if !ok {
@@ -32,7 +32,7 @@ func (r *rendering) path(v, attribute any) any {
 	return v
 }
 
-// sortBy sorts items by what key says of them. The work of sorting is charged before.
+// sortBy sorts items by key and charges the work first.
 func (r *rendering) sortBy(items []any, key func(any) any, sensitive, backward bool) *list {
 	type keyed struct{ key, item any }
 	n := len(items)
@@ -64,7 +64,7 @@ func (r *rendering) lower(s string) string {
 	return strings.ToLower(s)
 }
 
-// keyOf picks an attribute, or the value itself.
+// keyOf returns a function that selects an attribute, or the value itself.
 func (r *rendering) keyOf(attribute any) func(any) any {
 	return func(v any) any {
 		if attribute == nil {
@@ -82,7 +82,7 @@ func sorted(r *rendering, v any, p *parameters) any {
 func dictsort(r *rendering, v any, p *parameters) any {
 	o, ok := v.(*object)
 	if !ok {
-		fail("dictsort of a %s", typeOf(v))
+		fail("dictsort: unsupported type %s", typeOf(v))
 	}
 	sensitive, by, backward := p.flag("case_sensitive"), p.text("by", "key"), p.flag("reverse")
 	place := 0
@@ -130,7 +130,7 @@ func sum(r *rendering, v any, p *parameters) any {
 	return total
 }
 
-// unique keeps the first of the equal items. Scalars are found by a map, so that the work is linear for them.
+// unique keeps the first of equal items. It finds scalars by a map, in linear time.
 func unique(r *rendering, v any, p *parameters) any {
 	sensitive, attribute := p.flag("case_sensitive"), p.take("attribute", nil)
 	seen := make(map[any]bool)
@@ -186,7 +186,7 @@ func mapped(r *rendering, v any, p *parameters) any {
 	return out
 }
 
-// selected keeps the items that pass a test, or with want false the others.
+// selected keeps the items that pass a test, or with want false those that fail it.
 func selected(r *rendering, v any, p *parameters, byAttribute, want bool) any {
 	var attribute any
 	if byAttribute {

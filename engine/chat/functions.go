@@ -13,10 +13,13 @@ var globals = &scope{names: map[string]any{
 	"range":           &callable{"range", rangeOf},
 	"raise_exception": &callable{"raise_exception", raise},
 	"strftime_now":    &callable{"strftime_now", strftimeNow},
-	"namespace":       &callable{"namespace", func(r *rendering, args arguments) any { return objectOf(r, args, true) }},
-	"dict":            &callable{"dict", func(r *rendering, args arguments) any { return objectOf(r, args, false) }},
-	"joiner":          &callable{"joiner", joiner},
-	"cycler":          &callable{"cycler", cycler},
+	"namespace": &callable{
+		"namespace",
+		func(r *rendering, args arguments) any { return objectOf(r, args, true) },
+	},
+	"dict":   &callable{"dict", func(r *rendering, args arguments) any { return objectOf(r, args, false) }},
+	"joiner": &callable{"joiner", joiner},
+	"cycler": &callable{"cycler", cycler},
 }}
 
 func raise(r *rendering, args arguments) any {
@@ -28,11 +31,11 @@ func strftimeNow(r *rendering, args arguments) any {
 	if !ok {
 		fail("strftime_now: the format must be a string")
 	}
-	r.repeat(10, len(layout)) // a directive of two bytes writes at most nine
+	r.repeat(10, len(layout)) // a directive of two bytes writes at most nine bytes
 	return strftime(time.Now(), layout)
 }
 
-// objectOf makes an object of one that may be given, and of the named arguments.
+// objectOf returns an object with the pairs of an optional object argument and the named arguments.
 func objectOf(r *rendering, args arguments, namespace bool) any {
 	o := newObject()
 	if from, ok := args.first().(*object); ok {
@@ -47,7 +50,7 @@ func objectOf(r *rendering, args arguments, namespace bool) any {
 	return o
 }
 
-// joiner returns a function that returns nothing the first time, and then the separator.
+// joiner returns a function that returns nothing at the first call, and the separator afterwards.
 func joiner(r *rendering, args arguments) any {
 	p := &parameters{args: args, what: "joiner"}
 	separator, called := p.text("sep", ", "), false
@@ -61,7 +64,7 @@ func joiner(r *rendering, args arguments) any {
 	}}
 }
 
-// cycler returns an object whose function next goes round its arguments.
+// cycler returns an object whose function next returns its arguments in turn.
 func cycler(r *rendering, args arguments) any {
 	if len(args.all) == 0 {
 		fail("cycler needs arguments")
@@ -83,7 +86,7 @@ func cycler(r *rendering, args arguments) any {
 	return o
 }
 
-// rangeOf is Python's range. Its items count as rounds.
+// rangeOf is Python's range. Its items count as loop rounds.
 func rangeOf(r *rendering, args arguments) any {
 	bounds := [3]int{0, 0, 1}
 	if n := len(args.all); n < 1 || n > 3 {
@@ -105,16 +108,17 @@ func rangeOf(r *rendering, args arguments) any {
 		items.items = append(items.items, i)
 		if next := i + step; (next > i) == (step > 0) {
 			i = next
-		} else { // beyond the integers
+		} else { // overflow
 			break
 		}
 	}
 	return items
 }
 
-// directives are those of Python's strftime, as Go writes them.
+// directives maps directives of Python's strftime to Go's layouts.
 var directives = map[byte]string{
-	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'j': "002", 'B': "January", 'b': "Jan", 'A': "Monday", 'a': "Mon",
+	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'j': "002", 'B': "January", 'b': "Jan", 'A': "Monday",
+	'a': "Mon",
 	'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'Z': "MST", 'z': "-0700",
 }
 
@@ -131,7 +135,7 @@ func strftime(now time.Time, format string) string {
 		case format[i] == '%':
 			b.WriteByte('%')
 		case !ok:
-			fail("strftime_now: a directive is not supported")
+			fail("strftime_now: unsupported directive")
 		default:
 			b.WriteString(now.Format(layout))
 		}

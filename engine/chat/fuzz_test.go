@@ -9,10 +9,13 @@ import (
 	"troupe/testkit"
 )
 
-// templates are like those that models come with.
+// templates resemble those shipped with models.
 var templates = []string{
-	"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-	"{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}",
+	"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + " +
+		"'\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+	"{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + " +
+		"message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == " +
+		"0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}",
 	`{%- if messages[0]["role"] == "system" %}{%- set system_message = messages[0]["content"] %}{%- set loop_messages = messages[1:] %}{%- else %}{%- set loop_messages = messages %}{%- endif %}
 {%- set ns = namespace(turn=0) %}
 {%- for message in loop_messages %}
@@ -38,9 +41,13 @@ var templates = []string{
         {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}{{- '<|im_end|>\n' }}{%- endif %}
     {%- endif %}
 {%- endfor %}`,
-	`{%- macro param_type(p, depth=0) %}{% if p.type == "array" %}{{ param_type(p["items"], depth + 1) }}[]{% elif p.type in ["string", "number"] %}{{ p.type }}{% else %}any{% endif %}{%- endmacro %}{{ param_type({"type": "array", "items": {"type": "string"}}) }}`,
-	"{% if '</think>' in messages[-1].content %}{{ messages[-1].content.split('</think>')[-1].lstrip('\n') }}{% endif %}{{ messages[::-1] | length }}{{ strftime_now('%d %b %Y') }}",
-	"{% generation %}{{ messages | map(attribute='content') | join('\n') | indent(2) }}{% endgeneration %}{% for k, v in messages[0].items() | sort %}{{ k | upper }}={{ v | e }}{% endfor %}",
+	`{%- macro param_type(p, depth=0) %}{% if p.type == "array" %}{{ param_type(p["items"], depth + 1) }}[]{% elif ` +
+		`p.type in ["string", "number"] %}{{ p.type }}{% else %}any{% endif %}{%- endmacro %}{{ param_type({"type": ` +
+		`"array", "items": {"type": "string"}}) }}`,
+	"{% if '</think>' in messages[-1].content %}{{ messages[-1].content.split('</think>')[-1].lstrip('\n') }}{% " +
+		"endif %}{{ messages[::-1] | length }}{{ strftime_now('%d %b %Y') }}",
+	"{% generation %}{{ messages | map(attribute='content') | join('\n') | indent(2) }}{% endgeneration %}{% for k, " +
+		"v in messages[0].items() | sort %}{{ k | upper }}={{ v | e }}{% endfor %}",
 }
 
 func FuzzTemplate(f *testing.F) {
@@ -48,23 +55,28 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(template, "Hi")
 	}
 	for _, template := range bombs {
-		if len(template) < 4096 { // TestBombs has the longer ones
-			f.Add(strings.ReplaceAll(template, "000", ""), "x") // with small numbers, which are quick to render
+		if len(template) < 4096 { // TestBombs covers the longer ones
+			f.Add(strings.ReplaceAll(template, "000", ""), "x") // smaller numbers render faster
 		}
 	}
 	f.Fuzz(func(t *testing.T, template, content string) {
-		conversation := []chat.Message{{Role: "system", Content: content}, {Role: "user", Content: content}, {Role: "assistant", Content: content}, {Role: "user", Content: content}}
+		conversation := []chat.Message{
+			{Role: "system", Content: content},
+			{Role: "user", Content: content},
+			{Role: "assistant", Content: content},
+			{Role: "user", Content: content},
+		}
 		testkit.Allocates(t, bombAllocs, func() {
 			tmpl, err := chat.Parse(template)
 			if err == nil {
 				at := time.Unix(0, 0)
-				_, err = tmpl.RenderAt(conversation, func() time.Time { // a fast clock, so that few executions take long
+				_, err = tmpl.RenderAt(conversation, func() time.Time { // a fast clock keeps executions short
 					at = at.Add(50 * time.Millisecond)
 					return at
 				})
 			}
 			if err != nil && strings.Contains(err.Error(), "\n") {
-				t.Fatalf("an error of several lines: %v", err)
+				t.Fatalf("a multi-line error: %v", err)
 			}
 		})
 	})

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// toJSON is the filter tojson as transformers has it: Python's json.dumps with its blanks, the keys in their order, and
-// nothing escaped that need not be.
+// toJSON is the filter tojson of transformers: Python's json.dumps with its default spacing, keys
+// in their order, and minimal escaping.
 func toJSON(r *rendering, v any, p *parameters) any {
 	w := jsonWriter{r: r, indent: -1}
 	if len(p.args.all) > 0 {
@@ -18,7 +18,9 @@ func toJSON(r *rendering, v any, p *parameters) any {
 		switch {
 		case name == "indent" && isInt && n <= 16:
 			w.indent = n
-		case name == "indent" && value == nil, name == "ensure_ascii" && !truth(value), name == "sort_keys" && !truth(value):
+		case name == "indent" && value == nil,
+			name == "ensure_ascii" && !truth(value),
+			name == "sort_keys" && !truth(value):
 		default:
 			fail("tojson: %s is not supported with this value", jsonOption(name))
 		}
@@ -27,7 +29,7 @@ func toJSON(r *rendering, v any, p *parameters) any {
 	return w.String()
 }
 
-// jsonOption names an option of json.dumps.
+// jsonOption returns the name of an option of json.dumps, or "an option" for other names.
 func jsonOption(name string) string {
 	switch name {
 	case "indent", "ensure_ascii", "sort_keys", "separators":
@@ -39,7 +41,7 @@ func jsonOption(name string) string {
 type jsonWriter struct {
 	builder
 	r      *rendering
-	indent int // -1: all on one line
+	indent int // -1 means a single line
 }
 
 func (w *jsonWriter) put(s string) { w.r.add(&w.builder, s) }
@@ -66,7 +68,7 @@ func (w *jsonWriter) write(v any, depth int) {
 	case *list:
 		w.group("[", "]", len(v.items), depth, func(i int) { w.write(v.items[i], depth+1) })
 	default:
-		fail("tojson: a %s is no JSON value", typeOf(v))
+		fail("tojson: a %s is not a JSON value", typeOf(v))
 	}
 }
 
@@ -86,7 +88,7 @@ func (w *jsonWriter) group(open, end string, n, depth int, item func(i int)) {
 	w.put(end)
 }
 
-// gap goes to the next item: to a line of its own, or past a blank.
+// gap separates items: by a new line, or by a blank.
 func (w *jsonWriter) gap(blank bool, depth int) {
 	switch {
 	case w.indent >= 0:
@@ -100,7 +102,7 @@ var escapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t
 
 func (w *jsonWriter) quote(s string) {
 	w.put(`"`)
-	plain := 0 // where the text begins that needs no escape
+	plain := 0 // start of the current text without escapes
 	for i, c := range s {
 		escape, ok := escapes[c]
 		if !ok && c < ' ' {

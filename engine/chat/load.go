@@ -16,11 +16,13 @@ const (
 	jinjaName  = "chat_template.jinja"
 )
 
-// ErrNoTemplate says that the model is not made for conversations.
-var ErrNoTemplate = errors.New("the model has no chat template; use /v1/completions, or add chat_template to its tokenizer_config.json")
+// ErrNoTemplate means that the model has no chat template.
+var ErrNoTemplate = errors.New(
+	"the model has no chat template; use /v1/completions, or add chat_template to its tokenizer_config.json",
+)
 
-// Load reads the template of a model folder: chat_template.jinja, else chat_template of tokenizer_config.json. Where there
-// is neither it returns ErrNoTemplate.
+// Load reads the template of a model folder from chat_template.jinja, or else from chat_template in
+// tokenizer_config.json. It returns ErrNoTemplate if neither exists.
 func Load(roots modelfile.Roots, dir string) (*Template, error) {
 	path := filepath.Join(dir, configName)
 	b, err := read(roots, path, modelfile.TokenizerConfig)
@@ -49,7 +51,7 @@ func Load(roots modelfile.Roots, dir string) (*Template, error) {
 	return t, nil
 }
 
-// read returns nothing for a file that is not there.
+// read returns nil for a file that does not exist.
 func read(roots modelfile.Roots, path string, most modelfile.Most) ([]byte, error) {
 	b, err := roots.Read(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +60,7 @@ func read(roots modelfile.Roots, path string, most modelfile.Most) ([]byte, erro
 	return b, err
 }
 
-// readConfig returns the template, and the special tokens by the names that templates know them by.
+// readConfig returns the template and the special tokens by their names in templates.
 func readConfig(b []byte) (text string, tokens map[string]string, err error) {
 	var fields map[string]json.RawMessage
 	if len(b) > 0 {
@@ -71,7 +73,8 @@ func readConfig(b []byte) (text string, tokens map[string]string, err error) {
 		var token struct {
 			Content string `json:"content"`
 		}
-		if strings.HasSuffix(name, "_token") && (json.Unmarshal(raw, &token.Content) == nil || json.Unmarshal(raw, &token) == nil) {
+		if strings.HasSuffix(name, "_token") &&
+			(json.Unmarshal(raw, &token.Content) == nil || json.Unmarshal(raw, &token) == nil) {
 			tokens[name] = token.Content
 		}
 	}
@@ -79,7 +82,7 @@ func readConfig(b []byte) (text string, tokens map[string]string, err error) {
 	return text, tokens, err
 }
 
-// source is the template, or of a list of named ones the default.
+// source returns the template, or the default of a list of named ones.
 func source(raw json.RawMessage) (string, error) {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {

@@ -25,9 +25,18 @@ func folder(t *testing.T, files map[string]string) string {
 func TestLoad(t *testing.T) {
 	const tokens = `"bos_token":"<s>","eos_token":{"content":"</s>"},"unk_token":null,"add_bos_token":true`
 	for name, files := range map[string]map[string]string{
-		"a template":              {"tokenizer_config.json": `{` + tokens + `,"chat_template":"{{ bos_token }}{{ eos_token }}{{ unk_token }}{{ add_bos_token }}"}`},
-		"the default of several":  {"tokenizer_config.json": `{` + tokens + `,"chat_template":[{"name":"rag","template":"x"},{"name":"default","template":"{{ bos_token }}{{ eos_token }}"}]}`},
-		"a file of its own first": {"tokenizer_config.json": `{` + tokens + `,"chat_template":"x"}`, "chat_template.jinja": "{{ bos_token }}{{ eos_token }}"},
+		"a template": {
+			"tokenizer_config.json": `{` + tokens + `,"chat_template":"{{ bos_token }}{{ eos_token }}{{ unk_token }}` +
+				`{{ add_bos_token }}"}`,
+		},
+		"the default of several": {
+			"tokenizer_config.json": `{` + tokens + `,"chat_template":[{"name":"rag","template":"x"},` +
+				`{"name":"default","template":"{{ bos_token }}{{ eos_token }}"}]}`,
+		},
+		"a file of its own first": {
+			"tokenizer_config.json": `{` + tokens + `,"chat_template":"x"}`,
+			"chat_template.jinja":   "{{ bos_token }}{{ eos_token }}",
+		},
 	} {
 		tmpl, err := chat.Load(modelfile.Roots{}, folder(t, files))
 		if err != nil {
@@ -46,17 +55,27 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 		none  bool
 	}{
-		"nothing":             {nil, "tokenizer_config.json", true},
-		"no template":         {map[string]string{"tokenizer_config.json": `{}`}, "tokenizer_config.json", true},
-		"null":                {map[string]string{"tokenizer_config.json": `{"chat_template":null}`}, "tokenizer_config.json", true},
-		"not JSON":            {map[string]string{"tokenizer_config.json": `{`}, "tokenizer_config.json", false},
-		"not a template":      {map[string]string{"tokenizer_config.json": `{"chat_template":7}`}, "chat_template", false},
-		"no default":          {map[string]string{"tokenizer_config.json": `{"chat_template":[{"name":"rag","template":"x"}]}`}, "default", false},
-		"a damaged template":  {map[string]string{"chat_template.jinja": "{% if %}"}, "chat_template.jinja", false},
-		"a template too long": {map[string]string{"chat_template.jinja": strings.Repeat("x", 1<<20)}, "chat_template.jinja", false},
+		"nothing":     {nil, "tokenizer_config.json", true},
+		"no template": {map[string]string{"tokenizer_config.json": `{}`}, "tokenizer_config.json", true},
+		"null": {
+			map[string]string{"tokenizer_config.json": `{"chat_template":null}`}, "tokenizer_config.json", true,
+		},
+		"not JSON": {map[string]string{"tokenizer_config.json": `{`}, "tokenizer_config.json", false},
+		"not a template": {
+			map[string]string{"tokenizer_config.json": `{"chat_template":7}`}, "chat_template", false,
+		},
+		"no default": {
+			map[string]string{"tokenizer_config.json": `{"chat_template":[{"name":"rag","template":"x"}]}`}, "default",
+			false,
+		},
+		"a damaged template": {map[string]string{"chat_template.jinja": "{% if %}"}, "chat_template.jinja", false},
+		"a template too long": {
+			map[string]string{"chat_template.jinja": strings.Repeat("x", 1<<20)}, "chat_template.jinja", false,
+		},
 	} {
 		_, err := chat.Load(modelfile.Roots{}, folder(t, tc.files))
-		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, chat.ErrNoTemplate) != tc.none || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, chat.ErrNoTemplate) != tc.none ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q", name, err, tc.want)
 		}
 	}

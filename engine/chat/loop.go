@@ -7,19 +7,19 @@ import (
 // loop is the variable loop of a for block.
 type loop struct {
 	tag     *controls.ForControlStructure
-	outer   *scope // around the block
+	outer   *scope // enclosing scope
 	items   []any
 	index0  int
 	level   int
-	changed []any // what loop.changed was called with last
+	changed []any // last arguments of loop.changed
 }
 
-// loop renders a for block for each item. Names that it sets end with the round.
+// loop renders a for block for each item. Names set in a round end with it.
 func (r *rendering) loop(s *scope, t *controls.ForControlStructure, v any) flow {
 	r.nest()
 	defer func() { r.depth-- }()
 	var all []any
-	if o, ok := v.(*object); ok && t.Value != "" { // two names for an object are its keys and values
+	if o, ok := v.(*object); ok && t.Value != "" { // with two names, an object yields its keys and values
 		all = o.pairs(r).items
 	} else {
 		all = r.iterate(v)
@@ -63,15 +63,15 @@ func bind(s *scope, t *controls.ForControlStructure, item any) {
 	}
 	two, ok := item.(*list)
 	if !ok || len(two.items) != 2 {
-		fail("a loop with two names goes through pairs")
+		fail("a loop with two names needs pairs")
 	}
 	s.names[t.Key], s.names[t.Value] = two.items[0], two.items[1]
 }
 
-// recurse is loop(items) in a recursive loop.
+// recurse implements loop(items) in a recursive loop.
 func (l *loop) recurse(r *rendering, args arguments) any {
 	if !l.tag.Recursive || len(args.all) != 1 {
-		fail("loop can be called with one argument, in a loop that is recursive")
+		fail("loop can be called only in a recursive loop, with one argument")
 	}
 	return r.captured(func() { r.loop(l.outer, l.tag, args.all[0]) })
 }

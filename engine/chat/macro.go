@@ -8,7 +8,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/nodes"
 )
 
-// macro is a macro and the block that defines it.
+// macro is a macro together with the scope that defines it.
 type macro struct {
 	*nodes.Macro
 	scope *scope
@@ -16,7 +16,8 @@ type macro struct {
 
 func (m *macro) call(r *rendering, args arguments) any { return m.render(r, args, nil) }
 
-// render returns what the macro writes. caller is nil, or the function that it can call for the text of a block.
+// render returns the output of the macro. caller is nil, or the function that returns the text of a
+// call block.
 func (m *macro) render(r *rendering, args arguments, caller *callable) string {
 	r.round()
 	r.nest()
@@ -37,14 +38,14 @@ func (m *macro) render(r *rendering, args arguments, caller *callable) string {
 	case m.KwArgsName != "":
 		inner.names[m.KwArgsName] = extra
 	case len(extra.keys) > 0:
-		fail("a macro gets an argument that it does not have")
+		fail("unknown argument of a macro")
 	}
 	text := r.captured(func() { r.body(inner, m.Wrapper) })
 	r.line = line
 	return text
 }
 
-// bind sets the parameters, and returns their names.
+// bind sets the parameters and returns their names.
 func (m *macro) bind(r *rendering, inner *scope, args arguments) map[string]bool {
 	known := make(map[string]bool, len(m.Kwargs))
 	for i, p := range m.Kwargs {
@@ -54,7 +55,7 @@ func (m *macro) bind(r *rendering, inner *scope, args arguments) map[string]bool
 		v, given := args.named[name]
 		switch {
 		case given && i < len(args.all):
-			fail("a macro gets an argument twice")
+			fail("a macro's argument is given twice")
 		case given:
 		case i < len(args.all):
 			v = args.all[i]
@@ -67,12 +68,12 @@ func (m *macro) bind(r *rendering, inner *scope, args arguments) map[string]bool
 	if m.VarArgsName != "" {
 		inner.names[m.VarArgsName] = &list{rest}
 	} else if len(rest) > 0 {
-		fail("a macro gets %d arguments and has %d", len(args.all), len(m.Kwargs))
+		fail("a macro got %d arguments but has %d", len(args.all), len(m.Kwargs))
 	}
 	return known
 }
 
-// callBlock calls a macro that may call caller() for the block's text.
+// callBlock calls a macro that can call caller() for the text of the block.
 func (r *rendering) callBlock(s *scope, t *controls.CallControlStructure) {
 	m, ok := r.eval(s, t.Call.Func).(*macro)
 	if !ok {

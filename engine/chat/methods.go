@@ -8,7 +8,7 @@ import (
 
 type methodFunction func(r *rendering, s string, p *parameters) any
 
-// stringMethods are the methods of strings that templates may call.
+// stringMethods are the supported methods of strings.
 var stringMethods = map[string]methodFunction{
 	"capitalize": func(r *rendering, s string, _ *parameters) any {
 		s = r.lower(s)
@@ -36,23 +36,27 @@ var stringMethods = map[string]methodFunction{
 	"join": func(r *rendering, s string, p *parameters) any {
 		return join(r, p.take("iterable", nil), separatorOf(s))
 	},
-	"lower":        func(r *rendering, s string, _ *parameters) any { return r.lower(s) },
-	"upper":        func(r *rendering, s string, _ *parameters) any { r.grow(3 * len(s)); return strings.ToUpper(s) },
-	"title":        title,
-	"strip":        func(r *rendering, s string, p *parameters) any { return strip(r, s, p, true, true) },
-	"lstrip":       func(r *rendering, s string, p *parameters) any { return strip(r, s, p, true, false) },
-	"rstrip":       func(r *rendering, s string, p *parameters) any { return strip(r, s, p, false, true) },
-	"removeprefix": func(r *rendering, s string, p *parameters) any { return strings.TrimPrefix(s, p.text("prefix", "")) },
-	"removesuffix": func(r *rendering, s string, p *parameters) any { return strings.TrimSuffix(s, p.text("suffix", "")) },
-	"replace":      replace,
-	"split":        func(r *rendering, s string, p *parameters) any { return split(r, s, p, false) },
-	"rsplit":       func(r *rendering, s string, p *parameters) any { return split(r, s, p, true) },
-	"splitlines":   splitlines,
-	"partition":    partition,
+	"lower":  func(r *rendering, s string, _ *parameters) any { return r.lower(s) },
+	"upper":  func(r *rendering, s string, _ *parameters) any { r.grow(3 * len(s)); return strings.ToUpper(s) },
+	"title":  title,
+	"strip":  func(r *rendering, s string, p *parameters) any { return strip(r, s, p, true, true) },
+	"lstrip": func(r *rendering, s string, p *parameters) any { return strip(r, s, p, true, false) },
+	"rstrip": func(r *rendering, s string, p *parameters) any { return strip(r, s, p, false, true) },
+	"removeprefix": func(r *rendering, s string, p *parameters) any {
+		return strings.TrimPrefix(s, p.text("prefix", ""))
+	},
+	"removesuffix": func(r *rendering, s string, p *parameters) any {
+		return strings.TrimSuffix(s, p.text("suffix", ""))
+	},
+	"replace":    replace,
+	"split":      func(r *rendering, s string, p *parameters) any { return split(r, s, p, false) },
+	"rsplit":     func(r *rendering, s string, p *parameters) any { return split(r, s, p, true) },
+	"splitlines": splitlines,
+	"partition":  partition,
 }
 
-// method calls a method of a value. Methods that would change an object are not supported, as in the
-// sandbox of transformers.
+// method calls a method of a value. Methods that would modify an object are not supported, as in
+// the sandbox of transformers.
 func (r *rendering) method(self any, name string, args arguments) any {
 	p := &parameters{args: args, what: name}
 	r.work(1)
@@ -121,7 +125,7 @@ func countOf(r *rendering, s string, p *parameters) any {
 	return strings.Count(s, p.text("sub", ""))
 }
 
-// affix tests for one text, or for any of a list.
+// affix tests for one string, or for any string of a list.
 func affix(r *rendering, s string, p *parameters, has func(s, part string) bool) any {
 	switch part := p.take("affix", nil).(type) {
 	case string:
@@ -137,7 +141,7 @@ func affix(r *rendering, s string, p *parameters, has func(s, part string) bool)
 		}
 		return false
 	}
-	fail("%s: its argument must be a string", p.what)
+	fail("%s: the argument must be a string", p.what)
 	return nil
 }
 

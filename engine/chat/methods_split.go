@@ -7,12 +7,12 @@ import (
 	"unicode"
 )
 
-// split is Python's split and rsplit. Without a separator it splits at blanks.
+// split implements Python's split and rsplit. Without a separator it splits at blanks.
 func split(r *rendering, s string, p *parameters, fromRight bool) any {
 	separator, most := p.take("sep", nil), p.whole("maxsplit", -1)
 	by, given := separator.(string)
 	if separator != nil && (!given || by == "") {
-		fail("%s: the separator must be a string that is not empty", p.what)
+		fail("%s: the separator must be a non-empty string", p.what)
 	}
 	out := &list{}
 	add := func(part string) {
@@ -41,7 +41,7 @@ func split(r *rendering, s string, p *parameters, fromRight bool) any {
 	return out
 }
 
-// cut returns the first part, or from the right the last, and the rest.
+// cut returns the first part, or from the right the last part, and the rest.
 func cut(s, by string, given, fromRight bool) (part, rest string, more bool) {
 	i, width := 0, len(by)
 	switch {
@@ -107,7 +107,8 @@ func partition(r *rendering, s string, p *parameters) any {
 	return &list{[]any{before, by, after}}
 }
 
-// format is Python's format with fields that have a number, a name or neither, and no format of their own.
+// format implements Python's format for fields that have a number, a name or neither, without
+// format specifications.
 func format(r *rendering, s string, p *parameters) any {
 	var b builder
 	n := 0
@@ -133,7 +134,7 @@ func format(r *rendering, s string, p *parameters) any {
 	return b.String()
 }
 
-// field is the argument that a field names. n counts the fields without a name.
+// field returns the argument for a field. n counts the fields without a name.
 func (p *parameters) field(name string, n *int) any {
 	if v, ok := p.args.named[name]; ok {
 		return v

@@ -4,5 +4,5 @@ package chat_test
 
 import "strconv"
 
-// addressSpace is a limit for ulimit -v.
+// addressSpace returns a limit for ulimit -v.
 func addressSpace(bytes int) string { return strconv.Itoa(bytes >> 10) }

@@ -64,7 +64,7 @@ func (r *rendering) plus(left, right any) any {
 
 func (r *rendering) times(left, right any) any {
 	n, whole := right.(int)
-	if !whole { // n times a value is the value n times
+	if !whole { // n * value equals value * n
 		if n, whole = left.(int); whole {
 			left, right = right, left
 		}
@@ -89,7 +89,7 @@ func (r *rendering) times(left, right any) any {
 	return arithmetic(tokens.Multiply, left, right)
 }
 
-// arithmetic computes with numbers. None counts as 0, as in earlier versions.
+// arithmetic computes with numbers. None counts as 0.
 func arithmetic(op tokens.Type, left, right any) any {
 	left, right = orZero(left), orZero(right)
 	i, whole := left.(int)
@@ -102,7 +102,7 @@ func arithmetic(op tokens.Type, left, right any) any {
 	a, ok := number(left)
 	b, alsoOK := number(right)
 	if !ok || !alsoOK {
-		fail("an operator does not fit a %s and a %s", typeOf(left), typeOf(right))
+		fail("operator not defined for a %s and a %s", typeOf(left), typeOf(right))
 	}
 	switch op {
 	case tokens.Addition:
@@ -146,7 +146,7 @@ func orZero(v any) any {
 	return v
 }
 
-// integers computes with integers as Python does, but for overflow, which wraps around.
+// integers computes with integers like Python, except that overflow wraps around.
 func integers(op tokens.Type, i, j int) (v any, done bool) {
 	switch op {
 	case tokens.Addition:

@@ -1,13 +1,13 @@
 package chat
 
-// parameters reads the arguments of a filter, a method or a function by place or by name.
+// parameters reads the arguments of a filter, method or function by position or name.
 type parameters struct {
 	args arguments
-	what string // that is called
+	what string // name of the callee
 	used int
 }
 
-// take returns the next argument, or that of the name, or otherwise.
+// take returns the next positional argument, else the named one, else otherwise.
 func (p *parameters) take(name string, otherwise any) any {
 	i := p.used
 	p.used++

@@ -10,12 +10,12 @@ import (
 	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// Parse reads a template, with the white space rules that transformers uses. Its errors say where a template is wrong, and
-// show nothing of it: what is given as a template may be another file.
+// Parse reads a template with the white space rules of transformers. Its errors locate the fault
+// but do not show the text, which may be another file by mistake.
 func Parse(text string) (_ *Template, err error) {
 	defer caught(&err)
 	if len(text) > maxTemplate {
-		return nil, fmt.Errorf("the chat template has %d bytes; at most %d are read", len(text), maxTemplate)
+		return nil, fmt.Errorf("chat template has %d bytes, limit %d", len(text), maxTemplate)
 	}
 	cfg := config.New()
 	cfg.TrimBlocks = true
@@ -28,7 +28,7 @@ func Parse(text string) (_ *Template, err error) {
 		return nil, fmt.Errorf("chat template: %w", placed(err))
 	}
 	if t := p.Current(); t != nil && t.Type == tokens.Error {
-		return nil, fmt.Errorf("chat template: line %d: a string, a comment, a bracket or a number does not end", t.Line)
+		return nil, fmt.Errorf("chat template: line %d: unterminated string, comment, bracket or number", t.Line)
 	}
 	if err := new(checker).all(root.Nodes...); err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
@@ -36,13 +36,16 @@ func Parse(text string) (_ *Template, err error) {
 	return &Template{nodes: root.Nodes}, nil
 }
 
-// constant are the messages of the parser that show nothing of the template.
-var constant = regexp.MustCompile(`^((Expected|expected|Unexpected EOF|Unbalanced|unbalanced|Malformed|If-condition|Elif-condition|` +
-	`Arguments not allowed|Macro-tag|Value name|Only one|filter (name|parameter)|(i|I)nvalid (expression|step))[^"]*|[a-z]+ does not accept arguments)$`)
+// constant matches the parser's messages that contain nothing of the template.
+var constant = regexp.MustCompile(
+	`^((Expected|expected|Unexpected EOF|Unbalanced|unbalanced|Malformed|If-condition|Elif-condition|` +
+		`Arguments not allowed|Macro-tag|Value name|Only one|filter (name|parameter)|(i|I)nvalid (expression|` +
+		`step))[^"]*|[a-z]+ does not accept arguments)$`,
+)
 
 var gotten = regexp.MustCompile(`\bgot\b`)
 
-// placed says where the parser failed, and why.
+// placed returns the line and the reason of a parser error.
 func placed(err error) error {
 	for {
 		syntax := (*parser.SyntaxError)(nil)
@@ -57,10 +60,10 @@ func placed(err error) error {
 		case syntax != nil && constant.MatchString(syntax.Message) && !gotten.MatchString(syntax.Message):
 			return fmt.Errorf("line %d: %s", syntax.Line, syntax.Message)
 		case syntax != nil:
-			return fmt.Errorf("line %d: it is no template", syntax.Line)
+			return fmt.Errorf("line %d: not a template", syntax.Line)
 		case constant.MatchString(err.Error()) || own(err):
 			return err
 		}
-		return errors.New("it is no template")
+		return errors.New("not a template")
 	}
 }

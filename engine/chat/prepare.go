@@ -8,12 +8,13 @@ import (
 	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// maxNesting is how many brackets or tags may be open at once: the parser uses much stack for each.
+// maxNesting limits the number of open brackets or tags, since the parser uses much stack for each.
 const maxNesting = 64
 
-// prepare cuts the blanks before a block where they begin a line; gonja would cut them within a line, too.
+// prepare removes the blanks before a block at the start of a line. gonja would also remove them
+// within a line.
 func prepare(text string, cfg *config.Config) (string, error) {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text) // as the lexer does, which counts positions thereafter
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text) // as the lexer does before it counts positions
 	var out strings.Builder
 	done, depth := 0, 0
 	for s := tokens.LexAll(text, cfg); !s.End(); {
@@ -33,7 +34,8 @@ func prepare(text string, cfg *config.Config) (string, error) {
 	return out.String() + text[done:], nil
 }
 
-// lineStart is where the line of a block begins if nothing but blanks is before the block, else the block's own place.
+// lineStart returns the start of a block's line if only blanks precede the block, or else the
+// block's position.
 func lineStart(text string, block int) int {
 	before := strings.TrimRight(text[:block], " \t")
 	keep := len(text) > block+2 && text[block+2] == '+'

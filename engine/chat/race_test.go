@@ -2,5 +2,5 @@
 
 package chat_test
 
-// addressSpace sets no limit: the race detector reserves terabytes.
+// addressSpace returns no limit: the race detector reserves terabytes.
 func addressSpace(int) string { return "" }

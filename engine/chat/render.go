@@ -7,15 +7,15 @@ import (
 	"github.com/nikolalohinski/gonja/v2/nodes"
 )
 
-// rendering is one rendering of a template. Its methods panic with a fault.
+// rendering is the state of one rendering. Its methods panic with a fault.
 type rendering struct {
 	budget
 	out     *builder
 	filters map[string]filterFunction
-	line    int // of the statement that runs
+	line    int // of the current statement
 }
 
-// flow says how a block ends.
+// flow is the way in which a block ended.
 type flow int
 
 const (
@@ -63,7 +63,7 @@ func (r *rendering) node(s *scope, n nodes.Node) flow {
 	return onward
 }
 
-// trimmed is the text between tags, without the blanks that the tags cut.
+// trimmed returns the text between tags, without the blanks that the tags remove.
 func trimmed(n *nodes.Data) string {
 	text := n.Data.Val
 	if n.RemoveFirstLineReturn {
@@ -78,7 +78,7 @@ func trimmed(n *nodes.Data) string {
 	return text
 }
 
-// captured is what f writes.
+// captured returns the output of f.
 func (r *rendering) captured(f func()) string {
 	outer := r.out
 	r.out = &builder{}
@@ -118,7 +118,7 @@ func (r *rendering) tag(s *scope, tag nodes.ControlStructure) flow {
 	case *textTag:
 		return r.body(s, t.body)
 	default:
-		fail("a tag is not supported")
+		fail("unsupported tag")
 	}
 	return onward
 }

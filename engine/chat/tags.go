@@ -30,22 +30,25 @@ type filterTag struct {
 	body    *nodes.Wrapper
 }
 
-// textTag renders what is in it: {% raw %}, and {% generation %}, which marks what the assistant said for training.
+// textTag renders its content: {% raw %}, and {% generation %}, which marks assistant text for
+// training.
 type textTag struct {
 	at
 	body *nodes.Wrapper
 }
 
-// at makes a node of a tag.
+// at makes a tag a node of the parser.
 type at struct{ token *tokens.Token }
 
 func (a at) Position() *tokens.Token { return a.token }
 func (a at) String() string          { return "tag" }
 
-// tagParsers are the tags that templates may use. gonja parses those that say all about themselves.
+// tagParsers parse the supported tags. gonja's own parsers are used for tags whose nodes export all
+// their fields.
 var tagParsers = func() map[string]parser.ControlStructureParser {
 	all := map[string]parser.ControlStructureParser{
-		"set": parseSet, "with": parseWith, "filter": parseFilter, "raw": parseText("endraw"), "generation": parseText("endgeneration"),
+		"set": parseSet, "with": parseWith, "filter": parseFilter, "raw": parseText("endraw"),
+		"generation": parseText("endgeneration"),
 	}
 	for _, name := range []string{"if", "for", "macro", "call", "do", "break", "continue"} {
 		all[name], _ = builtins.ControlStructures.Get(name)
@@ -53,15 +56,23 @@ var tagParsers = func() map[string]parser.ControlStructureParser {
 	return all
 }()
 
-// refusedTags are the other tags of Jinja. Those that read other templates would read files.
-var refusedTags = map[string]bool{"include": true, "import": true, "from": true, "extends": true, "block": true, "autoescape": true, "trans": true}
+// refusedTags are the other tags of Jinja. Some of them would read other templates, and so files.
+var refusedTags = map[string]bool{
+	"include":    true,
+	"import":     true,
+	"from":       true,
+	"extends":    true,
+	"block":      true,
+	"autoescape": true,
+	"trans":      true,
+}
 
-// tagSet counts how deep the tags of one template are nested while it is parsed.
+// tagSet tracks the nesting of the tags of a template during parsing.
 type tagSet struct{ depth int }
 
 var (
 	errTags    = fmt.Errorf("more than %d tags are open", maxNesting)
-	errUnknown = errors.New("a tag is unknown, or ends nothing")
+	errUnknown = errors.New("unknown tag, or an end tag without a start")
 )
 
 func (t *tagSet) Get(name string) (parser.ControlStructureParser, bool) {
@@ -69,7 +80,7 @@ func (t *tagSet) Get(name string) (parser.ControlStructureParser, bool) {
 	return func(p, args *parser.Parser) (nodes.ControlStructure, error) {
 		switch {
 		case refusedTags[name]:
-			return nil, tagError{"the tag " + name + " is not supported"}
+			return nil, tagError{"unsupported tag " + name}
 		case !ok:
 			return nil, errUnknown
 		}
@@ -79,7 +90,8 @@ func (t *tagSet) Get(name string) (parser.ControlStructureParser, bool) {
 		defer func() { t.depth-- }()
 		line := max(args.Current().Line, p.Current().Line)
 		tag, err := parse(p, args)
-		if syntax := (*parser.SyntaxError)(nil); errors.As(err, &syntax) && syntax.Line == 0 { // at the end of the tag
+		if syntax := (*parser.SyntaxError)(nil); errors.As(err, &syntax) &&
+			syntax.Line == 0 { // the position is the end of the tag
 			syntax.Line = line
 		}
 		return tag, err
@@ -165,7 +177,7 @@ func parseFilter(p, args *parser.Parser) (nodes.ControlStructure, error) {
 	return t, err
 }
 
-// own reports whether an error is of these parsers, which show nothing of a template.
+// own reports whether an error comes from these parsers, which show nothing of a template.
 func own(err error) bool {
 	_, refused := err.(tagError)
 	return refused || err == errTags || err == errUnknown

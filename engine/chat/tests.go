@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// testFunctions are the tests that templates may use, as in "x is defined". first is the argument.
+// testFunctions are the supported tests, as in "x is defined". first is the argument.
 var testFunctions = map[string]func(r *rendering, v, first any) bool{
 	"defined":     func(_ *rendering, v, _ any) bool { return v != nil },
 	"undefined":   func(_ *rendering, v, _ any) bool { return v == nil },
@@ -45,12 +45,12 @@ var testFunctions = map[string]func(r *rendering, v, first any) bool{
 func (r *rendering) test(name string, v any, args arguments) bool {
 	test, ok := testFunctions[name]
 	if !ok {
-		fail("a test is unknown")
+		fail("unknown test")
 	}
 	return test(r, v, args.first())
 }
 
-// first is the first argument, or None.
+// first returns the first argument, or None.
 func (a arguments) first() any {
 	if len(a.all) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func sameCase(r *rendering, v any, change func(string) string) bool {
 func wholeOf(v any) int {
 	n, ok := v.(int)
 	if !ok {
-		fail("a %s is no integer", typeOf(v))
+		fail("a %s is not an integer", typeOf(v))
 	}
 	return n
 }

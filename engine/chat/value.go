@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// Values of a template are nil, bool, int, float64, string, *list, *object, *callable, *macro and *loop. nil is both
-// None and undefined.
+// The values of a template are nil, bool, int, float64, string, *list, *object, *callable, *macro
+// and *loop. nil is both None and undefined.
 
 type list struct{ items []any }
 
@@ -18,7 +18,7 @@ type object struct {
 	namespace bool // the template may assign to its attributes
 }
 
-// callable is a function of Go.
+// callable is a function implemented in Go.
 type callable struct {
 	name string
 	call func(r *rendering, args arguments) any
@@ -39,7 +39,7 @@ func (o *object) set(r *rendering, key, value any) {
 	o.values[key] = value
 }
 
-// pair is a key and its value as a list of two.
+// pair returns a key and its value as a list of two.
 func pair(r *rendering, key, value any) *list {
 	r.list(2)
 	return &list{[]any{key, value}}
@@ -74,9 +74,10 @@ func typeOf(v any) string {
 	return "function"
 }
 
-// ordered turns a Go value that encodes to JSON into a value of a template. Objects keep the order of their keys.
+// ordered converts a Go value that encodes to JSON into a value of a template. Objects keep the
+// order of their keys.
 func ordered(v any) (any, error) {
-	b, err := json.Marshal(v) // it refuses raw JSON of more than 10,000 levels
+	b, err := json.Marshal(v) // it rejects raw JSON of more than 10,000 levels
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func next(d *json.Decoder) (any, error) {
 		}
 		f, err := t.Float64()
 		if err != nil {
-			return nil, errors.New("a number is out of range")
+			return nil, errors.New("number out of range")
 		}
 		return f, nil
 	case json.Delim:

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// str is Python's str. None is the empty string, as undefined values are.
+// str implements Python's str. None and undefined values are empty strings.
 func (r *rendering) str(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -21,7 +21,7 @@ func (r *rendering) str(v any) string {
 	return b.String()
 }
 
-// builder is a string that is charged as it grows.
+// builder is a string whose growth is charged.
 type builder struct{ strings.Builder }
 
 func (r *rendering) add(b *builder, s string) {
@@ -32,7 +32,7 @@ func (r *rendering) add(b *builder, s string) {
 	b.WriteString(s)
 }
 
-// write writes a value as Python writes it within a list.
+// write writes a value as Python prints it within a list.
 func (r *rendering) write(b *builder, v any, depth int) {
 	r.level(depth)
 	switch v := v.(type) {
@@ -73,7 +73,7 @@ func (r *rendering) write(b *builder, v any, depth int) {
 	}
 }
 
-// float writes a number as Python does.
+// float formats a number like Python.
 func float(f float64) string {
 	switch size := math.Abs(f); {
 	case math.IsInf(f, 1):
@@ -171,7 +171,7 @@ func (r *rendering) compare(a, b any) int {
 	return strings.Compare(x, y)
 }
 
-// contains is Python's in.
+// contains implements Python's in.
 func (r *rendering) contains(all, v any) bool {
 	switch all := all.(type) {
 	case string:
@@ -194,7 +194,7 @@ func (r *rendering) contains(all, v any) bool {
 	return false
 }
 
-// iterate lists what a loop goes through: items, keys or characters.
+// iterate returns what a loop iterates over: items, keys or characters.
 func (r *rendering) iterate(v any) []any {
 	switch v := v.(type) {
 	case *list:
@@ -215,7 +215,7 @@ func (r *rendering) iterate(v any) []any {
 func (r *rendering) runes(s string) []any {
 	n := utf8.RuneCountInString(s)
 	r.list(n)
-	r.repeat(n, itemBytes) // each is a string of its own
+	r.repeat(n, itemBytes) // each character becomes a string
 	all := make([]any, 0, n)
 	for _, c := range s {
 		all = append(all, string(c))
@@ -239,7 +239,7 @@ func (r *rendering) length(v any) int {
 	return 0
 }
 
-// number reports whether v is an int or a float, and its value.
+// number returns the value of an int or a float and whether v is one.
 func number(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"troupe/cuda"
 	"troupe/cuda/kernels"
@@ -16,7 +17,8 @@ import (
 const chunk = 1 << 20
 
 // upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
-func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed) (err error) {
+// It reads them in the order of their files.
+func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed, from *source) (err error) {
 	stream, err := device.NewStream("load")
 	if err != nil {
 		return err
@@ -28,8 +30,8 @@ func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []pl
 			return err
 		}
 	}
-	for _, t := range tensors {
-		if err := u.tensor(ctx, t, base.Offset(t.offset)); err != nil {
+	for _, t := range slices.SortedFunc(slices.Values(tensors), byPlace) {
+		if err := u.tensor(ctx, t, base.Offset(t.offset), from); err != nil {
 			return fmt.Errorf("tensor %s: %w", t.name, err)
 		}
 	}
@@ -56,18 +58,16 @@ func (u *uploader) close() error {
 	return errors.Join(errs...)
 }
 
-func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr) error {
-	r, err := t.source.Open()
-	if err != nil {
+func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *source) error {
+	if err := from.seek(t.source.Place()); err != nil {
 		return err
 	}
-	defer r.Close()
 	for left := t.source.Elements(); left > 0; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := min(left, chunk)
-		if err := u.piece(r, t, to, n); err != nil {
+		if err := u.piece(from, t, to, n); err != nil {
 			return err
 		}
 		left -= n

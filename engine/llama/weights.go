@@ -6,19 +6,23 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/digest"
 	"troupe/engine/modelfile"
+	"troupe/engine/safetensors"
 )
 
 // Format loads models of the Llama family. It implements engine.Format.
 type Format struct {
 	Roots    modelfile.Roots // where models and adapters may be
 	Adapters Form            // how steps compute them; Batched but in tests and benchmarks
+	Digests  *digest.Cache   // of files that were read before; nil: all are hashed with each load
 }
 
 // Weights are a model in device memory, in one allocation.
 type Weights struct {
 	Config
 	facts  engine.Facts
+	digest engine.Digests
 	device cuda.Device
 	base   cuda.Ptr
 	dtype  cuda.DType // of the matrices
@@ -39,7 +43,11 @@ type linear struct{ weight, bias cuda.Ptr }
 
 // Load implements engine.Format.
 func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
+	settings, unread := digest.Settings(f.Roots, path, f.Digests)
 	m, err := inspect(f.Roots, path, device.Info())
+	if err == nil {
+		err = unread
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +62,8 @@ func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engi
 		Config: m.Config, facts: m.facts, device: device, base: base, dtype: m.tensors[0].dtype, form: f.Adapters,
 		layers: make([]layer, m.Layers),
 	}
-	if err := upload(ctx, device, base, m.tensors); err != nil {
-		_ = device.Free(base) // the upload's error is the one to tell
+	if w.digest, err = f.read(ctx, w, m, path, settings); err != nil {
+		_ = device.Free(base) // this error is the one to tell
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, t := range m.tensors {
@@ -63,6 +71,35 @@ func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engi
 	}
 	return w, nil
 }
+
+// read puts the tensors on the device, and returns the digests of the files that they and the settings came from.
+func (f Format) read(ctx context.Context, w *Weights, m inspected, path string, before digest.Sum) (engine.Digests,
+	error) {
+	source := &source{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}
+	defer source.abort()
+	if err := upload(ctx, w.device, w.base, m.tensors, source); err != nil {
+		return engine.Digests{}, err
+	}
+	if err := source.close(); err != nil {
+		return engine.Digests{}, err
+	}
+	files, err := safetensors.Files(f.Roots, path)
+	if err == nil {
+		err = source.rest(files)
+	}
+	if err != nil {
+		return engine.Digests{}, err
+	}
+	settings, err := digest.Settings(f.Roots, path, f.Digests)
+	if err == nil && settings != before {
+		err = digest.Changed("config.json, or the tokenizer")
+	}
+	weights := digest.Weights(source.files)
+	return engine.Digests{Weights: weights.String(), Revision: digest.Revision(weights, settings).String()}, err
+}
+
+// Digests implements engine.Weights.
+func (w *Weights) Digests() engine.Digests { return w.digest }
 
 // Facts implements engine.Weights.
 func (w *Weights) Facts() engine.Facts { return w.facts }

@@ -73,6 +73,16 @@ func (r Roots) Check(dir string) error {
 	return nil
 }
 
+// Folder reports an error where a path is no folder, or may not be read.
+func (r Roots) Folder(path string) error {
+	d, err := open(path, unix.O_DIRECTORY)
+	if err != nil {
+		return r.hide(path, err)
+	}
+	defer d.Close()
+	return r.below(d, path)
+}
+
 // below checks where an opened file is, as the kernel tells.
 func (r Roots) below(f *os.File, path string) error {
 	if r.dirs == nil {

@@ -21,17 +21,17 @@ import (
 	"troupe/engine/safetensors"
 )
 
-// Base is what an adapter must fit.
+// Base describes the base model that an adapter must fit.
 type Base struct {
 	Layers      int
 	Projections [lora.Targets]Projection
-	DType       cuda.DType // of adapters on the device
+	DType       cuda.DType // type of adapters on the device
 }
 
-// Projection is the shape of one, without its adapter.
+// Projection is the shape of a projection's base weight.
 type Projection struct{ Out, In int }
 
-// Adapter is an adapter in its folder, checked against its base.
+// Adapter is an adapter folder that was checked against its base model.
 type Adapter struct {
 	Config
 	Layout  *lora.Layout
@@ -40,13 +40,13 @@ type Adapter struct {
 	tensors []tensor
 }
 
-// tensor is a matrix, and where it goes.
+// tensor is a matrix and its location.
 type tensor struct {
 	safetensors.Tensor
-	offset int64 // in the address space
+	offset int64 // in the adapter's address space
 }
 
-// Open reads config and headers of a PEFT folder, and checks all that they tell.
+// Open reads the config and the headers of a PEFT folder and checks both.
 func Open(roots modelfile.Roots, dir string, base Base) (*Adapter, error) {
 	c, err := ReadConfig(roots, dir)
 	if err != nil {
@@ -58,7 +58,11 @@ func Open(roots modelfile.Roots, dir string, base Base) (*Adapter, error) {
 	path := filepath.Join(dir, "adapter_model.safetensors")
 	found, err := safetensors.File(roots, path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no adapter_model.safetensors; save the adapter with safe_serialization: %w", dir, err)
+		return nil, fmt.Errorf(
+			"%s: no adapter_model.safetensors; save the adapter with safe_serialization: %w",
+			dir,
+			err,
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -70,7 +74,7 @@ func Open(roots modelfile.Roots, dir string, base Base) (*Adapter, error) {
 	return a, nil
 }
 
-// match finds each matrix that the config asks for, checks its shape, and gives it its place.
+// match finds each matrix that the config selects, checks its shape, and assigns its location.
 func (a *Adapter) match(base Base, found []safetensors.Tensor) error {
 	byName := make(map[string]safetensors.Tensor, len(found))
 	for _, t := range found {
@@ -93,11 +97,14 @@ func (a *Adapter) match(base Base, found []safetensors.Tensor) error {
 		}
 	}
 	if len(byName) > 0 {
-		return fmt.Errorf("%s is not one that adapter_config.json asks for in this base model",
+		return fmt.Errorf("%s is not selected by adapter_config.json for this base model",
 			modelfile.Named("tensor", slices.Sorted(maps.Keys(byName))...))
 	}
 	if len(a.tensors) == 0 {
-		return errors.New("the adapter changes nothing: target_modules and layers_to_transform select no projection of the base model")
+		return errors.New(
+			"the adapter changes nothing: target_modules and layers_to_transform select no projection of the base " +
+				"model",
+		)
 	}
 	return nil
 }
@@ -105,20 +112,26 @@ func (a *Adapter) match(base Base, found []safetensors.Tensor) error {
 func (a *Adapter) place(m lora.Matrix, name string, shape []int, found map[string]safetensors.Tensor) error {
 	t, ok := found[name]
 	if !ok {
-		return fmt.Errorf("tensor %s is missing; the adapter is incomplete, or of another base model", name)
+		return fmt.Errorf("tensor %s is missing; the adapter is incomplete or for another base model", name)
 	}
 	if !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("tensor %s has shape %v where rank and base model ask for %v; the adapter is of another base model", name, t.Shape, shape)
+		return fmt.Errorf(
+			"tensor %s has shape %v, but rank and base model require %v; the adapter is for another base model",
+			name,
+			t.Shape,
+			shape,
+		)
 	}
 	a.tensors = append(a.tensors, tensor{t, a.Layout.Bytes()})
 	a.Layout.Add(m, t.Elements()*a.dtype.Bytes())
 	return nil
 }
 
-// Read fills the adapter's address space, Layout.Bytes of host memory, in the type of the base.
+// Read fills into, Layout.Bytes() of host memory, with the adapter's address space in the base
+// model's type.
 func (a *Adapter) Read(ctx context.Context, into []byte) error {
 	if int64(len(into)) != a.Layout.Bytes() {
-		return fmt.Errorf("%s: %d bytes for an adapter of %d", a.dir, len(into), a.Layout.Bytes())
+		return fmt.Errorf("%s: buffer of %d bytes for an adapter of %d", a.dir, len(into), a.Layout.Bytes())
 	}
 	for _, t := range a.tensors {
 		if err := ctx.Err(); err != nil {
@@ -142,7 +155,7 @@ func (a *Adapter) read(t tensor, into []byte) error {
 		raw = make([]byte, t.Elements()*t.DType.Bytes())
 	}
 	if _, err := io.ReadFull(r, raw); err != nil {
-		return fmt.Errorf("%w; the file is damaged: download it again", err)
+		return fmt.Errorf("%w; the file is damaged; download it again", err)
 	}
 	if t.DType != a.dtype {
 		convert(into, a.dtype, raw, t.DType)
@@ -150,7 +163,7 @@ func (a *Adapter) read(t tensor, into []byte) error {
 	return nil
 }
 
-// convert changes the type of little-endian elements, rounding to the nearest, ties to even.
+// convert converts little-endian elements, rounding to nearest, ties to even.
 func convert(out []byte, to cuda.DType, in []byte, from cuda.DType) {
 	for i := range len(in) / int(from.Bytes()) {
 		v := load(in, from, i)
@@ -175,7 +188,7 @@ func load(in []byte, from cuda.DType, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(in[4*i:]))
 }
 
-// bfloat16 is the upper half of an F32, rounded.
+// bfloat16 rounds an F32 to its upper half.
 func bfloat16(v float32) uint16 {
 	bits := math.Float32bits(v)
 	if v != v {

@@ -15,24 +15,24 @@ import (
 	"troupe/engine/modelfile"
 )
 
-// maxTargets is how many modules, and how many layers, a config may name.
+// maxTargets limits the number of modules, and of layers, in a config.
 const maxTargets = 4096
 
-// MaxRank is the highest rank that the kernels take.
+// MaxRank is the highest rank that the kernels support.
 const MaxRank = 256
 
-// Config is what adapter_config.json says.
+// Config is the content of adapter_config.json.
 type Config struct {
-	Base  string // base_model_name_or_path: a name, or somebody's path
+	Base  string // base_model_name_or_path: a repository or a local path
 	Rank  int
 	Scale float32 // alpha/rank, or alpha/√rank with rslora
 
-	names   []string       // target modules: the ends of their paths
-	pattern *regexp.Regexp // or a pattern of whole paths
-	layers  []int          // nil: all
+	names   []string       // target modules: suffixes of their paths
+	pattern *regexp.Regexp // or a pattern that matches whole paths
+	layers  []int          // nil means all
 }
 
-// file is adapter_config.json as it is written.
+// file is the JSON form of adapter_config.json.
 type file struct {
 	Type           string          `json:"peft_type"`
 	Base           string          `json:"base_model_name_or_path"`
@@ -66,7 +66,7 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "adapter_config.json")
 	b, err := roots.Read(path, modelfile.Config)
 	if errors.Is(err, os.ErrNotExist) {
-		return Config{}, fmt.Errorf("%s: no adapter_config.json; give the folder of a PEFT adapter: %w", dir, err)
+		return Config{}, fmt.Errorf("%s: no adapter_config.json; set the folder of a PEFT adapter: %w", dir, err)
 	}
 	if err != nil {
 		return Config{}, err
@@ -88,13 +88,13 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 func (f file) config() (Config, error) {
 	c := Config{Base: f.Base, Rank: valueOr(f.Rank, defaultRank)}
 	if f.Type != "LORA" {
-		return c, fmt.Errorf("peft_type is not supported; LORA is")
+		return c, fmt.Errorf("unsupported peft_type; supported: LORA")
 	}
 	if c.Rank < 1 || c.Rank > MaxRank {
 		return c, fmt.Errorf("r is %d; it must be between 1 and %d", c.Rank, MaxRank)
 	}
 	if f.Bias != "" && f.Bias != "none" {
-		return c, fmt.Errorf("bias is not supported; none is")
+		return c, fmt.Errorf("unsupported bias; supported: none")
 	}
 	if name := f.unsupported(); name != "" {
 		return c, fmt.Errorf("%s is not supported; train the adapter without it", name)
@@ -106,7 +106,9 @@ func (f file) config() (Config, error) {
 	}
 	if math.IsInf(float64(c.Scale), 0) {
 		return c, fmt.Errorf(
-			"lora_alpha is %v, and the adapter's scale then infinite; lora_alpha is usually between 1 and 1000", alpha)
+			"lora_alpha is %v, which makes the adapter's scale infinite; lora_alpha is usually between 1 and 1000",
+			alpha,
+		)
 	}
 	if err := c.targets(f.Targets); err != nil {
 		return c, err
@@ -115,12 +117,12 @@ func (f file) config() (Config, error) {
 		return c, err
 	}
 	if len(c.names) > maxTargets || len(c.layers) > maxTargets {
-		return c, fmt.Errorf("target_modules or layers_to_transform names more than %d", maxTargets)
+		return c, fmt.Errorf("target_modules or layers_to_transform has more than %d entries", maxTargets)
 	}
 	return c, nil
 }
 
-// unsupported names the first setting that would change the outcome.
+// unsupported returns the first setting that would change the result and is not supported.
 func (f file) unsupported() string {
 	for _, s := range []struct {
 		name string
@@ -128,7 +130,8 @@ func (f file) unsupported() string {
 	}{
 		{"use_dora", f.DoRA}, {"use_qalora", f.QALoRA}, {"lora_bias", f.LoraBias}, {"fan_in_fan_out", f.FanInFanOut},
 		{"modules_to_save", given(f.Save)}, {"exclude_modules", given(f.Exclude)}, {"rank_pattern", given(f.Ranks)},
-		{"alpha_pattern", given(f.Alphas)}, {"layer_replication", given(f.Replication)}, {"trainable_token_indices", given(f.Tokens)},
+		{"alpha_pattern", given(f.Alphas)}, {"layer_replication", given(f.Replication)},
+		{"trainable_token_indices", given(f.Tokens)},
 		{"target_parameters", given(f.Parameters)}, {"megatron_config", given(f.Megatron)},
 		{"alora_invocation_tokens", given(f.ActivatedBy)}, {"arrow_config", given(f.ArrowRouting)},
 	} {
@@ -139,8 +142,8 @@ func (f file) unsupported() string {
 	return f.unsupportedInit()
 }
 
-// unsupportedInit names a way of initialization that is not known to leave the base model's weights
-// as they are.
+// unsupportedInit returns an initialization that is not known to leave the base model's weights
+// unchanged.
 func (f file) unsupportedInit() string {
 	var init string
 	if json.Unmarshal(f.Init, &init) != nil {
@@ -158,7 +161,7 @@ func (f file) unsupportedInit() string {
 	return "this kind of init_lora_weights"
 }
 
-// What PEFT takes for fields that are missing.
+// PEFT's defaults for missing fields.
 const (
 	defaultRank  = 8
 	defaultAlpha = 8.0
@@ -171,7 +174,7 @@ func valueOr[T any](p *T, other T) T {
 	return *p
 }
 
-// given reports whether a setting says anything.
+// given reports whether a setting is present and not empty.
 func given(raw json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", "false", "[]", "{}"}, string(raw))
 }
@@ -197,7 +200,7 @@ func (c *Config) targets(raw json.RawMessage) error {
 // selection reads which layers are changed.
 func (c *Config) selection(layers, pattern json.RawMessage) error {
 	if given(pattern) && string(pattern) != `"layers"` && string(pattern) != `["layers"]` {
-		return fmt.Errorf("layers_pattern is not supported; layers is")
+		return fmt.Errorf("unsupported layers_pattern; supported: layers")
 	}
 	var one int
 	switch {
@@ -210,7 +213,7 @@ func (c *Config) selection(layers, pattern json.RawMessage) error {
 	return nil
 }
 
-// path is the name of a projection in the base model.
+// path returns the name of a projection in the base model.
 func path(layer int, t lora.Target) string {
 	block := "self_attn"
 	if t >= lora.Gate {
@@ -219,7 +222,7 @@ func path(layer int, t lora.Target) string {
 	return fmt.Sprintf("model.layers.%d.%s.%s", layer, block, t)
 }
 
-// changes reports whether the adapter has matrices for a projection, as PEFT decides it.
+// changes reports whether the adapter has matrices for a projection, by PEFT's rules.
 func (c *Config) changes(layer int, t lora.Target) bool {
 	if c.layers != nil && !slices.Contains(c.layers, layer) {
 		return false
@@ -230,14 +233,14 @@ func (c *Config) changes(layer int, t lora.Target) bool {
 	return slices.ContainsFunc(c.names, func(name string) bool { return names(name, path(layer, t)) })
 }
 
-// names reports whether a name is a path, or the end of one.
+// names reports whether a name is a path or a suffix of it.
 func names(name, path string) bool { return path == name || strings.HasSuffix(path, "."+name) }
 
-// check finds names and layers that the base model does not have.
+// check rejects names and layers that the base model does not have.
 func (c *Config) check(layers int) error {
 	for _, layer := range c.layers {
 		if layer < 0 || layer >= layers {
-			return fmt.Errorf("layers_to_transform names layer %d, and the base model has %d", layer, layers)
+			return fmt.Errorf("layers_to_transform names layer %d, but the base model has %d layers", layer, layers)
 		}
 	}
 	for _, name := range c.names {
@@ -248,7 +251,10 @@ func (c *Config) check(layers int) error {
 			}
 		}
 		if !known {
-			return fmt.Errorf("a module of target_modules is not supported; the projections of attention and MLP are (%s, …)", lora.Q)
+			return fmt.Errorf(
+				"unsupported module in target_modules; supported: the projections of attention and MLP (%s, …)",
+				lora.Q,
+			)
 		}
 	}
 	return nil

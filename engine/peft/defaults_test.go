@@ -11,7 +11,7 @@ import (
 	"troupe/engine/peft"
 )
 
-// TestDefaults: fields that are missing or null are what PEFT takes for them: lora_alpha 8, r 8.
+// TestDefaults: missing or null fields have PEFT's defaults: lora_alpha 8, r 8.
 func TestDefaults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		remove []string

@@ -27,7 +27,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		testkit.Allocates(t, 256<<20, func() {
 			if _, err := peft.ReadConfig(modelfile.Roots{}, dir); err != nil && strings.Contains(err.Error(), "\n") {
-				t.Fatalf("an error of several lines: %v", err)
+				t.Fatalf("a multi-line error: %v", err)
 			}
 		})
 	})

@@ -9,7 +9,7 @@ import (
 	"troupe/engine/modelfile"
 )
 
-// read are the keys of adapter_config.json that ReadConfig judges.
+// read lists the keys of adapter_config.json that ReadConfig checks.
 var read = []string{
 	"peft_type", "base_model_name_or_path", "r", "lora_alpha", "use_rslora", "target_modules",
 	"layers_to_transform", "layers_pattern", "bias",
@@ -20,16 +20,15 @@ var read = []string{
 	"arrow_config",
 }
 
-// inert are the keys that do not change what an adapter computes once it is trained, or not without
-// another key that is refused.
+// inert lists the keys that do not change what a trained adapter computes, at least not without
+// another key that is rejected.
 var inert = []string{
 	"task_type", "auto_mapping", "peft_version", "revision", "inference_mode", "lora_dropout", "megatron_core",
 	"loftq_config", "eva_config",
 	"corda_config", "lora_ga_config", "qalora_group_size", "runtime_config", "ensure_weight_tying",
 }
 
-// unknown refuses a key that is in neither list and has a value: it may change the result in a way
-// that is not implemented.
+// unknown rejects a key that is in neither list and has a value, since it may change the result.
 func unknown(config []byte) error {
 	var keys map[string]json.RawMessage
 	if err := modelfile.Unmarshal(config, &keys); err != nil {
@@ -42,7 +41,7 @@ func unknown(config []byte) error {
 		}
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("%s is not known and may change what the adapter computes; remove it if it does not",
+		return fmt.Errorf("%s is unknown and may change what the adapter computes; remove it if it does not",
 			modelfile.Named("key", found...))
 	}
 	return nil

@@ -1,6 +1,6 @@
 // Package safetensors reads models in the safetensors format: one file, or several with an index.
 //
-// Files are not trusted: every header is checked whole before a tensor is read.
+// Files are not trusted: a header is checked completely before a tensor is read.
 package safetensors
 
 import (
@@ -18,20 +18,21 @@ import (
 	"slices"
 
 	"troupe/cuda"
+	"troupe/engine/digest"
 	"troupe/engine/modelfile"
 )
 
-// Bounds of what is read of a header. Those of dense models of 400 billion parameters stay below
-// them by a factor of ten; without them a small file could cost gigabytes.
+// Limits of a header. Dense models with 400 billion parameters need a tenth of them. Without limits
+// a small file could use gigabytes of memory.
 const (
-	maxHeader  = 16 << 20 // bytes of a file's header
-	maxTensors = 1 << 17  // of a file, and of a folder
-	maxDims    = 8        // of a tensor
+	maxHeader  = 16 << 20 // bytes per header
+	maxTensors = 1 << 17  // per file, and per folder
+	maxDims    = 8        // per tensor
 )
 
 var dtypes = map[string]cuda.DType{"F32": cuda.F32, "F16": cuda.F16, "BF16": cuda.BF16}
 
-// Tensor is where a tensor is.
+// Tensor is the description of a tensor in a file.
 type Tensor struct {
 	Name  string
 	DType cuda.DType
@@ -39,10 +40,21 @@ type Tensor struct {
 
 	roots      modelfile.Roots
 	file       string
-	begin, end int64 // in the file
+	stamp      digest.Stamp // of the file when its header was read
+	begin, end int64        // byte range in the file
 }
 
-// Elements is how many there are.
+// Place is the byte range of a tensor, and the file as it was when its header was read.
+type Place struct {
+	File       string
+	Stamp      digest.Stamp
+	Begin, End int64
+}
+
+// Place returns where the tensor's bytes are.
+func (t Tensor) Place() Place { return Place{t.file, t.stamp, t.begin, t.end} }
+
+// Elements returns the number of elements.
 func (t Tensor) Elements() int64 {
 	n := int64(1)
 	for _, d := range t.Shape {
@@ -63,15 +75,11 @@ func (t Tensor) Open() (io.ReadCloser, error) {
 	}{io.NewSectionReader(f, t.begin, t.end-t.begin), f}, nil
 }
 
-// Folder reads the headers of a model folder: model.safetensors, or the files that model.safetensors.index.json
-// names.
+// Folder reads the headers of a model folder: model.safetensors, or the files listed in
+// model.safetensors.index.json.
 func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
-	single := filepath.Join(dir, "model.safetensors")
-	files, err := shards(roots, filepath.Join(dir, "model.safetensors.index.json"))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		files = []string{single}
-	case err != nil:
+	files, err := Files(roots, dir)
+	if err != nil {
 		return nil, err
 	}
 	all := make(map[string]Tensor)
@@ -82,21 +90,35 @@ func Folder(roots modelfile.Roots, dir string) (map[string]Tensor, error) {
 		}
 		for _, t := range tensors {
 			if other, twice := all[t.Name]; twice {
-				return nil, fmt.Errorf("%s: a tensor of it is in %s too; download the model again", file, other.file)
+				return nil, fmt.Errorf(
+					"%s: one of its tensors is also in %s; download the model again",
+					file,
+					other.file,
+				)
 			}
 			all[t.Name] = t
 		}
 		if len(all) > maxTensors {
-			return nil, fmt.Errorf("%s: more than %d tensors; no supported model has as many", dir, maxTensors)
+			return nil, fmt.Errorf("%s: more than %d tensors; no supported model has that many", dir, maxTensors)
 		}
 	}
 	return all, nil
 }
 
-// shardName are the names that an index may give. Errors show no others.
+// Files returns the files of a model folder's weights, in the order of their names. Without an index it is one
+// file, which need not exist.
+func Files(roots modelfile.Roots, dir string) ([]string, error) {
+	files, err := shards(roots, filepath.Join(dir, "model.safetensors.index.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return []string{filepath.Join(dir, "model.safetensors")}, nil
+	}
+	return files, err
+}
+
+// shardName matches the file names that an index may contain. Errors show no other names.
 var shardName = regexp.MustCompile(`^[\w-][\w.-]{0,200}\.safetensors$`)
 
-// shards returns the files that an index names.
+// shards returns the files that an index lists.
 func shards(roots modelfile.Roots, index string) ([]string, error) {
 	b, err := roots.Read(index, modelfile.Index)
 	if err != nil {
@@ -111,7 +133,11 @@ func shards(roots modelfile.Roots, index string) ([]string, error) {
 	var files []string
 	for _, name := range content.WeightMap {
 		if !shardName.MatchString(name) {
-			return nil, fmt.Errorf("%s: weight_map names what is no safetensors file of the folder, or outside the folder; download the model again", index)
+			return nil, fmt.Errorf(
+				"%s: weight_map names a file that is not a safetensors file, or is outside the folder; download the "+
+					"model again",
+				index,
+			)
 		}
 		files = append(files, filepath.Join(filepath.Dir(index), name))
 	}
@@ -122,7 +148,7 @@ func shards(roots modelfile.Roots, index string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// File reads one file's header.
+// File reads the header of one file.
 func File(roots modelfile.Roots, path string) ([]Tensor, error) {
 	f, err := roots.Open(path)
 	if err != nil {
@@ -138,16 +164,16 @@ func File(roots modelfile.Roots, path string) ([]Tensor, error) {
 		return nil, fmt.Errorf("%s: %w", path, unsupported)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; the file is damaged or no safetensors file: download it again", path, err)
+		return nil, fmt.Errorf("%s: %w; the file is damaged or not a safetensors file; download it again", path, err)
 	}
 	for i := range tensors {
-		tensors[i].roots, tensors[i].file = roots, path
+		tensors[i].roots, tensors[i].file, tensors[i].stamp = roots, path, digest.StampOf(info)
 	}
 	return tensors, nil
 }
 
-// header reads and checks the header of a file of so many bytes: 8 bytes of length, then JSON, then the tensors without a
-// hole or an overlap.
+// header reads and checks the header of a file of the given size: 8 bytes of length, then JSON,
+// then the tensors without holes or overlaps.
 func header(r io.Reader, size int64) ([]Tensor, error) {
 	var prefix [8]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
@@ -155,7 +181,7 @@ func header(r io.Reader, size int64) ([]Tensor, error) {
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length > maxHeader || int64(length) > size-8 {
-		return nil, fmt.Errorf("its header is longer than %d bytes, or than the file", maxHeader)
+		return nil, fmt.Errorf("header is longer than %d bytes, or than the file", maxHeader)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -165,15 +191,22 @@ func header(r io.Reader, size int64) ([]Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("header: %w", err)
 	}
-	slices.SortFunc(tensors, func(a, b Tensor) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	slices.SortFunc(
+		tensors,
+		func(a, b Tensor) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) },
+	)
 	data := 8 + int64(length)
 	at := int64(0)
 	for i, t := range tensors {
 		if t.begin != at {
-			return nil, fmt.Errorf("tensor %d of %d in the order of their data begins elsewhere than the one before ends: a hole or an overlap", i+1, len(tensors))
+			return nil, fmt.Errorf(
+				"tensor %d of %d by offset does not start where the previous one ends",
+				i+1,
+				len(tensors),
+			)
 		}
 		if t.end > size-data {
-			return nil, fmt.Errorf("tensor %d of %d in the order of their data ends beyond the file", i+1, len(tensors))
+			return nil, fmt.Errorf("tensor %d of %d by offset ends beyond the file", i+1, len(tensors))
 		}
 		at = t.end
 		tensors[i].begin, tensors[i].end = data+t.begin, data+t.end
@@ -184,7 +217,7 @@ func header(r io.Reader, size int64) ([]Tensor, error) {
 	return tensors, nil
 }
 
-// parse reads the header's JSON object. It goes through it by tokens, to see names that appear twice.
+// parse reads the header's JSON object token by token, to detect duplicate names.
 func parse(text []byte) ([]Tensor, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -240,19 +273,19 @@ func entry(dec *json.Decoder, name string) (Tensor, error) {
 	}
 	dtype, ok := dtypes[e.DType]
 	if !ok {
-		return Tensor{}, refuseType(name, e.DType)
+		return Tensor{}, unsupportedType(name, e.DType)
 	}
 	t := Tensor{Name: name, DType: dtype, begin: e.Offsets[0], end: e.Offsets[1]}
 	bytes := dtype.Bytes()
 	for _, d := range e.Shape {
 		if d < 0 || d > math.MaxInt32 || (d > 0 && bytes > math.MaxInt64/d) {
-			return Tensor{}, fmt.Errorf("its shape is out of range")
+			return Tensor{}, fmt.Errorf("shape is out of range")
 		}
 		bytes *= d
 		t.Shape = append(t.Shape, int(d))
 	}
 	if t.begin < 0 || t.end < t.begin || t.end-t.begin != bytes {
-		return Tensor{}, fmt.Errorf("data_offsets do not hold its type and shape")
+		return Tensor{}, fmt.Errorf("data_offsets do not match type and shape")
 	}
 	return t, nil
 }

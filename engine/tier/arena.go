@@ -10,7 +10,7 @@ import (
 	"troupe/cuda"
 )
 
-// Arena stores blocks in host memory. Its content ends with the process.
+// Arena stores blocks in host memory. Its content is lost when the process ends.
 type Arena struct {
 	table
 	memory cuda.HostMemory
@@ -18,36 +18,44 @@ type Arena struct {
 
 var _ Store = (*Arena)(nil)
 
-// NewArena returns an empty arena of as many slabs as the memory holds. It frees the memory on Close.
+// NewArena returns an empty arena with as many slabs as fit into the memory. Close frees the
+// memory.
 func NewArena(memory cuda.HostMemory, slabBytes int) *Arena {
 	cut := kv.Slabs{Count: len(memory.Bytes()) / slabBytes, Bytes: slabBytes}
 	return &Arena{table: table{cut: cut, slabs: make([]slab, cut.Count)}, memory: memory}
 }
 
-// Write copies a block in.
+// Write implements Store.
 func (a *Arena) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	return a.put(ctx, slot, h, len(block), func(into []byte) ([]uint64, error) { return copyPieces(into, block, h), nil })
+	return a.fillSlot(
+		ctx,
+		slot,
+		h,
+		len(block),
+		func(into []byte) ([]uint64, error) { return copyPieces(into, block, h), nil },
+	)
 }
 
-// Read copies a block out.
+// Read implements Store.
 func (a *Arena) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
-	return a.hold(ctx, slot, h, len(block), func(held []byte, l *label) error {
+	return a.withSlot(ctx, slot, h, len(block), func(held []byte, l *label) error {
 		if !slices.Equal(copyPieces(block, held, h), l.sums) {
-			return fmt.Errorf("slot %d of the arena, checksum: %w", slot, ErrDamaged)
+			return fmt.Errorf("slot %d of the arena: checksum: %w", slot, ErrDamaged)
 		}
 		return nil
 	})
 }
 
-// InMemory reports that what View shows stays where it is while that runs: it may be sent from there.
+// InMemory reports that the bytes that View passes to use stay in place while use runs, so they may
+// be sent from there.
 func (a *Arena) InMemory() bool { return true }
 
-// Depth implements Store: a GPU copies as fast as some cores sum.
+// Depth implements Store. A GPU copies about as fast as a few cores compute checksums.
 func (a *Arena) Depth() int { return 4 }
 
-// Fill implements Store, without a copy beside that of from.
+// Fill implements Store. It makes no copy beside the one of from.
 func (a *Arena) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
-	return a.put(ctx, slot, h, bytes, func(into []byte) ([]uint64, error) {
+	return a.fillSlot(ctx, slot, h, bytes, func(into []byte) ([]uint64, error) {
 		err := from(into)
 		if err != nil {
 			return nil, err
@@ -56,8 +64,14 @@ func (a *Arena) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from
 	})
 }
 
-// put has a slot filled, by who returns the sums of what it has put there.
-func (a *Arena) put(ctx context.Context, slot int32, h kv.Hash, bytes int, fill func(into []byte) ([]uint64, error)) error {
+// fillSlot lets fill write a block into a slot. fill returns the checksums of the block's pieces.
+func (a *Arena) fillSlot(
+	ctx context.Context,
+	slot int32,
+	h kv.Hash,
+	bytes int,
+	fill func(into []byte) ([]uint64, error),
+) error {
 	if err := errors.Join(a.check(slot, bytes), ctx.Err()); err != nil {
 		return fmt.Errorf("arena: %w", err)
 	}
@@ -76,8 +90,14 @@ func (a *Arena) put(ctx context.Context, slot int32, h kv.Hash, bytes int, fill 
 	return err
 }
 
-// hold has a slot used for as long as it holds a block.
-func (a *Arena) hold(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte, l *label) error) error {
+// withSlot calls use while the slot's lock is held, if the slot holds the block.
+func (a *Arena) withSlot(
+	ctx context.Context,
+	slot int32,
+	h kv.Hash,
+	bytes int,
+	use func(block []byte, l *label) error,
+) error {
 	if err := errors.Join(a.check(slot, bytes), ctx.Err()); err != nil {
 		return fmt.Errorf("arena: %w", err)
 	}
@@ -94,20 +114,20 @@ func (a *Arena) hold(ctx context.Context, slot int32, h kv.Hash, bytes int, use 
 	return use(a.block(slot, bytes), l)
 }
 
-// View implements Store, without a copy. The slot can not be written to meanwhile.
+// View implements Store without a copy. The slot cannot be written meanwhile.
 func (a *Arena) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func([]byte) error) error {
 	return a.ViewRange(ctx, &Reading{Slot: slot, Hash: h, Bytes: bytes}, 0, bytes, use)
 }
 
-// ViewRange implements Store likewise.
+// ViewRange implements Store without a copy. The slot cannot be written meanwhile.
 func (a *Arena) ViewRange(ctx context.Context, r *Reading, from, to int, use func([]byte) error) error {
 	if err := r.check(from, to); err != nil {
 		return err
 	}
-	return a.hold(ctx, r.Slot, r.Hash, r.Bytes, func(block []byte, l *label) error {
+	return a.withSlot(ctx, r.Slot, r.Hash, r.Bytes, func(block []byte, l *label) error {
 		r.sums = l.sums
-		lo, hi := r.cover(from, to)
-		if err := r.intact(block[lo:hi], lo); err != nil {
+		lo, hi := r.wholePieces(from, to)
+		if err := r.verify(block[lo:hi], lo); err != nil {
 			return fmt.Errorf("slot %d of the arena: %w", r.Slot, err)
 		}
 		return use(block[from:to:to])
@@ -117,7 +137,7 @@ func (a *Arena) ViewRange(ctx context.Context, r *Reading, from, to int, use fun
 // Erase implements Store.
 func (a *Arena) Erase(ctx context.Context, slots []int32) error {
 	for _, slot := range slots {
-		i, nth := a.cut.Of(slot)
+		i, nth := a.cut.Locate(slot)
 		s := &a.slabs[i]
 		s.mu.RLock()
 		if nth < len(s.slots) {
@@ -135,6 +155,6 @@ func (a *Arena) Erase(ctx context.Context, slots []int32) error {
 func (a *Arena) Close() error { return a.memory.Free() }
 
 func (a *Arena) block(slot int32, bytes int) []byte {
-	at := int(a.cut.At(slot, bytes))
+	at := int(a.cut.Offset(slot, bytes))
 	return a.memory.Bytes()[at : at+bytes : at+bytes]
 }

@@ -17,7 +17,7 @@ const (
 	benchSlots = 32
 )
 
-// perBlock has one worker for each place at once do what is asked for every slot.
+// perBlock calls do for every slot, with depth concurrent workers, and returns the time taken.
 func perBlock(b *testing.B, depth int, do func(worker int, slot int32) error) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -41,7 +41,8 @@ func report(b *testing.B, store, bare time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkArena copies blocks out of an arena, and with bare copies out of the same memory, in turn.
+// BenchmarkArena copies blocks out of an arena, alternating with bare copies out of the same
+// memory.
 func BenchmarkArena(b *testing.B) {
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
@@ -59,13 +60,18 @@ func BenchmarkArena(b *testing.B) {
 	})
 	var store, bare time.Duration
 	for b.Loop() {
-		store += perBlock(b, 1, func(_ int, slot int32) error { return a.Read(b.Context(), slot, testHash(int(slot)), into) })
+		store += perBlock(
+			b,
+			1,
+			func(_ int, slot int32) error { return a.Read(b.Context(), slot, testHash(int(slot)), into) },
+		)
 		bare += perBlock(b, 1, func(_ int, slot int32) error { copy(into, a.block(slot, benchBytes)); return nil })
 	}
 	report(b, store, bare)
 }
 
-// BenchmarkFile reads and writes blocks of a file, and the same number of bytes of the same file with bare O_DIRECT, in turn.
+// BenchmarkFile reads and writes blocks of a file, alternating with bare O_DIRECT transfers of the
+// same size.
 func BenchmarkFile(b *testing.B) {
 	cfg := FileConfig{Path: filepath.Join(b.TempDir(), "tier"), Slabs: cut(1, benchSlots, benchBytes)}
 	f, _ := open(b, cfg)
@@ -84,8 +90,16 @@ func BenchmarkFile(b *testing.B) {
 		perBlock(b, defaultDepth, write)
 		var store, bare time.Duration
 		for b.Loop() {
-			store += perBlock(b, defaultDepth, func(w int, slot int32) error { return f.Read(b.Context(), slot, testHash(w), blocks[w]) })
-			bare += perBlock(b, defaultDepth, func(w int, slot int32) error { _, err := raw.ReadAt(buffers[w], f.at(slot, benchBytes)); return err })
+			store += perBlock(
+				b,
+				defaultDepth,
+				func(w int, slot int32) error { return f.Read(b.Context(), slot, testHash(w), blocks[w]) },
+			)
+			bare += perBlock(
+				b,
+				defaultDepth,
+				func(w int, slot int32) error { _, err := raw.ReadAt(buffers[w], f.at(slot, benchBytes)); return err },
+			)
 		}
 		report(b, store, bare)
 	})
@@ -93,7 +107,11 @@ func BenchmarkFile(b *testing.B) {
 		var store, bare time.Duration
 		for b.Loop() {
 			store += perBlock(b, defaultDepth, write)
-			bare += perBlock(b, defaultDepth, func(w int, slot int32) error { _, err := raw.WriteAt(buffers[w], f.at(slot, benchBytes)); return err })
+			bare += perBlock(
+				b,
+				defaultDepth,
+				func(w int, slot int32) error { _, err := raw.WriteAt(buffers[w], f.at(slot, benchBytes)); return err },
+			)
 		}
 		report(b, store, bare)
 	})

@@ -7,14 +7,14 @@ import (
 	"troupe/cuda"
 )
 
-// buffer is for one read or write at once. It grows with the blocks that there are.
+// buffer serves one read or write at a time. It grows to the largest block used.
 type buffer struct {
-	bytes  []byte          // from a page on
-	memory cuda.HostMemory // of bytes; nil: they are Go's
+	bytes  []byte          // page-aligned
+	memory cuda.HostMemory // backs bytes; nil if they are Go memory
 }
 
-// turn waits for one of the buffers, and makes it large enough for a block and its header.
-func (f *File) turn(ctx context.Context, slot int32, bytes int) (*buffer, error) {
+// acquire waits for a free buffer and makes it large enough for a block and its header.
+func (f *File) acquire(ctx context.Context, slot int32, bytes int) (*buffer, error) {
 	if err := f.check(slot, bytes); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.cfg.Path, err)
 	}
@@ -22,42 +22,43 @@ func (f *File) turn(ctx context.Context, slot int32, bytes int) (*buffer, error)
 		return nil, err
 	}
 	select {
-	case b, ok := <-f.turns:
+	case b, ok := <-f.buffers:
 		if !ok {
 			return nil, fmt.Errorf("%s is closed", f.cfg.Path)
 		}
 		if err := b.grow(sector+sectors(bytes), f.cfg.AllocHost); err != nil {
-			f.turns <- b
+			f.buffers <- b
 			return nil, fmt.Errorf("buffer for %s: %w", f.cfg.Path, err)
 		}
 		return b, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the disk of %s is busy: %w", f.cfg.Path, ctx.Err())
+		return nil, fmt.Errorf("disk of %s is busy: %w", f.cfg.Path, ctx.Err())
 	}
 }
 
-// begin is turn for a write, with a place at the disk; end gives both back. A write has its place before its block comes, so that no more
-// blocks wait than the processor's cache may hold until the disk has taken them.
-func (f *File) begin(ctx context.Context, slot int32, bytes int) (*buffer, error) {
-	b, err := f.turn(ctx, slot, bytes)
+// beginWrite acquires a buffer and a disk slot; endWrite returns both. A write takes its disk slot
+// before its block is copied, so that waiting blocks do not exceed the CPU cache.
+func (f *File) beginWrite(ctx context.Context, slot int32, bytes int) (*buffer, error) {
+	b, err := f.acquire(ctx, slot, bytes)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case f.places <- struct{}{}:
+	case f.diskSlots <- struct{}{}:
 		return b, nil
 	case <-ctx.Done():
-		f.turns <- b
-		return nil, fmt.Errorf("the disk of %s is busy: %w", f.cfg.Path, ctx.Err())
+		f.buffers <- b
+		return nil, fmt.Errorf("disk of %s is busy: %w", f.cfg.Path, ctx.Err())
 	}
 }
 
-func (f *File) end(b *buffer) {
-	<-f.places
-	f.turns <- b
+func (f *File) endWrite(b *buffer) {
+	<-f.diskSlots
+	f.buffers <- b
 }
 
-// hugePage is what a buffer is a multiple of: page-locked memory is then in one piece, so that a disk needs fewer requests, and is up to twice as fast.
+// hugePage is the granularity of buffers. Page-locked memory is then contiguous, so that a disk
+// needs fewer requests and is up to twice as fast.
 const hugePage = 2 << 20
 
 func (b *buffer) grow(bytes int, alloc func(bytes int64) (cuda.HostMemory, error)) (err error) {

@@ -11,8 +11,9 @@ import (
 	"troupe/cuda/host"
 )
 
-// TestChunks: whatever parts blocks travel in, and out of whichever store, each chunk has the seal that its receiver takes, and all together are the blocks. Of a
-// chunk in which a bit has flipped, or that is taken for another, the seal is wrong.
+// TestChunks: for any part size and either store, each chunk has the seal that its receiver
+// computes, and the chunks together make the blocks. A chunk with a flipped bit, or one taken for
+// another, has a wrong seal.
 func TestChunks(t *testing.T) {
 	const most = 300 * sector
 	d, err := host.Open(host.Config{MemoryBytes: 4 << 20})
@@ -43,47 +44,52 @@ func TestChunks(t *testing.T) {
 			}
 		}
 		has := func(sealed []byte, h kv.Hash, part int) bool {
-			s := c.Sum(h, part)
+			s := c.SealHash(h, part)
 			_, _ = s.Write(sealed[:len(sealed)-SealBytes])
 			return bytes.Equal(s.Sum(nil), sealed[len(sealed)-SealBytes:])
 		}
-		order := c.InOrder(c.Blocks)
+		order := c.SendOrder(c.Blocks)
 		if len(order) != c.Count() {
 			t.Fatalf("%d chunks of %d", len(order), c.Count())
 		}
 		for _, index := range order {
-			i, part := c.Of(index)
-			lo, hi := c.Pieces(part)
+			i, part := c.BlockPart(index)
+			lo, hi := c.PieceRange(part)
 			var sealed []byte
-			if err := ViewSealed(t.Context(), store, &from[i], lo, hi, func(b, seal []byte) error { sealed = append(bytes.Clone(b), seal...); return nil }); err != nil {
+			if err := ViewSealed(t.Context(), store, &from[i], lo, hi, func(b, seal []byte) error {
+				sealed = append(bytes.Clone(b), seal...)
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 			again := bytes.Clone(sealed)
-			if Seal(testHash(i), c.BlockBytes, lo, again); !bytes.Equal(sealed, again) || !has(sealed, testHash(i), part) || len(sealed) > c.Bytes() {
-				t.Fatalf("chunk %d of %d bytes: its seal is wrong", index, len(sealed))
+			if Seal(testHash(i), c.BlockBytes, lo, again); !bytes.Equal(sealed, again) ||
+				!has(sealed, testHash(i), part) ||
+				len(sealed) > c.Bytes() {
+				t.Fatalf("chunk %d of %d bytes: wrong seal", index, len(sealed))
 			}
 			next := (part + 1) % c.Parts()
-			first, _ := c.Pieces(next) // a piece may be in several parts
+			first, _ := c.PieceRange(next) // one piece may cover several parts
 			if has(sealed, testHash(i+1), part) || first != lo && has(sealed, testHash(i), next) {
-				t.Fatalf("chunk %d passes for another", index)
+				t.Fatalf("chunk %d passes as another", index)
 			}
 			again[rapid.IntRange(0, len(again)-1).Draw(t, "flips")] ^= 1
 			if has(again, testHash(i), part) || c.Trim(part, sealed[1:]) != nil {
-				t.Fatalf("chunk %d passes though it was damaged", index)
+				t.Fatalf("chunk %d passes despite damage", index)
 			}
-			at, _ := c.Part(part)
+			at, _ := c.PartRange(part)
 			copy(got[i][at:], c.Trim(part, sealed))
 		}
 		for i := range want {
 			if !bytes.Equal(got[i], want[i]) {
-				t.Fatalf("block %d came as another", i)
+				t.Fatalf("block %d differs from the one sent", i)
 			}
 		}
 	})
 }
 
-// TestChunksRefused: what nobody would ask for is refused, not carried out.
-func TestChunksRefused(t *testing.T) {
+// TestRejectsChunkSizes: requests with unreasonable sizes are rejected.
+func TestRejectsChunkSizes(t *testing.T) {
 	for _, bad := range [][2]uint64{{0, 0}, {1 << 20, 1}, {1 << 40, 0}, {1024, 1}} {
 		if c, err := NewChunks(1, bad[0], bad[1]); err == nil {
 			t.Errorf("%+v", c)

@@ -20,25 +20,27 @@ import (
 	"troupe/core/kv"
 )
 
-// writerEnv makes the test binary a process that writes blocks to the file of that name, until it is killed.
+// writerEnv makes the test binary a process that writes blocks to the named file until it is
+// killed.
 const writerEnv = "TIER_TEST_WRITES"
 
-// The writer fills slabs of killSlab blocks one after the other, around and around, each time with blocks of another size than the last.
+// The writer fills slabs of killSlab blocks in a cycle, in each round with blocks of another size
+// than before.
 const (
 	killSlabs = 4
 	killSlab  = 4
-	killBytes = 64 << 10 // of the larger blocks
+	killBytes = 64 << 10 // size of the larger blocks
 )
 
 func killCut() kv.Slabs { return cut(killSlabs, killSlab, killBytes) }
 
-// killBlock is where block n goes, and its size.
+// killBlock returns the slot and the size of block n.
 func killBlock(n int) (slot int32, size int) {
 	round, at := n/(killSlabs*killSlab), n%(killSlabs*killSlab)
 	return killCut().Slot(at/killSlab, at%killSlab), killBytes >> (2 * (round % 2))
 }
 
-// killUntil is the first block whose writing makes block n's slab one for blocks of another size.
+// killUntil returns the first block whose write gives block n's slab to blocks of another size.
 func killUntil(n int) int { return n - n%killSlab + killSlabs*killSlab }
 
 func TestMain(m *testing.M) {
@@ -48,14 +50,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForever writes one block after the other, and says so before and after.
+// writeForever writes one block after another and reports each before and after on stdout.
 func writeForever(path string) {
 	f, err := OpenFile(FileConfig{Path: path, Slabs: killCut()})
 	if err != nil {
 		panic(err)
 	}
 	first := 0
-	for _, h := range f.Held() { // go on where the last one was killed
+	for _, h := range f.Held() { // continue where the last writer was killed
 		for n := range 1 << 16 {
 			if testHash(n) == h.Hash {
 				first = max(first, n+1)
@@ -72,7 +74,8 @@ func writeForever(path string) {
 	}
 }
 
-// killWriter lets a process write some blocks, kills it in the middle of another, and returns the last it had written and the last it had begun.
+// killWriter starts a writer, kills it during a write, and returns the last block written and the
+// last begun.
 func killWriter(t *testing.T, path string, blocks int) (wrote, begun int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -86,7 +89,7 @@ func killWriter(t *testing.T, path string, blocks int) (wrote, begun int) {
 		t.Fatal(err)
 	}
 	in := bufio.NewScanner(out)
-	for n := 0; in.Scan(); n++ { // what it says after it was killed counts as well
+	for n := 0; in.Scan(); n++ { // lines that it wrote before it was killed count too
 		verb, number, _ := strings.Cut(in.Text(), " ")
 		last := &begun
 		if verb == "wrote" {
@@ -103,7 +106,8 @@ func killWriter(t *testing.T, path string, blocks int) (wrote, begun int) {
 	return wrote, begun
 }
 
-// TestKilledWriter: however a writer ends, what it had written is there, and what it was writing is there or not, but never wrong.
+// TestKilledWriter: after a writer was killed, every block that it had written is intact. A block
+// being written may be missing but is never wrong.
 func TestKilledWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tier")
 	for round := range 12 {
@@ -118,11 +122,17 @@ func TestKilledWriter(t *testing.T) {
 			} else if err != nil && !errors.Is(err, ErrDamaged) {
 				t.Error(err)
 			}
-			if n <= wrote && begun < killUntil(n) && (err != nil || !slices.Contains(held, Held{slot, testHash(n), size})) {
-				t.Errorf("round %d: block %d of %d is lost: %v", round, n, wrote, err)
+			if n <= wrote && begun < killUntil(n) &&
+				(err != nil || !slices.Contains(held, Held{slot, testHash(n), size})) {
+				t.Errorf("round %d: block %d of %d is missing: %v", round, n, wrote, err)
 			}
 			if n <= wrote && wrote >= killUntil(n) && slices.Contains(held, Held{slot, testHash(n), size}) {
-				t.Errorf("round %d: block %d is held, and block %d was written to its slab", round, n, killUntil(n))
+				t.Errorf(
+					"round %d: block %d is held although block %d was written to its slab",
+					round,
+					n,
+					killUntil(n),
+				)
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -131,8 +141,8 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// TestDamagedFile: bits flip, sectors are lost, the file is cut; afterwards every block is what it was, or gone. Of two slabs, the second has been one for
-// blocks of the first one's size.
+// TestDamagedFile: after flipped bits, lost sectors or truncation, every block is intact or
+// missing. The second of the two slabs had blocks of the first one's size before.
 func TestDamagedFile(t *testing.T) {
 	const large = 3 * testBytes
 	whole := filepath.Join(t.TempDir(), "whole")
@@ -144,7 +154,7 @@ func TestDamagedFile(t *testing.T) {
 		}
 		return f.cut.Slot(n/3, n%3), testBytes
 	}
-	name := make([]byte, sector) // of the second slab, before it was given to another size
+	name := make([]byte, sector) // of the second slab, before its block size changed
 	for n := range 7 {
 		if _, err := f.disk.ReadAt(name, f.slabAt(1)); n == 6 && err != nil {
 			t.Fatal(err)
@@ -164,11 +174,11 @@ func TestDamagedFile(t *testing.T) {
 	cfg.Path = filepath.Join(filepath.Dir(whole), "damaged")
 	rapid.Check(t, func(t *rapid.T) {
 		b := slices.Clone(image)
-		hurt := map[int]bool{3: true, 4: true, 5: true} // these went with the slab
+		hurt := map[int]bool{3: true, 4: true, 5: true} // dropped when the slab changed
 		mark := func(byte int) {
 			for n := range 7 {
 				slot, size := at(n)
-				slab, _ := f.cut.Of(slot)
+				slab, _ := f.cut.Locate(slot)
 				named, begins := int(f.slabAt(slab)), int(f.at(slot, size))
 				if byte >= named && byte < named+sector || byte >= begins && byte < begins+sector+sectors(size) {
 					hurt[n] = true
@@ -181,7 +191,11 @@ func TestDamagedFile(t *testing.T) {
 			b[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 			mark(at)
 		case "header":
-			at := f.at(at(rapid.SampledFrom([]int{0, 1, 2, 6}).Draw(t, "block"))) + int64(rapid.IntRange(0, 55).Draw(t, "byte"))
+			at := f.at(
+				at(rapid.SampledFrom([]int{0, 1, 2, 6}).Draw(t, "block")),
+			) + int64(
+				rapid.IntRange(0, 55).Draw(t, "byte"),
+			)
 			b[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 			mark(int(at))
 		case "sector":
@@ -194,10 +208,10 @@ func TestDamagedFile(t *testing.T) {
 			for ; at < len(image); at += sector {
 				mark(at)
 			}
-		case "swap": // a misdirected write: one slot's bytes, whole, in place of another's
+		case "swap": // a misdirected write: one slot's bytes in place of another's
 			copy(b[f.at(0, testBytes):], image[f.at(1, testBytes):f.at(2, testBytes)])
 			hurt[0] = true
-		case "name": // a write that was lost
+		case "name": // a lost write
 			copy(b[f.slabAt(1):], name)
 			hurt[6] = true
 		}
@@ -214,7 +228,10 @@ func TestDamagedFile(t *testing.T) {
 			slot, size := at(n)
 			got := make([]byte, size)
 			err := f.Read(context.Background(), slot, testHash(n), got)
-			listed := slices.ContainsFunc(held, func(h Held) bool { return h.Hash == testHash(n) && h.Bytes == size && (h.Slot == slot || n < 2) })
+			listed := slices.ContainsFunc(
+				held,
+				func(h Held) bool { return h.Hash == testHash(n) && h.Bytes == size && (h.Slot == slot || n < 2) },
+			)
 			held = slices.DeleteFunc(held, func(h Held) bool { return h.Hash == testHash(n) })
 			switch {
 			case err == nil && !bytes.Equal(got, content(n, size)):
@@ -222,16 +239,17 @@ func TestDamagedFile(t *testing.T) {
 			case err != nil && !errors.Is(err, ErrDamaged):
 				t.Fatal(err)
 			case !hurt[n] && (err != nil || !listed):
-				t.Fatalf("block %d was not touched, and is lost: %v", n, err)
+				t.Fatalf("undamaged block %d is missing: %v", n, err)
 			}
 		}
 		if len(held) > 0 {
-			t.Fatalf("held are %v, which nobody wrote", held)
+			t.Fatalf("held %v, which was never written", held)
 		}
 	})
 }
 
-// TestLaterWriteCounts: a block that two slots hold is held once, in the one that was written later, also after another restart.
+// TestLaterWriteCounts: a block in two slots is held once, in the slot written later, also after
+// another restart.
 func TestLaterWriteCounts(t *testing.T) {
 	cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 4, testBytes)}
 	for _, slot := range []int32{2, 0, 3} {
@@ -252,13 +270,14 @@ func TestLaterWriteCounts(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreRefused: those of another process, those that are something else, and those that there is no room for, which stay what they were.
-func TestFilesThatAreRefused(t *testing.T) {
+// TestOpenRejectsFile: a file of another process, a foreign file, or one that does not fit on the
+// disk is rejected and left unchanged.
+func TestOpenRejectsFile(t *testing.T) {
 	dir := t.TempDir()
 	cfg := FileConfig{Path: filepath.Join(dir, "tier"), Slabs: cut(1, 2, testBytes)}
 	f, _ := open(t, cfg)
-	if _, err := OpenFile(cfg); err == nil || !strings.Contains(err.Error(), "another process") {
-		t.Errorf("a file that is open: %v", err)
+	if _, err := OpenFile(cfg); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("an open file: %v", err)
 	}
 	if err := errors.Join(f.Write(t.Context(), 1, testHash(1), content(1, testBytes)), f.Close()); err != nil {
 		t.Fatal(err)
@@ -267,10 +286,12 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte("a letter"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFile(FileConfig{Path: foreign, Slabs: cut(1, 2, testBytes)}); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := OpenFile(FileConfig{Path: foreign, Slabs: cut(1, 2, testBytes)}); err == nil ||
+		!strings.Contains(err.Error(), "other data") {
 		t.Errorf("a letter: %v", err)
 	}
-	if _, err := OpenFile(FileConfig{Path: dir, Slabs: cut(1, 2, testBytes)}); err == nil || !strings.Contains(err.Error(), "it is no file") {
+	if _, err := OpenFile(FileConfig{Path: dir, Slabs: cut(1, 2, testBytes)}); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 	if b, err := os.ReadFile(foreign); err != nil || string(b) != "a letter" {
@@ -282,12 +303,12 @@ func TestFilesThatAreRefused(t *testing.T) {
 		t.Errorf("too large for the disk: %v", err)
 	}
 	large.Slabs.Count++
-	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "more slots than there are numbers") {
+	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "too many slots") {
 		t.Errorf("too large at all: %v", err)
 	}
 	f, held := open(t, cfg)
 	if len(held) != 1 {
-		t.Errorf("held %v after it could not be made larger", held)
+		t.Errorf("held %v after a failed enlargement", held)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -299,22 +320,22 @@ func TestFilesThatAreRefused(t *testing.T) {
 		t.Errorf("held %v in slabs of another size", held)
 	}
 	if _, err := OpenFile(FileConfig{Path: foreign}); err == nil {
-		t.Error("a file of no slabs")
+		t.Error("a file without slabs was opened")
 	}
 }
 
-// faulty is a disk that is full, or slow, or can not read from that place on.
+// faulty is a disk that is full, slow, or unreadable from some offset on.
 type faulty struct {
 	disk
 	full bool
-	lost int64         // 0: it can read all
-	came chan struct{} // told of each read, where it is slow
-	slow chan struct{} // a read waits for it
+	lost int64         // 0 means all is readable
+	came chan struct{} // receives a value per read, if the disk is slow
+	slow chan struct{} // a read waits for a value
 }
 
 func (d *faulty) WriteAt(b []byte, at int64) (int, error) {
 	if d.full {
-		n, _ := d.disk.WriteAt(b[:sector], at) // torn: the header is there, the block is not
+		n, _ := d.disk.WriteAt(b[:sector], at) // a torn write: only the header is written
 		return n, unix.ENOSPC
 	}
 	return d.disk.WriteAt(b, at)
@@ -331,7 +352,7 @@ func (d *faulty) ReadAt(b []byte, at int64) (int, error) {
 	return d.disk.ReadAt(b, at)
 }
 
-// TestFullDisk: a write that fails says so, and what it left in the slot is not taken for the block.
+// TestFullDisk: a failed write returns an error, and its slot counts as empty.
 func TestFullDisk(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes)})
 	defer f.Close()
@@ -354,13 +375,13 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestWithoutDirect: a file system that can not pass by the page cache does as well.
+// TestWithoutDirect: a file system without O_DIRECT works too.
 func TestWithoutDirect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tier")
 	cfg := FileConfig{Path: path, Slabs: cut(1, 2, testBytes), noDirect: true}
 	f, _ := open(t, cfg)
 	if f.Direct() {
-		t.Error("it passes by the page cache")
+		t.Error("Direct reports true")
 	}
 	if err := errors.Join(f.Write(t.Context(), 1, testHash(1), content(1, testBytes)), f.Close()); err != nil {
 		t.Fatal(err)
@@ -369,7 +390,8 @@ func TestWithoutDirect(t *testing.T) {
 	f, held := open(t, cfg)
 	defer f.Close()
 	got := make([]byte, testBytes)
-	if err := f.Read(t.Context(), 1, testHash(1), got); len(held) != 1 || err != nil || !bytes.Equal(got, content(1, testBytes)) {
+	if err := f.Read(t.Context(), 1, testHash(1), got); len(held) != 1 || err != nil ||
+		!bytes.Equal(got, content(1, testBytes)) {
 		t.Errorf("held %v, %v", held, err)
 	}
 }

@@ -1,20 +1,28 @@
-// Package tier stores KV blocks below a device's memory: an Arena in host memory, and a File on a local disk. Which block is in which slot, and
-// for how long, is decided by whoever owns a kv.Tier; a store is told the slot, and checks that what comes back is what it was given.
-// Where a slot lies depends on the size of its block too: the first block of another size that is written to a slab makes it one for such blocks (kv.Slabs).
+// Package tier stores KV blocks below a device's memory: an Arena in host memory, and a File on a
+// local disk. The owner of a kv.Tier decides which block is in which slot, and for how long. A
+// store is given the slot and verifies that a read returns what was written. The location of a slot
+// also depends on the size of its block: the first block of another size that is written to a slab
+// makes it a slab for that size (kv.Slabs).
 //
-// Invariants, which the tests check:
+// Invariants, checked by the tests:
 //
-//   - intact: Read gives the bytes that Write was given for that block, or ErrDamaged; whatever happened to the memory or the file
-//   - by range: ViewRange gives any bytes of a block as soon as the pieces that they are in were checked, whatever the others hold
-//   - lost: what the disk can not read is damaged; a file whose own name is damaged is emptied, and one that is not ours is left alone
-//   - durable: a File that is opened again, also after the process was killed at any moment, holds every block whose Write had
-//     returned and whose slot was not written to since, nor its slab by a block of another size. The operating system is trusted to write what it took
-//   - erased: it holds no block whose Erase had returned
-//   - alone: a File belongs to one process; another is refused while that one lives
-//   - settled: when Write or Erase returns, nothing is writing to the slot. Read may return before, at the end of its context; what is still
-//     read then goes to nobody
+//   - intact: Read returns the bytes that Write stored for the block, or ErrDamaged, whatever
+//     happened to the memory or the file
+//   - by range: ViewRange returns any bytes of a block once their pieces are verified, regardless
+//     of the other pieces
+//   - unreadable: sectors that the disk cannot read count as damaged. A file with a damaged name is
+//     emptied, and a foreign file is left alone
+//   - durable: after reopening, even if the process was killed, a File holds every block whose
+//     Write had returned, unless its slot was written again or its slab changed to another block
+//     size. The operating system must keep what it accepted
+//   - erased: a store holds no block whose Erase had returned
+//   - exclusive: a File belongs to one process; others are rejected while it lives
+//   - settled: when Write or Erase returns, nothing writes to the slot. Read may return early when
+//     its context ends; the rest of the read is discarded
 //
-// A Rise brings blocks up to a device part by part, and lets a step that needs them follow: see engine.Gate.
+// A LayerRestore copies blocks to a device part by part, and lets a step that needs them run
+// concurrently: see engine.Gate.
 //
-// A slot is used by one Write or Erase at a time, and by none while it is read. Else all methods are safe for concurrent use.
+// A slot is used by one Write or Erase at a time, and by none while it is read. Otherwise all
+// methods are safe for concurrent use.
 package tier

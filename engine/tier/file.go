@@ -12,29 +12,35 @@ import (
 
 // FileConfig describes a File.
 type FileConfig struct {
-	Path  string   // of the file; made where it is absent
-	Slabs kv.Slabs // Count and Bytes; the disk space of all is taken at once, and a file with slabs of another size is emptied
-	Depth int      // reads and writes at once; default 8. Half as many blocks again are summed and copied on meanwhile
+	Path string // created if absent
+	// Slabs gives the number and size of the slabs. Their disk space is allocated on opening. A
+	// file with slabs of another size is emptied.
+	Slabs kv.Slabs
+	// Depth is the number of concurrent reads and writes; default 8. Half as many more blocks are
+	// checksummed and copied meanwhile.
+	Depth int
 
-	// AllocHost gives memory for reads and writes under way, page-locked for the device that blocks come from. Nil: they take a detour.
+	// AllocHost allocates page-locked memory for reads and writes in flight. If nil, blocks are
+	// copied once more.
 	AllocHost func(bytes int64) (cuda.HostMemory, error)
 
-	noDirect bool // as on a file system without O_DIRECT
+	noDirect bool // simulates a file system without O_DIRECT
 }
 
-// File stores blocks in a file, past the page cache where the file system can do that. It keeps them over restarts.
+// File stores blocks in a file and keeps them across restarts. It bypasses the page cache if the
+// file system supports it.
 type File struct {
-	table   // its headers are without sums, and as far as they are known to be on the disk
-	cfg     FileConfig
-	disk    disk
-	direct  bool
-	emptied bool          // it held slabs of another size, was of an earlier version, or its name was damaged
-	unread  int           // names and headers that could not be read when it was opened
-	turns   chan *buffer  // half as many again as places
-	places  chan struct{} // taken by each write, and by each read for as long as the disk has it
+	table     // headers without sums, as known to be on disk
+	cfg       FileConfig
+	disk      disk
+	direct    bool
+	emptied   bool          // slabs of another size, an earlier version or a damaged name
+	unread    int           // names and headers that could not be read on opening
+	buffers   chan *buffer  // free buffers; half as many more than diskSlots
+	diskSlots chan struct{} // held by each write, and by each read during its disk access
 }
 
-// disk is what a File does to its file.
+// disk is the part of os.File that File uses.
 type disk interface {
 	ReadAt(b []byte, at int64) (int, error)
 	WriteAt(b []byte, at int64) (int, error)
@@ -43,40 +49,43 @@ type disk interface {
 
 var _ Store = (*File)(nil)
 
-// Direct reports whether the page cache is passed by.
+// Direct reports whether the page cache is bypassed.
 func (f *File) Direct() bool { return f.direct }
 
-// Emptied reports whether the file had blocks that could not be kept: in slabs of another size, written by an earlier version, or in a file whose name was damaged.
+// Emptied reports whether blocks were discarded on opening: the slabs had another size, an earlier
+// version wrote the file, or its name was damaged.
 func (f *File) Emptied() bool { return f.emptied }
 
-// Unread is how many names of slabs and headers of slots the disk could not read when the file was opened. What they belong to counts as empty.
-func (f *File) Unread() int { return f.unread }
+// UnreadSectors returns the number of slab names and slot headers that the disk could not read on
+// opening. Their slots count as empty.
+func (f *File) UnreadSectors() int { return f.unread }
 
-// at is where a slot begins, and slabAt where a slab does.
-func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.At(slot, bytes) }
+// at returns the offset of a slot, slabAt that of a slab.
+func (f *File) at(slot int32, bytes int) int64 { return sector + f.cut.Offset(slot, bytes) }
 func (f *File) slabAt(slab int) int64          { return sector + int64(slab)*int64(f.cut.Bytes) }
 
 // Depth implements Store.
-func (f *File) Depth() int { return cap(f.turns) }
+func (f *File) Depth() int { return cap(f.buffers) }
 
 // Write implements Store.
 func (f *File) Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
 	return f.Fill(ctx, slot, h, len(block), func(into []byte) error { copy(into, block); return nil })
 }
 
-// Fill puts header and block into a slot with one write. The context ends the wait for a turn, not the write.
+// Fill writes header and block into a slot with one write. The context ends the wait for a buffer,
+// not the write.
 func (f *File) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
-	b, err := f.begin(ctx, slot, bytes)
+	b, err := f.beginWrite(ctx, slot, bytes)
 	if err != nil {
 		return err
 	}
-	defer f.end(b)
+	defer f.endWrite(b)
 	end := sector + bytes
 	block := b.bytes[sector:end:end]
 	if err := from(block); err != nil {
 		return err
 	}
-	s, l, err := f.claim(slot, bytes, func(slab, bytes int) error { return f.name(b, slab, bytes) })
+	s, l, err := f.claim(slot, bytes, func(slab, bytes int) error { return f.writeSlabName(b, slab, bytes) })
 	if err != nil {
 		return err
 	}
@@ -89,7 +98,7 @@ func (f *File) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from 
 	if err := f.write(all, f.at(slot, bytes)); err != nil {
 		return err
 	}
-	head.sums = nil // who reads the block reads them too
+	head.sums = nil // they are read with the block
 	l.set(head)
 	return nil
 }
@@ -100,22 +109,22 @@ func (l *label) set(head header) {
 	l.header = head
 }
 
-// name says on the disk that a slab is for blocks of that size from now on, and that it holds none.
-func (f *File) name(b *buffer, slab, bytes int) error {
+// writeSlabName gives a slab to blocks of a size on the disk, and makes it empty.
+func (f *File) writeSlabName(b *buffer, slab, bytes int) error {
 	putName(b.bytes, slabMagic, bytes, f.sequence.Add(1))
 	return f.write(b.bytes[:sector], f.slabAt(slab))
 }
 
-// Erase names slabs anew that hold nothing else, and overwrites the headers of slots in others.
+// Erase renames slabs that hold nothing else, and overwrites the headers of slots in others.
 func (f *File) Erase(ctx context.Context, slots []int32) error {
-	b, err := f.begin(ctx, 0, 1)
+	b, err := f.beginWrite(ctx, 0, 1)
 	if err != nil {
 		return err
 	}
-	defer f.end(b)
+	defer f.endWrite(b)
 	bySlab := make(map[int][]int32)
 	for _, slot := range slots {
-		i, _ := f.cut.Of(slot)
+		i, _ := f.cut.Locate(slot)
 		bySlab[i] = append(bySlab[i], slot)
 	}
 	for i, slots := range bySlab {
@@ -126,7 +135,8 @@ func (f *File) Erase(ctx context.Context, slots []int32) error {
 	return nil
 }
 
-// erase waits for the writes to a slab that are under way, so that none of them is taken for older than the slab's name.
+// erase waits for writes to a slab that are in flight, so that none of them gets an older sequence
+// than the slab's name.
 func (f *File) erase(b *buffer, i int, slots []int32) error {
 	s := &f.slabs[i]
 	s.mu.Lock()
@@ -136,11 +146,11 @@ func (f *File) erase(b *buffer, i int, slots []int32) error {
 	}
 	slots = slices.DeleteFunc(slots, func(slot int32) bool { return !f.cut.Has(slot, s.bytes) })
 	for _, slot := range slots {
-		_, nth := f.cut.Of(slot)
+		_, nth := f.cut.Locate(slot)
 		s.slots[nth].header = header{}
 	}
 	if s.empty() {
-		return f.name(b, i, s.bytes)
+		return f.writeSlabName(b, i, s.bytes)
 	}
 	clear(b.bytes[:sector])
 	for _, slot := range slots {
@@ -158,33 +168,34 @@ func (f *File) write(b []byte, at int64) error {
 	return nil
 }
 
-// Read implements Store. Once it has returned, block is not written to any more.
+// Read implements Store. After it returns, block is not written to.
 func (f *File) Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error {
 	return f.View(ctx, slot, h, len(block), func(read []byte) error { copy(block, read); return nil })
 }
 
-// View implements Store. At the end of the context it returns, though the disk may take longer.
+// View implements Store. It returns when the context ends, even if the disk takes longer.
 func (f *File) View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func([]byte) error) error {
 	return f.ViewRange(ctx, &Reading{Slot: slot, Hash: h, Bytes: bytes}, 0, bytes, use)
 }
 
-// ViewRange implements Store likewise. The header is read with the first range, at once where that is the beginning of the block.
+// ViewRange implements Store. It reads the header with the first range, in the same access if that
+// range starts the block.
 func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func([]byte) error) error {
 	if err := r.check(from, to); err != nil {
 		return err
 	}
-	b, err := f.turn(ctx, r.Slot, r.Bytes)
+	b, err := f.acquire(ctx, r.Slot, r.Bytes)
 	if err != nil {
 		return err
 	}
 	buffer := b.bytes
-	lo, hi := r.cover(from, to)
+	lo, hi := r.wholePieces(from, to)
 	read, headed := make(chan error, 1), r.sums != nil
 	go func() {
 		select {
-		case f.places <- struct{}{}:
+		case f.diskSlots <- struct{}{}:
 			read <- f.read(buffer, f.at(r.Slot, r.Bytes), lo, hi, headed)
-			<-f.places // last, so that who waits for the place is at the disk before this is summed
+			<-f.diskSlots // released before the checksum, so that the next access can start
 		case <-ctx.Done():
 			read <- ctx.Err()
 		}
@@ -192,17 +203,17 @@ func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func
 	select {
 	case err = <-read:
 		if err == nil && !headed {
-			err = r.head(buffer)
+			err = r.parseSums(buffer)
 		}
 		if err == nil {
-			err = r.intact(buffer[sector+lo:sector+hi], lo)
+			err = r.verify(buffer[sector+lo:sector+hi], lo)
 		}
 		if err == nil {
 			err = use(buffer[sector+from : sector+to : sector+to])
 		}
-		f.turns <- b
+		f.buffers <- b
 	case <-ctx.Done():
-		go func() { <-read; f.turns <- b }()
+		go func() { <-read; f.buffers <- b }()
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -211,31 +222,31 @@ func (f *File) ViewRange(ctx context.Context, r *Reading, from, to int, use func
 	return nil
 }
 
-// read fills the part of a buffer that bytes [lo, hi) of the block of the slot at a place belong to, and that of the header unless that is known.
-// No lock is needed: the sums tell what it has read.
+// read fills the part of a buffer for bytes [lo, hi) of the block at an offset, and the header
+// unless it is known. It needs no lock, since the checksums reveal a concurrent change.
 func (f *File) read(buffer []byte, at int64, lo, hi int, headed bool) error {
 	begin := sector + lo
 	if !headed && lo == 0 {
 		begin = 0
 	} else if !headed {
 		if _, err := f.disk.ReadAt(buffer[:sector], at); err != nil {
-			return lost(err)
+			return asDamaged(err)
 		}
 	}
 	_, err := f.disk.ReadAt(buffer[begin:sector+sectors(hi)], at+int64(begin))
-	return lost(err)
+	return asDamaged(err)
 }
 
-// lost is what a disk that can not read says: the block is as good as damaged, and not to be tried again.
-func lost(err error) error {
+// asDamaged maps read errors of the disk to ErrDamaged, so that the block is not tried again.
+func asDamaged(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", err, ErrDamaged)
 }
 
-// head takes the sums from what was read of a slot, where it holds the block.
-func (r *Reading) head(read []byte) error {
+// parseSums takes the checksums from a slot's header, if the slot holds the block.
+func (r *Reading) parseSums(read []byte) error {
 	head, ok := parseHeader(read)
 	switch {
 	case !ok:
@@ -247,12 +258,13 @@ func (r *Reading) head(read []byte) error {
 	return nil
 }
 
-// Close waits for the reads and writes under way, and gives the file up. No other method may be called meanwhile or afterwards.
+// Close waits for reads and writes in flight and closes the file. No other method may run during or
+// after Close.
 func (f *File) Close() error {
 	var errs []error
-	for range cap(f.turns) {
-		errs = append(errs, (<-f.turns).free())
+	for range cap(f.buffers) {
+		errs = append(errs, (<-f.buffers).free())
 	}
-	close(f.turns)
+	close(f.buffers)
 	return errors.Join(append(errs, f.disk.Close())...)
 }

@@ -9,25 +9,27 @@ import (
 	"troupe/core/kv"
 )
 
-// A file is a sector that names it, then slabs of equal size: a sector that names the slab, then its slots, each a sector with the header, and
-// the block, rounded up to sectors. Integers are little-endian.
+// A file starts with a sector that names it, followed by slabs of equal size. A slab starts with a
+// sector that names it, followed by its slots. A slot is a sector with the header, followed by the
+// block, rounded up to sectors. Integers are little-endian.
 //
-//	file    0 magic · 8 slab bytes · 16 0 · 24 sum of all bytes before
-//	slab    0 magic · 8 bytes of a block · 16 sequence · 24 sum of all bytes before
-//	header  0 magic · 8 sequence · 16 hash · 32 length · 40 sums of the block's pieces · sum of all bytes before
+//	file    0 magic · 8 slab bytes · 16 0 · 24 sum of all bytes before slab    0 magic · 8 bytes of
+//	a block · 16 sequence · 24 sum of all bytes before header  0 magic · 8 sequence · 16 hash · 32
+//	length · 40 sums of the block's pieces · sum of all bytes before
 //
-// One sequence counts all writes to the file. A header counts where its sequence is later than its slab's: the slab is named anew
-// when it becomes one for blocks of another size, or is erased. Files of an earlier version, which have no slabs, are emptied.
+// One sequence counts all writes to the file. A header is valid if its sequence is later than that
+// of its slab's name. A slab is renamed when its block size changes or it is erased. Files of
+// earlier versions, without slabs, are emptied.
 const (
 	sector     = kv.SlotUnit
 	fileMagic  = "TRPTIER3"
 	slabMagic  = "TRPSLAB3"
 	slotMagic  = "TRPBLOK3"
-	headerSums = 40 // where a header's sums begin
-	nameBytes  = 24 // of a name, without its sum
+	headerSums = 40 // offset of a header's sums
+	nameBytes  = 24 // length of a name without its sum
 )
 
-// oldMagics name files of earlier versions, which have their sum elsewhere.
+// oldMagics are the magics of earlier versions, whose sum is at another offset.
 var oldMagics = []string{"TRPTIER1", "TRPTIER2"}
 
 func (h header) put(b []byte) {
@@ -44,7 +46,7 @@ func (h header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[end:], xxh3.Hash(b[:end]))
 }
 
-// parseHeader reports false where there is none, or it is damaged.
+// parseHeader returns false if there is no header or it is damaged.
 func parseHeader(b []byte) (header, bool) {
 	length := binary.LittleEndian.Uint64(b[32:])
 	if string(b[:8]) != slotMagic || length == 0 || length > 1<<40 {
@@ -61,7 +63,7 @@ func parseHeader(b []byte) (header, bool) {
 	return h, true
 }
 
-// putName fills a sector that names a file or a slab.
+// putName fills a sector with the name of a file or a slab.
 func putName(b []byte, magic string, bytes int, sequence uint64) {
 	clear(b[:sector])
 	copy(b, magic)
@@ -70,19 +72,20 @@ func putName(b []byte, magic string, bytes int, sequence uint64) {
 	binary.LittleEndian.PutUint64(b[nameBytes:], xxh3.Hash(b[:nameBytes]))
 }
 
-// parseName reports false where there is no such name, or it is damaged.
+// parseName returns false if there is no such name or it is damaged.
 func parseName(b []byte, magic string) (bytes int, sequence uint64, ok bool) {
-	if len(b) < sector || string(b[:8]) != magic || binary.LittleEndian.Uint64(b[nameBytes:]) != xxh3.Hash(b[:nameBytes]) {
+	if len(b) < sector || string(b[:8]) != magic ||
+		binary.LittleEndian.Uint64(b[nameBytes:]) != xxh3.Hash(b[:nameBytes]) {
 		return 0, 0, false
 	}
 	return int(binary.LittleEndian.Uint64(b[8:])), binary.LittleEndian.Uint64(b[16:]), true
 }
 
-// sectors rounds up.
+// sectors rounds up to whole sectors.
 func sectors(n int) int { return (n + sector - 1) / sector * sector }
 
-// aligned returns memory that a file can be read into and written from past the page cache.
+// aligned returns memory for file access that bypasses the page cache.
 func aligned(n int) []byte { return fromSector(make([]byte, n+sector))[:n:n] }
 
-// fromSector is b from the first address on that is a multiple of a sector.
+// fromSector returns b from the first sector-aligned address on.
 func fromSector(b []byte) []byte { return b[-int(uintptr(unsafe.Pointer(&b[0])))&(sector-1):] }

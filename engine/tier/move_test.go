@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// deviceBlocks are blocks without a device.
+// deviceBlocks are blocks in memory.
 type deviceBlocks [][]byte
 
 func (d deviceBlocks) BlockBytes() int { return testBytes }
@@ -36,34 +36,42 @@ func fourMoves(s Store) []Move {
 	return all
 }
 
-// TestMoves: blocks go down and come up again as they were; one that is damaged does not, nor does one come that the device could not read.
-func TestMoves(t *testing.T) {
+// TestOffloadAndRestore: blocks are intact after an offload and a restore. A damaged block is not
+// restored, and an unreadable one not offloaded.
+func TestOffloadAndRestore(t *testing.T) {
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			from := deviceBlocks{content(0, testBytes), content(1, testBytes), content(2, testBytes), content(3, testBytes)}
-			if err := Down(t.Context(), from, s, fourMoves(s)); err != nil {
+			from := deviceBlocks{
+				content(0, testBytes),
+				content(1, testBytes),
+				content(2, testBytes),
+				content(3, testBytes),
+			}
+			if err := Offload(t.Context(), from, s, fourMoves(s)); err != nil {
 				t.Fatal(err)
 			}
 			into, up := make(deviceBlocks, 4), fourMoves(s)
-			if err := Up(t.Context(), s, into, up); err != nil {
+			if err := Restore(t.Context(), s, into, up); err != nil {
 				t.Fatal(err)
 			}
 			for i, m := range up {
-				if !m.Came || m.Took <= 0 || !bytes.Equal(into[i], from[i]) {
-					t.Errorf("block %d is not as it was: %v", i, m)
+				if !m.Done || m.Took <= 0 || !bytes.Equal(into[i], from[i]) {
+					t.Errorf("block %d has changed: %v", i, m)
 				}
 			}
 			lost := deviceBlocks{from[3], nil, from[3], from[3]}
 			down := fourMoves(s)
-			if err := Down(t.Context(), lost, s, down); !errors.Is(err, errGone) || down[1].Came || !errors.Is(down[1].Err, errGone) {
-				t.Errorf("a block that can not be read: %v, %v", err, down[1])
+			if err := Offload(t.Context(), lost, s, down); !errors.Is(err, errGone) || down[1].Done ||
+				!errors.Is(down[1].Err, errGone) {
+				t.Errorf("an unreadable block: %v, %v", err, down[1])
 			}
 			if err := s.Write(t.Context(), up[0].Slot, testHash(9), from[0]); err != nil {
 				t.Fatal(err)
 			}
 			clear(into)
 			again := fourMoves(s)
-			if err := Up(t.Context(), s, into, again); !errors.Is(err, ErrDamaged) || again[0].Came || into[0] != nil {
+			if err := Restore(t.Context(), s, into, again); !errors.Is(err, ErrDamaged) || again[0].Done ||
+				into[0] != nil {
 				t.Errorf("another block: %v, %v", err, again[0])
 			}
 			if err := s.Close(); err != nil {
@@ -73,8 +81,9 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestAcross: blocks go from one store to another as they were, and one that is damaged is not passed on.
-func TestAcross(t *testing.T) {
+// TestCopySlots: blocks are copied intact from one store to another, and a damaged one is not
+// copied.
+func TestCopySlots(t *testing.T) {
 	all := stores(t)
 	from, to := all["arena"], all["file"]
 	moves := fourMoves(to)
@@ -84,12 +93,13 @@ func TestAcross(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Across(t.Context(), from, to, testBytes, moves); err != nil {
+	if err := CopySlots(t.Context(), from, to, testBytes, moves); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, testBytes)
 	for i, m := range moves {
-		if err := to.Read(t.Context(), m.Slot, testHash(i), got); err != nil || !m.Came || !bytes.Equal(got, content(i, testBytes)) {
+		if err := to.Read(t.Context(), m.Slot, testHash(i), got); err != nil || !m.Done ||
+			!bytes.Equal(got, content(i, testBytes)) {
 			t.Errorf("block %d: %v", i, err)
 		}
 	}
@@ -99,15 +109,18 @@ func TestAcross(t *testing.T) {
 	}
 	again := slices.Clone(moves)
 	for i := range again {
-		again[i].Came = false
+		again[i].Done = false
 	}
-	if err := Across(t.Context(), from, to, testBytes, again); err != nil || again[0].Came || !errors.Is(again[0].Err, ErrDamaged) || !again[3].Came || len(to.Held()) != 3 {
+	if err := CopySlots(t.Context(), from, to, testBytes, again); err != nil || again[0].Done ||
+		!errors.Is(again[0].Err, ErrDamaged) ||
+		!again[3].Done ||
+		len(to.Held()) != 3 {
 		t.Errorf("a damaged block: %v, %+v", err, again)
 	}
 	if err := to.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Across(t.Context(), from, to, testBytes, again); err == nil || errors.Is(err, ErrDamaged) {
-		t.Errorf("to a store that is closed: %v", err)
+	if err := CopySlots(t.Context(), from, to, testBytes, again); err == nil || errors.Is(err, ErrDamaged) {
+		t.Errorf("to a closed store: %v", err)
 	}
 }

@@ -17,40 +17,50 @@ import (
 
 const defaultDepth = 8
 
-// OpenFile opens a File, takes its disk space, and learns from its headers what it holds. The blocks themselves are checked when they
-// are read.
+// OpenFile opens a File, allocates its disk space, and reads its headers. Blocks are verified when
+// they are read.
 func OpenFile(cfg FileConfig) (*File, error) {
 	if cfg.Depth == 0 {
 		cfg.Depth = defaultDepth
 	}
-	cfg.Slabs.Lead, cfg.Slabs.Head = sector, sector
+	cfg.Slabs.SlabHeader, cfg.Slabs.SlotHeader = sector, sector
 	if cfg.Slabs.Count < 1 || cfg.Slabs.Fit(1) < 1 {
-		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes; it needs at least one that a block fits into", cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes; set at least one slab that fits a block",
+			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
 	}
 	if cfg.Slabs.Count > math.MaxInt32/(cfg.Slabs.Bytes/kv.SlotUnit) {
-		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes have more slots than there are numbers; make it smaller than 8 TiB", cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes have too many slots; make it smaller than 8 TiB",
+			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
 	}
-	if err := Foreign(cfg.Path); err != nil {
+	if err := CheckPath(cfg.Path); err != nil {
 		return nil, fmt.Errorf("tier file %s: %w", cfg.Path, err)
 	}
 	file, direct, err := openPastCache(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("tier file: %w", err)
 	}
-	f := &File{table: table{cut: cfg.Slabs}, cfg: cfg, disk: file, direct: direct, turns: make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2), places: make(chan struct{}, cfg.Depth)}
+	f := &File{
+		table:     table{cut: cfg.Slabs},
+		cfg:       cfg,
+		disk:      file,
+		direct:    direct,
+		buffers:   make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2),
+		diskSlots: make(chan struct{}, cfg.Depth),
+	}
 	if err := f.prepare(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
 	f.slabs = make([]slab, f.cut.Count)
 	f.scan()
-	for range cap(f.turns) {
-		f.turns <- &buffer{}
+	for range cap(f.buffers) {
+		f.buffers <- &buffer{}
 	}
 	return f, nil
 }
 
-// Foreign says why the file at a path can not become a tier's: it is none, or holds something else. Where there is nothing, it can.
-func Foreign(path string) error {
+// CheckPath returns an error if the path exists but is not a regular file or holds other data than
+// a tier.
+func CheckPath(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -58,7 +68,7 @@ func Foreign(path string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return errors.New("it is no file; name one, which is made where there is none")
+		return errors.New("not a regular file; set the path of a file, which is created if absent")
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -70,13 +80,13 @@ func Foreign(path string) error {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
-	case n > 0 && !ours(name[:n]):
-		return errors.New("it holds something else; remove it, or name another")
+	case n > 0 && !isTierFile(name[:n]):
+		return errors.New("file holds other data; remove it or set another path")
 	}
 	return nil
 }
 
-// openPastCache opens a file with O_DIRECT where its file system takes that.
+// openPastCache opens a file, with O_DIRECT if the file system supports it.
 func openPastCache(cfg FileConfig) (*os.File, bool, error) {
 	const flags = os.O_RDWR | os.O_CREATE
 	if !cfg.noDirect {
@@ -88,10 +98,10 @@ func openPastCache(cfg FileConfig) (*os.File, bool, error) {
 	return f, false, err
 }
 
-// prepare makes sure that the file is ours and has all its space.
+// prepare checks that the file is a tier's and allocates its space.
 func (f *File) prepare(file *os.File) error {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("another process has it; give each node a file of its own: %w", err)
+		return fmt.Errorf("in use by another process; set a separate file for each node: %w", err)
 	}
 	name := aligned(sector)
 	n, err := file.ReadAt(name, 0)
@@ -107,7 +117,7 @@ func (f *File) prepare(file *os.File) error {
 	if err != nil {
 		return err
 	}
-	f.emptied = n > 0 && before.Size() != sector // of that size it was begun, and never finished
+	f.emptied = n > 0 && before.Size() != sector // a file of one sector was never completed
 	if err := file.Truncate(0); err != nil {
 		return err
 	}
@@ -119,16 +129,18 @@ func (f *File) prepare(file *os.File) error {
 	if err := allocate(file, f.slabAt(f.cut.Count)); err != nil {
 		return err
 	}
-	return file.Sync() // a file of that size without its name would be taken for somebody else's
+	return file.Sync() // a file of that size without its name would count as foreign
 }
 
-// ours reports whether a file's first sector, or what there is of it, is one of ours, damaged or not.
-func ours(name []byte) bool {
+// isTierFile reports whether a file's first sector, possibly truncated, is one of a tier, damaged
+// or not.
+func isTierFile(name []byte) bool {
 	magic := string(name[:min(len(name), len(fileMagic))])
 	return magic == fileMagic || slices.Contains(oldMagics, magic)
 }
 
-// allocate makes the file of that size, and takes its space on the disk. On a file system that can not do that, writes may fail later.
+// allocate sets the file's size and allocates its disk space. If the file system does not support
+// that, writes may fail later.
 func allocate(file *os.File, bytes int64) error {
 	before, err := file.Stat()
 	if err != nil {
@@ -136,13 +148,14 @@ func allocate(file *os.File, bytes int64) error {
 	}
 	err = unix.Fallocate(int(file.Fd()), 0, 0, bytes)
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
-		err = fmt.Errorf("no room for its %s; free disk space, or make the tier smaller: %w", spec.FormatBytes(bytes), err)
+		err = fmt.Errorf("no space for %s; free disk space or reduce the tier: %w", spec.FormatBytes(bytes), err)
 		return errors.Join(err, file.Truncate(before.Size()))
 	}
 	return file.Truncate(bytes)
 }
 
-// scan reads the names of all slabs, and the headers of their slots. Those that the disk can not read count as absent.
+// scan reads the names of all slabs and the headers of their slots. Unreadable ones count as
+// absent.
 func (f *File) scan() {
 	latest, unread := make([]uint64, f.cfg.Depth), make([]int, f.cfg.Depth)
 	var readers sync.WaitGroup
@@ -162,7 +175,7 @@ func (f *File) scan() {
 	}
 }
 
-// scanSlab returns the latest sequence that it has found, and how many sectors could not be read.
+// scanSlab returns the latest sequence found and the number of unreadable sectors.
 func (f *File) scanSlab(b []byte, i int) (latest uint64, unread int) {
 	if _, err := f.disk.ReadAt(b, f.slabAt(i)); err != nil {
 		return 0, 1

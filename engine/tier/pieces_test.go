@@ -12,7 +12,8 @@ import (
 	"troupe/cuda/host"
 )
 
-// TestPieces: however long a block is, its sums fit into the sector of the header, and are a small part of the block.
+// TestPieces: for any block length, the sums fit into the header's sector and are a small fraction
+// of the block.
 func TestPieces(t *testing.T) {
 	for _, length := range []int{1, sector, sector + 1, maxPieces * sector, maxPieces*sector + 1, 10 << 20, 1 << 30} {
 		size, n := pieceBytes(length), pieces(length)
@@ -26,12 +27,14 @@ func TestPieces(t *testing.T) {
 	b := make([]byte, sector)
 	want := header{7, testHash(1), maxPieces * sector, sumPieces(testHash(1), content(1, maxPieces*sector))}
 	want.put(b)
-	if got, ok := parseHeader(b); !ok || got.sequence != 7 || got.hash != want.hash || !slices.Equal(got.sums, want.sums) {
+	if got, ok := parseHeader(b); !ok || got.sequence != 7 || got.hash != want.hash ||
+		!slices.Equal(got.sums, want.sums) {
 		t.Errorf("the longest header is read as %v, %v", got, ok)
 	}
 }
 
-// TestRanges: any range of a block is read as it was written, in any order, beside damage that is not in its pieces; and never with damage.
+// TestRanges: any range of a block is read back in any order, also next to damaged pieces, but
+// never with damage.
 func TestRanges(t *testing.T) {
 	const length = 5*sector + 100
 	d, err := host.Open(host.Config{MemoryBytes: 4 << 20})
@@ -43,7 +46,10 @@ func TestRanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, length), AllocHost: d.AllocHost})
+	f, _ := open(
+		t,
+		FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, length), AllocHost: d.AllocHost},
+	)
 	defer f.Close()
 	for name, c := range map[string]struct {
 		store Store
@@ -78,7 +84,13 @@ func TestRanges(t *testing.T) {
 					from := rapid.IntRange(0, length-1).Draw(t, "from")
 					to := rapid.IntRange(from+1, length).Draw(t, "to")
 					var got []byte
-					err := c.store.ViewRange(t.Context(), r, from, to, func(part []byte) error { got = bytes.Clone(part); return nil })
+					err := c.store.ViewRange(
+						t.Context(),
+						r,
+						from,
+						to,
+						func(part []byte) error { got = bytes.Clone(part); return nil },
+					)
 					damaged := hurt >= from/sector*sector && hurt < (to+sector-1)/sector*sector
 					if damaged && (!errors.Is(err, ErrDamaged) || got != nil) {
 						t.Fatalf("[%d, %d) with damage at %d: %v", from, to, hurt, err)
@@ -90,19 +102,21 @@ func TestRanges(t *testing.T) {
 			})
 			for _, bad := range [][2]int{{-1, 4}, {5, 5}, {9, 8}, {0, length + 1}} {
 				r := &Reading{Slot: 1, Hash: testHash(1), Bytes: length}
-				if err := c.store.ViewRange(t.Context(), r, bad[0], bad[1], func([]byte) error { return nil }); err == nil {
-					t.Errorf("range %v is read", bad)
+				ignore := func([]byte) error { return nil }
+				if err := c.store.ViewRange(t.Context(), r, bad[0], bad[1], ignore); err == nil {
+					t.Errorf("range %v was read", bad)
 				}
 			}
 			other := &Reading{Slot: 1, Hash: testHash(2), Bytes: length}
-			if err := c.store.ViewRange(t.Context(), other, sector, 2*sector, func([]byte) error { return nil }); !errors.Is(err, ErrDamaged) {
+			err := c.store.ViewRange(t.Context(), other, sector, 2*sector, func([]byte) error { return nil })
+			if !errors.Is(err, ErrDamaged) {
 				t.Errorf("a range of another block: %v", err)
 			}
 		})
 	}
 }
 
-// TestOlderFileIsEmptied: one without slabs is taken over, without its blocks.
+// TestOlderFileIsEmptied: a file without slabs is reused without its blocks.
 func TestOlderFileIsEmptied(t *testing.T) {
 	cfg := FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes)}
 	f, _ := open(t, cfg)

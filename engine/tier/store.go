@@ -7,33 +7,38 @@ import (
 	"troupe/core/kv"
 )
 
-// Store is the slots of one tier.
+// Store is the set of slots of one tier.
 type Store interface {
-	// Slabs is how the store is cut. What a slot's number means depends on the size of its block.
+	// Slabs returns the store's layout. The location of a slot depends on the size of its block.
 	Slabs() kv.Slabs
-	// SlotBytes is the size of the largest block.
+	// SlotBytes returns the size of the largest block.
 	SlotBytes() int
-	// Held is what the slots hold, each block once, oldest first; of what an earlier life wrote as well.
+	// Held returns the blocks in the slots, each block once, oldest first, including those written
+	// before a restart.
 	Held() []Held
-	// Write puts a block into a slot. Where it fails, the slot is to be taken for empty. Where the slot's slab is for blocks of another size, all that
-	// this holds is gone.
+	// Write stores a block in a slot. If it fails, the slot counts as empty. If the slot's slab is
+	// for blocks of another size, all blocks in the slab are dropped.
 	Write(ctx context.Context, slot int32, h kv.Hash, block []byte) error
-	// Read fills block with what Write was given for h. It returns ErrDamaged where the slot does not hold that.
+	// Read fills block with what Write stored for h. It returns ErrDamaged if the slot does not
+	// hold it.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
-	// Fill is Write of what from puts into the memory that it is given, which is what the slot is, or what is written to it next.
+	// Fill is Write of a block that from puts into the given memory, which is the slot itself or
+	// the buffer that is written to it.
 	Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func(block []byte) error) error
-	// View is Read without a copy: use is given the block, once it is sure that it is the one, for as long as it runs.
+	// View is Read without a copy: it calls use with the verified block, which is valid until use
+	// returns.
 	View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte) error) error
-	// ViewRange is View of bytes [from, to) of the block, checked by themselves. It does not tell of damage elsewhere in the block.
+	// ViewRange is View of bytes [from, to) of the block, which are verified separately. It does
+	// not detect damage elsewhere in the block.
 	ViewRange(ctx context.Context, r *Reading, from, to int, use func(part []byte) error) error
-	// Depth is how many blocks are worth copying at once.
+	// Depth returns the number of blocks worth copying concurrently.
 	Depth() int
-	// Erase makes slots hold nothing, also for a later life.
+	// Erase empties slots, permanently.
 	Erase(ctx context.Context, slots []int32) error
 	Close() error
 }
 
-// ErrDamaged: a slot does not hold the block that it should. The block has to be computed again.
+// ErrDamaged means that a slot does not hold the expected block. The block must be recomputed.
 var ErrDamaged = errors.New("slot does not hold the block")
 
 // Held is a block in a slot.

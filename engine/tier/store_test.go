@@ -12,11 +12,11 @@ import (
 	"troupe/cuda/host"
 )
 
-const testBytes = 5000 // of a block: not a multiple of a sector
+const testBytes = 5000 // size of a block, not a multiple of a sector
 
 func testHash(n int) kv.Hash { return kv.Root("test", string(rune(n)), nil) }
 
-// content is what block n holds.
+// content returns the content of block n.
 func content(n, size int) []byte {
 	b := make([]byte, size)
 	r := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
@@ -33,7 +33,7 @@ func open(t testing.TB, cfg FileConfig) (*File, []Held) {
 	return f, f.Held()
 }
 
-// cut are slabs of a file, each of so many slots for blocks of a size.
+// cut returns a layout of slabs, each with the given number of slots for blocks of a size.
 func cut(slabs, slots, bytes int) kv.Slabs {
 	return kv.Slabs{Count: slabs, Bytes: sector + slots*(sector+sectors(bytes))}
 }
@@ -48,18 +48,23 @@ func stores(t *testing.T) map[string]Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: kv.Slabs{Count: 2, Bytes: 7 * sector}})
+	f, _ := open(
+		t,
+		FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: kv.Slabs{Count: 2, Bytes: 7 * sector}},
+	)
 	return map[string]Store{"arena": NewArena(memory, 5*sector), "file": f}
 }
 
-// TestStores: what is written is read again, until it is overwritten or erased, or its slab becomes one for blocks of another size; under its own
-// hash and size only. There are two slabs, each of two blocks of the one size or one of the other.
-func TestStores(t *testing.T) {
+// TestStoreReadsBack: a block is read back, under its own hash and size only, until it is
+// overwritten or erased, or its slab changes to another block size. There are two slabs, each for
+// two blocks of one size or one of the other.
+func TestStoreReadsBack(t *testing.T) {
 	const large = 3 * sector
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx, c := t.Context(), s.Slabs()
-			if c.Count != 2 || c.Fit(testBytes) != 2 || c.Fit(large) != 1 || s.SlotBytes() < large || s.SlotBytes() > 5*sector {
+			if c.Count != 2 || c.Fit(testBytes) != 2 || c.Fit(large) != 1 || s.SlotBytes() < large ||
+				s.SlotBytes() > 5*sector {
 				t.Fatalf("%+v, blocks of up to %d bytes", c, s.SlotBytes())
 			}
 			slot := []int32{c.Slot(0, 0), c.Slot(0, 1), c.Slot(1, 0), c.Slot(1, 1)}
@@ -69,7 +74,7 @@ func TestStores(t *testing.T) {
 				got := make([]byte, size)
 				err := s.Read(ctx, slot[n%4], testHash(n), got)
 				if err == nil && !bytes.Equal(got, content(n, size)) {
-					t.Errorf("block %d is another", n)
+					t.Errorf("block %d differs", n)
 				}
 				return err
 			}
@@ -86,18 +91,24 @@ func TestStores(t *testing.T) {
 					t.Errorf("slot %d: %v", n, err)
 				}
 				for what, err := range map[string]error{
-					"another hash": s.Read(ctx, slot[n], testHash(9), got), "another size": s.Read(ctx, slot[n], testHash(n), got[:testBytes-1]),
+					"another hash": s.Read(ctx, slot[n], testHash(9), got),
+					"another size": s.Read(ctx, slot[n], testHash(n), got[:testBytes-1]),
 				} {
 					if !errors.Is(err, ErrDamaged) {
 						t.Errorf("%s: %v", what, err)
 					}
 				}
 			}
-			if err := errors.Join(s.Erase(ctx, slot[1:2]), s.Write(ctx, slot[2], testHash(6), content(6, testBytes))); err != nil {
+			if err := errors.Join(
+				s.Erase(ctx, slot[1:2]), s.Write(ctx, slot[2], testHash(6), content(6, testBytes))); err != nil {
 				t.Fatal(err)
 			}
-			if held, want := s.Held(), []Held{{slot[0], testHash(0), testBytes}, {slot[3], testHash(3), testBytes}, {slot[2], testHash(6), testBytes}}; !slices.Equal(held, want) {
-				t.Errorf("held %v, not %v", held, want)
+			held := s.Held()
+			want := []Held{
+				{slot[0], testHash(0), testBytes}, {slot[3], testHash(3), testBytes}, {slot[2], testHash(6), testBytes},
+			}
+			if !slices.Equal(held, want) {
+				t.Errorf("held %v, want %v", held, want)
 			}
 			for n, want := range map[int]error{0: nil, 1: ErrDamaged, 2: ErrDamaged, 3: nil, 6: nil} {
 				if err := reads(n, testBytes); !errors.Is(err, want) {
@@ -108,7 +119,7 @@ func TestStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			if held := s.Held(); len(held) != 3 || held[2] != (Held{slot[0], testHash(8), large}) {
-				t.Errorf("held %v after a slab became one of large blocks", held)
+				t.Errorf("held %v after a slab changed to large blocks", held)
 			}
 			if err := reads(0, testBytes); !errors.Is(err, ErrDamaged) {
 				t.Errorf("a block that was in the slab: %v", err)
@@ -120,11 +131,13 @@ func TestStores(t *testing.T) {
 				t.Errorf("%v; held %v after all was erased", err, s.Held())
 			}
 			for what, err := range map[string]error{
-				"slot -1": s.Write(ctx, -1, testHash(1), got), "slot 2 of 2": s.Read(ctx, c.Slot(0, 2), testHash(1), got),
-				"slab 2 of 2": s.Write(ctx, c.Slot(2, 0), testHash(1), got), "too large": s.Write(ctx, 0, testHash(1), make([]byte, s.SlotBytes()+1)),
+				"slot -1":     s.Write(ctx, -1, testHash(1), got),
+				"slot 2 of 2": s.Read(ctx, c.Slot(0, 2), testHash(1), got),
+				"slab 2 of 2": s.Write(ctx, c.Slot(2, 0), testHash(1), got),
+				"too large":   s.Write(ctx, 0, testHash(1), make([]byte, s.SlotBytes()+1)),
 			} {
 				if err == nil {
-					t.Errorf("%s is taken", what)
+					t.Errorf("%s was accepted", what)
 				}
 			}
 			if err := s.Close(); err != nil {
@@ -134,7 +147,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestArenaIsChecked: a bit that flips in memory is seen.
+// TestArenaIsChecked: a flipped bit in memory is detected.
 func TestArenaIsChecked(t *testing.T) {
 	a := stores(t)["arena"].(*Arena)
 	if err := a.Write(t.Context(), 1, testHash(3), content(3, testBytes)); err != nil {

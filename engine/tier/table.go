@@ -10,50 +10,54 @@ import (
 	"troupe/core/kv"
 )
 
-// table is what the slots of a store hold, slab by slab.
+// table records what the slots of a store hold, slab by slab.
 type table struct {
 	cut      kv.Slabs
 	slabs    []slab
-	sequence atomic.Uint64 // of the last write
+	sequence atomic.Uint64 // sequence of the last write
 }
 
-// slab is a row of slots for blocks of one size. It stays that while anybody has its lock for reading.
+// slab is a row of slots for blocks of one size. The size cannot change while its lock is held for
+// reading.
 type slab struct {
 	mu    sync.RWMutex
-	bytes int // of a block; 0: it has not been given to a size yet
+	bytes int // size of a block; 0 means none yet
 	slots []label
 }
 
-// label says what a slot holds. Its lock is for askers that outlived an earlier life of the slots' owner.
+// label records what a slot holds. Its lock protects against readers that outlived the slots'
+// previous owner.
 type label struct {
 	mu sync.RWMutex
 	header
 }
 
-// header says what a slot holds.
+// header identifies the block in a slot.
 type header struct {
-	sequence uint64 // of the write; a later one counts more
+	sequence uint64 // sequence of the write; the latest wins
 	hash     kv.Hash
-	length   int      // of the block; 0: the slot is empty
-	sums     []uint64 // of its pieces
+	length   int      // length of the block; 0 means an empty slot
+	sums     []uint64 // checksums of the pieces
 }
 
 // Slabs implements Store.
 func (t *table) Slabs() kv.Slabs { return t.cut }
 
-// SlotBytes is the size of the largest block.
+// SlotBytes implements Store.
 func (t *table) SlotBytes() int { return t.cut.Largest() }
 
 func (t *table) check(slot int32, bytes int) error {
 	if !t.cut.Has(slot, bytes) {
-		return fmt.Errorf("slot %d for a block of %d bytes: there is none in %d slabs of %d bytes", slot, bytes, t.cut.Count, t.cut.Bytes)
+		return fmt.Errorf("slot %d for a block of %d bytes is out of range: %d slabs of %d bytes",
+			slot, bytes, t.cut.Count, t.cut.Bytes)
 	}
 	return nil
 }
 
-// find locks a slot's slab for reading. It reports false, and locks nothing, where that is not for blocks of that size.
+// find locks a slot's slab for reading. It returns false, without the lock, if the slab is for
+// another block size.
 func (t *table) find(slot int32, bytes int) (*slab, *label, bool) {
-	i, nth := t.cut.Of(slot)
+	i, nth := t.cut.Locate(slot)
 	s := &t.slabs[i]
 	s.mu.RLock()
 	if s.bytes != bytes {
@@ -72,20 +76,21 @@ func (s *slab) empty() bool {
 	return true
 }
 
-// claim is find for a writer: a slab for blocks of another size becomes one for these. All that it held is gone then.
+// claim is find for a writer: it changes a slab for another block size to this one, which drops the
+// slab's blocks.
 func (t *table) claim(slot int32, bytes int, turn func(slab, bytes int) error) (*slab, *label, error) {
 	for {
 		if s, l, ok := t.find(slot, bytes); ok {
 			return s, l, nil
 		}
-		i, _ := t.cut.Of(slot)
-		if err := t.turn(i, bytes, turn); err != nil {
+		i, _ := t.cut.Locate(slot)
+		if err := t.resize(i, bytes, turn); err != nil {
 			return nil, nil, err
 		}
 	}
 }
 
-func (t *table) turn(i, bytes int, turn func(slab, bytes int) error) error {
+func (t *table) resize(i, bytes int, turn func(slab, bytes int) error) error {
 	s := &t.slabs[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +105,7 @@ func (t *table) turn(i, bytes int, turn func(slab, bytes int) error) error {
 	return nil
 }
 
-// Held implements Store. Of two slots that hold one block, the one that was written later counts.
+// Held implements Store. If two slots hold one block, the later write wins.
 func (t *table) Held() []Held {
 	type found struct {
 		Held

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// addedToken is one that is recognised in a text as a whole, before anything is split or merged.
+// addedToken is a token that is matched as a whole, before the text is split and merged.
 type addedToken struct {
 	id             uint32
 	special        bool
-	lstrip, rstrip bool // blanks beside it belong to it
-	singleWord     bool // not recognised within a word
+	lstrip, rstrip bool // adjacent blanks belong to it
+	singleWord     bool // not matched within a word
 }
 
 func (t *Tokenizer) readAdded(f *file) error {
@@ -20,7 +20,7 @@ func (t *Tokenizer) readAdded(f *file) error {
 		if a.Content == "" {
 			return fmt.Errorf("added token %d is empty", a.ID)
 		}
-		if id, ok := t.model.ids[a.Content]; ok { // the reference, too, takes the vocabulary's word for it
+		if id, ok := t.model.ids[a.Content]; ok { // the reference uses the vocabulary's id too
 			a.ID = int(id)
 		} else if err := t.place(a.Content, a.ID); err != nil {
 			return err
@@ -42,13 +42,13 @@ type addedSet struct {
 	root trie
 }
 
-// trie holds a token at the end of the path that its bytes make.
+// trie stores a token at the end of the path of its bytes.
 type trie struct {
 	token *addedToken
 	next  map[byte]*trie
 }
 
-// add takes a token and what it looks like in the text that is searched.
+// add adds a token, to be found where the searched text contains found.
 func (s *addedSet) add(content, found string, token *addedToken) {
 	if s.ids == nil {
 		s.ids = make(map[string]uint32)
@@ -70,8 +70,9 @@ func (s *addedSet) add(content, found string, token *addedToken) {
 	at.token = token
 }
 
-// find returns the first added token in text[from:], and the longest of those that begin there: text[start:end] is it and
-// the blanks that belong to it. There is none where token is nil. With literal set, special tokens are text like any other.
+// find returns the first added token in text[from:], the longest if several start there.
+// text[start:end] is the token with the blanks that belong to it. token is nil if there is none.
+// With literal set, special tokens count as ordinary text.
 func (s *addedSet) find(text string, from int, literal bool) (start, end int, token *addedToken) {
 	for start = from; start < len(text); start++ {
 		n, token := s.root.longest(text[start:])
@@ -109,7 +110,16 @@ func alone(text string, start, end int) bool {
 	return !(start > 0 && inWord(before)) && !(end < len(text) && inWord(after))
 }
 
-// inWord is what regular expressions call \w.
+// inWord reports whether regular expressions match r with \w.
 func inWord(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control) && !unicode.Is(unicode.No, r)
+	return unicode.In(
+		r,
+		unicode.L,
+		unicode.M,
+		unicode.N,
+		unicode.Pc,
+		unicode.Other_Alphabetic,
+		unicode.Join_Control,
+	) &&
+		!unicode.Is(unicode.No, r)
 }

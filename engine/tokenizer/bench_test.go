@@ -8,7 +8,8 @@ import (
 	"troupe/testkit"
 )
 
-// BenchmarkEncode: prose whose words are in the cache, words that are not, and one word without end.
+// BenchmarkEncode encodes prose whose words are cached, words that are not cached, and one very
+// long word.
 func BenchmarkEncode(b *testing.B) {
 	tok := load(b, testkit.Model())
 	prose := strings.Repeat("In the beginning God created the heaven and the earth. ", 5000)
@@ -21,7 +22,10 @@ func BenchmarkEncode(b *testing.B) {
 			words = append(words, ' ')
 		}
 	}
-	for _, bc := range []struct{ name, text string }{{"prose", prose}, {"unknown words", string(words)}, {"one word", string(word)}, {"one letter", strings.Repeat("a", len(prose))}} {
+	for _, bc := range []struct{ name, text string }{
+		{"prose", prose}, {"unknown words", string(words)}, {"one word", string(word)},
+		{"one letter", strings.Repeat("a", len(prose))},
+	} {
 		b.Run(bc.name, func(b *testing.B) {
 			b.SetBytes(int64(len(bc.text)))
 			for b.Loop() {

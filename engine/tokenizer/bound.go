@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxShrink is how many times shorter NFC and NFKC may make a text. A letter of mathematics has
-// four bytes and becomes one, and nothing becomes less than a fourth; this is twice that, for
-// tables newer than the ones that were measured.
+// maxShrink is the factor by which NFC and NFKC may shorten a text. The largest measured factor is
+// four: a mathematical letter has four bytes and becomes one. Twice that leaves room for newer
+// Unicode tables.
 const maxShrink = 8
 
-// LeastTokens returns a lower bound of the number of tokens of a text, without encoding it: its
-// bytes, divided by those of the longest text that can become one token. It is 0 where a text of
-// any length can become a few tokens.
+// LeastTokens returns a lower bound of the number of tokens of a text without encoding it: its
+// bytes divided by those of the longest text that can become one token. It is 0 if a text of any
+// length can become few tokens.
 func (t *Tokenizer) LeastTokens(text string) int {
 	if t.longest == 0 {
 		return 0
 	}
 	n := len(text)
-	if t.strips { // any number of blanks can belong to an added token
+	if t.strips { // an added token can include any number of blanks
 		n = 0
 		for _, r := range text {
 			if !unicode.IsSpace(r) {
@@ -33,9 +33,9 @@ func (t *Tokenizer) LeastTokens(text string) int {
 // measure finds the longest text that can become one token.
 func (t *Tokenizer) measure() {
 	if m := &t.model; !m.complete() && (!m.hasUnk || m.fuseUnk) {
-		return // characters vanish, or any number of them become one token
+		return // characters are dropped, or any number of them become one token
 	}
-	t.longest = utf8.UTFMax // of an unknown character
+	t.longest = utf8.UTFMax // for an unknown character
 	for id, token := range t.tokens {
 		n := len(token)
 		if t.model.byteLevel && t.addedByID[uint32(id)] == nil {
@@ -49,7 +49,7 @@ func (t *Tokenizer) measure() {
 	}
 }
 
-// complete reports whether every character becomes tokens of its own.
+// complete reports whether every character yields tokens of its own.
 func (m *bpe) complete() bool {
 	all := m.byteLevel
 	for _, id := range m.byteIDs {

@@ -9,36 +9,37 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges characters to tokens. Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016.
+// bpe merges characters into tokens. Sennrich et al., "Neural Machine Translation of Rare Words
+// with Subword Units", 2016.
 type bpe struct {
 	ids          map[string]uint32
-	merges       map[pair]ranked
-	byteLevel    bool // a word's characters are its bytes, and the vocabulary writes them in GPT-2's alphabet
+	merges       map[pair]mergeRule
+	byteLevel    bool // a word's characters are its bytes, written in GPT-2's alphabet in the vocabulary
 	byteIDs      [256]uint32
-	byteFallback bool // characters that are not in the vocabulary are written as tokens <0xNN>
+	byteFallback bool // characters not in the vocabulary become tokens <0xNN>
 	fuseUnk      bool
-	ignoreMerges bool // a word that is a token is not merged
+	ignoreMerges bool // a word that is itself a token is not merged
 	hasUnk       bool
 	unk          uint32
 
 	mu    sync.RWMutex
-	cache map[string][]uint32 // short words → tokens; bounded
+	cache map[string][]uint32 // short words → tokens; limited to cacheWords
 }
 
 type pair struct{ left, right uint32 }
 
-// ranked is what a pair becomes, and how soon.
-type ranked struct{ rank, id uint32 }
+// mergeRule is the token that a pair becomes and the rank of the merge.
+type mergeRule struct{ rank, id uint32 }
 
 const (
 	cacheWords = 1 << 14
-	cacheBytes = 32 // longest word that is kept
+	cacheBytes = 32 // longest word that is cached
 	noID       = math.MaxUint32
 )
 
 func (m *bpe) rank(merges []merge) error {
 	m.cache = make(map[string][]uint32)
-	m.merges = make(map[pair]ranked, len(merges))
+	m.merges = make(map[pair]mergeRule, len(merges))
 	for rank, parts := range merges {
 		a, okA := m.ids[parts[0]]
 		b, okB := m.ids[parts[1]]
@@ -46,12 +47,12 @@ func (m *bpe) rank(merges []merge) error {
 		if !okA || !okB || !ok {
 			return errors.New("model.merges has tokens that are not in the vocabulary")
 		}
-		m.merges[pair{a, b}] = ranked{uint32(rank), id}
+		m.merges[pair{a, b}] = mergeRule{uint32(rank), id}
 	}
 	return nil
 }
 
-// readBytes makes the vocabulary a byte-level one.
+// readBytes makes the vocabulary byte-level.
 func (m *bpe) readBytes() {
 	m.byteLevel = true
 	for b := range m.byteIDs {
@@ -73,12 +74,12 @@ func (e *encoding) word(word string) {
 	known, ok := m.cache[word]
 	m.mu.RUnlock()
 	if !ok {
-		known = (&encoding{t: e.t}).tokens(nil, word) // never stopped: others use what is cached
+		known = (&encoding{t: e.t}).tokens(nil, word) // never stopped, since the result is cached
 		m.mu.Lock()
 		if len(m.cache) >= cacheWords {
 			clear(m.cache)
 		}
-		m.cache[strings.Clone(word)] = known // word would keep its whole text in memory
+		m.cache[strings.Clone(word)] = known // a substring would keep the whole text in memory
 		m.mu.Unlock()
 	}
 	e.ids = append(e.ids, known...)
@@ -103,10 +104,10 @@ func (e *encoding) tokens(ids []uint32, word string) []uint32 {
 	return ids
 }
 
-// symbols are the characters of a word as tokens.
+// symbols returns the characters of a word as tokens.
 func (m *bpe) symbols(word string) []symbol {
 	all := make([]symbol, 0, len(word))
-	unknown := false // the last character was
+	unknown := false // the previous character was
 	for len(word) > 0 {
 		size, id := 1, uint32(noID)
 		if m.byteLevel {
@@ -141,7 +142,7 @@ func (m *bpe) id(char string) uint32 {
 	return noID
 }
 
-// bytes writes a character as the tokens of its bytes.
+// bytes returns a character as the tokens of its bytes.
 func (m *bpe) bytes(char string) ([]uint32, bool) {
 	if !m.byteFallback {
 		return nil, false

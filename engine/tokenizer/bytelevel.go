@@ -2,7 +2,7 @@ package tokenizer
 
 import "strings"
 
-// GPT-2's alphabet: each byte is a printable character.
+// GPT-2's alphabet represents each byte by a printable character.
 var byteToRune, runeToByte = alphabet()
 
 func alphabet() (runes [256]rune, bytes map[rune]byte) {
@@ -28,7 +28,8 @@ func bytesToText(s string) string {
 	return b.String()
 }
 
-// textToBytes is the other way round. A token with characters outside of the alphabet stands for itself.
+// textToBytes is the inverse of bytesToText. A token with characters outside the alphabet is
+// returned unchanged.
 func textToBytes(s string) []byte {
 	out := make([]byte, 0, len(s))
 	for _, r := range s {

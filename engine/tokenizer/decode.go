@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// decoder says how tokens become text.
+// decoder describes how tokens become text.
 type decoder struct {
 	byteLevel    bool
 	byteFallback bool
-	replace      []func(string) string // in each token
-	metaspace    bool                  // in a text's first token they are no spaces, but gone
-	strip        string                // at most stripMost of it are cut from the start of a text
+	replace      []func(string) string // applied to each token
+	metaspace    bool                  // in a text's first token they are dropped, not replaced by spaces
+	strip        string                // cut from the start of a text, at most stripMost times
 	stripMost    int
 }
 
@@ -40,20 +40,24 @@ func (t *Tokenizer) readDecoder(f *file) error {
 			d.replace = append(d.replace, func(s string) string { return strings.ReplaceAll(s, metaspace, " ") })
 		case p.Type == "Strip":
 			if !fused || p.Stop != 0 || utf8.RuneCountInString(p.Content) != 1 {
-				return errors.New("decoder Strip is supported for one character at the start of a text, after Fuse, only")
+				return errors.New(
+					"decoder Strip is supported only for one character at the start of a text, after Fuse",
+				)
 			}
 			d.strip, d.stripMost = p.Content, p.Start
 		default:
-			return errors.New("a type of decoder is not supported; ByteLevel, ByteFallback, Fuse, Replace, Metaspace and Strip are")
+			return errors.New(
+				"unsupported type of decoder; supported: ByteLevel, ByteFallback, Fuse, Replace, Metaspace and Strip",
+			)
 		}
 	}
 	return nil
 }
 
-// Bytes returns what a token stands for; nothing for an id that is not in the vocabulary.
+// Bytes returns the bytes of a token, or nil for an id that is not in the vocabulary.
 func (t *Tokenizer) Bytes(id uint32) []byte { return t.bytes(id, false) }
 
-// bytes is Bytes; first says that the token is the first of a text.
+// bytes is Bytes; first is set for the first token of a text.
 func (t *Tokenizer) bytes(id uint32, first bool) []byte {
 	if int64(id) >= int64(len(t.tokens)) {
 		return nil
@@ -79,7 +83,7 @@ func (t *Tokenizer) bytes(id uint32, first bool) []byte {
 	return []byte(token)
 }
 
-// Decode returns the text of tokens. With skipSpecial, special tokens have none.
+// Decode returns the text of tokens. With skipSpecial, special tokens are left out.
 func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 	s := t.NewStream(skipSpecial)
 	var b strings.Builder

@@ -1,19 +1,23 @@
 package tokenizer
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
-// Encode returns the ids of a text. Added tokens that are written out in it are recognised. With special set, what the
-// model expects around a text is put there: usually the token that begins a sequence.
+// Encode returns the ids of a text. Added tokens written in the text are recognised. With special
+// set, it adds the tokens that the model expects around a text, usually the one that begins a
+// sequence.
 func (t *Tokenizer) Encode(text string, special bool) []uint32 {
 	return t.encode(text, special, false)
 }
 
-// EncodeLiteral is Encode, but special tokens that are written out in the text are text like any other.
+// EncodeLiteral is Encode, but treats special tokens written in the text as ordinary text.
 func (t *Tokenizer) EncodeLiteral(text string, special bool) []uint32 {
 	return t.encode(text, special, true)
 }
 
-// EncodeContext is Encode for a text of any length. It stops soon after ctx ends, with its error.
+// EncodeContext is Encode with a context. It returns the context's error soon after ctx ends.
 func (t *Tokenizer) EncodeContext(ctx context.Context, text string, special bool) ([]uint32, error) {
 	e := &encoding{t: t, done: ctx.Done()}
 	if ids := e.encode(text, special); !e.stopped {
@@ -22,24 +26,36 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, special bool
 	return nil, ctx.Err()
 }
 
+// Last returns no more than the last n of a text's tokens, as Encode gave them. What was put around the
+// text with special set stays where there is room for it.
+func (t *Tokenizer) Last(ids []uint32, special bool, n int) []uint32 {
+	if len(ids) <= n {
+		return ids
+	}
+	if !special || len(t.prefix)+len(t.suffix) >= n {
+		return ids[len(ids)-n:]
+	}
+	return append(slices.Clone(t.prefix), ids[len(ids)-n+len(t.prefix):]...)
+}
+
 func (t *Tokenizer) encode(text string, special, literal bool) []uint32 {
 	return (&encoding{t: t, literal: literal}).encode(text, special)
 }
 
-// encoding is a text on its way to ids.
+// encoding is the state of one call of Encode.
 type encoding struct {
 	t       *Tokenizer
 	literal bool
 	ids     []uint32
-	done    <-chan struct{} // closed where nothing waits for the ids any more; nil: never
-	work    int             // since done was looked at
+	done    <-chan struct{} // closed to cancel the encoding; nil if it cannot be cancelled
+	work    int             // since the last check of done
 	stopped bool
 }
 
-// checkEvery is how many words or merges pass between two looks at done.
+// checkEvery is the number of words or merges between checks of done.
 const checkEvery = 1 << 12
 
-// goesOn counts work and reports whether the encoding goes on.
+// goesOn counts work and reports whether the encoding should continue.
 func (e *encoding) goesOn() bool {
 	if e.work++; e.work < checkEvery || e.stopped {
 		return !e.stopped
@@ -68,7 +84,7 @@ func (e *encoding) encode(text string, special bool) []uint32 {
 	return e.ids
 }
 
-// cut appends the ids of a text's added tokens, and calls encode for the text between them.
+// cut appends the ids of a text's added tokens and calls encode for the text between them.
 func (e *encoding) cut(s *addedSet, text string, encode func(piece string, start bool)) {
 	if s.root.next == nil && text != "" {
 		encode(text, true)
@@ -93,7 +109,8 @@ func (t *Tokenizer) normalized(text string) string {
 	return text
 }
 
-// text appends the ids of a text without added tokens. start is set for what begins the whole text.
+// text appends the ids of a text without added tokens. start is set at the beginning of the whole
+// text.
 func (e *encoding) text(text string, start bool) {
 	e.t.split(text, start, func(word string) bool {
 		if e.goesOn() {
@@ -103,7 +120,7 @@ func (e *encoding) text(text string, start bool) {
 	})
 }
 
-// split cuts a text into the words that are merged each for itself, until yield returns false.
+// split splits a text into words, which are merged separately, until yield returns false.
 func (t *Tokenizer) split(text string, start bool, yield func(word string) bool) {
 	splitBy(t.splitters, text, start, yield)
 }

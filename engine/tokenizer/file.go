@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// file is tokenizer.json as it is written.
+// file is the JSON form of tokenizer.json.
 type file struct {
 	AddedTokens []struct {
 		ID         int    `json:"id"`
@@ -22,7 +22,7 @@ type file struct {
 	Decoder       *part `json:"decoder"`
 	Model         struct {
 		Type         string          `json:"type"`
-		Vocab        json.RawMessage `json:"vocab"` // a map from token to id, but of other types than BPE
+		Vocab        json.RawMessage `json:"vocab"` // a map from token to id, except in types other than BPE
 		Merges       []merge         `json:"merges"`
 		UnkToken     *string         `json:"unk_token"`
 		FuseUnk      bool            `json:"fuse_unk"`
@@ -34,20 +34,21 @@ type file struct {
 	} `json:"model"`
 }
 
-// part is a normalizer, pre-tokenizer, post-processor or decoder: the fields of all that are known.
+// part is a normalizer, pre-tokenizer, post-processor or decoder, with the fields of all known
+// types.
 type part struct {
 	Type string `json:"type"`
-	// Sequence, of each kind
+	// Fields of Sequence, for each kind.
 	Normalizers   []*part `json:"normalizers"`
 	PreTokenizers []*part `json:"pretokenizers"`
 	Processors    []*part `json:"processors"`
 	Decoders      []*part `json:"decoders"`
-	// ByteLevel; Metaspace too
+	// Fields of ByteLevel and Metaspace.
 	AddPrefixSpace *bool `json:"add_prefix_space"`
 	UseRegex       *bool `json:"use_regex"`
-	// Digits
+	// Field of Digits.
 	IndividualDigits bool `json:"individual_digits"`
-	// Prepend, Replace, Split, Strip
+	// Fields of Prepend, Replace, Split and Strip.
 	Prepend string `json:"prepend"`
 	Pattern struct {
 		String *string `json:"String"`
@@ -58,11 +59,11 @@ type part struct {
 	Invert   bool   `json:"invert"`
 	Start    int    `json:"start"`
 	Stop     int    `json:"stop"`
-	// Metaspace
+	// Fields of Metaspace.
 	Replacement   string `json:"replacement"`
 	PrependScheme string `json:"prepend_scheme"`
 	Split         *bool  `json:"split"`
-	// TemplateProcessing
+	// Fields of TemplateProcessing.
 	Single []struct {
 		SpecialToken *struct {
 			ID string `json:"id"`
@@ -76,7 +77,7 @@ type part struct {
 	} `json:"special_tokens"`
 }
 
-// list is a part and what it is a Sequence of, flattened.
+// list returns the part itself, or the flattened parts of a Sequence.
 func (p *part) list() []*part {
 	if p == nil {
 		return nil
@@ -112,5 +113,5 @@ func (m *merge) UnmarshalJSON(b []byte) error {
 			return nil
 		}
 	}
-	return errors.New("a merge is no pair")
+	return errors.New("a merge is not a pair")
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
-// symbol is a token of a word that is being merged, in a doubly linked list. Places are indices; -1 is none.
+// symbol is a token of a word that is being merged, in a doubly linked list. prev and next are
+// indices; -1 means none.
 type symbol struct {
 	id         uint32
 	prev, next int32
@@ -16,15 +17,16 @@ func link(word []symbol, id uint32) []symbol {
 	return append(word, symbol{id: id, prev: n - 1, next: -1})
 }
 
-// candidate is a pair that can be merged. The order is that of rank, then of place: the leftmost first.
+// candidate is a pair that can be merged. Candidates are ordered by rank, then by position from the
+// left.
 type candidate struct {
 	order uint64
 	pair
 	id uint32
 }
 
-// merge merges pairs, the one of the lowest rank first, until none is left. A heap keeps it from being quadratic in the
-// length of a word.
+// merge merges pairs, the one with the lowest rank first, until none is left. A heap avoids time
+// quadratic in the length of a word.
 func (e *encoding) merge(word []symbol) {
 	m := &e.t.model
 	var q queue
@@ -45,7 +47,7 @@ func (e *encoding) merge(word []symbol) {
 		at := int32(uint32(c.order))
 		left := &word[at]
 		if left.gone || left.id != c.left || left.next < 0 || word[left.next].id != c.right {
-			continue // merged with another meanwhile
+			continue // already merged with another
 		}
 		right := &word[left.next]
 		left.id, left.next, right.gone = c.id, right.next, true
@@ -57,7 +59,7 @@ func (e *encoding) merge(word []symbol) {
 	}
 }
 
-// queue is a binary heap: the candidate of the lowest order comes first. container/heap would allocate for each.
+// queue is a binary min-heap by order. container/heap would allocate for each element.
 type queue []candidate
 
 func (q *queue) push(c candidate) {

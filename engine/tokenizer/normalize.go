@@ -10,7 +10,7 @@ import (
 	"troupe/engine/modelfile"
 )
 
-// maxGrowth is how many times longer a tokenizer's replacements together may make a text.
+// maxGrowth is the factor by which all replacements of a tokenizer together may lengthen a text.
 const maxGrowth = 64
 
 func (t *Tokenizer) readNormalizer(f *file) error {
@@ -34,13 +34,14 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 			t.normalize = append(t.normalize, replace)
 			t.shrink = shrunk(t.shrink, *p.Pattern.String, p.Content)
 		default:
-			return errors.New("a type of normalizer is not supported; NFC, NFKC, Prepend and Replace of a string are")
+			return errors.New("unsupported type of normalizer; supported: NFC, NFKC, Prepend and Replace of a string")
 		}
 	}
 	return nil
 }
 
-// replacer is what a Replace of a string does. growth is the product of all of a chain, which is bounded.
+// replacer returns the function of a Replace of a string. growth is the product over a chain of
+// replacements, which is limited.
 func (p *part) replacer(growth *int) (func(string) string, error) {
 	from, to := *p.Pattern.String, p.Content
 	if from == "" {
@@ -48,13 +49,13 @@ func (p *part) replacer(growth *int) (func(string) string, error) {
 	}
 	*growth *= min(maxGrowth+1, (len(to)+len(from)-1)/len(from))
 	if *growth = max(1, *growth); *growth > maxGrowth {
-		return nil, fmt.Errorf("it makes a text more than %d times longer", maxGrowth)
+		return nil, fmt.Errorf("the replacement can make a text more than %d times longer", maxGrowth)
 	}
 	return func(s string) string { return strings.ReplaceAll(s, from, to) }, nil
 }
 
-// shrunk returns how many times shorter a text may become with a further replacement; 0: without
-// bound.
+// shrunk returns the factor by which a text may be shortened after a further replacement; 0 means
+// no bound.
 func shrunk(before int, from, to string) int {
 	if to == "" {
 		return 0

@@ -6,15 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// The patterns that models are trained with. Go's regexp has no look-ahead, so each is a hand-written scanner.
+// The pre-tokenization patterns of supported models. Go's regexp has no look-ahead, so each has a
+// hand-written scanner.
 const (
 	patternGPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
-	patternLlama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	// patternQwen2 is that of Llama 3 with one digit instead of up to three.
-	patternQwen2 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patternLlama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|` +
+		`\s*[\r\n]+|\s+(?!\S)|\s+`
+	// patternQwen2 is patternLlama3 with one digit instead of up to three.
+	patternQwen2 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|` +
+		`\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// nextGPT2 is the length of the first match of patternGPT2 in a text that is not empty. It is never 0.
+// nextGPT2 returns the length of the first match of patternGPT2 in a non-empty text. It is never 0.
 func nextGPT2(s string) int {
 	if n := contraction(s, false); n > 0 {
 		return n
@@ -31,7 +34,8 @@ func nextGPT2(s string) int {
 	return blanks(s)
 }
 
-// nextLlama3 is the length of the first match of patternLlama3, with so many digits at once. It is never 0.
+// nextLlama3 returns the length of the first match of patternLlama3, with at most the given number
+// of digits. It is never 0.
 func nextLlama3(s string, digits int) int {
 	if n := contraction(s, true); n > 0 {
 		return n
@@ -63,11 +67,11 @@ func nextLlama3(s string, digits int) int {
 	return blanks(s)
 }
 
-// isOther holds for bytes that are no text, too: they are decoded as U+FFFD.
+// isOther is also true for invalid bytes, which are decoded as U+FFFD.
 func isOther(r rune) bool   { return !unicode.IsSpace(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
 func isNewline(r rune) bool { return r == '\r' || r == '\n' }
 
-// run is the length of the longest head of at most n characters of a class.
+// run returns the length of the longest prefix of at most n characters of a class.
 func run(s string, class func(rune) bool, n int) int {
 	at := 0
 	for at < len(s) && n > 0 {
@@ -81,7 +85,8 @@ func run(s string, class func(rune) bool, n int) int {
 	return at
 }
 
-// blanks matches \s+(?!\S)|\s+ in a text that begins with a blank: all but the last, which is left to the word that follows.
+// blanks matches \s+(?!\S)|\s+ at the start of a text: all blanks but the last, which belongs to
+// the following word.
 func blanks(s string) int {
 	n := run(s, unicode.IsSpace, len(s))
 	_, last := utf8.DecodeLastRuneInString(s[:n])
@@ -91,12 +96,12 @@ func blanks(s string) int {
 	return n - last
 }
 
-// contraction is the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s.
 func contraction(s string, anyCase bool) int {
 	if s[0] != '\'' {
 		return 0
 	}
-	if anyCase && strings.HasPrefix(s, "'ſ") { // its capital is S, so it is one of the cases of s
+	if anyCase && strings.HasPrefix(s, "'ſ") { // its upper case is S, so case folding includes it
 		return len("'ſ")
 	}
 	for _, c := range []string{"s", "t", "re", "ve", "m", "ll", "d"} {

@@ -9,8 +9,8 @@ import (
 
 const metaspace = "▁"
 
-// splitter yields the words of a text, which are merged each for itself, until yield returns false.
-// It returns what yield did last. start is set for what begins the whole text.
+// splitter yields the words of a text, which are merged separately, until yield returns false. It
+// returns the last result of yield. start is set at the beginning of the whole text.
 type splitter func(text string, start bool, yield func(word string) bool) bool
 
 func (t *Tokenizer) readPreTokenizer(f *file) error {
@@ -30,7 +30,8 @@ func (t *Tokenizer) readPreTokenizer(f *file) error {
 	return nil
 }
 
-// wordwise reports whether no token goes on after a word: then a text may be merged word by word, and short words are cached.
+// wordwise reports whether no token continues after a word. Then a text can be merged word by word,
+// and short words are cached.
 func (m *bpe) wordwise() bool {
 	if _, ok := m.ids[metaspace]; !ok || m.byteLevel || m.ignoreMerges {
 		return false
@@ -43,7 +44,7 @@ func (m *bpe) wordwise() bool {
 	return true
 }
 
-// nextMetaspace is the length of the first word: metaspaces, then what is none.
+// nextMetaspace returns the length of the first word: metaspaces, then other characters.
 func nextMetaspace(s string) int {
 	rest := strings.TrimLeft(s, metaspace)
 	if n := strings.Index(rest, metaspace); n >= 0 {
@@ -72,10 +73,10 @@ func (t *Tokenizer) splitter(p *part) (splitter, error) {
 		}
 		return p.metaspaces(), nil
 	}
-	return nil, errors.New("a type of pre_tokenizer is not supported; ByteLevel, Split, Digits and Metaspace are")
+	return nil, errors.New("unsupported type of pre_tokenizer; supported: ByteLevel, Split, Digits and Metaspace")
 }
 
-// scanning splits where next says that the first word of a text ends.
+// scanning returns a splitter whose words have the lengths that next returns.
 func scanning(next func(string) int, prefixSpace bool) splitter {
 	return func(text string, _ bool, yield func(string) bool) bool {
 		if prefixSpace && !strings.HasPrefix(text, " ") {
@@ -95,7 +96,8 @@ func scanning(next func(string) int, prefixSpace bool) splitter {
 func whole(s string) int { return len(s) }
 
 func (p *part) pattern() (func(string) int, error) {
-	// A pattern that matches everywhere splits the same way whether its matches or what is between them is removed.
+	// If a pattern matches everywhere, removing its matches or the text between them splits in the
+	// same way.
 	isolated := p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert
 	if p.Pattern.Regex == nil || !isolated {
 		return nil, errors.New("pre-tokenizer Split is supported with an isolated regular expression only")
@@ -108,10 +110,10 @@ func (p *part) pattern() (func(string) int, error) {
 	case patternQwen2:
 		return func(s string) int { return nextLlama3(s, 1) }, nil
 	}
-	return nil, errors.New("a pattern of pre_tokenizer is not known; those of GPT-2, Llama 3 and Qwen2 are")
+	return nil, errors.New("unknown pattern of pre_tokenizer; supported: those of GPT-2, Llama 3 and Qwen2")
 }
 
-// nextDigits is the length of the first number, or of what is before it.
+// nextDigits returns the length of the first number, or of the text before it.
 func nextDigits(s string, individual bool) int {
 	most := len(s)
 	if individual {
@@ -123,7 +125,8 @@ func nextDigits(s string, individual bool) int {
 	return run(s, func(r rune) bool { return !unicode.IsNumber(r) }, len(s))
 }
 
-// prepends says whether a metaspace belongs before a text, or only before what begins the whole text.
+// prepends reports whether a metaspace is put before each text, or only at the beginning of the
+// whole text.
 func (p *part) prepends() (always, first bool) {
 	switch {
 	case p.PrependScheme == "never" || p.PrependScheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace:
@@ -134,7 +137,8 @@ func (p *part) prepends() (always, first bool) {
 	return true, false
 }
 
-// metaspaces writes spaces as ▁, puts one before the text, and splits before each where the file says so.
+// metaspaces returns a splitter that writes spaces as ▁, puts one before the text, and splits
+// before each ▁ if the file asks for it.
 func (p *part) metaspaces() splitter {
 	always, first := p.prepends()
 	split := p.Split == nil || *p.Split

@@ -2,10 +2,11 @@ package tokenizer
 
 import "strings"
 
-// Stopper looks for stop strings in a text that comes in pieces, and holds back what may be the beginning of one.
+// Stopper looks for stop strings in a text that arrives in pieces, and holds back a possible start
+// of one.
 //
-// The stop string that is complete first counts, and of those complete at the same place the longest: that does not depend
-// on how the text is cut into pieces.
+// The stop string that completes first wins, and the longest of those that complete at the same
+// position. The result does not depend on how the text is split.
 type Stopper struct {
 	stops   []string
 	include bool
@@ -13,7 +14,7 @@ type Stopper struct {
 	stopped bool
 }
 
-// NewStopper returns a stopper; empty stop strings are passed over.
+// NewStopper returns a stopper; empty stop strings are ignored.
 func NewStopper(stops []string) *Stopper {
 	s := &Stopper{}
 	for _, stop := range stops {
@@ -24,14 +25,14 @@ func NewStopper(stops []string) *Stopper {
 	return s
 }
 
-// Include makes the stop string part of the text.
+// Include makes the returned text include the stop string.
 func (s *Stopper) Include() *Stopper {
 	s.include = true
 	return s
 }
 
-// Push takes a piece and returns the text that is certain to be before any stop string, and whether one was found: the
-// text then ends there.
+// Push adds a piece. It returns the text that is certain to be before any stop string, and whether
+// a stop string was found, which ends the text.
 func (s *Stopper) Push(piece string) (text string, stopped bool) {
 	if s.stopped {
 		return "", true
@@ -49,7 +50,7 @@ func (s *Stopper) Push(piece string) (text string, stopped bool) {
 	return text, s.stopped
 }
 
-// match finds the stop string: held[start:end], where end is 0 if there is none.
+// match finds a stop string at held[start:end]; end is 0 if there is none.
 func (s *Stopper) match() (start, end int) {
 	for _, stop := range s.stops {
 		from := strings.Index(s.held, stop)
@@ -61,7 +62,7 @@ func (s *Stopper) match() (start, end int) {
 	return start, end
 }
 
-// pending is the length of the longest tail that begins a stop string.
+// pending returns the length of the longest suffix that starts a stop string.
 func (s *Stopper) pending() int {
 	longest := 0
 	for _, stop := range s.stops {
@@ -74,7 +75,7 @@ func (s *Stopper) pending() int {
 	return longest
 }
 
-// Flush returns what was held back: no more comes.
+// Flush returns the text held back, at the end of the text.
 func (s *Stopper) Flush() string {
 	if s.stopped {
 		return ""

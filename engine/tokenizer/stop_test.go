@@ -9,7 +9,8 @@ import (
 	"troupe/engine/tokenizer"
 )
 
-// stopAt looks at every end of the text in turn, and takes the longest stop string there.
+// stopAt checks each position of the text in order, and takes the longest stop string that ends
+// there.
 func stopAt(text string, stops []string) (start, end int) {
 	for end := range len(text) + 1 {
 		longest := ""
@@ -25,7 +26,7 @@ func stopAt(text string, stops []string) (start, end int) {
 	return len(text), 0
 }
 
-func TestStopperFindsTheFirstStopHoweverTheTextIsCut(t *testing.T) {
+func TestStopperIsIndependentOfSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ab]{0,20}`).Draw(t, "text")
 		stops := rapid.SliceOfN(rapid.StringMatching(`[ab]{0,5}`), 0, 4).Draw(t, "stops")
@@ -44,7 +45,7 @@ func TestStopperFindsTheFirstStopHoweverTheTextIsCut(t *testing.T) {
 			got += piece
 			rest = rest[n:]
 			if !strings.HasPrefix(text[:want], got) {
-				t.Fatalf("%q was let through; the text before the stop is %q", got, text[:want])
+				t.Fatalf("got %q, but the text before the stop is %q", got, text[:want])
 			}
 		}
 		got += s.Flush()
@@ -60,10 +61,10 @@ func TestStopperOrder(t *testing.T) {
 		stops []string
 		want  string
 	}{
-		{"the one complete first, though another began before", []string{"abcd", "bc"}, "xxa"},
-		{"the longest of those complete at once", []string{"c", "bc"}, "xxa"},
+		{"the one complete first, though another started earlier", []string{"abcd", "bc"}, "xxa"},
+		{"the longest of those that complete together", []string{"c", "bc"}, "xxa"},
 		{"the same in another order", []string{"bc", "c"}, "xxa"},
-		{"the first of several places", []string{"x"}, ""},
+		{"the first of several positions", []string{"x"}, ""},
 	} {
 		s := tokenizer.NewStopper(tc.stops)
 		if got, stopped := s.Push("xxabcdx"); got != tc.want || !stopped {
@@ -72,10 +73,11 @@ func TestStopperOrder(t *testing.T) {
 	}
 }
 
-func TestStopperHoldsBackNoMoreThanItMust(t *testing.T) {
+func TestStopperHoldsBackMinimum(t *testing.T) {
 	s := tokenizer.NewStopper([]string{"\n\nUser:", "END"})
 	for _, step := range []struct{ piece, text string }{
-		{"Hello", "Hello"}, {" there.\n", " there."}, {"Next", "\nNext"}, {"E", ""}, {"E", "E"}, {"NX", "ENX"}, {"\n\nUser", ""},
+		{"Hello", "Hello"}, {" there.\n", " there."}, {"Next", "\nNext"}, {"E", ""}, {"E", "E"}, {"NX", "ENX"},
+		{"\n\nUser", ""},
 	} {
 		if text, stopped := s.Push(step.piece); text != step.text || stopped {
 			t.Errorf("%q: got %q, %v, want %q", step.piece, text, stopped, step.text)

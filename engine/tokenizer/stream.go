@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Stream decodes tokens one by one. It holds back bytes that may be the start of a character.
+// Stream decodes tokens one by one. It holds back bytes that may be an incomplete character.
 type Stream struct {
 	tokenizer   *Tokenizer
 	skipSpecial bool
-	begun       bool // a token with text was pushed
-	strip       int  // how many may still be cut from the start
+	begun       bool // a token with text has been pushed
+	strip       int  // number of characters that may still be cut from the start
 	held        []byte
 }
 
@@ -19,13 +19,14 @@ func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{tokenizer: t, skipSpecial: skipSpecial, strip: t.decoder.stripMost}
 }
 
-// Continue makes the stream one that goes on after other text: nothing is cut from its start.
+// Continue marks the stream as the continuation of other text, so that nothing is cut from its
+// start.
 func (s *Stream) Continue() *Stream {
 	s.begun, s.strip = true, 0
 	return s
 }
 
-// Push returns the text that a token makes certain.
+// Push adds a token and returns the text that is now complete.
 func (s *Stream) Push(id uint32) string {
 	if s.skipSpecial && s.tokenizer.Special(id) {
 		return ""
@@ -35,11 +36,11 @@ func (s *Stream) Push(id uint32) string {
 	return s.take(false)
 }
 
-// Flush returns what was held back, as U+FFFD: no more comes.
+// Flush returns the bytes held back, as U+FFFD, at the end of the text.
 func (s *Stream) Flush() string { return s.take(true) }
 
-// take returns the text of the bytes held, all or but for a character's start at their end. As Unicode advises, the
-// longest start of a character that is not completed is one U+FFFD.
+// take returns the text of the held bytes, with or without an incomplete character at the end. As
+// Unicode recommends, the longest incomplete character becomes one U+FFFD.
 func (s *Stream) take(all bool) string {
 	var b strings.Builder
 	rest := s.held
@@ -55,7 +56,7 @@ func (s *Stream) take(all bool) string {
 	return s.stripped(b.String())
 }
 
-// broken is the length of the longest start of a character that begins bytes which are none.
+// broken returns the length of the longest incomplete character at the start of invalid bytes.
 func broken(b []byte) int {
 	for n := min(len(b), utf8.UTFMax-1); n > 1; n-- {
 		if !utf8.FullRune(b[:n]) {
@@ -65,7 +66,7 @@ func broken(b []byte) int {
 	return 1
 }
 
-// stripped cuts what the decoder strips from the start of a text.
+// stripped cuts the decoder's strip characters from the start of a text.
 func (s *Stream) stripped(text string) string {
 	for s.strip > 0 && text != "" {
 		rest, found := strings.CutPrefix(text, s.tokenizer.decoder.strip)

@@ -13,31 +13,31 @@ import (
 
 const maxVocab = 1 << 22
 
-// Tokenizer is safe for concurrent use.
+// Tokenizer encodes and decodes text. It is safe for concurrent use.
 type Tokenizer struct {
 	model     bpe
 	normalize []func(string) string
 	splitters []splitter
-	// Added tokens are recognised in the text as it is, or in the normalized one.
+	// Added tokens are matched in the original text or in the normalized one.
 	added, addedNormalized addedSet
 	addedByID              map[uint32]*addedToken
-	prefix                 []uint32 // put before a text: bos
+	prefix                 []uint32 // added before a text: bos
 	suffix                 []uint32
-	tokens                 []string // id → as in the vocabulary
-	longest                int      // bytes of a text that can become one token; 0: without bound
-	shrink                 int      // how many times shorter a text may become when it is normalized; 0: without bound
-	strips                 bool     // blanks beside an added token can belong to it
+	tokens                 []string // id → token as in the vocabulary
+	longest                int      // longest text that can become one token, in bytes; 0 means no bound
+	shrink                 int      // factor by which normalization may shorten a text; 0 means no bound
+	strips                 bool     // an added token can include adjacent blanks
 	decoder                decoder
 }
 
-// Load reads a tokenizer.json, or that of a model folder.
+// Load reads a tokenizer.json, given its path or that of a model folder.
 func Load(roots modelfile.Roots, path string) (*Tokenizer, error) {
 	if filepath.Ext(path) != ".json" {
 		path = filepath.Join(path, "tokenizer.json")
 	}
 	b, err := roots.Read(path, modelfile.Tokenizer)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no tokenizer.json; it belongs into the model's folder: %w", path, errors.Unwrap(err))
+		return nil, fmt.Errorf("%s: no tokenizer.json; add it to the model's folder: %w", path, errors.Unwrap(err))
 	}
 	if err != nil {
 		return nil, err
@@ -49,7 +49,8 @@ func Load(roots modelfile.Roots, path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// LoadFor is Load for a model with so many tokens: it refuses a tokenizer that has more.
+// LoadFor is Load for a model with a vocabulary of the given size. It rejects a tokenizer with more
+// tokens.
 func LoadFor(roots modelfile.Roots, path string, vocab int) (*Tokenizer, error) {
 	t, err := Load(roots, path)
 	if err != nil {
@@ -83,9 +84,9 @@ func (t *Tokenizer) readModel(f *file) error {
 	m := f.Model
 	switch {
 	case m.Type != "BPE" && (m.Type != "" || len(m.Merges) == 0):
-		return fmt.Errorf("model.type is not supported; BPE is")
+		return fmt.Errorf("unsupported model.type; supported: BPE")
 	case m.Dropout != nil && *m.Dropout != 0:
-		return errors.New("model.dropout is for training; set it to null")
+		return errors.New("model.dropout is for training only; set it to null")
 	case m.Prefix != nil && *m.Prefix != "" || m.Suffix != nil && *m.Suffix != "":
 		return errors.New("continuing_subword_prefix and end_of_word_suffix are not supported")
 	}
@@ -117,10 +118,10 @@ func (t *Tokenizer) readModel(f *file) error {
 	return t.model.rank(m.Merges)
 }
 
-// place writes a token into the table by id.
+// place stores a token in the table by id.
 func (t *Tokenizer) place(token string, id int) error {
 	if id < 0 || id >= maxVocab {
-		return fmt.Errorf("a token has id %d; ids are from 0 to %d", id, maxVocab-1)
+		return fmt.Errorf("token id %d is out of range 0 to %d", id, maxVocab-1)
 	}
 	if missing := id + 1 - len(t.tokens); missing > 0 {
 		t.tokens = append(t.tokens, make([]string, missing)...)
@@ -132,13 +133,13 @@ func (t *Tokenizer) place(token string, id int) error {
 func (t *Tokenizer) readPostProcessor(f *file) error {
 	for _, p := range f.PostProcessor.list() {
 		switch p.Type {
-		case "ByteLevel": // it only trims offsets, which are not kept here
+		case "ByteLevel": // it only trims offsets, which are not used here
 		case "TemplateProcessing":
 			if err := t.readTemplate(p); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("type of post_processor is not supported; ByteLevel and TemplateProcessing are")
+			return fmt.Errorf("unsupported type of post_processor; supported: ByteLevel and TemplateProcessing")
 		}
 	}
 	return nil
@@ -158,7 +159,11 @@ func (t *Tokenizer) readTemplate(p *part) error {
 		}
 		for _, id := range ids {
 			if int(id) >= t.Vocab() {
-				return fmt.Errorf("post_processor: a special token has id %d; there are %d tokens", id, t.Vocab())
+				return fmt.Errorf(
+					"post_processor: special token id %d is out of range; the vocabulary has %d tokens",
+					id,
+					t.Vocab(),
+				)
 			}
 		}
 		*around = append(*around, ids...)
@@ -166,18 +171,22 @@ func (t *Tokenizer) readTemplate(p *part) error {
 	return nil
 }
 
-// Vocab is how many ids there are: the highest and one.
+// Vocab returns the size of the vocabulary: the highest id plus one.
 func (t *Tokenizer) Vocab() int { return len(t.tokens) }
 
-// Fits reports an error where a model with so many tokens has not all of this tokenizer's.
+// Fits returns an error if the tokenizer has more tokens than a model's vocabulary.
 func (t *Tokenizer) Fits(vocab int) error {
 	if t.Vocab() > vocab {
-		return fmt.Errorf("the tokenizer has %d tokens and the model %d; they are of different models", t.Vocab(), vocab)
+		return fmt.Errorf(
+			"the tokenizer has %d tokens but the model %d; use the model's own tokenizer",
+			t.Vocab(),
+			vocab,
+		)
 	}
 	return nil
 }
 
-// ID returns the id of a token as the vocabulary writes it.
+// ID returns the id of a token as written in the vocabulary.
 func (t *Tokenizer) ID(token string) (uint32, bool) {
 	for _, set := range []*addedSet{&t.added, &t.addedNormalized} {
 		if id, ok := set.ids[token]; ok {
@@ -188,13 +197,14 @@ func (t *Tokenizer) ID(token string) (uint32, bool) {
 	return id, ok
 }
 
-// Special reports whether a token has no text of its own: it begins or ends a sequence, or separates its parts.
+// Special reports whether a token is special: it has no text and marks the start, end or parts of a
+// sequence.
 func (t *Tokenizer) Special(id uint32) bool {
 	a, ok := t.addedByID[id]
 	return ok && a.special
 }
 
-// Token returns the text of one token; bytes that are no text are U+FFFD.
+// Token returns the text of one token; invalid bytes become U+FFFD.
 func (t *Tokenizer) Token(id uint32) string {
 	return strings.ToValidUTF8(string(t.Bytes(id)), string(utf8.RuneError))
 }

@@ -45,7 +45,10 @@ func TestGoldens(t *testing.T) {
 		shared, literal     bool
 	}{
 		{name: "kjv", model: testkit.Model(), golden: filepath.Join(testkit.Model(), "golden_tokens.jsonl")},
-		{name: "stories", model: "data/models/stories260K-hf", golden: "data/models/stories260K-hf/tokenizer_golden.jsonl", shared: true, literal: true},
+		{
+			name: "stories", model: "data/models/stories260K-hf",
+			golden: "data/models/stories260K-hf/tokenizer_golden.jsonl", shared: true, literal: true,
+		},
 		{name: "gpt2", model: "data/tokenizers/gpt2", golden: "data/tokenizers/gpt2/golden.jsonl", shared: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -55,7 +58,7 @@ func TestGoldens(t *testing.T) {
 			tok := load(t, tc.model)
 			for _, g := range testkit.JSONLines[goldenTokens](t, tc.golden) {
 				got := tok.Encode(g.Text, false)
-				if tc.literal { // this reference begins each text with bos, and takes special tokens as text
+				if tc.literal { // this reference starts each text with bos and treats special tokens as text
 					got = tok.EncodeLiteral(g.Text, true)
 				}
 				if !slices.Equal(got, g.IDs) {
@@ -69,11 +72,13 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-func TestByteLevelGivesBackAnyText(t *testing.T) {
+func TestByteLevelRoundTrip(t *testing.T) {
 	tok := load(t, testkit.Model())
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOf(rapid.OneOf(
-			rapid.String(), rapid.StringMatching(`[a-z ,.'0-9\n\t ]{0,40}`), rapid.SampledFrom([]string{"<|pad|>", "<|", "\xff", "\xe4\xb8", " \r\n"}),
+			rapid.String(),
+			rapid.StringMatching(`[a-z ,.'0-9\n\t ]{0,40}`),
+			rapid.SampledFrom([]string{"<|pad|>", "<|", "\xff", "\xe4\xb8", " \r\n"}),
 		)).Draw(t, "text"), "")
 		var got []byte
 		for _, id := range tok.Encode(text, false) {
@@ -85,11 +90,11 @@ func TestByteLevelGivesBackAnyText(t *testing.T) {
 	})
 }
 
-// TestStreamReplacesWhatIsNoText compares with another decoder of UTF-8, which takes the bytes as a whole.
-func TestStreamReplacesWhatIsNoText(t *testing.T) {
+// TestStreamReplacesInvalidBytes compares a Stream with a decoder that sees all bytes at once.
+func TestStreamReplacesInvalidBytes(t *testing.T) {
 	tok := load(t, testkit.Model())
 	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.SliceOf(rapid.Uint32Range(0, 262)).Draw(t, "ids") // 3 to 258 are single bytes
+		ids := rapid.SliceOf(rapid.Uint32Range(0, 262)).Draw(t, "ids") // ids 3 to 258 are single bytes
 		var whole []byte
 		var streamed strings.Builder
 		s := tok.NewStream(false)
@@ -97,7 +102,7 @@ func TestStreamReplacesWhatIsNoText(t *testing.T) {
 			whole = append(whole, tok.Bytes(id)...)
 			piece := s.Push(id)
 			if !utf8.ValidString(piece) {
-				t.Fatalf("piece %q is no text", piece)
+				t.Fatalf("piece %q is not valid UTF-8", piece)
 			}
 			streamed.WriteString(piece)
 		}
@@ -112,7 +117,7 @@ func TestStreamReplacesWhatIsNoText(t *testing.T) {
 	})
 }
 
-func TestStreamHoldsBackHalfCharacters(t *testing.T) {
+func TestStreamHoldsBackIncompleteCharacters(t *testing.T) {
 	tok := load(t, testkit.Model())
 	s := tok.NewStream(true)
 	var got []string

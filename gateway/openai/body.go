@@ -44,9 +44,17 @@ type body struct {
 
 	CacheSalt *string `json:"cache_salt"`
 
+	AddSpecialTokens     json.RawMessage `json:"add_special_tokens"`
+	SkipSpecialTokens    json.RawMessage `json:"skip_special_tokens"`
+	TruncatePromptTokens *int64          `json:"truncate_prompt_tokens"`
+	AllowedTokenIDs      json.RawMessage `json:"allowed_token_ids"`
+
+	AddGenerationPrompt  json.RawMessage `json:"add_generation_prompt"`
+	ContinueFinalMessage json.RawMessage `json:"continue_final_message"`
+	ChatTemplateKwargs   json.RawMessage `json:"chat_template_kwargs"`
+
 	// Known, and refused where they ask for something.
-	Tools          json.RawMessage `json:"tools"`
-	Functions      json.RawMessage `json:"functions"`
+	unsupported
 	ResponseFormat *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`

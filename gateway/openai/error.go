@@ -51,6 +51,7 @@ var codes = map[messages.Reason]string{
 	messages.Reason_REASON_QUEUE_FULL: "rate_limit_exceeded",
 	messages.Reason_REASON_NOT_READY:  "model_not_ready",
 	messages.Reason_REASON_DEADLINE:   "timeout",
+	messages.Reason_REASON_STOPPED:    "model_stopped",
 }
 
 // FromRefused is the error for a refusal.

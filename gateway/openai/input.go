@@ -3,10 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 )
 
 // Prompt is text, or tokens.
@@ -22,17 +20,22 @@ func (p *Prompt) Count() int { return p.count }
 
 // ReadTokens reads the tokens of a prompt that is not text. A caller compares Count with what it
 // takes first.
-func (p *Prompt) ReadTokens() {
+func (p *Prompt) ReadTokens() { p.ReadLast(p.count) }
+
+// ReadLast is ReadTokens for no more than the last n.
+func (p *Prompt) ReadLast(n int) {
 	if p.ids == nil {
 		return
 	}
-	p.Tokens = make([]uint32, 0, p.count)
-	eachToken(p.ids, func(id uint32) { p.Tokens = append(p.Tokens, id) }) // Decode has checked the list
+	skip := max(0, p.count-n)
+	p.Tokens = make([]uint32, 0, p.count-skip)
+	eachToken(p.ids, func(id uint32) { // Decode has checked the list
+		if skip--; skip < 0 {
+			p.Tokens = append(p.Tokens, id)
+		}
+	})
 	p.ids = nil
 }
-
-// Message is one turn of a chat.
-type Message struct{ Role, Content string }
 
 // readInput reads the messages of a chat, or the prompts of a completion.
 func (r *Request) readInput(b *body) (err error) {
@@ -57,39 +60,6 @@ func (r *Request) readInput(b *body) (err error) {
 		}
 	}
 	return nil
-}
-
-// message reads a turn; its content is a string, or a list of parts of which text is supported.
-func message(raw json.RawMessage) (Message, error) {
-	var m struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return Message{}, errors.New("it must be an object with role and content")
-	}
-	if m.Role == "" {
-		return Message{}, errors.New("role is missing")
-	}
-	var text string
-	if absent(m.Content) || json.Unmarshal(m.Content, &text) == nil {
-		return Message{m.Role, text}, nil
-	}
-	var parts []struct{ Type, Text string }
-	if n := elements(m.Content); n > maxParts {
-		return Message{}, fmt.Errorf("its content has %d parts, more than %d; send fewer", n, maxParts)
-	}
-	if json.Unmarshal(m.Content, &parts) != nil {
-		return Message{}, errors.New("content must be a string or a list of text parts")
-	}
-	var whole strings.Builder
-	for _, p := range parts {
-		if p.Type != "text" {
-			return Message{}, fmt.Errorf("content of type %q is not supported; text is", p.Type)
-		}
-		whole.WriteString(p.Text)
-	}
-	return Message{m.Role, whole.String()}, nil
 }
 
 // prompts reads a string, a list of tokens, or a list of either.

@@ -27,6 +27,10 @@ type Request struct {
 	MaxTokens    uint32                   // 0: none were given
 	Priority     messages.PriorityClass   // unspecified: the deployment's
 	Timeout      time.Duration
+	Truncate     int  // of a prompt, only so many of its last tokens are kept; 0: all; -1: those that fit
+	AddSpecial   bool // the tokens that the model expects around a text are added
+	KeepSpecial  bool // special tokens are part of the text
+	Template     ChatOptions
 	CacheSalt    string // cached prefixes are shared only with requests of the same tenant that send the same; empty: none was given
 }
 
@@ -42,6 +46,7 @@ const (
 	maxStops       = 64
 	maxStopBytes   = 1024
 	maxBias        = 1024
+	maxAllowed     = 1024
 	maxTopLogprobs = 20
 	maxTokens      = 1 << 24
 )
@@ -63,7 +68,8 @@ func Decode(data []byte, chat bool) (*Request, error) {
 		return nil, Invalid("model", fmt.Sprintf(
 			"model has %d bytes, more than any name here; see /v1/models for those there are", len(r.Model)))
 	}
-	for _, read := range []func(*body) error{refuse, r.readInput, r.readShape, r.readMost, r.readSampling, r.readStop, r.readLogprobs} {
+	for _, read := range []func(*body) error{refuse, r.readInput, r.readShape, r.readMost, r.readSampling, r.readStop, r.readLogprobs,
+		r.readTokens, r.readChat} {
 		if err := read(&b); err != nil {
 			return nil, err
 		}
@@ -71,24 +77,15 @@ func Decode(data []byte, chat bool) (*Request, error) {
 	return r, nil
 }
 
-// refuse refuses what would be wrong to pass over: the client counts on it.
+// refuse refuses what would be wrong to ignore: the client counts on it.
 func refuse(b *body) error {
 	switch {
-	case asksFor(b.Tools):
-		return Invalid("tools", "tools are not supported: the model answers with text")
-	case asksFor(b.Functions):
-		return Invalid("functions", "functions are not supported: the model answers with text")
 	case b.ResponseFormat != nil && b.ResponseFormat.Type != "text":
 		return Invalid("response_format", fmt.Sprintf("response_format %q is not supported; text is", b.ResponseFormat.Type))
 	case b.Suffix != "":
 		return Invalid("suffix", "suffix is not supported: the model completes text, it does not fill gaps")
 	}
-	return nil
-}
-
-// asksFor reports whether a list is not empty. What is no list is refused like one.
-func asksFor(list json.RawMessage) bool {
-	return !absent(list) && (list[0] != '[' || elements(list) > 0)
+	return b.refuse()
 }
 
 // readShape reads how many choices there are and how they are sent.

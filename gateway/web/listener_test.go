@@ -64,7 +64,7 @@ func TestConnectionFlood(t *testing.T) {
 	if open, _ := l.Stats(); open != 24 {
 		t.Errorf("%d connections are open, want 20 and 4 spare ones", open)
 	}
-	for _, path := range []string{"/health", "/ready"} {
+	for _, path := range []string{"/live", "/health", "/ready"} {
 		if got := from(t, "127.0.0.1", addr, path); !strings.HasPrefix(got, "HTTP/1.1 200") {
 			t.Errorf("%s: %q", path, got)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // probes are answered on spare connections too.
-var probes = map[string]bool{"/health": true, "/ready": true}
+var probes = map[string]bool{"/live": true, "/health": true, "/ready": true}
 
 type connKey struct{}
 

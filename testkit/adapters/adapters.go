@@ -1,4 +1,5 @@
-// Package adapters makes LoRAs up, for tests and benchmarks whose subject is not what an adapter has learnt.
+// Package adapters generates LoRA adapters for tests and benchmarks that do not depend on trained
+// weights.
 package adapters
 
 import (
@@ -11,19 +12,20 @@ import (
 	"troupe/engine"
 )
 
-// Shape is a model whose projections are [out, in].
+// Shape describes a model by its projections, [out, in].
 type Shape struct {
 	Layers      int
 	Projections [lora.Targets][2]int
 }
 
-// KJV is the shipped model.
+// KJV is the shape of the shipped model.
 var KJV = Shape{6, [lora.Targets][2]int{
-	lora.Q: {192, 192}, lora.K: {64, 192}, lora.V: {64, 192}, lora.O: {192, 192}, lora.Gate: {512, 192}, lora.Up: {512, 192}, lora.Down: {192, 512},
+	lora.Q: {192, 192}, lora.K: {64, 192}, lora.V: {64, 192}, lora.O: {192, 192}, lora.Gate: {512, 192},
+	lora.Up: {512, 192}, lora.Down: {192, 512},
 }}
 
-// Random is an adapter of F32 for those projections that has reports true for; its elements are drawn. What it adds is as large as
-// what it is added to.
+// Random returns an F32 adapter with random elements for the projections that has selects. Its
+// output is about as large as the base model's.
 func Random(s Shape, rank int, seed uint64, has func(layer int, target lora.Target) bool) engine.AdapterFile {
 	l := &lora.Layout{}
 	var matrices []matrix
@@ -52,11 +54,11 @@ func Random(s Shape, rank int, seed uint64, has func(layer int, target lora.Targ
 	}}
 }
 
-// matrix is where one is, and the largest that its elements can be.
+// matrix is the location of a matrix and the bound of its elements.
 type matrix struct {
 	lora.Extent
 	bound float64
 }
 
-// Everywhere is an adapter for all projections.
+// Everywhere selects all projections.
 func Everywhere(int, lora.Target) bool { return true }

@@ -9,23 +9,26 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// notable is how long a pause is at least that is accounted for.
+// notable is the minimum length of a pause that is explained.
 const notable = time.Second
 
-// account notes the longest pause of a step, and what its stream waited for. Times are those since the fault. A stream through a gateway that is
-// stopped pauses for as long as that is.
+// account logs the longest pause of a step and the decisions about its stream. Times are relative
+// to the fault. A stream through a stopped gateway pauses as long as the gateway is stopped.
 func (r *run) account(ctx context.Context, s Step, fault time.Time, pause cluster.Pause) {
 	since := func(t time.Time) float64 { return t.Sub(fault).Seconds() }
 	where := pause.Gateway
 	if where == s.On {
-		where += ", where the fault was"
+		where += ", which had the fault"
 	}
-	r.Note("  longest pause %s, from %.2f s on, of %s through %s", pause.Length.Round(time.Millisecond), since(pause.Began), pause.Stream, where)
+	r.Note(
+		"  longest pause %s, starting at %.2f s, of %s through %s", pause.Length.Round(time.Millisecond),
+		since(pause.Began), pause.Stream, where,
+	)
 	if pause.Length < notable {
 		return
 	}
 	decisions, err := r.Explain(ctx, pause.Stream)
-	if err != nil { // a gateway that was killed has taken what it knew along
+	if err != nil { // a killed gateway has lost its records
 		r.Note("    %v", err)
 	}
 	for _, d := range decisions {

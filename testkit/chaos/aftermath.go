@@ -14,7 +14,8 @@ func (r *run) levels(ctx context.Context) (cluster.Levels, error) {
 	return r.Levels(ctx)
 }
 
-// clean waits until nothing is left of the streams, and notes what went last where that took long.
+// clean waits until nothing remains of the streams, and logs what was removed last if that took
+// long.
 func (r *run) clean(ctx context.Context, before cluster.Levels) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanWithin)
 	defer cancel()
@@ -30,14 +31,15 @@ func (r *run) clean(ctx context.Context, before cluster.Levels) error {
 		return fmt.Errorf("left behind: %w", err)
 	}
 	if took := time.Since(began); took > notable {
-		r.Note("nothing is left behind after %s; what went last: %v", took.Round(time.Millisecond), last)
+		r.Note("nothing left behind after %s; removed last: %v", took.Round(time.Millisecond), last)
 		return nil
 	}
-	r.Note("nothing is left behind")
+	r.Note("nothing left behind")
 	return nil
 }
 
-// show prints the ends of the logs, for what is wrong to be said after them, and has the nodes add the stacks of their goroutines to theirs.
+// show prints the ends of the logs before the error, after making the nodes log the stacks of their
+// goroutines.
 func (r *run) show(ctx context.Context) {
 	if r.cfg.Print != nil {
 		r.cfg.Print(r.Logs(30))
@@ -45,6 +47,6 @@ func (r *run) show(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quitsWithin)
 	defer cancel()
 	if err := r.Quit(ctx); err != nil {
-		r.Note("not all logs end with the stacks of all goroutines: %v", err)
+		r.Note("some logs lack the stacks of all goroutines: %v", err)
 	}
 }

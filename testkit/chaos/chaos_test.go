@@ -16,9 +16,11 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 var nodes = []string{"n1", "n2", "n3"}
 
-// TestSchedule: the seed decides all, every kind comes, and a step makes sense.
+// TestSchedule: the seed determines all steps, every kind occurs, and each step is valid.
 func TestSchedule(t *testing.T) {
-	kinds := []cluster.Kind{cluster.Kill, cluster.Cut, cluster.CutOneWay, cluster.CrashReplica, cluster.KillNATS, cluster.Restart}
+	kinds := []cluster.Kind{
+		cluster.Kill, cluster.Cut, cluster.CutOneWay, cluster.CrashReplica, cluster.KillNATS, cluster.Restart,
+	}
 	first := newSchedule(7, nodes, 3, kinds)
 	again, other := newSchedule(7, nodes, 3, kinds), newSchedule(8, nodes, 3, kinds)
 	differs := false
@@ -27,7 +29,7 @@ func TestSchedule(t *testing.T) {
 		for range kinds {
 			s := first.next()
 			if s != again.next() {
-				t.Fatal("the same seed gave another step")
+				t.Fatal("the same seed gave different steps")
 			}
 			differs = differs || s != other.next()
 			round = append(round, s.Kind)
@@ -35,11 +37,11 @@ func TestSchedule(t *testing.T) {
 		}
 		slices.Sort(round)
 		if len(slices.Compact(round)) != len(kinds) {
-			t.Errorf("a round of %v", round)
+			t.Errorf("round of %v", round)
 		}
 	}
 	if !differs {
-		t.Error("another seed gave the same steps")
+		t.Error("different seeds gave the same steps")
 	}
 }
 
@@ -64,9 +66,12 @@ func check(t *testing.T, s Step) {
 	}
 }
 
-// TestShort is make chaos for some steps: on one node where that is all that can be.
+// TestShort runs some steps, as make chaos does, on one node if no more are possible.
 func TestShort(t *testing.T) {
-	cfg := Config{Dir: t.TempDir(), Seed: 2, Length: cluster.Patience * time.Minute, Steps: 4, Nodes: 3, Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) }}
+	cfg := Config{
+		Dir: t.TempDir(), Seed: 2, Length: cluster.Patience * time.Minute, Steps: 4, Nodes: 3,
+		Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) },
+	}
 	if !cluster.Knows("--join") {
 		cfg.Nodes = 1
 	}
@@ -75,7 +80,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestWrongAnswer: chaos fails when a stream is not what it should be.
+// TestWrongAnswer: a stream with wrong content fails the run.
 func TestWrongAnswer(t *testing.T) {
 	r, err := start(t.Context(), Config{Dir: t.TempDir(), Seed: 2, Nodes: 1, Clients: 4, Tokens: 50, Steps: 1})
 	if err != nil {
@@ -83,12 +88,14 @@ func TestWrongAnswer(t *testing.T) {
 	}
 	defer r.Close()
 	r.load.Answers[2].Text += "!"
-	if err := r.round(t.Context(), time.Now().Add(time.Minute)); err == nil || !strings.Contains(fmt.Sprint(err), "the answer is wrong") {
-		t.Errorf("it ended with %v", err)
+	if err := r.round(
+		t.Context(), time.Now().Add(time.Minute),
+	); err == nil || !strings.Contains(fmt.Sprint(err), "the answer is wrong") {
+		t.Errorf("got %v", err)
 	}
 }
 
-// TestLeftBehind: chaos says what is left, and not how long it looked for it.
+// TestLeftBehind: the error names what is left, not the time spent waiting.
 func TestLeftBehind(t *testing.T) {
 	r, err := start(t.Context(), Config{Dir: t.TempDir(), Seed: 2, Nodes: 1, Clients: 4, Tokens: 50})
 	if err != nil {
@@ -98,6 +105,6 @@ func TestLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := r.clean(ctx, cluster.Levels{"n1": -100}); err == nil || !strings.Contains(err.Error(), "n1 has") {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("got %v", err)
 	}
 }

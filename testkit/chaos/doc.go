@@ -1,10 +1,14 @@
-// Package chaos lets faults happen to a cluster of real nodes under load, by a schedule that a seed decides, and checks that nobody could
-// tell: every stream is exactly what it would have been, the cluster becomes whole again after each fault, and nothing is left behind.
+// Package chaos injects faults into a cluster of real nodes under load and checks that clients do
+// not notice. A seed determines the schedule. Every stream must be exactly as without faults, the
+// cluster must recover after each fault, and nothing may be left behind.
 //
-// The faults and their order follow from the seed alone; when they strike does not, since nodes and clients run on real clocks. A seed
-// that has failed once may pass the next time, and is still the best place to look.
+// The seed determines the faults and their order, but not their exact timing, since nodes and
+// clients run on real clocks. A seed that has failed once may pass later, and is still the best
+// place to look.
 //
 // Invariants:
-//   - One fault at a time: each is mended, and the cluster whole, before the next. So a majority of the nodes is always there.
-//   - An error that a client must live with is a connection refused or cut because its gateway was killed; it then asks another one.
+//   - One fault at a time: each is repaired, and the cluster has recovered, before the next. So a
+//     majority of the nodes is always available.
+//   - The only error that clients see is a connection refused or cut because its gateway was
+//     killed; they then use another gateway.
 package chaos

@@ -14,23 +14,25 @@ import (
 type Config struct {
 	Dir     string // for data and logs; the caller removes it
 	Seed    uint64
-	Length  time.Duration  // no step begins after it; what has begun is finished
-	Steps   int            // likewise, after so many; 0: any
+	Length  time.Duration  // no step starts after it; a started step is finished
+	Steps   int            // maximum number of steps; 0 means no limit
 	Nodes   int            // default 3
-	Clients int            // streams at once, default 24
-	Tokens  int            // of a stream, default cluster.StreamTokens
-	Kinds   []cluster.Kind // default: all that are possible here
+	Clients int            // concurrent streams, default 24
+	Tokens  int            // per stream, default cluster.StreamTokens
+	Kinds   []cluster.Kind // default: all that are possible on this machine
 	Print   func(line string)
 }
 
 const (
-	recoversWithin = cluster.Patience * 30 * time.Second // after a fault was mended
+	recoversWithin = cluster.Patience * 30 * time.Second // after a fault was repaired
 	cleanWithin    = cluster.Patience * 20 * time.Second // after the last stream
-	quitsWithin    = cluster.Patience * 5 * time.Second  // of a run that failed
-	cleanEvery     = 6                                   // steps: then the load ends, what is left is looked for, and the load begins again
+	quitsWithin    = cluster.Patience * 5 * time.Second  // in a failed run
+	// steps between checks for leftovers, during which the load is stopped
+	cleanEvery = 6
 )
 
-// Run lets chaos reign for a while. Its error says what was wrong, its timeline is printed as it happens.
+// Run injects faults for a while. It prints its timeline as it happens and returns the first
+// violation as an error.
 func Run(ctx context.Context, cfg Config) error {
 	r, err := start(ctx, cfg)
 	if err != nil {
@@ -45,7 +47,7 @@ func Run(ctx context.Context, cfg Config) error {
 		r.Note("FAILED: %v", err)
 		return err
 	}
-	r.Note("done: %d steps, %d streams exact; longest pause: %s", r.steps, len(r.pauses), cluster.Spread(r.pauses))
+	r.Note("done: %d steps, %d streams correct; longest pause: %s", r.steps, len(r.pauses), cluster.Spread(r.pauses))
 	return nil
 }
 
@@ -59,7 +61,7 @@ type run struct {
 	pauses   []time.Duration
 }
 
-// start starts cluster and model and learns the right answers.
+// start starts the cluster and the model, and records the expected answers.
 func start(ctx context.Context, cfg Config) (*run, error) {
 	cfg.Nodes, cfg.Clients, cfg.Tokens = or(cfg.Nodes, 3), or(cfg.Clients, 24), or(cfg.Tokens, cluster.StreamTokens)
 	r := &run{cfg: cfg, Timeline: &cluster.Timeline{Print: cfg.Print}}
@@ -68,7 +70,7 @@ func start(ctx context.Context, cfg Config) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("undisturbed run: %w", err)
 	}
-	r.Note("the answers to %d requests are known", len(requests))
+	r.Note("recorded the answers to %d requests", len(requests))
 	setup := cluster.Config{Dir: cfg.Dir, Nodes: cfg.Nodes, NATS: natsOf(cfg), Seed: cfg.Seed}
 	if why := cluster.Permitted(); why != nil {
 		r.Note("no network faults: %v", why)
@@ -92,7 +94,7 @@ func or(n, otherwise int) int {
 	return n
 }
 
-// natsOf: every node its own server, or, with an odd seed, one external server.
+// natsOf returns the NATS setup: embedded servers, or with an odd seed one external server.
 func natsOf(cfg Config) cluster.NATS {
 	switch {
 	case cfg.Nodes == 1:
@@ -120,11 +122,14 @@ func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers [
 		r.show(ctx)
 		return err
 	}
-	r.Note("%d nodes serve %s and its adapters, NATS %s; seed %d, faults: %v", len(r.Nodes), cluster.ModelName, natsOf(r.cfg), r.cfg.Seed, kinds)
+	r.Note(
+		"%d nodes serve %s and its adapters, NATS %s; seed %d, faults: %v", len(r.Nodes), cluster.ModelName,
+		natsOf(r.cfg), r.cfg.Seed, kinds,
+	)
 	return nil
 }
 
-// possible are the faults that can be made to this cluster.
+// possible returns the faults that can be injected into this cluster.
 func (r *run) possible() []cluster.Kind {
 	kinds := []cluster.Kind{cluster.CrashReplica}
 	if len(r.Nodes) > 1 {
@@ -141,13 +146,13 @@ func (r *run) possible() []cluster.Kind {
 
 func (r *run) enough() bool { return r.cfg.Steps > 0 && r.steps >= r.cfg.Steps }
 
-// round runs some steps under one load, and looks for what is left afterwards.
+// round runs some steps under one load and then checks for leftovers.
 func (r *run) round(ctx context.Context, end time.Time) error {
 	before, err := r.levels(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx) // ends the streams of a round that fails
+	ctx, cancel := context.WithCancel(ctx) // ends the streams of a failed round
 	defer cancel()
 	running := r.load.Start(ctx)
 	for i := 0; i < cleanEvery && time.Now().Before(end) && !r.enough(); i++ {
@@ -169,7 +174,7 @@ func (r *run) round(ctx context.Context, end time.Time) error {
 	return r.clean(ctx, before)
 }
 
-// finish lets the streams end. With nothing wrong any more, none has a reason to hang.
+// finish waits for the streams to end. Without a fault, none may hang.
 func (r *run) finish(running *cluster.Running) (cluster.Report, error) {
 	done := make(chan cluster.Report, 1)
 	go func() { done <- running.Finish() }()
@@ -177,11 +182,14 @@ func (r *run) finish(running *cluster.Running) (cluster.Report, error) {
 	case report := <-done:
 		return report, nil
 	case <-time.After(recoversWithin):
-		return cluster.Report{}, fmt.Errorf("streams do not end within %s, though nothing is wrong any more", recoversWithin)
+		return cluster.Report{}, fmt.Errorf(
+			"streams still running %s after the last fault was repaired", recoversWithin,
+		)
 	}
 }
 
-// inject lets the fault of a step happen. A replica is chosen now, and again where it has gone meanwhile, to be better placed.
+// inject injects the fault of a step. It chooses the replica now, and again if that replica has
+// moved or gone meanwhile.
 func (r *run) inject(ctx context.Context, s *Step) (mend func(context.Context) error, err error) {
 	if s.Kind != cluster.CrashReplica && s.Kind != cluster.Migrate {
 		r.Note("%s", s)
@@ -202,7 +210,7 @@ func (r *run) inject(ctx context.Context, s *Step) (mend func(context.Context) e
 	return mend, err
 }
 
-// step lets a fault happen, mends it and waits until the cluster is whole.
+// step injects a fault, repairs it and waits until the cluster has recovered.
 func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Hold+2*recoversWithin)
 	defer cancel()
@@ -220,13 +228,13 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 	case <-ctx.Done():
 	}
 	if err := mend(ctx); err != nil {
-		return fmt.Errorf("mend %s: %w", s, err)
+		return fmt.Errorf("repair %s: %w", s, err)
 	}
 	mended := time.Now()
 	if err := r.Recovered(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", s, err)
 	}
-	r.Note("  whole again %s after it was mended", time.Since(mended).Round(time.Millisecond))
+	r.Note("  recovered %s after the repair", time.Since(mended).Round(time.Millisecond))
 	if err := running.Over(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", s, err)
 	}

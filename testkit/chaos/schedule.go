@@ -8,10 +8,10 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// Step is a fault and how long it lasts.
+// Step is a fault and its duration.
 type Step struct {
 	cluster.Fault
-	Replica int // of a fault of a replica: which of those there are then, in the order of their names
+	Replica int // for a fault of a replica: its index among the current replicas, sorted by name
 	Hold    time.Duration
 }
 
@@ -22,18 +22,18 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s, for %s", s.Fault, s.Hold)
 }
 
-// Holds that a fault lasts: shorter and longer than it takes to be noticed.
+// Bounds of a fault's duration: shorter and longer than its detection takes.
 const (
 	shortest = 200 * time.Millisecond
 	longest  = 4 * time.Second
 )
 
-// schedule is the endless row of steps of a seed.
+// schedule is the endless sequence of steps of a seed.
 type schedule struct {
 	random   *rand.Rand
 	nodes    []string
 	replicas int
-	deck     []cluster.Kind // kinds still to come in this round: each once, in random order
+	deck     []cluster.Kind // remaining kinds of this round, each once, in random order
 	kinds    []cluster.Kind
 }
 
@@ -41,7 +41,7 @@ func newSchedule(seed uint64, nodes []string, replicas int, kinds []cluster.Kind
 	return &schedule{random: rand.New(rand.NewPCG(seed, 1)), nodes: nodes, replicas: replicas, kinds: kinds}
 }
 
-// next returns the next step. Every kind comes before any comes again.
+// next returns the next step. Every kind occurs once per round.
 func (s *schedule) next() Step {
 	if len(s.deck) == 0 {
 		for _, i := range s.random.Perm(len(s.kinds)) {
@@ -50,7 +50,7 @@ func (s *schedule) next() Step {
 	}
 	step := Step{Fault: cluster.Fault{Kind: s.deck[0]}}
 	s.deck = s.deck[1:]
-	two := s.random.Perm(len(s.nodes)) // drawn always, so that a step depends on no other's kind
+	two := s.random.Perm(len(s.nodes)) // always drawn, so that a step does not depend on the kinds of others
 	replica := s.random.IntN(s.replicas)
 	hold := (shortest + time.Duration(s.random.Int64N(int64(longest-shortest)))).Round(10 * time.Millisecond)
 	switch step.Kind {

@@ -118,6 +118,9 @@ func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus,
 	}
 	all := map[string]*messages.NodeStatus{}
 	for _, n := range res.GetNodes() {
+		if s := n.GetMember().GetState(); s == messages.MemberState_MEMBER_STATE_LOST || s == messages.MemberState_MEMBER_STATE_LEFT {
+			continue // it is shown for a while
+		}
 		all[n.GetMember().GetName()] = n
 	}
 	return all, nil

@@ -70,7 +70,7 @@ func TestLenderIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := cluster.Spec(1)
-	spec.MaxSequences = 2 // so that one fetch follows another
+	spec.MaxSequences = new(uint32(2)) // so that one fetch follows another
 	if err := c.Deploy(cluster.Within(t, 2*time.Minute), spec); err != nil {
 		t.Fatal(err)
 	}

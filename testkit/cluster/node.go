@@ -108,6 +108,10 @@ func (n *Node) args() []string {
 			args = append(args, "--insecure")
 		}
 	}
+	if Knows("--drain-grace") && !slices.Contains(n.flags, "--drain-grace") {
+		args = append(args, "--drain-grace", "0s") // there is no balancer that would have to notice
+	}
+	args = append(args, "--drain-timeout", "3m") // on a busy machine streams take their time
 	return append(args, n.flags...)
 }
 

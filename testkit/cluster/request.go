@@ -59,7 +59,7 @@ const ModelName = "kjv"
 
 // Spec is its deployment.
 func Spec(replicas int) *messages.DeploymentSpec {
-	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: uint32(replicas)}
+	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: new(uint32(replicas))}
 }
 
 // Undisturbed gets the answers to requests from a node with one replica that nothing happens to.
@@ -121,8 +121,14 @@ type chunk struct {
 	} `json:"error"`
 }
 
-// post sends a request to a node's gateway.
-func post(ctx context.Context, n *Node, r Request, stream bool) (*http.Response, error) {
+// gateway is where requests are sent: a node, or a balancer in front of some.
+type gateway interface {
+	URL(path string) string
+	HTTP() *http.Client
+}
+
+// post sends a request to a gateway.
+func post(ctx context.Context, n gateway, r Request, stream bool) (*http.Response, error) {
 	type usage struct {
 		IncludeUsage bool `json:"include_usage"`
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -143,6 +144,7 @@ func (r *Running) complete(i, number int) {
 		life := gateway.Process()
 		pause, err = follow(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which], func() { r.open[i].Add(1) })
 		r.open[i].Store(0)
+		pause.Gateway = gateway.Name
 		if err == nil || !excused(err, life) || r.ctx.Err() != nil {
 			err = in(err, fmt.Sprintf("request %d through %s", which, gateway.Name))
 			break
@@ -179,8 +181,8 @@ func in(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// excused reports whether a client has to live with an error, and to ask again: nobody listened, or the gateway was killed under it.
-// Nothing else is an excuse: neither a wrong answer nor a refusal. A gateway that ends in order may leave connections that it has not yet
+// excused reports whether a client has to live with an error, and to ask again: nobody listened, the gateway takes nothing new
+// since it is about to end, or it was killed under it. Nothing else is an excuse: neither a wrong answer nor a refusal. A gateway that ends in order may leave connections that it has not yet
 // accepted, but no stream.
 func excused(err error, gateway *Process) bool {
 	var wrong *mismatch
@@ -188,7 +190,9 @@ func excused(err error, gateway *Process) bool {
 	var status *statusError
 	var cut *cutError
 	switch {
-	case errors.As(err, &wrong), errors.As(err, &refused), errors.As(err, &status):
+	case errors.As(err, &status):
+		return status.code == http.StatusServiceUnavailable && gateway.Leaving()
+	case errors.As(err, &wrong), errors.As(err, &refused):
 		return false
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return true

@@ -23,12 +23,11 @@ type Pause struct {
 
 // follow reads a streamed answer and holds each chunk against the expected one as it comes, so that a lost or doubled token shows where it
 // is. It returns the longest pause between two chunks. Heard is called with every chunk.
-func follow(ctx context.Context, n *Node, r Request, want Answer, heard func()) (pause Pause, err error) {
+func follow(ctx context.Context, n gateway, r Request, want Answer, heard func()) (pause Pause, err error) {
 	res, err := post(ctx, n, r, true)
 	if err != nil {
 		return pause, err
 	}
-	pause.Gateway = n.Name
 	defer res.Body.Close()
 	got, lines := Answer{Tokens: -1}, bufio.NewReader(res.Body)
 	var last time.Time

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// BLAS returns the path of a fake libcublas.so on the fake libcuda.so.1 that Path returns, and skips the test where it cannot be built.
-// Faults know its calls and its work by their names: "cublasGemmEx@1=13", "exec:cublasGemmEx@1=719".
+// BLAS returns the path of a fake libcublas.so that uses the fake libcuda.so.1 of Path. It skips
+// the test if the library cannot be built. Faults refer to its calls and its work by name:
+// "cublasGemmEx@1=13", "exec:cublasGemmEx@1=719".
 func BLAS(t testing.TB) string {
 	t.Helper()
 	driver := Path(t)

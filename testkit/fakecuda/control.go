@@ -9,13 +9,13 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Fake is the library in this process. There is one, whatever path it was built at.
+// Fake is the fake library in this process. There is only one, whatever path it was built at.
 type Fake struct {
 	Path    string
 	control func(command string) int64
 }
 
-// Open builds and opens the fake. It begins without faults, and broken devices are whole again.
+// Open builds and opens the fake. It starts without faults, and with all devices working.
 func Open(t testing.TB) *Fake {
 	t.Helper()
 	f := &Fake{Path: Path(t)}
@@ -31,7 +31,7 @@ func Open(t testing.TB) *Fake {
 	return f
 }
 
-// Do obeys a command of README.md and returns its answer. It panics on one that is not there.
+// Do runs a command of README.md and returns its result. It panics on an unknown command.
 func (f *Fake) Do(command string) int64 {
 	answer := f.control(command)
 	if answer < 0 {
@@ -40,7 +40,7 @@ func (f *Fake) Do(command string) int64 {
 	return answer
 }
 
-// Reset ends all faults.
+// Reset removes all faults.
 func (f *Fake) Reset() {
 	for _, command := range []string{"clear", "revive", "go"} {
 		f.Do(command)
@@ -50,11 +50,11 @@ func (f *Fake) Reset() {
 // Fault arms one or more faults: "cuMemAlloc_v2@2=2,exec:copy@1=214!".
 func (f *Fake) Fault(specs string) { f.Do("fault " + specs) }
 
-// Unfired is how many faults nothing has met yet.
+// Unfired returns the number of faults that have not been triggered.
 func (f *Fake) Unfired() int64 { return f.Do("unfired") }
 
-// Live is how many objects were made and not given back.
+// Live returns the number of objects that were created and not freed.
 func (f *Fake) Live() int64 { return f.Do("live") }
 
-// Calls is how often a function of the library was called.
+// Calls returns the number of calls of a function of the library.
 func (f *Fake) Calls(name string) int64 { return f.Do("calls " + name) }

@@ -1,5 +1,7 @@
-// Package fakecuda is a libcuda.so.1 without a GPU: a driver in C with devices of host memory, streams that are threads, and
-// faults that tests ask for. It is built with gcc when a test wants it; README.md says what it does and does not do.
+// Package fakecuda is a libcuda.so.1 without a GPU: a driver in C whose devices use host memory and
+// whose streams are threads, with faults that tests inject. gcc builds it when a test needs it;
+// README.md describes what it implements.
 //
-// It encodes this project's reading of NVIDIA's driver API. What passes on it is checked against that reading, not against a GPU.
+// It encodes this project's reading of NVIDIA's driver API. A test that passes on it is checked
+// against that reading, not against a GPU.
 package fakecuda

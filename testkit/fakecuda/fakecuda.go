@@ -17,14 +17,17 @@ import (
 //go:embed src blas
 var source embed.FS
 
-// The library has no name of its own, so that who opens libcuda.so.1 does not get one that is loaded already.
+// The library has no soname, so that opening libcuda.so.1 by name does not return a copy that is
+// already loaded.
 var flags = []string{"-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fPIC", "-shared"}
 
-// ErrNoCompiler is what Build returns where there is no gcc.
-var ErrNoCompiler = errors.New("no gcc to build testkit/fakecuda with: install it to run what needs a fake libcuda.so.1")
+// ErrNoCompiler is returned by Build if there is no gcc.
+var ErrNoCompiler = errors.New(
+	"no gcc to build testkit/fakecuda; install it to run tests that need a fake libcuda.so.1",
+)
 
-// Path returns the path of the fake libcuda.so.1, and skips the test where it cannot be built for want of a compiler. Its folder
-// can be put into LD_LIBRARY_PATH. It leaves out what Build does.
+// Path returns the path of the fake libcuda.so.1 and skips the test if there is no compiler. Its
+// folder can be added to LD_LIBRARY_PATH. See Build for without.
 func Path(t testing.TB, without ...string) string {
 	t.Helper()
 	path, err := Build(without...)
@@ -37,11 +40,11 @@ func Path(t testing.TB, without ...string) string {
 	return path
 }
 
-// Build compiles the fake, unless one of the same source is there, and returns its path. It can leave parts out, as an older driver
-// does: "green" is src/green.c.
+// Build compiles the fake, unless the same source is already built, and returns its path. It can
+// leave out parts, like an older driver: "green" leaves out src/green.c.
 func Build(without ...string) (string, error) { return build("src", "libcuda.so.1", nil, without) }
 
-// build compiles what is in a folder of the source into a library of that name.
+// build compiles a folder of the source into a library with the given name.
 func build(from, name string, more, without []string) (string, error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -77,7 +80,8 @@ func digest(from string, options, without []string) ([]byte, error) {
 	return sum.Sum(nil), err
 }
 
-// compile works in a folder of its own and moves the result into place, since other processes may build at the same time.
+// compile builds in a temporary folder and moves the result into place, since other processes may
+// build at the same time.
 func compile(gcc, path, from string, options, without []string) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -99,7 +103,9 @@ func compile(gcc, path, from string, options, without []string) error {
 		return slices.Contains(without, strings.TrimSuffix(filepath.Base(file), ".c"))
 	})
 	built := filepath.Join(work, filepath.Base(path))
-	out, err := exec.Command(gcc, slices.Concat(options, []string{"-o", built}, files, []string{"-ldl", "-lpthread"})...).CombinedOutput()
+	out, err := exec.Command(
+		gcc,
+		slices.Concat(options, []string{"-o", built}, files, []string{"-ldl", "-lpthread"})...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("gcc: %w: %s", err, out)
 	}

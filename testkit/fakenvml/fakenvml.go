@@ -13,7 +13,7 @@ import (
 //go:embed src/nvml.c
 var source []byte
 
-// Machine is what the library tells.
+// Machine describes what the library reports.
 type Machine struct {
 	Driver string // "580.105.08"
 	CUDA   int    // 13000 is 13.0
@@ -21,7 +21,7 @@ type Machine struct {
 	GPUs   []GPU
 }
 
-// GPU is one device. Fields are as nvml.h has them: bytes, percent, °C, mW.
+// GPU is one device. Units are those of nvml.h: bytes, percent, °C, mW.
 type GPU struct {
 	Name, UUID, PCI                            string
 	MemoryTotal, MemoryUsed                    uint64
@@ -30,16 +30,19 @@ type GPU struct {
 	Corrected, Uncorrectable                   uint64
 	RemapPending, RemapFailed                  bool
 	Generation, Width, MaxGeneration, MaxWidth int
-	NVLinks                                    []string    // PCI addresses of the far ends; one that is no GPU of the machine is a switch
-	Levels                                     map[int]int // index of another GPU -> NVML_TOPOLOGY_*
-	XIDs                                       []uint64    // all events so far; those there when a program subscribes are of no concern to it
-	Lost                                       bool
+	// PCI addresses of the far ends; an address of no GPU of the machine is a switch
+	NVLinks []string
+	Levels  map[int]int // index of another GPU -> NVML_TOPOLOGY_*
+	// all events so far; a program does not see those from before its subscription
+	XIDs []uint64
+	Lost bool
 }
 
-// Library is a built library in a folder of its own.
+// Library is a built library in its own folder.
 type Library struct{ Path string }
 
-// Build builds a library, without what drivers before R450 lack if old. Where there is no gcc the test is skipped.
+// Build builds a library; if old, without functions that drivers before R450 lack. It skips the
+// test if there is no gcc.
 func Build(t testing.TB, m Machine, old bool) *Library {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
@@ -51,7 +54,10 @@ func Build(t testing.TB, m Machine, old bool) *Library {
 	if err := os.WriteFile(filepath.Join(dir, "nvml.c"), source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Wno-format-truncation", "-o", l.Path, filepath.Join(dir, "nvml.c"), "-ldl", "-lpthread"}
+	args := []string{
+		"-shared", "-fPIC", "-O1", "-Wall", "-Wno-format-truncation", "-o", l.Path, filepath.Join(dir, "nvml.c"),
+		"-ldl", "-lpthread",
+	}
 	if old {
 		args = append(args, "-DOLD")
 	}
@@ -62,7 +68,7 @@ func Build(t testing.TB, m Machine, old bool) *Library {
 	return l
 }
 
-// Set changes what the library tells, at once and as a whole.
+// Set changes atomically what the library reports.
 func (l *Library) Set(t testing.TB, m Machine) {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(l.Path), "gpus")
@@ -86,11 +92,14 @@ func (m Machine) text() string {
 			key   string
 			value any
 		}{
-			{"name", g.Name}, {"uuid", g.UUID}, {"pci", g.PCI}, {"memory_total", g.MemoryTotal}, {"memory_used", g.MemoryUsed},
-			{"utilisation", g.Utilisation}, {"memory_utilisation", g.MemoryUtilisation}, {"temperature", g.Temperature}, {"power", g.Power},
+			{"name", g.Name}, {"uuid", g.UUID}, {"pci", g.PCI}, {"memory_total", g.MemoryTotal},
+			{"memory_used", g.MemoryUsed},
+			{"utilisation", g.Utilisation}, {"memory_utilisation", g.MemoryUtilisation}, {"temperature", g.Temperature},
+			{"power", g.Power},
 			{"power_limit", g.PowerLimit}, {"ecc_corrected", g.Corrected}, {"ecc_uncorrectable", g.Uncorrectable},
 			{"remap_pending", bit(g.RemapPending)}, {"remap_failed", bit(g.RemapFailed)}, {"lost", bit(g.Lost)},
-			{"pcie_generation", g.Generation}, {"pcie_width", g.Width}, {"pcie_max_generation", g.MaxGeneration}, {"pcie_max_width", g.MaxWidth},
+			{"pcie_generation", g.Generation}, {"pcie_width", g.Width}, {"pcie_max_generation", g.MaxGeneration},
+			{"pcie_max_width", g.MaxWidth},
 		} {
 			line(f.key, f.value)
 		}
@@ -114,7 +123,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// Alone runs a test in a process of its own: see the package's comment.
+// Alone runs a test in a separate process; see the package comment.
 func Alone(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	const inside = "FAKENVML_ALONE"

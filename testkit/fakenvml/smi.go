@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// smiLog is what nvidia-smi -q -x prints, as far as it is used.
+// smiLog is the used part of the output of nvidia-smi -q -x.
 type smiLog struct {
 	Driver string `xml:"driver_version"`
 	CUDA   string `xml:"cuda_version"`
@@ -31,7 +31,7 @@ type smiLog struct {
 	} `xml:"gpu"`
 }
 
-// Capture reads a machine from what nvidia-smi -q -x printed there.
+// Capture reads a machine from recorded output of nvidia-smi -q -x.
 func Capture(path string) (m Machine, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -48,9 +48,11 @@ func Capture(path string) (m Machine, err error) {
 			power = g.PowerOld
 		}
 		m.GPUs = append(m.GPUs, GPU{
-			Name: g.Name, UUID: g.UUID, PCI: g.PCI, MemoryTotal: uint64(number(g.Total)) << 20, MemoryUsed: uint64(number(g.Used)) << 20,
-			Utilisation: int(number(g.GPUUtil)), MemoryUtilisation: int(number(g.MemoryUtil)), Temperature: int(number(g.Temperature)),
-			Power: int(1000 * number(power)), PowerLimit: int(1000 * number(g.PowerLimit)),
+			Name: g.Name, UUID: g.UUID, PCI: g.PCI, MemoryTotal: uint64(number(g.Total)) << 20,
+			MemoryUsed:  uint64(number(g.Used)) << 20,
+			Utilisation: int(number(g.GPUUtil)), MemoryUtilisation: int(number(g.MemoryUtil)),
+			Temperature: int(number(g.Temperature)),
+			Power:       int(1000 * number(power)), PowerLimit: int(1000 * number(g.PowerLimit)),
 			Generation: int(number(g.Generation)), MaxGeneration: int(number(g.MaxGeneration)),
 			Width: int(number(g.Width)), MaxWidth: int(number(g.MaxWidth)),
 		})
@@ -58,7 +60,7 @@ func Capture(path string) (m Machine, err error) {
 	return m, nil
 }
 
-// number is the number that a text begins with: of "68.92 W", "16x". It is 0 where there is none.
+// number returns the number at the start of a text such as "68.92 W" or "16x", or 0.
 func number(s string) float64 {
 	n, _ := strconv.ParseFloat(strings.TrimRight(strings.Fields(s + " 0")[0], "x"), 64)
 	return n

@@ -6,8 +6,9 @@ import (
 	"troupe/cuda"
 )
 
-// Device is a software device whose kernels are the CUDA sources. host must be a device of package host, whose addresses are
-// those of this process. Only launches differ from it: they are done when Launch returns, and weights are kept as T.
+// Device returns a software device whose kernels are the CUDA sources. host must be a device of
+// package host, whose addresses are valid in this process. Launch runs the kernel before it
+// returns, and weights are kept as t; all else is as in host.
 func Device(l *Library, host cuda.Device, t cuda.DType) cuda.Device {
 	return &device{Device: host, library: l, weights: t}
 }
@@ -32,11 +33,11 @@ func (d *device) NewStream(name string) (cuda.Stream, error) {
 	return &stream{Stream: s, library: d.library}, nil
 }
 
-// stream does a kernel in the caller, once what was given before is done.
+// stream runs kernels in the caller, after the work queued before.
 type stream struct {
 	cuda.Stream
 	library *Library
-	fault   error // of a kernel; sticky
+	fault   error // fault of a kernel; sticky
 }
 
 func (s *stream) Launch(op cuda.Op) error {

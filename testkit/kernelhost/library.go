@@ -20,19 +20,21 @@ import (
 	"troupe/testkit"
 )
 
-// Build compiles the sources and returns the library's path. It skips the test, and says so, where there is no g++. What was
-// built from the same sources before is taken as it is.
+// Build compiles the sources and returns the library's path. It skips the test if there is no g++.
+// It reuses a library built from the same sources.
 //
-// The library has
+// The library has the function
 //
-//	int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
+//	int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3],
+//	unsigned shared_bytes,
 //	                       const void *param, size_t param_bytes)
 //
-// which returns 0 or one of Results, and for each entry point a function of its name
+// which returns 0 or an index of Results, and for each entry point a function with its name
 //
 //	int entry(const void *param, const unsigned geometry[7])
 //
-// with the fields of kernels.Geometry, which returns a CUresult. All may be called from any thread.
+// whose geometry has the fields of kernels.Geometry and which returns a CUresult. All may be called
+// from any thread.
 func Build(t testing.TB) string {
 	t.Helper()
 	compiler, err := exec.LookPath("g++")
@@ -79,19 +81,19 @@ func hash(t testing.TB, dir string, flags []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Results are what troupe_host_launch returns, by number.
+// Results are the results of troupe_host_launch, by number.
 var Results = [...]string{
 	"done", "no such kernel", "the parameter has another size", "the kernel is not for this geometry",
 	"the kernel found a bad argument", "threads wait for one another forever",
 }
 
-// Library is the built sources.
+// Library is the loaded library.
 type Library struct {
 	launch func(entry string, grid, block *[3]uint32, shared uint32, param unsafe.Pointer, bytes uintptr) int32
 	entry  func(i int32, name **byte) uintptr
 }
 
-// Load builds and loads them.
+// Load builds and loads the library.
 func Load(t testing.TB) *Library {
 	t.Helper()
 	path := Build(t)
@@ -107,7 +109,7 @@ func Load(t testing.TB) *Library {
 	return l
 }
 
-// Entries returns the size of each kernel's parameter by its name.
+// Entries returns the size of each kernel's parameter by entry point.
 func (l *Library) Entries() map[string]int {
 	entries := map[string]int{}
 	for i := int32(0); ; i++ {
@@ -124,7 +126,7 @@ func (l *Library) Entries() map[string]int {
 	}
 }
 
-// Run runs op on memory of this process, as kernels.Launch says, and waits for it.
+// Run runs op on memory of this process, with the geometry of kernels.Launch, and waits for it.
 func (l *Library) Run(op cuda.Op) error {
 	entry, g, ok := kernels.Launch(op)
 	if !ok {

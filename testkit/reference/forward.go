@@ -13,7 +13,7 @@ import (
 	"troupe/engine/safetensors"
 )
 
-// Model is a model's weights in float64.
+// Model holds a model's weights in float64.
 type Model struct {
 	llama.Config
 	weights map[string][]float64
@@ -62,7 +62,7 @@ func read(t testing.TB, tensor safetensors.Tensor) []float64 {
 	return out
 }
 
-// linear is weight · x (+ bias), for one row.
+// linear computes weight · x (+ bias) for one row.
 func (m *Model) linear(name string, x []float64) []float64 {
 	w := m.weights[name+".weight"]
 	out := make([]float64, len(w)/len(x))
@@ -78,7 +78,7 @@ func (m *Model) linear(name string, x []float64) []float64 {
 	return out
 }
 
-// normHeads normalizes each head of a row on its own, where the model has weights for that.
+// normHeads normalizes each head of a row separately, if the model has weights for that.
 func (m *Model) normHeads(name string, x []float64) []float64 {
 	if m.weights[name+".weight"] == nil {
 		return x
@@ -102,7 +102,7 @@ func (m *Model) norm(name string, x []float64) []float64 {
 	return out
 }
 
-// rotate turns each head of a row by its position.
+// rotate applies the rotary embedding to each head of a row.
 func (m *Model) rotate(x []float64, position int) {
 	half := m.HeadDim / 2
 	freq := m.Rope.InvFreq(m.HeadDim)
@@ -115,7 +115,7 @@ func (m *Model) rotate(x []float64, position int) {
 	}
 }
 
-// Logits returns those after the last token.
+// Logits returns the logits after the last token.
 func (m *Model) Logits(tokens []uint32) []float64 {
 	rows := make([][]float64, len(tokens))
 	embed := m.weights["model.embed_tokens.weight"]
@@ -161,7 +161,7 @@ func (m *Model) layer(index int, rows [][]float64) {
 	}
 }
 
-// attend is the attention of one row over the rows before it and itself.
+// attend computes the attention of one row over the rows up to its own.
 func (m *Model) attend(q []float64, keys, values [][]float64, position int) []float64 {
 	out := make([]float64, len(q))
 	first := 0
@@ -195,7 +195,8 @@ func add(x, y []float64) {
 	}
 }
 
-// Greedy continues a prompt with the likeliest tokens, and returns them with the least margin between the two likeliest.
+// Greedy continues a prompt by greedy decoding. It returns the tokens and the smallest margin
+// between the two most likely ones.
 func (m *Model) Greedy(prompt []uint32, n int) (output []uint32, margin float64) {
 	tokens := append([]uint32(nil), prompt...)
 	margin = math.Inf(1)

@@ -16,19 +16,19 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// Shape is a small model to make up. Fields that are 0 are chosen.
+// Shape describes a small random model. Zero fields get defaults.
 type Shape struct {
 	Architecture   string
 	DType          string // "F32", "F16", "BF16"
 	Hidden         int
-	HeadDim        int // 0: hidden / heads
+	HeadDim        int // 0 means hidden / heads
 	Heads, KVHeads int
 	Tied           bool
 	Window         int
 	Llama3Rope     bool
-	Shards         int // files; 1 is one without an index
-	// Extra are tensors that the architecture does not have, by name, with their shape. One of the
-	// embedding's name and shape that is tied to it, lm_head.weight, is a copy of it.
+	Shards         int // number of files; 1 means one file without an index
+	// Extra are tensors that the architecture does not have, by name, with their shapes. A
+	// lm_head.weight of the shape of the tied embedding is a copy of it.
 	Extra map[string][]int
 }
 
@@ -46,9 +46,12 @@ func Random(t testing.TB, s Shape, seed uint64) string {
 		headDim = s.Hidden / s.Heads
 	}
 	config := map[string]any{
-		"architectures": []string{s.Architecture}, "vocab_size": vocab, "hidden_size": s.Hidden, "intermediate_size": intermediate,
-		"num_hidden_layers": layers, "num_attention_heads": s.Heads, "num_key_value_heads": s.KVHeads, "max_position_embeddings": 128,
-		"rms_norm_eps": 1e-6, "rope_theta": 5000.0, "tie_word_embeddings": s.Tied, "eos_token_id": []int{1, 2},
+		"architectures": []string{s.Architecture}, "vocab_size": vocab, "hidden_size": s.Hidden,
+		"intermediate_size": intermediate,
+		"num_hidden_layers": layers, "num_attention_heads": s.Heads, "num_key_value_heads": s.KVHeads,
+		"max_position_embeddings": 128,
+		"rms_norm_eps":            1e-6, "rope_theta": 5000.0, "tie_word_embeddings": s.Tied,
+		"eos_token_id": []int{1, 2},
 	}
 	if s.HeadDim != 0 {
 		config["head_dim"] = s.HeadDim
@@ -58,7 +61,8 @@ func Random(t testing.TB, s Shape, seed uint64) string {
 	}
 	if s.Llama3Rope {
 		config["rope_scaling"] = map[string]any{
-			"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32,
+			"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+			"original_max_position_embeddings": 32,
 		}
 	}
 	write(t, filepath.Join(dir, "config.json"), config)
@@ -148,7 +152,7 @@ func (w *writer) tensor(name string, shape ...int) {
 	w.tensors = append(w.tensors, t)
 }
 
-// f16 rounds toward zero; what is too small becomes zero.
+// f16 rounds toward zero; values that are too small become zero.
 func f16(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign, exp := uint16(bits>>16)&0x8000, int(bits>>23&0xff)-112
@@ -158,7 +162,7 @@ func f16(v float32) uint16 {
 	return sign | uint16(exp)<<10 | uint16(bits>>13&0x3ff)
 }
 
-// save writes the tensors to so many files, with an index where there are several.
+// save writes the tensors to the given number of files, with an index if there are several.
 func (w *writer) save(t testing.TB, dir string, shards int) {
 	t.Helper()
 	index := map[string]string{}
@@ -172,7 +176,8 @@ func (w *writer) save(t testing.TB, dir string, shards int) {
 			if j%shards == i {
 				index[tensor.name] = name
 				header[tensor.name] = map[string]any{
-					"dtype": w.dtype, "shape": tensor.shape, "data_offsets": []int{len(data), len(data) + len(tensor.data)},
+					"dtype": w.dtype, "shape": tensor.shape,
+					"data_offsets": []int{len(data), len(data) + len(tensor.data)},
 				}
 				data = append(data, tensor.data...)
 			}

@@ -9,7 +9,7 @@ import (
 	"troupe/testkit/reference"
 )
 
-// TestReferenceAgainstGoldens: the yardstick itself, on the first tokens of two goldens.
+// TestReferenceAgainstGoldens checks the reference itself on the first tokens of two goldens.
 func TestReferenceAgainstGoldens(t *testing.T) {
 	m := reference.Load(t, testkit.Model())
 	for _, g := range testkit.JSONLines[testkit.Golden](t, filepath.Join(testkit.Model(), "golden_greedy.jsonl"))[:2] {

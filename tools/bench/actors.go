@@ -20,9 +20,12 @@ import (
 func bookkeeping() (section, error) {
 	s := section{
 		title: "The supervision tree",
-		how:   "A million tells from one goroutine to an actor that does nothing, known to the register and not, in turn.",
+		how: "A million tells from one goroutine to an idle actor, alternating between a registered and an " +
+			"unregistered actor.",
 	}
-	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	sys := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	done := make(chan struct{})
 	type last struct{}
 	props := func() *actor.Props {
@@ -46,12 +49,12 @@ func bookkeeping() (section, error) {
 		}
 	}
 	with, without, ratio, err := paired(21, tell(known), tell(plain))
-	s.rows = []row{{"cost of a tell, over one that is not counted", fmt.Sprintf("%.3f (%.0f ns against %.0f ns)", ratio,
+	s.rows = []row{{"cost of a tell, over an unregistered actor", fmt.Sprintf("%.3f (%.0f ns against %.0f ns)", ratio,
 		float64(with.Nanoseconds())/n, float64(without.Nanoseconds())/n), "1.05 or less", yes(ratio <= 1.05)}}
 	return s, err
 }
 
-// sink is the far end of a stream that nobody reads.
+// sink is a response writer that discards its stream.
 type sink struct{ header http.Header }
 
 func (s sink) Header() http.Header         { return s.header }
@@ -62,7 +65,8 @@ func (s sink) Flush()                      {}
 func sessionMemory() (section, error) {
 	s := section{
 		title: "Memory of a session",
-		how:   "Heap and stacks of the process that 500 requests add, each with its goroutine, call, session and sequence, without a network connection.",
+		how: "Heap and stacks added by 500 requests, each with its goroutine, call, session and sequence, without " +
+			"a network connection.",
 	}
 	for _, c := range []struct {
 		what      string
@@ -77,10 +81,12 @@ func sessionMemory() (section, error) {
 	return s, nil
 }
 
-// perSession measures sessions on a replica that runs so many sequences at once.
+// perSession measures sessions on a replica that runs the given number of sequences at once.
 func perSession(sequences uint32) (int64, error) {
 	const n = 500
-	node, stop, err := node(func(d *messages.DeploymentSpec) { d.MaxSequences, d.MaxWaiting, d.StepTokens = sequences, 2*n, 4096 })
+	node, stop, err := node(func(d *messages.DeploymentSpec) {
+		d.MaxSequences, d.MaxWaiting, d.StepTokens = new(sequences), new(uint32(2*n)), new(uint32(4096))
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -91,10 +97,14 @@ func perSession(sequences uint32) (int64, error) {
 	defer leave()
 	before := used()
 	for i := range n {
-		body := fmt.Sprintf(`{"model":"kjv","prompt":[0,76,113,%d],"max_tokens":900,"ignore_eos":true,"stream":true}`, i+3)
+		body := fmt.Sprintf(
+			`{"model":"kjv","prompt":[0,76,113,%d],"max_tokens":900,"ignore_eos":true,"stream":true}`, i+3,
+		)
 		wait.Go(func() {
-			defer func() { _ = recover() }() // a stream that is cut off ends with http.ErrAbortHandler
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", io.NopCloser(bytes.NewReader([]byte(body))))
+			defer func() { _ = recover() }() // a stream that is cut ends with http.ErrAbortHandler
+			req, err := http.NewRequestWithContext(
+				ctx, http.MethodPost, "/v1/completions", io.NopCloser(bytes.NewReader([]byte(body))),
+			)
 			if err == nil {
 				node.Handler().ServeHTTP(sink{http.Header{}}, req)
 			}
@@ -105,7 +115,8 @@ func perSession(sequences uint32) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if r := d.GetReplicas(); len(r) > 0 && r[0].GetRunning() >= min(sequences, n) && r[0].GetRunning()+r[0].GetWaiting() >= n {
+		r := d.GetReplicas()
+		if len(r) > 0 && r[0].GetRunning() >= min(sequences, n) && r[0].GetRunning()+r[0].GetWaiting() >= n {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareDisk is a file that is read and written past the page cache, and nothing else.
+// bareDisk reads and writes a file past the page cache without further work.
 type bareDisk struct {
 	file    *os.File
 	size    int
@@ -23,9 +23,11 @@ func openBare(path string, size int) (_ *bareDisk, err error) {
 	if d.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_DIRECT, 0o600); err != nil {
 		return nil, err
 	}
-	const hugePage = 2 << 20 // of which the tier's buffers are too: a disk is faster where memory is in one piece
+	const hugePage = 2 << 20 // like the tier's buffers: a disk is faster with contiguous memory
 	stride := (size + hugePage - 1) / hugePage * hugePage
-	if d.memory, err = unix.Mmap(-1, 0, tierDepth*stride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+	if d.memory, err = unix.Mmap(
+		-1, 0, tierDepth*stride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE,
+	); err != nil {
 		return nil, err
 	}
 	_ = unix.Madvise(d.memory, unix.MADV_HUGEPAGE)
@@ -36,7 +38,8 @@ func openBare(path string, size int) (_ *bareDisk, err error) {
 	return d, unix.Fallocate(int(d.file.Fd()), 0, 0, int64(tierBlocks*size))
 }
 
-// each does something to every block of the file, so many at once: whoever is done takes the next, as moves of a tier do.
+// each applies do to every block of the file. Each worker takes the next block when it is done,
+// like the moves of a tier.
 func (d *bareDisk) each(do func(b []byte, at int64) (int, error)) error {
 	errs := make([]error, tierDepth)
 	var next atomic.Int64
@@ -52,7 +55,7 @@ func (d *bareDisk) each(do func(b []byte, at int64) (int, error)) error {
 	return errors.Join(errs...)
 }
 
-// readAndSum is ReadAt of a buffer, and a look at its bytes.
+// readAndSum reads into a buffer and sums its bytes.
 func (d *bareDisk) readAndSum(b []byte, at int64) (int, error) {
 	n, err := d.file.ReadAt(b, at)
 	_ = xxh3.Hash(b)

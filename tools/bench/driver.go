@@ -8,17 +8,29 @@ import (
 	"strconv"
 )
 
-// driverRounds is how often each of the package's benchmarks is run.
+// driverRounds is the number of runs of each of the package's benchmarks.
 const driverRounds = 5
 
-// driverLayer runs the benchmarks of cuda/driver, which reach what the package does not export.
+// driverLayer runs the benchmarks of cuda/driver, which use unexported parts of the package.
 func driverLayer() (section, error) {
 	s := section{
 		title: "The driver layer, on a library that stands in for a GPU's",
-		how: "No GPU was there: the library is testkit's libcuda.so.1, whose copies are memcpy on threads that share the cores with the caller. The figures say what the layer costs its caller, " +
-			"and nothing of a GPU. A copy goes through a stream of cuda/driver, 16 to a round, or by the library's own function. A command is a call of a function that does nothing.",
+		how: "No GPU was used: the library is testkit's libcuda.so.1, whose copies are memcpy on threads that share " +
+			"the cores with the caller. The figures show what the layer costs its caller, " +
+			"and nothing of a GPU. A copy goes through a stream of cuda/driver, 16 to a round, or by the library's " +
+			"own function. A command is a call of a function that does nothing.",
 	}
-	cmd := exec.Command("go", "test", "./cuda/driver", "-run", "^$", "-bench", "^(BenchmarkCross|BenchmarkCopy)$/^(list=64|KiB=1280)$", "-count", strconv.Itoa(driverRounds))
+	cmd := exec.Command(
+		"go",
+		"test",
+		"./cuda/driver",
+		"-run",
+		"^$",
+		"-bench",
+		"^(BenchmarkCross|BenchmarkCopy)$/^(list=64|KiB=1280)$",
+		"-count",
+		strconv.Itoa(driverRounds),
+	)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -33,13 +45,19 @@ func driverLayer() (section, error) {
 		return s, err
 	}
 	s.rows = []row{
-		{"copies of 1.25 MiB to the device: bandwidth over that of the bare call", fmt.Sprintf("%.2f", ratio), "0.97 or more", yes(ratio >= 0.97)},
-		{"crossing into the library, per command in a list of 64", fmt.Sprintf("%.1f ns", each), "under 20 ns", yes(each < 20)},
+		{"copies of 1.25 MiB to the device: bandwidth over that of the bare " +
+			"call", fmt.Sprintf("%.2f", ratio), "0.97 or more", yes(ratio >= 0.97)},
+		{
+			"crossing into the library, per command in a list of 64",
+			fmt.Sprintf("%.1f ns", each),
+			"under 20 ns",
+			yes(each < 20),
+		},
 	}
 	return s, nil
 }
 
-// metric is the median of what benchmarks wrote in a unit.
+// metric returns the median of the benchmarks' results in a unit.
 func metric(out []byte, unit string) (float64, error) {
 	var all []float64
 	for _, found := range regexp.MustCompile(`([0-9.e+-]+) `+regexp.QuoteMeta(unit)+`\b`).FindAllSubmatch(out, -1) {
@@ -50,7 +68,7 @@ func metric(out []byte, unit string) (float64, error) {
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		return 0, fmt.Errorf("no figure in %s, for which gcc is needed: %s", unit, out)
+		return 0, fmt.Errorf("no result in %s; install gcc: %s", unit, out)
 	}
 	return median(all), nil
 }

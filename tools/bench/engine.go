@@ -10,12 +10,13 @@ import (
 	"troupe/engine"
 )
 
-// matrices are those that kjv-2m multiplies a token with: rows and columns of each.
+// matrices returns the sizes of the matrices that kjv-2m multiplies a token with: rows and columns.
 func matrices() (all [][2]int) {
 	const hidden, kv, intermediate, vocab, layers = 192, 64, 512, 1024, 6
 	for range layers {
 		all = append(all, [][2]int{
-			{hidden, hidden}, {kv, hidden}, {kv, hidden}, {hidden, hidden}, {intermediate, hidden}, {intermediate, hidden}, {hidden, intermediate},
+			{hidden, hidden}, {kv, hidden}, {kv, hidden}, {hidden, hidden}, {intermediate, hidden},
+			{intermediate, hidden}, {hidden, intermediate},
 		}...)
 	}
 	return append(all, [2]int{vocab, hidden})
@@ -24,8 +25,9 @@ func matrices() (all [][2]int) {
 func engineSpeed() (section, error) {
 	s := section{
 		title: "engine/llama on the software device",
-		how: "Against a bare loop of matrix-vector products, or matrix products where a step has more tokens, over the same bytes: the model's matrices one after the other, " +
-			"on one core, without a device, attention, norms or sampling. The engine shares what is worth sharing between the cores.",
+		how: "Compared to a bare loop of matrix-vector products, or matrix products for steps with more " +
+			"tokens, over the same bytes: the model's matrices one after another, on one core, without a " +
+			"device, attention, norms or sampling. The engine splits large work among the cores.",
 	}
 	e, err := direct()
 	if err != nil {
@@ -38,14 +40,18 @@ func engineSpeed() (section, error) {
 		aim     float64
 		step    func(i int) []engine.Sequence
 	}{
-		{"decode, batch 1", 1, 100, 0.5, func(i int) []engine.Sequence { return []engine.Sequence{sequence(0, 20+i, 5)} }},
+		{"decode, batch 1", 1, 100, 0.5, func(i int) []engine.Sequence {
+			return []engine.Sequence{sequence(0, 20+i, 5)}
+		}},
 		{"decode, batch 16", 16, 30, 0, func(i int) (b []engine.Sequence) {
 			for j := range 16 {
 				b = append(b, sequence(j, 20+i, 5))
 			}
 			return b
 		}},
-		{"prefill of 512 tokens", 512, 3, 0, func(int) []engine.Sequence { return []engine.Sequence{sequence(0, 0, make([]uint32, 512)...)} }},
+		{"prefill of 512 tokens", 512, 3, 0, func(int) []engine.Sequence {
+			return []engine.Sequence{sequence(0, 0, make([]uint32, 512)...)}
+		}},
 	} {
 		bare := product(c.m)
 		with, without, ratio, err := paired(9, func() error {
@@ -71,12 +77,19 @@ func engineSpeed() (section, error) {
 		if c.aim > 0 {
 			aim, met = fmt.Sprintf("%.2f or more", c.aim), yes(1/ratio >= c.aim)
 		}
-		s.rows = append(s.rows, row{c.what + ": speed over the bare loop", fmt.Sprintf("%.2f (%.0f tokens/s against %.0f)", 1/ratio, n/with.Seconds(), n/without.Seconds()), aim, met})
+		s.rows = append(
+			s.rows,
+			row{
+				c.what + ": speed over the bare loop",
+				fmt.Sprintf("%.2f (%.0f tokens/s against %.0f)", 1/ratio, n/with.Seconds(), n/without.Seconds()), aim,
+				met,
+			},
+		)
 	}
 	return s, nil
 }
 
-// memory is Go memory by address, for a kernel without a device.
+// memory is Go memory by address, for kernels without a device.
 type memory struct{}
 
 // Bytes implements kernels.Memory.
@@ -97,7 +110,8 @@ func product(m int) func() error {
 	return func() error {
 		for i, s := range matrices() {
 			kernels.Run(memory{}, func(n int, _ int64, work func(lo, hi int)) { work(0, n) }, kernels.MatMul{
-				Out: address(out), In: address(in), Weight: address(weights[i]), M: int32(m), N: int32(s[0]), K: int32(s[1]),
+				Out: address(out), In: address(in), Weight: address(weights[i]), M: int32(m), N: int32(s[0]),
+				K: int32(s[1]),
 			})
 		}
 		return nil

@@ -39,15 +39,17 @@ func node(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), error) {
 	})
 }
 
-// nodeWith starts one that is otherwise special.
+// nodeWith starts such a node with a changed configuration.
 func nodeWith(change func(*troupe.Config)) (*troupe.Node, func(), error) {
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg := troupe.Config{
-		Name: "bench", DataDir: dir, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Log: zerolog.Nop(),
-		Devices: []host.Config{{MemoryBytes: 4 << 30}}, Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: model}},
+		Name: "bench", DataDir: dir, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0",
+		Log:         zerolog.Nop(),
+		Devices:     []host.Config{{MemoryBytes: 4 << 30}},
+		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: model}},
 	}
 	change(&cfg)
 	n, err := troupe.Start(context.Background(), cfg)
@@ -55,7 +57,7 @@ func nodeWith(change func(*troupe.Config)) (*troupe.Node, func(), error) {
 		return nil, nil, err
 	}
 	stop := func() {
-		_ = n.Stop(context.Background()) // the process ends soon
+		_ = n.Stop(context.Background()) // the process exits soon
 		_ = os.RemoveAll(dir)
 	}
 	if err := n.Ready(context.Background()); err != nil {
@@ -65,21 +67,24 @@ func nodeWith(change func(*troupe.Config)) (*troupe.Node, func(), error) {
 	return n, stop, nil
 }
 
-// direct opens the engine with nothing around it.
+// direct opens the engine without a node.
 func direct() (engine.Engine, error) {
 	d, err := host.Open(host.Config{MemoryBytes: 4 << 30})
 	if err != nil {
 		return nil, err
 	}
 	h := engine.NewHolder(d, llama.Format{})
-	spec := engine.LoadSpec{Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048, Limits: engine.Limits{StepTokens: 512, MaxSequences: 64}}
+	spec := engine.LoadSpec{
+		Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048,
+		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},
+	}
 	if _, err := h.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
 	return h.Open("bench")
 }
 
-// sequence is the share of a sequence in a step, with blocks of its own.
+// sequence returns a sequence's part of a step, with its own blocks.
 func sequence(i, position int, toks ...uint32) engine.Sequence {
 	s := engine.Sequence{Tokens: toks, Position: position, Sample: true, Sampling: sample.Params{}}
 	for b := range 64 {
@@ -104,8 +109,10 @@ func post(url, body string) error {
 func gatewayPath() (section, error) {
 	s := section{
 		title: "Gateway and actors",
-		how: "A completion of one token over HTTP, of a prompt whose KV blocks are cached but for the last token, against the same step on the engine, called directly, in turn. Then 16 streams of 64 tokens " +
-			"against the engine stepping a batch of 16; a stream's client runs in the same process on the same cores.",
+		how: "A completion of one token over HTTP, for a prompt whose KV blocks are cached except for the " +
+			"last token, compared to the same step called directly on the engine, alternating. Then 16 " +
+			"streams of 64 tokens, compared to the engine stepping a batch of 16. A stream's client runs " +
+			"in the same process on the same cores.",
 	}
 	n, stop, err := node(nil)
 	if err != nil {
@@ -126,19 +133,29 @@ func gatewayPath() (section, error) {
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"added latency of a request, median", fmt.Sprintf("%d µs (%d µs over HTTP, %d µs direct)", (with - without).Microseconds(),
-		with.Microseconds(), without.Microseconds()), "under 150 µs", yes(with-without < 150*time.Microsecond)})
+	s.rows = append(
+		s.rows,
+		row{
+			"added latency of a request, median",
+			fmt.Sprintf("%d µs (%d µs over HTTP, %d µs direct)", (with - without).Microseconds(),
+				with.Microseconds(), without.Microseconds()),
+			"under 150 µs",
+			yes(with-without < 150*time.Microsecond),
+		},
+	)
 	floor, alone, err := bareServer(e)
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"for scale: what an HTTP server adds that does nothing but that step", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
+	s.rows = append(s.rows, row{"for scale: what an HTTP server adds that does nothing but that " +
+		"step", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
 		(floor - alone).Microseconds(), floor.Microseconds(), alone.Microseconds()), "", ""})
 	viaProxy, straight, err := proxy()
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"for scale: what httputil.ReverseProxy adds before a trivial server", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
+	s.rows = append(s.rows, row{"for scale: what httputil.ReverseProxy adds before a trivial " +
+		"server", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
 		(viaProxy - straight).Microseconds(), viaProxy.Microseconds(), straight.Microseconds()), "", ""})
 	all := func() error { return together(url) }
 	batch := func() error { return stepTogether(e) }
@@ -149,15 +166,29 @@ func gatewayPath() (section, error) {
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows,
-		row{"time per token at 16 streams, over the engine alone", fmt.Sprintf("%.3f (%.0f µs against %.0f µs a step)", ratio,
-			float64(with.Microseconds())/tokens, float64(without.Microseconds())/tokens), "1.05 or less", yes(ratio <= 1.05)},
+	s.rows = append(
+		s.rows,
+		row{
+			"time per token at 16 streams, over the engine alone",
+			fmt.Sprintf(
+				"%.3f (%.0f µs against %.0f µs a step)",
+				ratio,
+				float64(
+					with.Microseconds(),
+				)/tokens,
+				float64(without.Microseconds())/tokens,
+			),
+			"1.05 or less",
+			yes(ratio <= 1.05),
+		},
 		row{"tokens a second at 16 streams", fmt.Sprintf("%.0f", streams*tokens/with.Seconds()), "", ""},
-		row{"requests of 64 tokens a second with 16 clients", fmt.Sprintf("%.0f", streams/with.Seconds()), "", ""})
+		row{"requests of 64 tokens a second with 16 clients", fmt.Sprintf("%.0f", streams/with.Seconds()), "", ""},
+	)
 	return s, nil
 }
 
-// prompt is 33 tokens, of which 32 are in KV blocks once a request has been served: a step computes one.
+// prompt returns 33 tokens. After the first request 32 of them are in KV blocks, so a step computes
+// one.
 func prompt() []uint32 {
 	p := make([]uint32, 33)
 	for i := range p {
@@ -166,10 +197,13 @@ func prompt() []uint32 {
 	return p
 }
 
-// oneToken asks for a token of the prompt over HTTP, and has an engine make it.
+// oneToken returns a function that requests one token over HTTP and one that computes it on the
+// engine.
 func oneToken(url string, e engine.Engine) (over, bare func() error) {
 	p := prompt()
-	body := fmt.Sprintf(`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0}`, strings.ReplaceAll(fmt.Sprint(p), " ", ","))
+	body := fmt.Sprintf(
+		`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0}`, strings.ReplaceAll(fmt.Sprint(p), " ", ","),
+	)
 	over = func() error { return post(url, body) }
 	bare = func() error {
 		_, err := e.Step(context.Background(), []engine.Sequence{sequence(0, 32, p[32])})
@@ -184,13 +218,19 @@ func fill(e engine.Engine, prompt []uint32) error {
 	return err
 }
 
-// together runs 16 streams at once.
+// together runs 16 concurrent streams.
 func together(url string) error {
 	var wait sync.WaitGroup
 	errs := make([]error, streams)
 	for i := range streams {
 		wait.Go(func() {
-			errs[i] = post(url, fmt.Sprintf(`{"model":"kjv","prompt":[0,76,113,261,%d],"max_tokens":%d,"temperature":0,"ignore_eos":true,"stream":true}`, i+10, tokens))
+			errs[i] = post(
+				url,
+				fmt.Sprintf(
+					`{"model":"kjv","prompt":[0,76,113,261,%d],"max_tokens":%d,"temperature":0,"ignore_eos":true,`+
+						`"stream":true}`, i+10, tokens,
+				),
+			)
 		})
 	}
 	wait.Wait()
@@ -202,7 +242,7 @@ func together(url string) error {
 	return nil
 }
 
-// stepTogether generates the same on the engine.
+// stepTogether generates the same tokens on the engine.
 func stepTogether(e engine.Engine) error {
 	batch := make([]engine.Sequence, streams)
 	for i := range batch {
@@ -220,7 +260,8 @@ func stepTogether(e engine.Engine) error {
 	return nil
 }
 
-// bareServer times a step over HTTP, with nothing between the server and the engine, and the step alone.
+// bareServer measures a step over HTTP with nothing between the server and the engine, and the step
+// alone.
 func bareServer(e engine.Engine) (over, alone time.Duration, err error) {
 	_, bare := oneToken("", e)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -237,9 +278,13 @@ func bareServer(e engine.Engine) (over, alone time.Duration, err error) {
 	return over, alone, err
 }
 
-// proxy times a request to a trivial server, through a reverse proxy and straight.
+// proxy measures a request to a trivial server, through a reverse proxy and directly.
 func proxy() (through, straight time.Duration, err error) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); fmt.Fprint(w, "{}") }))
+	server := httptest.NewServer(
+		http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); fmt.Fprint(w, "{}") },
+		),
+	)
 	defer server.Close()
 	target, err := url.Parse(server.URL)
 	if err != nil {
@@ -247,6 +292,8 @@ func proxy() (through, straight time.Duration, err error) {
 	}
 	front := httptest.NewServer(httputil.NewSingleHostReverseProxy(target))
 	defer front.Close()
-	through, straight, _, err = paired(400, func() error { return post(front.URL, "{}") }, func() error { return post(server.URL, "{}") })
+	through, straight, _, err = paired(
+		400, func() error { return post(front.URL, "{}") }, func() error { return post(server.URL, "{}") },
+	)
 	return through, straight, err
 }

@@ -13,10 +13,11 @@ import (
 	"troupe/cluster/troupe"
 )
 
-// hop is a place on the way of a request: an actor begins to handle a message, or the HTTP handler begins or ends.
+// hop is a point on the path of a request: an actor starts to handle a message, or the HTTP handler
+// starts or ends.
 type hop struct{ kind, message string }
 
-// leg is the way to a hop, from the one before it.
+// leg is the path from one hop to the next.
 type leg struct {
 	to   hop
 	what string
@@ -26,7 +27,7 @@ var (
 	begun = hop{"http", "begin"}
 	ended = hop{"http", "end"}
 	done  = hop{"client", "done"}
-	// legs are those of a request, in order.
+	// legs are the legs of a request, in order.
 	legs = []leg{
 		{begun, "client and HTTP server, to the handler"},
 		{hop{"gateway", "*messages.OpenSession"}, "body to sequence; session asked for"},
@@ -43,7 +44,7 @@ var (
 	}
 )
 
-// tracer notes when the hops of one request are passed, the first time each.
+// tracer records the first time of each hop of a request.
 type tracer struct {
 	mu   sync.Mutex
 	seen map[hop]time.Time
@@ -58,7 +59,7 @@ func (t *tracer) note(h hop) {
 	}
 }
 
-// take returns what was noted since the last time.
+// take returns the times recorded since the last call.
 func (t *tracer) take() map[hop]time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +68,7 @@ func (t *tracer) take() map[hop]time.Time {
 	return seen
 }
 
-// wrap has actors note what they handle.
+// wrap makes actors record the messages that they handle.
 func (t *tracer) wrap(kind string, props *actor.Props) *actor.Props {
 	return props.Configure(actor.WithReceiverMiddleware(func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
@@ -85,12 +86,14 @@ func (t *tracer) handler(next http.Handler) http.Handler {
 	})
 }
 
-// requestLegs tells where the time of a request goes.
+// requestLegs measures the time of each leg of a request.
 func requestLegs() (section, error) {
 	s := section{
 		title: "Where the time of a request goes",
-		how: "The same request, on a node whose actors note when they begin to handle each message. Medians of each leg, which need not add up to that of the whole; " +
-			"between two requests the step is made on another engine, as above, so that all code and data come from memory anew.",
+		how: "The same request on a node whose actors record when they start to handle each message. " +
+			"Medians of each leg; they need not add up to the median of the whole. Between two requests " +
+			"the step is run on another engine, as above, so that all code and data are loaded from " +
+			"memory again.",
 	}
 	t := &tracer{seen: make(map[hop]time.Time)}
 	n, stop, err := nodeWith(func(c *troupe.Config) { c.Wrap = t.wrap })
@@ -117,7 +120,7 @@ func requestLegs() (section, error) {
 	return s, err
 }
 
-// trace adds what each leg of a request takes.
+// trace adds the times of a request's legs.
 func (t *tracer) trace(request func() error, spent [][]time.Duration) error {
 	t.take()
 	last := time.Now()
@@ -129,7 +132,7 @@ func (t *tracer) trace(request func() error, spent [][]time.Duration) error {
 	for i, l := range legs {
 		at, ok := seen[l.to]
 		if !ok {
-			return fmt.Errorf("a request did not come to %v", l.to)
+			return fmt.Errorf("a request did not reach %v", l.to)
 		}
 		spent[i] = append(spent[i], at.Sub(last))
 		last = at

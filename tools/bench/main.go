@@ -1,5 +1,6 @@
-// Command bench measures what docs/benchmarks.md shows, or with -shares docs/benchmarks-shares.md, and writes that page to standard output. Every figure is a ratio of
-// two things measured in turn in this one run.
+// Command bench measures the figures of docs/benchmarks.md, or with -shares those of
+// docs/benchmarks-shares.md, and writes the page to standard output. Every figure is a ratio of two
+// alternating measurements of one run.
 package main
 
 import (
@@ -14,10 +15,10 @@ import (
 	"troupe/cluster/troupe"
 )
 
-// row is one line of the page.
+// row is one line of a table.
 type row struct{ what, figure, aim, met string }
 
-// section is a table, and how its figures came about.
+// section is a table with a description of its measurements.
 type section struct {
 	title, how string
 	rows       []row
@@ -31,8 +32,8 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("only", "", "measure the sections, or floods, whose names contain this, and no others")
-	shares := flag.Bool("shares", false, "measure two tenants, of which one floods, instead of the other sections")
+	only := flag.String("only", "", "measure only the sections, or floods, whose names contain this text")
+	shares := flag.Bool("shares", false, "measure two tenants, one of which floods, instead of the other sections")
 	flag.Parse()
 	troupe.CollectSeldom()
 	if *shares {
@@ -45,9 +46,11 @@ func run() error {
 		name string
 		run  func() (section, error)
 	}{
-		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed}, {"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
+		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
+		{"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
-		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier}, {"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
+		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
+		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {
 		if !strings.Contains(measure.name, *only) {
 			continue
@@ -69,14 +72,19 @@ func page(sections []section) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks
 
-Written by `+"`make bench`"+`; do not edit. Each figure compares two things that were measured in turn in one run, and is the median of
-several rounds: absolute times are of this machine and this moment, ratios travel better.
+Written by `+"`make bench`"+`; do not edit. Each figure compares two alternating measurements of one run,
+and is the median of several rounds. Absolute times depend on this machine; ratios are more portable.
 
-Machine: %d cores, %s, %s/%s. Devices are software devices: real arithmetic on the CPU, which client, gateway, actors and kernels share.
-Model: the shipped kjv-2m.
+Machine: %d cores, %s, %s/%s. Devices are software devices: real arithmetic on the CPU,
+which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 `, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n", s.title, s.how)
+		fmt.Fprintf(
+			&b,
+			"\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n",
+			s.title,
+			s.how,
+		)
 		for _, r := range s.rows {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)
 		}
@@ -84,7 +92,7 @@ Model: the shipped kjv-2m.
 	return b.String()
 }
 
-// yes says whether an aim was met.
+// yes formats whether an aim was met.
 func yes(met bool) string {
 	if met {
 		return "yes"
@@ -98,7 +106,7 @@ func median[T int64 | float64 | time.Duration](all []T) T {
 	return s[len(s)/2]
 }
 
-// paired runs two things in turn and returns the medians of their times, and of their ratio a/b.
+// paired runs a and b alternately and returns the medians of their times, and of the ratio a/b.
 func paired(rounds int, a, b func() error) (ta, tb time.Duration, ratio float64, err error) {
 	var as, bs []time.Duration
 	var ratios []float64

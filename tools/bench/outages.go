@@ -17,12 +17,14 @@ const (
 	outageTokens  = 200
 )
 
-// outages lets nodes die, hang and hand over under streams through another node's gateway.
+// outages kills, stops and drains nodes while streams run through another node's gateway.
 func outages() (section, error) {
 	s := section{
 		title: "Nodes that are lost",
-		how: fmt.Sprintf("Two nodes, each a process with one replica, and an external nats-server. %d streams run through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. "+
-			"Every stream must have exactly the tokens of an undisturbed run. Detected: until it is no member any more. Pause: the longest between two chunks of each stream that was open.",
+		how: fmt.Sprintf("Two nodes, each a process with one replica, and an external nats-server. %d streams run "+
+			"through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. Every "+
+			"stream must have exactly the tokens of an undisturbed run. Detected: time until the node is "+
+			"not a member any more. Pause: the longest time between two chunks of each open stream.",
 			outageStreams, outageRounds),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -42,9 +44,18 @@ func outages() (section, error) {
 		}
 		p99 := cluster.Quantile(o.Pauses, 0.99)
 		detected := cluster.Quantile(o.Detection, 0.99)
-		s.rows = append(s.rows,
-			row{"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s", yes(detected <= 2*time.Second)},
-			row{"a node is " + f.what + ": pause of a stream", spread(o.Pauses), "p99 under 3 s", yes(p99 < 3*time.Second)})
+		s.rows = append(
+			s.rows,
+			row{
+				"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s", yes(detected <= 2*time.Second),
+			},
+			row{
+				"a node is " + f.what + ": pause of a stream",
+				spread(o.Pauses),
+				"p99 under 3 s",
+				yes(p99 < 3*time.Second),
+			},
+		)
 	}
 	moved, err := migrations(ctx, c, load)
 	if err != nil {
@@ -58,8 +69,9 @@ func outages() (section, error) {
 func lostLeaders() (section, error) {
 	s := section{
 		title: "Nodes that are lost with their NATS server",
-		how: fmt.Sprintf("Three nodes with embedded servers that form one NATS cluster. As above, but the node that is killed is each time the one whose server leads the bucket of members: "+
-			"first another server must be elected, then the node can be deleted. %d rounds.", outageRounds),
+		how: fmt.Sprintf("Three nodes with embedded servers that form one NATS cluster. As above, but each time the "+
+			"node is killed whose server leads the bucket of members: another leader must be elected "+
+			"before the node can be deleted. %d rounds.", outageRounds),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
@@ -83,14 +95,27 @@ func lostLeaders() (section, error) {
 	}
 	slices.Sort(all.Detection)
 	slices.Sort(all.Pauses)
-	s.rows = append(s.rows,
-		row{"the leader is killed (kill -9): detected", spread(all.Detection), "within 2 s", yes(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second)},
-		row{"the leader is killed (kill -9): pause of a stream", spread(all.Pauses), "p99 under 3 s", yes(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second)})
+	s.rows = append(
+		s.rows,
+		row{
+			"the leader is killed (kill -9): detected", spread(all.Detection), "within 2 s",
+			yes(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second),
+		},
+		row{
+			"the leader is killed (kill -9): pause of a stream",
+			spread(all.Pauses),
+			"p99 under 3 s",
+			yes(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second),
+		},
+	)
 	return s, nil
 }
 
-// underLoad starts a cluster with a replica per node, and says which streams to run through its first gateway.
-func underLoad(ctx context.Context, cfg cluster.Config) (c *cluster.Cluster, load cluster.Load, end func(), err error) {
+// underLoad starts a cluster with a replica per node and returns the load for its first gateway.
+func underLoad(
+	ctx context.Context,
+	cfg cluster.Config,
+) (c *cluster.Cluster, load cluster.Load, end func(), err error) {
 	requests := cluster.Requests(outageStreams, outageTokens)
 	answers, err := cluster.Undisturbed(ctx, requests)
 	if err != nil {
@@ -115,10 +140,15 @@ func underLoad(ctx context.Context, cfg cluster.Config) (c *cluster.Cluster, loa
 		end()
 		return nil, load, nil, err
 	}
-	return c, cluster.Load{Gateways: c.Nodes[:1], Requests: requests, Answers: answers, Streams: outageStreams}, end, nil
+	return c, cluster.Load{
+		Gateways: c.Nodes[:1],
+		Requests: requests,
+		Answers:  answers,
+		Streams:  outageStreams,
+	}, end, nil
 }
 
-// spread is in ascending order.
+// spread formats the quantiles of sorted durations.
 func spread(all []time.Duration) string {
 	ms := func(q float64) time.Duration { return cluster.Quantile(all, q).Round(time.Millisecond) }
 	return fmt.Sprintf("median %s, p99 %s, of %d", ms(0.5), ms(0.99), len(all))

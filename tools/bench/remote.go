@@ -15,16 +15,18 @@ import (
 const (
 	remoteBlock  = 1280 << 10 // a KV block of an 8B model: 16 tokens at 80 KiB
 	remoteBlocks = 64
-	remotePart   = 7 * 40 << 10 // of 7 of its 32 layers, as a replica has them come that begins with the first ones
+	remotePart   = 7 * 40 << 10 // 7 of its 32 layers, as requested by a replica that starts with the first ones
 	remoteRounds = 31
 )
 
-// remoteTier compares the fetch of blocks that a tier of another node holds with a bare connection.
+// remoteTier compares fetching blocks from another node's tier with a bare connection.
 func remoteTier() (section, error) {
 	s := section{
 		title: "The remote tier",
-		how: fmt.Sprintf("Over loopback, %d blocks of %d KiB that the DRAM tier of one node holds are leased, sent and copied into an arena, against a bare TCP connection that carries the same bytes into one, in turn. "+
-			"A fetch checks the hash of each block when it leaves the tier and again when it comes in; here the same few cores do all of that and the copies of the bare connection.",
+		how: fmt.Sprintf("Over loopback, %d blocks of %d KiB in the DRAM tier of one node are leased, sent and copied "+
+			"into an arena, compared to a bare TCP connection that carries the same bytes, alternating. A "+
+			"fetch verifies each block when it leaves the tier and when it arrives; the same few cores do "+
+			"all of that and the copies of the bare connection.",
 			remoteBlocks, remoteBlock>>10),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -39,7 +41,9 @@ func remoteTier() (section, error) {
 		parts int
 	}{{"whole blocks", 0}, {"first layers first", remotePart}} {
 		b.chunks = tier.Chunks{Blocks: remoteBlocks, BlockBytes: remoteBlock, PartBytes: way.parts}
-		r, err := bulkbench.Measure(ctx, bulkbench.Config{ChunkBytes: remoteBlock, Chunks: remoteBlocks, Rounds: remoteRounds, Copy: b.fetch})
+		r, err := bulkbench.Measure(
+			ctx, bulkbench.Config{ChunkBytes: remoteBlock, Chunks: remoteBlocks, Rounds: remoteRounds, Copy: b.fetch},
+		)
 		if err != nil {
 			return s, err
 		}
@@ -53,9 +57,9 @@ func remoteTier() (section, error) {
 	return s, nil
 }
 
-// remote is a tier that holds blocks, and who fetches them.
+// remote is a tier with blocks, and the node that fetches them.
 type remote struct {
-	*lender
+	*exporter
 	device cuda.Device
 	store  *tier.Arena
 	hashes []kv.Hash
@@ -80,24 +84,24 @@ func newRemote() (_ *remote, err error) {
 		}
 		h := kv.Root("bench", fmt.Sprint(i), nil)
 		b.hashes = append(b.hashes, h)
-		if err := b.store.Write(context.Background(), int32(i), h.Within(lenderSpace), block); err != nil {
+		if err := b.store.Write(context.Background(), int32(i), h.Namespaced(exporterSpace), block); err != nil {
 			return nil, err
 		}
 	}
-	b.lender, err = newLender(b.store)
+	b.exporter, err = newExporter(b.store)
 	return b, err
 }
 
-// fetch does what a replica does, but for the copy to its device.
+// fetch fetches the blocks like a replica, but without the copy to its device.
 func (b *remote) fetch(context.Context) error {
-	return b.lender.fetch(b.hashes, b.chunks, func(i, part int, bytes []byte) error {
-		from, _ := b.chunks.Part(part)
+	return b.exporter.fetch(b.hashes, b.chunks, func(i, part int, bytes []byte) error {
+		from, _ := b.chunks.PartRange(part)
 		copy(b.arena[i*remoteBlock+from:], bytes)
 		return nil
 	})
 }
 
 func (b *remote) close() {
-	b.lender.close()
+	b.exporter.close()
 	_, _ = b.store.Close(), b.device.Close()
 }

@@ -11,12 +11,14 @@ import (
 	"troupe/core/plan"
 )
 
-// routing times decisions on prompts of 128 blocks, each another one, at several numbers of replicas.
+// routing measures routing decisions on different prompts of 128 blocks, for several numbers of
+// replicas.
 func routing() (section, error) {
 	s := section{
 		title: "Routing",
-		how: "One decision: a prompt of 2,048 tokens in 128 blocks, of which every replica holds the first 32, and one replica all. Each decision is on another prompt. " +
-			"10,000 blocks are announced in all, or by each replica.",
+		how: "One decision for a prompt of 2,048 tokens in 128 blocks. Every replica holds the first 32 " +
+			"blocks, and one replica holds all. Each decision is for another prompt. 10,000 blocks are " +
+			"announced in total, or by each replica.",
 	}
 	for _, replicas := range []int{5, 25, 100} {
 		for _, each := range []bool{false, true} {
@@ -30,7 +32,10 @@ func routing() (section, error) {
 					routes.Route(plan.Request{ID: "a request", Hashes: prompts[i%len(prompts)], Tokens: 2048})
 				}
 			}).NsPerOp()
-			r := row{what: fmt.Sprintf("%d replicas, %s", replicas, of), figure: fmt.Sprintf("%.1f µs, %.0f decisions a second", float64(took)/1000, 1e9/float64(took))}
+			r := row{
+				what:   fmt.Sprintf("%d replicas, %s", replicas, of),
+				figure: fmt.Sprintf("%.1f µs, %.0f decisions a second", float64(took)/1000, 1e9/float64(took)),
+			}
 			if replicas == 100 {
 				r.aim, r.met = "under 20 µs", yes(took < 20_000)
 			}
@@ -40,7 +45,8 @@ func routing() (section, error) {
 	return s, nil
 }
 
-// crowd is a table of replicas that each hold so many blocks, and the prompts that they hold, in random order.
+// crowd returns a table of replicas that each hold a number of blocks, and the prompts of these
+// blocks in random order.
 func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
 	const shared, prompt = 32, 128
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -55,7 +61,8 @@ func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
 	for i := range replicas {
 		name := fmt.Sprint("model-", i)
 		routes.Update(plan.Replica{
-			Name: name, State: plan.Serving, Running: rnd.IntN(16), MaxSequences: 64, StepTokens: 512, BlockTokens: 16, KVBlocks: held, KVBlocksFree: held / 2,
+			Name: name, State: plan.Serving, Running: rnd.IntN(16), MaxSequences: 64, StepTokens: 512, BlockTokens: 16,
+			KVBlocks: held, KVBlocksFree: held / 2,
 		})
 		routes.Blocks(name, nil, system)
 		for n := shared; n < held; n += prompt - shared {
@@ -72,8 +79,10 @@ func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
 func dataPlane() (section, error) {
 	s := section{
 		title: "The bulk data plane",
-		how: "Over loopback, against a bare TCP connection that carries the same bytes, in turn. Both receivers copy each chunk into an arena; the data plane also sums every byte twice, sends small chunks together by way of a buffer, " +
-			"acknowledges chunks and can take up a transfer where a connection was lost.",
+		how: "Over loopback, compared to a bare TCP connection that carries the same bytes, alternating. " +
+			"Both receivers copy each chunk into an arena. The data plane also checksums every byte " +
+			"twice, batches small chunks in a buffer, acknowledges chunks, and can resume a transfer " +
+			"after a lost connection.",
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -21,11 +21,11 @@ type tenant struct {
 	body  func(i int) string
 }
 
-// paced is what came of requests at a rate.
+// paced is the result of requests at a fixed rate.
 type paced struct {
 	sent    int
-	first   []time.Duration // in ascending order
-	failure error           // of one without a first token
+	first   []time.Duration // times to first token, ascending
+	failure error           // error of a request without a first token
 }
 
 func (p paced) at(q float64) time.Duration {
@@ -35,7 +35,7 @@ func (p paced) at(q float64) time.Duration {
 	return p.first[min(len(p.first)-1, int(q*float64(len(p.first))))]
 }
 
-// never stands for a request without a first token.
+// never is the time of a request without a first token.
 const never = time.Hour
 
 // p99 counts requests without an answer as the slowest.
@@ -48,11 +48,13 @@ func (p paced) p99() time.Duration {
 
 func (p paced) p50() time.Duration { return p.at(0.5) }
 
-// pooled keeps connections, as clients do.
+// pooled keeps connections open, like real clients.
 var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}
 
 func (t tenant) request(ctx context.Context, i int) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.nodes[i%len(t.nodes)]+"/v1/completions", strings.NewReader(t.body(i)))
+	r, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, "http://"+t.nodes[i%len(t.nodes)]+"/v1/completions", strings.NewReader(t.body(i)),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (t tenant) request(ctx context.Context, i int) (*http.Response, error) {
 	return res, err
 }
 
-// stream sends a request, reads all of the answer and returns how long the first event took.
+// stream sends a request, reads the whole answer and returns the time to its first event.
 func (t tenant) stream(ctx context.Context, i int) (time.Duration, error) {
 	began := time.Now()
 	res, err := t.request(ctx, i)
@@ -84,10 +86,10 @@ func (t tenant) stream(ctx context.Context, i int) (time.Duration, error) {
 	return first, err
 }
 
-// numbered counts the requests of all measurements, so that no prompt is asked twice.
+// numbered counts the requests of all measurements, so that no prompt is repeated.
 var numbered atomic.Int64
 
-// saturate returns how many requests a second are answered when 8 are always under way.
+// saturate returns the rate of answered requests with 8 always in flight.
 func (t tenant) saturate(ctx context.Context, d time.Duration) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -113,7 +115,7 @@ func (t tenant) saturate(ctx context.Context, d time.Duration) (float64, error) 
 	return float64(done.Load()) / time.Since(began).Seconds(), nil
 }
 
-// pace sends requests at a rate for a while, and waits for their answers.
+// pace sends requests at a rate for a while and waits for their answers.
 func (t tenant) pace(ctx context.Context, rate float64, d time.Duration) (p paced) {
 	ctx, cancel := context.WithTimeout(ctx, d+40*time.Second)
 	defer cancel()
@@ -127,7 +129,7 @@ func (t tenant) pace(ctx context.Context, rate float64, d time.Duration) (p pace
 			first, err := t.stream(ctx, int(numbered.Add(1)))
 			mu.Lock()
 			defer mu.Unlock()
-			if first > 0 { // the rest may take longer than is waited for
+			if first > 0 { // the rest may take longer than the wait
 				p.first = append(p.first, first)
 			} else {
 				p.failure = err
@@ -139,7 +141,8 @@ func (t tenant) pace(ctx context.Context, rate float64, d time.Duration) (p pace
 	return p
 }
 
-// flood is a way to take more than one's share. Start returns a function that waits for its end and tells what it got.
+// flood is a way to take more than a fair share. start returns a function that waits for its end
+// and describes the result.
 type flood struct {
 	name  string
 	start func(ctx context.Context, nodes []string) (over func() string)
@@ -147,7 +150,11 @@ type flood struct {
 
 var floods = []flood{
 	{"4,100 POSTs without a body", func(ctx context.Context, nodes []string) func() string {
-		return sockets(ctx, nodes, 4100, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+floodKey+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n")
+		return sockets(
+			ctx, nodes, 4100,
+			"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+
+				""+floodKey+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+		)
 	}},
 	{"24 × n = 128 × 900 tokens, max_priority: standard", func(ctx context.Context, nodes []string) func() string {
 		return repeated(ctx, tenant{nodes, floodKey, many("")}, 24)
@@ -162,23 +169,29 @@ var floods = []flood{
 	}},
 	{"300 streams of 900 tokens that are not read", func(ctx context.Context, nodes []string) func() string {
 		body := `{"model":"kjv","prompt":"In","max_tokens":900,"ignore_eos":true,"stream":true,"logprobs":5}`
-		return sockets(ctx, nodes, 300, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		return sockets(ctx, nodes, 300, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: "+
+			"Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			floodKey, len(body), body))
 	}},
 	{"64 prompts of some 900 tokens at a time", func(ctx context.Context, nodes []string) func() string {
 		return repeated(ctx, tenant{nodes, floodKey, func(i int) string {
-			return fmt.Sprintf(`{"model":"kjv","prompt":"%d %s","max_tokens":1}`, i, strings.Repeat("And God said unto them. ", 14*quietWords))
+			return fmt.Sprintf(
+				`{"model":"kjv","prompt":"%d %s","max_tokens":1}`, i,
+				strings.Repeat("And God said unto them. ", 14*quietWords),
+			)
 		}}, 64)
 	}},
 }
 
 func many(priority string) func(int) string {
 	return func(i int) string {
-		return fmt.Sprintf(`{"model":"kjv","prompt":"%d In",%s"max_tokens":900,"ignore_eos":true,"n":128,"stream":true}`, i, priority)
+		return fmt.Sprintf(
+			`{"model":"kjv","prompt":"%d In",%s"max_tokens":900,"ignore_eos":true,"n":128,"stream":true}`, i, priority,
+		)
 	}
 }
 
-// repeated keeps so many requests under way.
+// repeated keeps the given number of requests in flight.
 func repeated(ctx context.Context, t tenant, requests int) func() string {
 	var all sync.WaitGroup
 	var done, refused atomic.Int64
@@ -192,7 +205,7 @@ func repeated(ctx context.Context, t tenant, requests int) func() string {
 					refused.Add(1)
 					select {
 					case <-ctx.Done():
-					case <-time.After(time.Second): // as Retry-After says
+					case <-time.After(time.Second): // the value of Retry-After
 					}
 				}
 			}
@@ -213,7 +226,7 @@ func sockets(ctx context.Context, nodes []string, n int, send string) func() str
 			break
 		}
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
-		_, _ = io.WriteString(c, send) // one that is closed counts as open: it was tried
+		_, _ = io.WriteString(c, send) // a closed one counts too
 		conns = append(conns, c)
 	}
 	return func() string {

@@ -18,23 +18,32 @@ import (
 )
 
 const (
-	tierTokens = 512 // of a block, so that one is as large as 16 tokens of an 8B model: 1.5 MiB
+	tierTokens = 512 // per block: 1.5 MiB, as large as 16 tokens of an 8B model
 	tierBlocks = 64
 	tierRounds = 15
-	tierDepth  = 8 // reads and writes of a file at once
+	tierDepth  = 8 // concurrent reads and writes of a file
 
 	stepRounds = 41
-	stepReps   = 30 // steps in a round
+	stepReps   = 30 // steps per round
 )
 
 func kvTiers() (section, error) {
 	s := section{
 		title: "KV tiers",
-		how: fmt.Sprintf("Offload and restore as a replica does them: %d blocks of %d KiB between a device and a tier, with all checksums; against bare copies of as many bytes, in turn: for DRAM copies of the device "+
-			"to and from the same page-locked memory on one stream, for NVMe O_DIRECT writes and reads of a file on the same disk, %d at once from and into as many buffers, without a device. No bytes are zeros, and all memory was written to before. "+
-			"A tier copies on two streams each way, which on the software device are two cores, and an offload sums what is in the processor's cache still. Where other work takes one of two cores, the sums come on top of the copies: the time of CPU says how much. "+
-			"A restore from NVMe has a limit of its own, which is shown too: on a disk that takes the processor's time, even a bare read is slower once its bytes are summed. "+
-			"The step is one that decodes %d sequences on a device that leaves one core to others. Time to first token is that of a request over HTTP; where a step overlaps with a restore, that of restore and step alone, of a made-up model that is nearly all KV, on a device whose computation takes the cores that copy and sum.", tierBlocks, tierTokens*3, tierDepth, streams),
+		how: fmt.Sprintf("Offload and restore as in a replica: %d blocks of %d KiB between a device and a tier, with "+
+			"all checksums, compared to bare copies of the same size, alternating. For DRAM these are "+
+			"copies of the device to and from the same page-locked memory on one stream. For NVMe they "+
+			"are O_DIRECT writes and reads of a file on the same disk, %d at once from and into as many "+
+			"buffers, without a device. The data is not zero, and all memory was written before. A tier "+
+			"copies on two streams per direction, which use two cores on the software device, and an "+
+			"offload checksums data that is still in the CPU cache. If other work uses one of two cores, "+
+			"the checksums add to the time of the copies; the CPU time shows how much. A restore from "+
+			"NVMe has a limit of its own, which is shown too: on a disk that uses CPU time, even a bare "+
+			"read is slower once its bytes are summed. The step decodes %d sequences on a device that "+
+			"leaves one core to others. Time to first token is that of a request over HTTP. Where a step "+
+			"overlaps with a restore, it is that of restore and step alone, for a synthetic model that is "+
+			"nearly all KV, on a device whose computation uses the same cores as the copies and "+
+			"checksums.", tierBlocks, tierTokens*3, tierDepth, streams),
 	}
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
@@ -51,7 +60,7 @@ func kvTiers() (section, error) {
 	return s, nil
 }
 
-// shelf is a device with KV blocks, and page-locked memory for as many.
+// shelf is a device with KV blocks, and page-locked memory of the same size.
 type shelf struct {
 	device cuda.Device
 	holder *engine.Holder
@@ -65,7 +74,10 @@ func newShelf(workers, blockTokens, blocks int) (s *shelf, err error) {
 		return nil, err
 	}
 	s.holder = engine.NewHolder(s.device, llama.Format{})
-	spec := engine.LoadSpec{Lease: "bench", Path: model, BlockTokens: blockTokens, KVBlocks: blocks, Limits: engine.Limits{StepTokens: 512, MaxSequences: 64}}
+	spec := engine.LoadSpec{
+		Lease: "bench", Path: model, BlockTokens: blockTokens, KVBlocks: blocks,
+		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},
+	}
 	if _, err = s.holder.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
@@ -78,7 +90,8 @@ func newShelf(workers, blockTokens, blocks int) (s *shelf, err error) {
 
 func (s *shelf) close() error { return errors.Join(s.blocks.Close(), s.device.Close()) }
 
-// fill writes to all of the page-locked memory, and to all blocks: what was never written to is read from the processor's cache, as one page of zeros.
+// fill writes to all of the page-locked memory and to all blocks. Reads of unwritten memory would
+// hit the cached zero page.
 func (s *shelf) fill() error {
 	all, size := s.memory.Bytes(), s.blocks.BlockBytes()
 	noise(all)
@@ -90,14 +103,14 @@ func (s *shelf) fill() error {
 	return nil
 }
 
-// noise fills memory with what no disk takes for zeros.
+// noise fills memory with bytes that a disk cannot compress.
 func noise(b []byte) {
 	for at := range b {
 		b[at] = byte(at * at >> 7)
 	}
 }
 
-// moves are the ways of so many blocks from the first on, each to the slot of its number.
+// moves returns moves of consecutive blocks, each to the slot of its number.
 func moves(first, many int) []tier.Move {
 	all := make([]tier.Move, many)
 	for i := range all {
@@ -113,7 +126,13 @@ func tierCopies(dir string) ([]row, error) {
 	}
 	defer s.close()
 	size := s.blocks.BlockBytes()
-	file, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(dir, "kv"), Slabs: kv.Slabs{Count: 1, Bytes: kv.SlotUnit + tierBlocks*(kv.SlotUnit+size)}, Depth: tierDepth, AllocHost: s.device.AllocHost})
+	file, err := tier.OpenFile(
+		tier.FileConfig{
+			Path:  filepath.Join(dir, "kv"),
+			Slabs: kv.Slabs{Count: 1, Bytes: kv.SlotUnit + tierBlocks*(kv.SlotUnit+size)}, Depth: tierDepth,
+			AllocHost: s.device.AllocHost,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +147,7 @@ func tierCopies(dir string) ([]row, error) {
 		return nil, err
 	}
 	defer stream.Close()
-	// The address of a lease's blocks is its own secret: bare copies use other memory of the device.
+	// The address of a lease's blocks is private: bare copies use other memory of the device.
 	at, err := s.device.Alloc(int64(tierBlocks * size))
 	if err != nil {
 		return nil, err
@@ -151,8 +170,20 @@ func tierCopies(dir string) ([]row, error) {
 		return nil, err
 	}
 	stores := []storeCopies{
-		{"DRAM", tier.NewArena(s.memory, tierBlocks*size), "the device's bare copy", func() error { return device(false) }, func() error { return device(true) }},
-		{"NVMe", file, "bare O_DIRECT", func() error { return disk.each(disk.file.WriteAt) }, func() error { return disk.each(disk.file.ReadAt) }},
+		{
+			"DRAM",
+			tier.NewArena(s.memory, tierBlocks*size),
+			"the device's bare copy",
+			func() error { return device(false) },
+			func() error { return device(true) },
+		},
+		{
+			"NVMe",
+			file,
+			"bare O_DIRECT",
+			func() error { return disk.each(disk.file.WriteAt) },
+			func() error { return disk.each(disk.file.ReadAt) },
+		},
 	}
 	var rows []row
 	for _, c := range stores {
@@ -162,12 +193,15 @@ func tierCopies(dir string) ([]row, error) {
 		}
 		rows = append(rows, more...)
 	}
-	summed, err := bandwidth("a bare O_DIRECT read whose bytes are summed: bandwidth over bare O_DIRECT", size, func() error { return disk.each(disk.readAndSum) }, stores[1].in)
+	summed, err := bandwidth(
+		"a bare O_DIRECT read whose bytes are summed: bandwidth over bare O_DIRECT", size,
+		func() error { return disk.each(disk.readAndSum) }, stores[1].in,
+	)
 	summed.aim, summed.met = "", ""
 	return append(rows, summed), err
 }
 
-// storeCopies are copies to and from a tier, and bare ones.
+// storeCopies are copies to and from a tier, and bare copies.
 type storeCopies struct {
 	name    string
 	store   tier.Store
@@ -176,23 +210,27 @@ type storeCopies struct {
 }
 
 func (c *storeCopies) rows(blocks *engine.Blocks) ([]row, error) {
-	down := func() error { return tier.Down(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
-	up := func() error { return tier.Up(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
+	down := func() error { return tier.Offload(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
+	up := func() error { return tier.Restore(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
 	if err := errors.Join(down(), c.out()); err != nil {
 		return nil, err
 	}
-	offload, err := bandwidth(fmt.Sprintf("offload to %s: bandwidth over %s", c.name, c.bare), blocks.BlockBytes(), down, c.out)
+	offload, err := bandwidth(
+		fmt.Sprintf("offload to %s: bandwidth over %s", c.name, c.bare), blocks.BlockBytes(), down, c.out,
+	)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(down(), up(), c.in()); err != nil { // an arena's slots are where the bare copies went
+	if err := errors.Join(down(), up(), c.in()); err != nil { // the bare copies used the memory of the arena's slots
 		return nil, err
 	}
-	restore, err := bandwidth(fmt.Sprintf("restore from %s: bandwidth over %s", c.name, c.bare), blocks.BlockBytes(), up, c.in)
+	restore, err := bandwidth(
+		fmt.Sprintf("restore from %s: bandwidth over %s", c.name, c.bare), blocks.BlockBytes(), up, c.in,
+	)
 	return []row{offload, restore}, err
 }
 
-// bandwidth compares two ways to copy all blocks.
+// bandwidth compares two ways of copying all blocks.
 func bandwidth(what string, size int, over, bare func() error) (row, error) {
 	var worked, bareWorked time.Duration
 	with, without, ratio, err := paired(tierRounds, working(&worked, over), working(&bareWorked, bare))
@@ -200,11 +238,18 @@ func bandwidth(what string, size int, over, bare func() error) (row, error) {
 		return row{}, fmt.Errorf("%s: %w", what, err)
 	}
 	gigabytes := float64(tierBlocks*size) / 1e9
-	return row{what, fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.3f s of CPU per GB against %.3f)", 1/ratio, gigabytes/with.Seconds(), gigabytes/without.Seconds(),
-		worked.Seconds()/gigabytes/tierRounds, bareWorked.Seconds()/gigabytes/tierRounds), "0.9 or more", yes(1/ratio >= 0.9)}, nil
+	return row{what, fmt.Sprintf(
+		"%.2f (%.2f GB/s against %.2f; %.3f s of CPU per GB against "+
+			"%.3f)",
+		1/ratio,
+		gigabytes/with.Seconds(),
+		gigabytes/without.Seconds(),
+		worked.Seconds()/gigabytes/tierRounds,
+		bareWorked.Seconds()/gigabytes/tierRounds,
+	), "0.9 or more", yes(1/ratio >= 0.9)}, nil
 }
 
-// working adds up the time of CPU that f takes.
+// working adds the CPU time of f to sum.
 func working(sum *time.Duration, f func() error) func() error {
 	return func() error {
 		began := processorTime()
@@ -214,7 +259,7 @@ func working(sum *time.Duration, f func() error) func() error {
 	}
 }
 
-// processorTime is what this process has taken of the CPU; 0 where the system does not say.
+// processorTime returns the CPU time of this process, or 0 if unknown.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

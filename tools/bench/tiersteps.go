@@ -20,9 +20,9 @@ import (
 	"troupe/messages"
 )
 
-// stepsBeside compares steps while blocks are offloaded with steps alone.
+// stepsBeside compares steps during an offload of blocks with steps alone.
 func stepsBeside(string) ([]row, error) {
-	const blocks = 2048 // of 16 tokens; steps use the first half
+	const blocks = 2048 // blocks of 16 tokens; steps use the first half
 	s, err := newShelf(max(1, runtime.NumCPU()-1), 16, blocks)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func stepsBeside(string) ([]row, error) {
 			wait.Go(func() {
 				for again := true; again && failed == nil; again = many == 0 && !over.Load() {
 					n := max(many, 16)
-					failed = tier.Down(context.Background(), s.blocks, arena, moves(blocks/2, n))
+					failed = tier.Offload(context.Background(), s.blocks, arena, moves(blocks/2, n))
 					copied.Add(int64(n * s.blocks.BlockBytes()))
 				}
 			})
@@ -68,7 +68,7 @@ func stepsBeside(string) ([]row, error) {
 	var rows []row
 	for _, c := range []struct {
 		what string
-		many int // blocks in a round; 0: without end
+		many int // blocks per round; 0 means no limit
 	}{
 		{"as many blocks as the steps fill", stepReps * streams / 16},
 		{"blocks without end", 0},
@@ -80,17 +80,25 @@ func stepsBeside(string) ([]row, error) {
 		}
 		aim, met := "1.05 or less", yes(ratio <= 1.05)
 		if c.many == 0 {
-			aim, met = "", "" // more than there ever is: steps are what fills blocks
+			aim, met = "", "" // more than is possible: blocks are filled by steps
 		}
-		rows = append(rows, row{"step with an offload of " + c.what + " running, over without", fmt.Sprintf("%.3f (%d µs against %d µs, with %.2f GB/s going down)",
-			ratio, (with / stepReps).Microseconds(), (without / stepReps).Microseconds(), float64(copied.Load())/stepRounds/with.Seconds()/1e9), aim, met})
+		rows = append(
+			rows,
+			row{"step with an offload of " + c.what + " running, over without", fmt.Sprintf(
+				"%.3f (%d µs against %d µs, with %.2f GB/s going down)",
+				ratio,
+				(with / stepReps).Microseconds(),
+				(without / stepReps).Microseconds(),
+				float64(copied.Load())/stepRounds/with.Seconds()/1e9,
+			), aim, met},
+		)
 	}
 	return rows, nil
 }
 
 const firstRounds = 15
 
-// firstTokens compares requests whose prefix is restored with such whose prefix is computed again.
+// firstTokens compares requests whose prefix is restored with requests whose prefix is recomputed.
 func firstTokens(dir string) (rows []row, err error) {
 	for _, t := range []struct {
 		name  string
@@ -123,24 +131,31 @@ func firstToken(n *troupe.Node, tier string, length int) (row, error) {
 		prompt[i] = uint32(3 + (i*7+length)%500)
 	}
 	flush := func(tier string) error {
-		_, err := n.KV(context.Background(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: tier}}})
+		_, err := n.KV(
+			context.Background(),
+			&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: tier}}},
+		)
 		return err
 	}
 	down := func() (uint32, error) {
-		moved, err := n.KV(context.Background(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}})
+		moved, err := n.KV(
+			context.Background(),
+			&messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}},
+		)
 		if err != nil || len(moved.GetMoved()) == 0 {
 			return 0, err
 		}
 		return moved.GetMoved()[0].GetBlocks(), nil
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the weights are known
+	// until the weights' fingerprint is known
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := first(n, prompt); err != nil {
 			return row{}, err
 		}
 		if blocks, err := down(); blocks > 0 {
 			break
 		} else if time.Now().After(end) {
-			return row{}, fmt.Errorf("nothing goes to %s: %w", tier, err)
+			return row{}, fmt.Errorf("no block was offloaded to %s: %w", tier, err)
 		}
 	}
 	var took [2][]time.Duration
@@ -160,7 +175,7 @@ func firstToken(n *troupe.Node, tier string, length int) (row, error) {
 			got, err := first(n, prompt)
 			took[i] = append(took[i], time.Since(began))
 			if err == nil && got != cached {
-				err = fmt.Errorf("%d of %d tokens came from %s, not %d", got, length, tier, cached)
+				err = fmt.Errorf("%d of %d tokens came from %s, want %d", got, length, tier, cached)
 			}
 			if err != nil {
 				return row{}, err
@@ -173,12 +188,20 @@ func firstToken(n *troupe.Node, tier string, length int) (row, error) {
 	}
 	ratio := median(ratios)
 	return row{fmt.Sprintf("time to first token, %d tokens restored from %s, over computing them", length, tier),
-		fmt.Sprintf("%.2f (%.2f ms against %.2f)", ratio, median(took[0]).Seconds()*1e3, median(took[1]).Seconds()*1e3), "less than 1", yes(ratio < 1)}, nil
+		fmt.Sprintf(
+			"%.2f (%.2f ms against %.2f)",
+			ratio,
+			median(took[0]).Seconds()*1e3,
+			median(took[1]).Seconds()*1e3,
+		), "less than 1", yes(ratio < 1)}, nil
 }
 
-// first asks for one token, and returns how many of the prompt's were not computed.
+// first requests one token and returns the number of cached prompt tokens.
 func first(n *troupe.Node, prompt []uint32) (cached int, err error) {
-	body := fmt.Sprintf(`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0,"ignore_eos":true}`, strings.ReplaceAll(fmt.Sprint(prompt), " ", ","))
+	body := fmt.Sprintf(
+		`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0,"ignore_eos":true}`,
+		strings.ReplaceAll(fmt.Sprint(prompt), " ", ","),
+	)
 	res, err := http.Post("http://"+n.HTTPAddr()+"/v1/completions", "application/json", bytes.NewReader([]byte(body)))
 	if err != nil {
 		return 0, err

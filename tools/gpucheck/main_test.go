@@ -92,7 +92,7 @@ func multipliers(t *testing.T) map[string]string {
 	for _, value := range []string{driver.NoBLAS, *products} {
 		d := openAt(t, 0, value)
 		if p, err := cuda.As[cuda.Describer](d); err == nil {
-			name, _, _ := strings.Cut(cmp.Or(p.Properties().Products, "the software device"), ": ")
+			name, _, _ := strings.Cut(cmp.Or(p.Properties().GEMMBackend, "the software device"), ": ")
 			all[name] = value
 		}
 		if err := d.Close(); err != nil {

@@ -12,11 +12,14 @@ import (
 )
 
 func main() {
-	docs := flag.String("docs", "docs", "the folder to write to")
+	docs := flag.String("docs", "docs", "output folder")
 	flag.Parse()
 	err := run(*docs)
 	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(os.Stderr, "kvreplay: skipped, since the trace is not part of the project (%v); set TROUPE_SHARED to the folder that has it\n", err)
+		fmt.Fprintf(
+			os.Stderr,
+			"kvreplay: skipped: the trace is not part of the project (%v); set TROUPE_SHARED to its folder\n", err,
+		)
 		return
 	}
 	if err != nil {
@@ -47,7 +50,7 @@ func run(docs string) error {
 	return os.WriteFile(filepath.Join(docs, "benchmarks-kv.md"), []byte(r.page()), 0o644)
 }
 
-// measure replays the prompts under the optimum and every policy, at each capacity.
+// measure replays the prompts with the optimum and every policy, at each capacity.
 func measure(prompts [][]kv.Hash, slots []int) (result, error) {
 	r := result{prompts: len(prompts), slots: slots}
 	distinct := make(map[kv.Hash]bool)

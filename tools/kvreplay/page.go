@@ -21,7 +21,7 @@ type curve struct {
 	rates []float64
 }
 
-// result is what was replayed.
+// result is the result of a replay.
 type result struct {
 	prompts, blocks, distinct int
 	bound                     float64 // hit rate with room for everything
@@ -30,7 +30,7 @@ type result struct {
 	shared                    []sharing
 }
 
-// share is the mean over all capacities of what a policy reaches of the optimum.
+// share returns the mean, over all capacities, of a policy's hit rate relative to the optimum.
 func (r result) share(c curve) float64 {
 	var sum float64
 	for i, rate := range c.rates {
@@ -39,12 +39,12 @@ func (r result) share(c curve) float64 {
 	return sum / float64(len(c.rates))
 }
 
-// best is the policy that is nearest to the optimum over all capacities.
+// best returns the policy closest to the optimum over all capacities.
 func (r result) best() curve {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(r.share(a), r.share(b)) })
 }
 
-// ahead is the policy with the most hits at a capacity.
+// ahead returns the policy with the most hits at a capacity.
 func (r result) ahead(i int) string {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(a.rates[i], b.rates[i]) }).name
 }
@@ -54,9 +54,10 @@ func (r result) page() string {
 	best := r.best()
 	fmt.Fprintf(&b, `# KV tiers: which blocks to keep
 
-Written by `+"`make bench-kv`"+`; do not edit. A replay of the prompts of a chat service in half an hour (Mooncake's conversation trace) through the
-tiers and policies of core/kv: %d prompts, %d blocks of 512 tokens, %d of them distinct. A hit is a leading block of a prompt that the tier
-holds when the prompt comes. With room for everything %.1f %% of the blocks are hits; the optimum is Belady's, which knows the future.
+Written by `+"`make bench-kv`"+`; do not edit. It replays the prompts of half an hour of a chat service
+(Mooncake's conversation trace) through the tiers and policies of core/kv: %d prompts, %d blocks of 512 tokens,
+%d of them distinct. A hit is a leading block of a prompt that the tier holds when the prompt arrives.
+With unlimited capacity %.1f %% of the blocks are hits. The optimum is Belady's, which knows the future.
 
 ![hit rate by capacity](benchmarks-kv.svg)
 
@@ -77,23 +78,25 @@ holds when the prompt comes. With room for everything %.1f %% of the blocks are 
 		fmt.Fprintf(&b, "| %s | %.1f %% |\n", c.name, 100*r.share(c))
 	}
 	fmt.Fprintf(&b, `
-Nearest to the optimum is **%s**; the default of the tiers, %s, is **%s**. What matters most is where room is scarce: there the
-blocks that one prompt brings and nobody wants again must not push out those of conversations that go on. Where most of it fits, plain LRU is slightly better.
+**%s** is closest to the optimum; the default of the tiers, %s, is **%s**. Small capacities matter most:
+there, blocks that are used only once must not evict those of continuing conversations.
+If most blocks fit, plain LRU is slightly better.
 
-That s3-fifo takes a block for reused after one hit was chosen among three variants on this same trace, which favours its figure a little; it was not tried on
-another one.
+s3-fifo counts a block as reused after one hit. This was chosen among three variants on this same trace, which favours
+its figure a little; it was not tested on another trace.
 `, best.name, "`kv.DefaultPolicy`", kv.DefaultPolicy)
 	r.sharing(&b)
 	return b.String()
 }
 
-// sharing is the part about two models.
+// sharing writes the part about two models.
 func (r result) sharing(b *strings.Builder) {
 	fmt.Fprintf(b, `
 ## Two models in one tier
 
-Each conversation is one of two models' now, by %s. Blocks of two sizes share a tier slab by slab; here the sizes differ by a byte, so that a difference to one size comes from the slabs alone.
-A size takes a slab from the other where what is in that was wanted before all blocks of its own.
+Here each conversation belongs to one of two models, with policy %s. Blocks of two sizes share a tier slab by slab.
+The sizes differ by one byte, so a difference to one size is due to the slabs only.
+A size takes a slab from the other if all blocks in that slab were used before any block of its own.
 
 | slots | one size | a half each |`, kv.DefaultPolicy)
 	for _, cut := range cuts {

@@ -7,7 +7,8 @@ import (
 	"troupe/core/kv"
 )
 
-// replay returns how many leading blocks of the prompts a tier of so many slots held when they came.
+// replay returns the number of leading blocks of the prompts that a tier with the given number of
+// slots held when they arrived.
 func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
 	tier, err := kv.NewTier(kv.TierLimits{Slabs: kv.Slabs{Count: 1, Bytes: slots * kv.SlotUnit}}, policy)
 	if err != nil {
@@ -20,10 +21,11 @@ func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
 	return hits, nil
 }
 
-// visit is a prompt: its leading blocks that are here, which it returns, are wanted, and the others come.
+// visit processes a prompt: it touches the leading blocks that are in the tier, returns their
+// number, and adds the others.
 func visit(tier *kv.Tier, blocks []kv.Hash, bytes int) (hits int) {
-	hits = tier.Want(blocks)
-	for i := len(blocks) - 1; i >= hits; i-- { // the end first: it is to leave first
+	hits = tier.Lookup(blocks)
+	for i := len(blocks) - 1; i >= hits; i-- { // the end first, so that it is evicted first
 		if tier.State(blocks[i]) != kv.Absent {
 			continue
 		}
@@ -34,16 +36,17 @@ func visit(tier *kv.Tier, blocks []kv.Hash, bytes int) (hits int) {
 	return hits
 }
 
-// never is when a block is wanted next that is not wanted any more.
+// never is the next use of a block that is not used again.
 const never = math.MaxInt
 
-// held is a block of the optimum's tier: wanted next by prompt next, there as block number depth.
+// held is a block in the optimum's tier, next used by prompt next, as its block number depth.
 type held struct {
 	hash        kv.Hash
 	next, depth int
 }
 
-// furthest is a heap of blocks, with the one first that is wanted last; of a prompt's, the end.
+// furthest is a heap of blocks, with the one used last first; among those of one prompt, the end
+// first.
 type furthest []held
 
 func (f furthest) Len() int { return len(f) }
@@ -61,13 +64,13 @@ func (f *furthest) Pop() any {
 	return last
 }
 
-// optimum is replay with Belady's policy ("A study of replacement algorithms for a virtual-storage computer", 1966), which may also
-// leave a new block out. Since whoever wants a block wants all before it, none of these is wanted later: what it holds are
-// whole beginnings of prompts.
+// optimum is replay with Belady's policy ("A study of replacement algorithms for a virtual-storage
+// computer", 1966), which may also reject a new block. A prompt that uses a block uses all blocks
+// before it, so none of these is used later: the tier holds complete prefixes of prompts.
 func optimum(prompts [][]kv.Hash, slots int) int {
 	next := nextUses(prompts)
-	holds := make(map[kv.Hash]int) // block -> the prompt that wants it next
-	var order furthest             // of all that is held; with entries that are out of date, since the block was wanted meanwhile
+	holds := make(map[kv.Hash]int) // block -> the prompt that uses it next
+	var order furthest             // of all blocks held; may contain outdated entries
 	hits := 0
 	for p, blocks := range prompts {
 		leading := true
@@ -93,7 +96,7 @@ func optimum(prompts [][]kv.Hash, slots int) int {
 	return hits
 }
 
-// nextUses says for each block of each prompt which prompt wants it next.
+// nextUses returns, for each block of each prompt, the next prompt that uses it.
 func nextUses(prompts [][]kv.Hash) [][]int {
 	next := make([][]int, len(prompts))
 	seen := make(map[kv.Hash]int)

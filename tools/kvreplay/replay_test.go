@@ -11,7 +11,7 @@ import (
 	"troupe/testkit"
 )
 
-// tree draws prompts as the trace has them: whoever wants a block wants all before it.
+// tree draws prompts like those of the trace: a prompt that uses a block uses all blocks before it.
 func tree(t *rapid.T) (prompts [][]kv.Hash) {
 	for range rapid.IntRange(1, 7).Draw(t, "prompts") {
 		var blocks []kv.Hash
@@ -68,7 +68,7 @@ func TestOptimumIsOptimal(t *testing.T) {
 		prompts, slots := tree(t), rapid.IntRange(1, 3).Draw(t, "slots")
 		want := exhaustive(prompts, nil, slots)
 		if got := optimum(prompts, slots); got != want {
-			t.Fatalf("%d hits, not %d", got, want)
+			t.Fatalf("%d hits, want %d", got, want)
 		}
 		for _, name := range kv.PolicyNames() {
 			if got, err := replay(prompts, name, slots); err != nil || got > want {
@@ -78,7 +78,8 @@ func TestOptimumIsOptimal(t *testing.T) {
 	})
 }
 
-// TestTraceIsReplayed: no policy beats the optimum, and the optimum not a tier that has room for everything.
+// TestTraceIsReplayed: no policy beats the optimum, and the optimum does not beat an unlimited
+// tier.
 func TestTraceIsReplayed(t *testing.T) {
 	prompts, err := readTrace(testkit.Shared(t, "data/traces/mooncake/conversation_first30min.jsonl"))
 	if err != nil {
@@ -94,13 +95,17 @@ func TestTraceIsReplayed(t *testing.T) {
 	for _, c := range r.curves[1:] {
 		for i, rate := range c.rates {
 			if rate <= 0 || rate > r.curves[0].rates[i] || r.curves[0].rates[i] > r.bound {
-				t.Errorf("%s with %d slots: %f, the optimum %f, with room for everything %f", c.name, r.slots[i], rate, r.curves[0].rates[i], r.bound)
+				t.Errorf(
+					"%s with %d slots: %f, the optimum %f, with room for everything %f", c.name, r.slots[i], rate,
+					r.curves[0].rates[i], r.bound,
+				)
 			}
 		}
 	}
 }
 
-// TestSharing: with room for all, it does not matter how two models share it; with less, each has the other's room only where they share.
+// TestSharing: with enough room, the way of sharing does not matter; with less, a model can use the
+// other's room only if they share the tier.
 func TestSharing(t *testing.T) {
 	var prompts [][]kv.Hash
 	for round := range 3 {
@@ -119,17 +124,18 @@ func TestSharing(t *testing.T) {
 	if models[0] == 0 || models[1] == 0 || models[0]%3 != 0 {
 		t.Errorf("%v prompts of the models", models)
 	}
-	const blocks, found = 40 * (4 + 5 + 6), 40*(4+5) + 38 // the first block is there for all but the first of each model
+	// the first block hits for all but the first prompt of each model
+	const blocks, found = 40 * (4 + 5 + 6), 40*(4+5) + 38
 	ample, err := share(prompts, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rate := range append(ample.slabs, ample.one, ample.halves) {
 		if rate != float64(found)/blocks {
-			t.Errorf("with room for all: %+v, and %.4f could be found", ample, float64(found)/blocks)
+			t.Errorf("with room for all: %+v, want %.4f", ample, float64(found)/blocks)
 		}
 	}
-	again := slices.Repeat(prompts[80:81], 2) // of six blocks; the other model asks for nothing
+	again := slices.Repeat(prompts[80:81], 2) // six blocks; the other model is idle
 	scarce, err := share(again, 6)
 	if err != nil || scarce.one != 0.5 || scarce.halves > 0.25 {
 		t.Errorf("%+v, %v", scarce, err)

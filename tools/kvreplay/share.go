@@ -12,31 +12,33 @@ type ask struct {
 	model  int
 }
 
-// between gives each conversation to one of two models; a prompt's second block tells which conversation it is of. No block is of both.
+// between assigns each conversation to one of two models. A prompt's second block identifies its
+// conversation. The models share no blocks.
 func between(prompts [][]kv.Hash) []ask {
 	asks := make([]ask, len(prompts))
 	for i, blocks := range prompts {
 		a := ask{make([]kv.Hash, len(blocks)), int(blocks[min(1, len(blocks)-1)][0]) % 2}
 		for n, h := range blocks {
-			a.blocks[n] = h.Within(kv.Root("model", strconv.Itoa(a.model), nil))
+			a.blocks[n] = h.Namespaced(kv.Root("model", strconv.Itoa(a.model), nil))
 		}
 		asks[i] = a
 	}
 	return asks
 }
 
-// cuts are how many slabs a tier is cut into.
+// cuts are the numbers of slabs that a tier is split into.
 var cuts = []int{8, 64}
 
-// sharing is the hit rate of two models that share so many slots.
+// sharing is the hit rate of two models that share a tier with the given number of slots.
 type sharing struct {
 	slots  int
 	one    float64   // with blocks of one size
-	halves float64   // with a half of the slots each
+	halves float64   // with half of the slots each
 	slabs  []float64 // with blocks of two sizes; by cuts
 }
 
-// share has two models share a tier by the default policy. Where the sizes of their blocks differ, it is by a byte: they fill as much of a tier.
+// share makes two models share a tier with the default policy. If their block sizes differ, they
+// differ by one byte, so both fill the tier about equally.
 func share(prompts [][]kv.Hash, slots int) (sharing, error) {
 	asks, half := between(prompts), slots/2
 	one, err := serve(asks, 1, slots, false, kv.SlotUnit)
@@ -57,12 +59,15 @@ func share(prompts [][]kv.Hash, slots int) (sharing, error) {
 	return s, nil
 }
 
-// serve is the share of blocks that are found, where the models have a tier of so many slots together, or one each. The second one's blocks are of that size.
+// serve returns the share of blocks found if the models share a tier with the given number of
+// slots, or if they have one each. second is the block size of the second model.
 func serve(asks []ask, slabs, slots int, apart bool, second int) (float64, error) {
 	var tiers [2]*kv.Tier
 	for i := range tiers {
 		var err error
-		if tiers[i], err = kv.NewTier(kv.TierLimits{Slabs: kv.Slabs{Count: slabs, Bytes: slots / slabs * kv.SlotUnit}}, kv.DefaultPolicy); err != nil {
+		if tiers[i], err = kv.NewTier(
+			kv.TierLimits{Slabs: kv.Slabs{Count: slabs, Bytes: slots / slabs * kv.SlotUnit}}, kv.DefaultPolicy,
+		); err != nil {
 			return 0, err
 		}
 	}

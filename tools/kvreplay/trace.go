@@ -11,7 +11,7 @@ import (
 	"troupe/core/kv"
 )
 
-// tracePath is where the trace lies in the folder that TROUPE_SHARED names; without it, next to the repository.
+// tracePath returns the path of the trace in the folder TROUPE_SHARED, or next to the repository.
 func tracePath() string {
 	dir := os.Getenv("TROUPE_SHARED")
 	if dir == "" {
@@ -20,7 +20,8 @@ func tracePath() string {
 	return filepath.Join(dir, "data", "traces", "mooncake", "conversation_first30min.jsonl")
 }
 
-// readTrace returns the blocks of each prompt, in order of arrival. A block's number in the trace stands for everything up to its end.
+// readTrace returns the blocks of each prompt, in order of arrival. A block's number in the trace
+// identifies everything up to its end.
 func readTrace(path string) (prompts [][]kv.Hash, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command sim runs simulations of Troupe's own decisions on a timing model, and writes what comes out to docs/simulations. Its figures
-// are simulated: no device is used, and none is measured.
+// Command sim runs simulations of Troupe's decisions on a timing model and writes the results to
+// docs/simulations. Its figures are simulated: no device is used or measured.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 var args struct {
 	Adapters struct {
 		Out    string `help:"Folder of adapters.md and its plot." default:"docs/simulations"`
-		Shared string `help:"Folder with data/traces; what needs it is left out where it is absent." default:"../shared" env:"TROUPE_SHARED"`
+		Shared string `help:"Folder with data/traces; may be missing." default:"../shared" env:"TROUPE_SHARED"`
 	} `cmd:"" help:"A thousand adapters on one base model; fragmentation of their memory."`
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/engine"
 	"troupe/messages"
 )
@@ -24,6 +25,9 @@ type Config struct {
 	GPU      func(m *messages.Member, gpu string) *actor.PID
 	Router   *actor.PID // of this node: tells all others how the deployment is
 	Inspect  func(path string) (engine.Facts, error)
+	// Record stores the digests of the files that the first replica has found, unless there are some, or a
+	// later models.deploy.
+	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
 	// Publish announces life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
@@ -53,26 +57,27 @@ type deployment struct {
 	life        context.Context // cancelled when this incarnation ends
 	end         context.CancelFunc
 
-	spec     *messages.DeploymentSpec // nil until the group has answered
-	revision uint64
-	removing bool
-	nodes    map[string]*node              // name -> a living member
-	replicas map[string]*copyOf            // name -> replica
-	strays   map[place]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
-	homes    map[string]place              // replica name -> where its lease still is after it died
-	ended    map[string]time.Time          // replica name -> when it last did by itself
-	lost     map[string]bool               // names of replicas that went with their node, and may come back with it
-	facts    *engine.Facts                 // of the model at spec.path; nil until inspected
-	failure  *messages.Refused             // why the last attempt failed; nil once one succeeded
-	avoid    map[place]time.Time           // GPU -> until when
-	sick     map[place]bool                // GPUs that are quarantined, as they last said
-	told     *messages.DeploymentStatus    // what the router was told last
-	ready    bool                          // as told last
-	noRoom   bool                          // for one more replica, as of the last tick
-	crowded  bool                          // failure says so
-	survey   map[place]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
-	calm     time.Time                     // until when no replica is moved to a better place
-	deposed  bool                          // somebody has heard of a later reign
+	spec      *messages.DeploymentSpec // nil until the group has answered
+	revision  uint64
+	removing  bool
+	nodes     map[string]*node              // name -> a living member
+	replicas  map[string]*copyOf            // name -> replica
+	strays    map[place]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
+	homes     map[string]place              // replica name -> where its lease still is after it died
+	ended     map[string]time.Time          // replica name -> when it last did by itself
+	lost      map[string]bool               // names of replicas that went with their node, and may come back with it
+	facts     *engine.Facts                 // of the model at spec.path; nil until inspected
+	failure   *messages.Refused             // why the last attempt failed; nil once one succeeded
+	avoid     map[place]time.Time           // GPU -> until when
+	sick      map[place]bool                // GPUs that are quarantined, as they last said
+	told      *messages.DeploymentStatus    // what the router was told last
+	ready     bool                          // as told last
+	noRoom    bool                          // for one more replica, as of the last tick
+	crowded   bool                          // failure says so
+	survey    map[place]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
+	calm      time.Time                     // until when no replica is moved to a better place
+	recording bool                          // the digests of the first replica are being stored
+	deposed   bool                          // somebody has heard of a later reign
 }
 
 // node is a living member as the deployment sees it.
@@ -101,7 +106,7 @@ type copyOf struct {
 	gpus       map[place]*messages.GpuStatus // answers, while placing
 	moving     bool                          // its sequences are being moved to another replica
 	adopted    bool                          // an earlier reign or incarnation started it
-	bytes      int64                         // of its GPU that it holds, as that said last; 0: not known
+	holds      hbm.Need                      // of its GPU, as that said last; zero: not known
 	leaves     string                        // why, once it drains
 	substitute string                        // the replica that was started for this one to move to; see moves
 }
@@ -172,6 +177,8 @@ func (d *deployment) Receive(ctx actor.Context) {
 		d.onMigrated(msg)
 	case *messages.StopReplicaResult:
 		d.onStopped(ctx, msg)
+	case *recorded:
+		d.onRecorded(msg)
 	case *actor.Terminated:
 		d.onTerminated(ctx, msg)
 	case *messages.GetDeployment:
@@ -233,6 +240,9 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	d.spec, d.revision, d.removing, d.failure, d.noRoom = msg.GetSpec(), msg.GetRevision(), false, nil, false
 	clear(d.avoid)
 	d.rest(calmFor)
+	for _, r := range d.replicas {
+		d.judge(ctx, r)
+	}
 	d.reconcile(ctx)
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -61,7 +63,7 @@ func TestEmptiedNode(t *testing.T) {
 		s.pass(10 * time.Second)
 		s.has("a", "m-0", "m-2")
 		s.has("b")
-		s.hosts["b"].free = needed / 2
+		s.hosts["b"].memory = needed / 2
 		s.change(func(m *messages.MembersChanged) { m.Draining = []string{"a"} })
 		s.pass(10 * time.Second)
 		s.has("a", "m-0", "m-2")
@@ -80,7 +82,7 @@ func TestNextReign(t *testing.T) {
 		before := s.pid
 		s.start(2)
 		s.apply(2)
-		s.router.Send(before, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: 1, BlockTokens: 16}, Revision: 2})
+		s.router.Send(before, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(1)), BlockTokens: new(uint32(16))}, Revision: 2})
 		s.pass(time.Minute)
 		s.has("a", "m-0")
 		s.has("b", "m-1")
@@ -166,6 +168,44 @@ func TestBadModel(t *testing.T) {
 		s.apply(1)
 		if s.told().GetState() != messages.DeploymentState_DEPLOYMENT_STATE_FAILED || s.told().GetFailure().GetReason() != messages.Reason_REASON_LOAD_FAILED {
 			t.Errorf("%v", s.told())
+		}
+	})
+}
+
+// TestStopped: a deployment with no replicas has none, is not ready, and says how it is started.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, "a")
+		s.start(1)
+		s.apply(2)
+		s.has("a", "m-0", "m-1")
+		s.apply(0)
+		s.pass(time.Minute)
+		s.has("a")
+		stopped := messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
+		if got := s.told(); got.GetState() != stopped || !strings.Contains(got.GetDetail(), "models.scale starts it") {
+			t.Errorf("%v", got)
+		}
+		s.apply(1)
+		s.has("a", "m-0")
+		if got := s.told(); got.GetState() != ready {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestSaysHowMuchIsMissing: a replica that fits no GPU is refused with sizes.
+func TestSaysHowMuchIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, "a")
+		s.hosts["a"].memory = 20 << 20
+		s.start(1)
+		s.apply(3)
+		s.has("a", "m-0", "m-1")
+		want := &messages.MemoryShortage{Model: "p", Bytes: needed, Used: 2 * needed, Total: 20 << 20}
+		why := s.told().GetFailure()
+		if why.GetReason() != messages.Reason_REASON_NO_MEMORY || !proto.Equal(why.GetMemory(), want) {
+			t.Errorf("%v", why)
 		}
 	})
 }

@@ -42,7 +42,11 @@ func (d *deployment) push(ctx actor.Context, r *copyOf) {
 // drained reports whether there is nothing to wait for any more. Sessions that are still there go on elsewhere.
 func (d *deployment) drained(r *copyOf) bool {
 	state := r.status.GetState()
-	return time.Since(r.since) > drainWithin ||
+	within := drainWithin
+	if d.alone(r) {
+		within = finishWithin
+	}
+	return time.Since(r.since) > within ||
 		state != messages.ReplicaState_REPLICA_STATE_SERVING && state != messages.ReplicaState_REPLICA_STATE_DRAINING
 }
 
@@ -53,7 +57,7 @@ func (d *deployment) empty(ctx actor.Context, r *copyOf) {
 	}
 	var to *copyOf
 	for _, other := range d.replicas {
-		if other != r && other.ready() && (to == nil || other.load() < to.load()) {
+		if other != r && other.ready() && sameFiles(other, r) && (to == nil || other.load() < to.load()) {
 			to = other
 		}
 	}
@@ -115,8 +119,12 @@ func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus
 			d.enter(ctx, r, draining)
 		}
 	case messages.ReplicaState_REPLICA_STATE_FAILED:
+		if status.GetFoundRevision() != "" {
+			failure = d.differs(r, status.GetFoundRevision())
+		}
 		d.onFailed(ctx, r, failure)
 	}
+	d.judge(ctx, r)
 	d.reconcile(ctx)
 }
 
@@ -135,9 +143,24 @@ func (d *deployment) onFailed(ctx actor.Context, r *copyOf, failure *messages.Re
 	if d.substitutes(r.spec.GetName()) {
 		d.rest(sorryFor)
 	}
-	d.facts = nil // the folder may have changed since it was inspected
-	d.fail(failure)
+	if failure.GetReason() == messages.Reason_REASON_WEIGHTS_DIFFER {
+		d.Publish("model.weights_differ", d.Name, failure.GetDetail())
+	} else {
+		d.facts = nil // the folder may have changed since it was inspected
+	}
+	d.fail(d.at(r, failure))
 	d.enter(ctx, r, stopping)
+}
+
+// at names the node in a failure to load: the folder is there, or not, on each node for itself.
+func (d *deployment) at(r *copyOf, failure *messages.Refused) *messages.Refused {
+	if failure.GetReason() != messages.Reason_REASON_LOAD_FAILED {
+		return failure
+	}
+	return &messages.Refused{
+		Reason: failure.GetReason(), RetryAfter: failure.GetRetryAfter(),
+		Detail: "node " + r.spec.GetNode() + ": " + failure.GetDetail(),
+	}
 }
 
 func (d *deployment) onDrained(ctx actor.Context, msg *messages.ReplicaDrained) {

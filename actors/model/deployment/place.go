@@ -2,12 +2,14 @@ package deployment
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/core/plan"
 	"troupe/engine"
 	"troupe/messages"
@@ -26,7 +28,9 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 		return
 	}
 	if msg.err != nil { // the next tick looks again
-		d.fail(&messages.Refused{Reason: messages.Reason_REASON_LOAD_FAILED, Detail: msg.err.Error()})
+		d.fail(&messages.Refused{
+			Reason: messages.Reason_REASON_LOAD_FAILED, Detail: "node " + d.Node + ": " + msg.err.Error(),
+		})
 		d.tell(ctx)
 		return
 	}
@@ -69,7 +73,7 @@ func (d *deployment) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 	}
 	for name, r := range d.replicas {
 		if r.spec.GetNode() == at.node && r.spec.GetGpu() == at.name {
-			r.bytes = held(msg, name)
+			r.holds = held(msg, name)
 		}
 	}
 	for _, r := range d.replicas {
@@ -99,12 +103,10 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 	name := r.spec.GetName()
 	at, left := d.homes[name]
 	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
-		chosen, why, ok := plan.Place(d.need(), d.candidates(r.gpus, r, false))
+		gpus := d.candidates(r.gpus, r)
+		chosen, why, ok := plan.Place(d.need(), gpus)
 		if !ok {
-			chosen, why, ok = plan.Place(d.need(), d.candidates(r.gpus, r, true))
-		}
-		if !ok {
-			d.unplaced(ctx, r, why)
+			d.unplaced(ctx, r, why, plan.Closest(d.need(), gpus))
 			return
 		}
 		at = place{chosen.Node, chosen.Name}
@@ -117,44 +119,59 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 }
 
 // unplaced: there is no room. The next tick tries again.
-func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string) {
+func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string, closest *hbm.Overload) {
 	name := r.spec.GetName()
 	delete(d.replicas, name)
 	d.noRoom = true
 	if d.failure == nil || d.crowded { // else what a GPU itself said tells more
-		d.fail(&messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why})
+		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why}
+		if closest != nil {
+			refused.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
+			refused.Memory = messages.ShortOfMemory(d.spec.GetPath(), closest)
+		}
+		d.fail(refused)
 		d.crowded = true
 	}
 	d.reconcile(ctx)
 }
 
-// need is the least memory a replica can live in: weights, workspace and one KV block.
-func (d *deployment) need() int64 {
-	limits := engine.Limits{StepTokens: int(d.spec.GetStepTokens()), MaxSequences: int(d.spec.GetMaxSequences())}
-	return d.facts.WeightBytes + d.facts.WorkspaceBytes(limits) + d.facts.KVTokenBytes*int64(d.spec.GetBlockTokens())
+// need is what a replica needs of a GPU.
+func (d *deployment) need() hbm.Need {
+	return d.facts.Need(engine.LoadSpec{
+		BlockTokens: int(d.spec.GetBlockTokens()), AskedBlocks: int(d.spec.GetKvBlocks()), AdapterPages: int(d.spec.GetAdapterPages()),
+		Limits: engine.Limits{
+			StepTokens: int(d.spec.GetStepTokens()), MaxSequences: int(d.spec.GetMaxSequences()),
+			MaxAdapters: int(d.spec.GetMaxAdapters()), MaxRank: int(d.spec.GetMaxAdapterRank()),
+		},
+	})
 }
 
-// candidates are the GPUs that answered. What a replica that is still loading will take is counted as taken; what others could give up counts
-// as free where they are to give way.
-func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf, giveWay bool) []plan.GPU {
+// budget is a GPU's memory as it counts it.
+func budget(s *messages.GpuStatus) hbm.Budget {
+	b := s.GetBudget()
+	return hbm.Budget{
+		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()), Least: int64(b.GetKvLeast()),
+		Replicas: len(b.GetReplicas()),
+	}
+}
+
+// candidates are the GPUs that answered. A replica that is starting there, and is not counted yet, is counted too.
+func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf) []plan.GPU {
 	var all []plan.GPU
 	for at, s := range gpus {
 		g := plan.GPU{
-			Node: at.node, Name: at.name, Free: int64(s.GetFreeBytes()), Avoid: time.Now().Before(d.avoid[at]),
+			Node: at.node, Name: at.name, Memory: budget(s), Avoid: time.Now().Before(d.avoid[at]),
 			Quarantined: quarantined(s),
 			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,
 		}
-		if giveWay {
-			g.Free += int64(s.GetYieldableBytes())
-		}
-		for _, other := range d.replicas {
+		for name, other := range d.replicas {
 			if other == but || other.spec.GetNode() != at.node || other.phase > up {
 				continue
 			}
 			if other.spec.GetGpu() == at.name {
 				g.Siblings++
-				if other.phase < up && held(s, other.spec.GetName()) == 0 {
-					g.Free -= d.need()
+				if other.phase < up && !slices.Contains(s.GetBudget().GetReplicas(), name) {
+					g.Memory = g.Memory.With(d.need())
 				}
 			}
 		}

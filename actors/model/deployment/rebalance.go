@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/core/plan"
 	"troupe/messages"
 )
@@ -28,10 +29,10 @@ func (d *deployment) rebalance(ctx actor.Context) {
 	gpus := make(map[place]*messages.GpuStatus)
 	for name, n := range d.nodes {
 		for _, gpu := range n.member.GetGpus() {
-			gpus[place{name, gpu}] = &messages.GpuStatus{FreeBytes: math.MaxInt64}
+			gpus[place{name, gpu}] = &messages.GpuStatus{MemoryBytes: math.MaxInt64 / 2}
 		}
 	}
-	if _, ok := plan.Rebalance(d.copies(), d.candidates(gpus, nil, false)); !ok {
+	if _, ok := plan.Rebalance(d.copies(), d.candidates(gpus, nil)); !ok {
 		return
 	}
 	d.survey = d.askGPUs(ctx, d.Name)
@@ -50,10 +51,7 @@ func (d *deployment) onWeighNow(ctx actor.Context, msg *weighNow) {
 		return
 	}
 	d.rest(calmFor)
-	move, ok := plan.Rebalance(d.copies(), d.candidates(survey, nil, false))
-	if !ok {
-		move, ok = plan.Rebalance(d.copies(), d.candidates(survey, nil, true))
-	}
+	move, ok := plan.Rebalance(d.copies(), d.candidates(survey, nil))
 	if !ok {
 		return
 	}
@@ -73,7 +71,7 @@ func (d *deployment) atRest() bool {
 	}
 	for _, r := range d.replicas {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
-		if !r.ready() || !d.current(r.spec) || r.bytes == 0 || d.sick[at] || !d.nodes[at.node].open() {
+		if !r.ready() || !d.current(r) || r.holds == (hbm.Need{}) || d.sick[at] || !d.nodes[at.node].open() {
 			return false
 		}
 	}
@@ -103,12 +101,16 @@ func (d *deployment) substitutes(name string) bool {
 	return false
 }
 
-// held is what a replica has of a GPU.
-func held(s *messages.GpuStatus, owner string) (bytes int64) {
+// held is what a replica has of a GPU. It is moved only where it has as much.
+func held(s *messages.GpuStatus, owner string) (n hbm.Need) {
 	for _, l := range s.GetLeases() {
-		if l.GetOwner() == owner {
-			bytes += int64(l.GetBytes())
+		switch bytes := int64(l.GetPages()) * hbm.PageBytes; {
+		case l.GetOwner() != owner:
+		case l.GetKind() == "kv":
+			n.Least, n.Floor, n.Full = bytes, bytes, bytes
+		default:
+			n.Fixed += bytes
 		}
 	}
-	return bytes
+	return n
 }

@@ -48,7 +48,7 @@ func TestRebalance(t *testing.T) {
 func TestRebalanceOntoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := alone(t)
-		s.hosts["b"].with(func(b *host) { b.free, b.yields = needed/2, needed/2 })
+		s.hosts["b"].with(func(b *host) { b.others = b.memory - needed })
 		s.pass(20 * time.Second)
 		s.has("a", "m-0", "m-1")
 		s.has("b", "m-3")
@@ -58,7 +58,7 @@ func TestRebalanceOntoOthers(t *testing.T) {
 // TestNotRebalanced: what is better placed elsewhere stays where it can not be moved.
 func TestNotRebalanced(t *testing.T) {
 	for name, but := range map[string]func(*stage){
-		"no room": func(s *stage) { s.hosts["b"].with(func(b *host) { b.free = needed - 1 }) },
+		"no room": func(s *stage) { s.hosts["b"].with(func(b *host) { b.others = b.memory - needed + 1 }) },
 		"drained": func(s *stage) {
 			s.change(func(m *messages.MembersChanged) { m.Draining = []string{"b"} })
 		},

@@ -1,11 +1,11 @@
 package deployment
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 
 	"troupe/core/plan"
 	"troupe/messages"
@@ -48,8 +48,9 @@ func (d *deployment) copies() []plan.Copy {
 	for name, r := range d.replicas {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
 		c := plan.Copy{
-			Name: name, Node: at.node, GPU: at.name, Current: d.current(r.spec), Evicted: r.phase > starting && (d.sick[at] || !d.nodes[at.node].open()),
-			Moves: d.moves(r), Load: int(r.load()), Bytes: r.bytes,
+			Name: name, Node: at.node, GPU: at.name, Current: d.current(r), Evicted: r.phase > starting && (d.sick[at] ||
+				!d.nodes[at.node].open()),
+			Moves: d.moves(r), Load: int(r.load()), Need: r.holds,
 		}
 		switch {
 		case r.phase <= starting:
@@ -72,16 +73,10 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
 		KvBlocks: d.spec.GetKvBlocks(), MaxSequences: d.spec.GetMaxSequences(), MaxWaiting: d.spec.GetMaxWaiting(),
 		StepTokens: d.spec.GetStepTokens(), Priority: d.spec.GetPriority(),
-		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: d.spec.GetMaxAdapters(), MaxAdapterRank: d.spec.GetMaxAdapterRank(),
+		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: cmp.Or(d.spec.GetMaxAdapters(), messages.DefaultAdapters),
+		MaxAdapterRank: cmp.Or(d.spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
+		RevisionDigest: d.spec.GetRevisionDigest(), Deploy: d.spec.GetDeploy(),
 	}
-}
-
-// current reports whether a replica is as they are asked for.
-func (d *deployment) current(spec *messages.ReplicaSpec) bool {
-	want := d.replicaSpec(spec.GetName())
-	want.Node, want.Gpu = spec.GetNode(), spec.GetGpu()
-	want.Priority = spec.GetPriority() // not worth a restart
-	return proto.Equal(want, spec)
 }
 
 // add begins a replica's life, once the model is known. It takes up the name of one whose lease is left, or a new one.

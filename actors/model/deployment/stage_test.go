@@ -15,6 +15,7 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/testkit"
@@ -29,12 +30,14 @@ type host struct {
 	replicas map[string]*testkit.Peer // name -> the replica
 	specs    map[string]*messages.ReplicaSpec
 	term     uint64 // the highest that was heard
-	free     uint64
-	yields   uint64 // of what others hold
+	memory   uint64
+	others   uint64 // that other models need
 	stopped  []string
 	starts   int
-	frail    bool // its replicas end as soon as they are started
-	bad      bool // they fail to load
+	frail    bool            // its replicas end as soon as they are started
+	bad      bool            // they fail to load
+	files    string          // the revision that they find; empty: they say nothing of it
+	serve    map[string]bool // replicas that were confirmed
 }
 
 // stage is a cluster of hosts around one deployment.
@@ -46,6 +49,7 @@ type stage struct {
 	mu      sync.Mutex
 	members *messages.MembersChanged
 	inspect error
+	record  func(deploy uint64, weights, revision string) error // nil: it is stored
 	pid     *actor.PID
 }
 
@@ -61,14 +65,20 @@ func play(t *testing.T, hosts ...string) *stage {
 }
 
 func (s *stage) host(name string) *host {
-	h := &host{name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec), free: 100 << 20}
+	h := &host{
+		name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
+		serve: make(map[string]bool), memory: 100 << 20,
+	}
 	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message { return h.answer(s, m) })
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s := &messages.GpuStatus{Node: name, Name: "gpu-0", FreeBytes: h.free - uint64(len(h.replicas))*needed, YieldableBytes: h.yields}
+		s := &messages.GpuStatus{Node: name, Name: "gpu-0", MemoryBytes: h.memory, Budget: &messages.MemoryBudget{
+			Fixed: h.others + uint64(len(h.replicas))*needed,
+		}}
 		for owner := range h.replicas {
-			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed})
+			s.Budget.Replicas = append(s.Budget.Replicas, owner)
+			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed, Pages: needed / hbm.PageBytes})
 		}
 		return s
 	})
@@ -118,15 +128,21 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 		Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID, Publish: func(string, string, string) {}, Log: zerolog.Nop(),
 		Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
 		GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
+		Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {
+			if s.record == nil {
+				return nil
+			}
+			return s.record(deploy, weights, revision)
+		},
 		Inspect: func(string) (engine.Facts, error) {
-			return engine.Facts{WeightBytes: needed - 16, KVTokenBytes: 1}, s.inspect
+			return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
 		},
 	}), mw...)
 }
 
 // apply says how many replicas there are to be.
 func (s *stage) apply(replicas uint32) {
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: replicas, BlockTokens: 16}, Revision: 1})
+	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
 	s.pass(10 * time.Second)
 }
 
@@ -224,6 +240,12 @@ func (h *host) started(name string) *messages.ReplicaStarted {
 
 // replica is what a replica answers.
 func (h *host) replica(name string, m proto.Message) proto.Message {
+	if c, ok := m.(*messages.ConfirmRevision); ok {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.serve[name] = c.GetRevisionDigest() == h.files
+		return nil
+	}
 	if _, ok := m.(*messages.GetReplica); !ok {
 		return nil
 	}
@@ -236,9 +258,22 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 	if h.bad {
 		state = messages.ReplicaState_REPLICA_STATE_FAILED
 	}
+	found, wanted := "", h.specs[name].GetRevisionDigest()
+	switch {
+	case h.files == "":
+	case wanted != "" && wanted != h.files:
+		state, found = messages.ReplicaState_REPLICA_STATE_FAILED, h.files
+	case wanted == "" && !h.serve[name]:
+		state = messages.ReplicaState_REPLICA_STATE_LOADING
+	}
+	digest := h.files
+	if found != "" {
+		digest = ""
+	}
 	return &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state,
-		Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
+		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest, RevisionDigest: digest,
+		FoundRevision: found,
+		Actor:         &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
 	}
 }
 

@@ -45,11 +45,38 @@ func (d *deployment) status() *messages.DeploymentStatus {
 	return s
 }
 
+// fault says what is wrong though as many replicas serve as were asked for; empty: nothing.
+func (d *deployment) fault() string {
+	earlier, gone := 0, ""
+	for _, r := range d.replicas {
+		if r.ready() && !d.current(r) {
+			earlier++
+		}
+		if why := r.status.GetFolderFault(); why != "" && (gone == "" || why < gone) {
+			gone = why
+		}
+	}
+	switch {
+	case earlier > 0 && d.failure != nil:
+		return fmt.Sprintf("%d of them as they were asked for before: %s", earlier, d.failure.GetDetail())
+	case gone != "":
+		return gone
+	}
+	return ""
+}
+
 func (d *deployment) state(serving int) (messages.DeploymentState, string) {
 	want := int(d.spec.GetReplicas())
 	switch {
 	case d.removing:
 		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas finish what they have"
+	case d.spec.Stopped() && len(d.replicas) > 0:
+		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; those left finish what they have"
+	case d.spec.Stopped():
+		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; models.scale starts it"
+	case d.spec != nil && serving >= want && d.fault() != "":
+		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED,
+			fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.fault())
 	case d.spec != nil && serving >= want:
 		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
 	case serving > 0:

@@ -27,6 +27,9 @@ type Config struct {
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
 	// Blocks opens the KV blocks of a lease, to move them.
 	Blocks func(lease string) (Blocks, error)
+	// Folder says why the files of a revision could not be loaded again from the replica's folder; empty: they
+	// could. It may block. Nil: nobody looks.
+	Folder func(revision string) string
 	// Engine is the recipe of the child that runs steps over a lease; gate is of EngineConfig.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
 	// Adapters is the recipe of the child that keeps adapters on the device of a lease; nil: sequences with adapters are refused.
@@ -38,15 +41,18 @@ type Config struct {
 // Props returns the recipe for a replica.
 func Props(cfg Config) *actor.Props {
 	var incarnation, loads uint64
+	var revision string
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, gates: gates{all: make(map[uint64]engine.Gate)}}
+		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, revision: &revision,
+			gates: gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 const (
 	askAgainAfter = time.Second            // for what was asked at the start and not answered
 	reportEvery   = 100 * time.Millisecond // load reports to the deployment, at most
+	folderEvery   = 5 * time.Second        // between two looks at the folder
 	retryAfter    = 20 * time.Millisecond  // when an interrupted session may ask for a route
 )
 
@@ -55,8 +61,11 @@ type replica struct {
 	incarnation uint64
 	loads       *uint64 // times the weights were really read; over all incarnations
 
+	revision *string // that the deployment has confirmed; over all incarnations
+
 	state   messages.ReplicaState
 	failure *messages.Refused     // with state FAILED
+	found   string                // with state FAILED: the revision that was found instead
 	model   *messages.ModelLoaded // nil until the gpu answered
 	engine  *actor.PID            // nil until there are blocks to run on
 	ready   bool                  // the engine has said so
@@ -73,6 +82,7 @@ type replica struct {
 	totals  totals
 	numeric string // the last sequence that ended with logits that are not finite: of which model or adapter
 
+	fault     string     // of the folder; empty: none is known
 	drained   *actor.PID // who waits for the drain
 	reporting bool       // a report note is pending
 
@@ -90,9 +100,8 @@ type replica struct {
 	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
 	offers     []offered             // to be answered at the end of the step in flight
 
-	gates gates   // of restores that steps wait for
-	lower *lower  // nil: there is no tier below HBM, and none elsewhere
-	space *string // Tiers.Space; nil: not known yet
+	gates gates  // of restores that steps wait for
+	lower *lower // nil: there is no tier below HBM, and none elsewhere
 	pins  pins
 
 	lora *adapters // nil: it takes no adapters
@@ -138,6 +147,12 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onLoaded(ctx, msg)
 	case *messages.AdoptBlocksResult:
 		r.onAdopted(ctx, msg)
+	case *folderNow:
+		r.onFolderNow(ctx, msg)
+	case *folderSeen:
+		r.onFolderSeen(ctx, msg)
+	case *messages.ConfirmRevision:
+		r.onConfirm(ctx, msg)
 	case *messages.EngineReady:
 		r.onEngineReady(ctx)
 	case *actor.Terminated:
@@ -176,7 +191,6 @@ func (r *replica) onStarted(ctx actor.Context) {
 	}
 	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
 	r.ask(ctx)
-	r.nameWeights(ctx)
 }
 
 // onEnding tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.

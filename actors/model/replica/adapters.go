@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	defaultAdapters = 32                     // different ones in a step
-	adapterAhead    = 10                     // sequences at the head of the line whose adapters are loaded ahead
-	adapterTick     = 250 * time.Millisecond // between two looks at who waits for an adapter, while no step ends
+	adapterAhead = 10                     // sequences at the head of the line whose adapters are loaded ahead
+	adapterTick  = 250 * time.Millisecond // between two looks at who waits for an adapter, while no step ends
 )
 
 // adapterWait is how long a sequence waits for its adapter, by class.
@@ -26,7 +25,7 @@ var adapterWait = map[batch.Class]time.Duration{
 
 // adapters are what a replica knows of its pool of adapters. The pool decides what is on the device; the desk, which sequences hold what.
 type adapters struct {
-	desk    *lora.Desk
+	desk    *lora.PinClient
 	specs   map[string]*messages.AdapterSpec // by key, of those that were asked for
 	pool    *actor.PID                       // nil until there are pages
 	life    uint64                           // of the pool; 0: it is not ready
@@ -46,7 +45,7 @@ func (r *replica) maxAdapters() uint32 {
 	if r.Adapters == nil {
 		return 0
 	}
-	return cmp.Or(r.Spec.GetMaxAdapters(), defaultAdapters)
+	return cmp.Or(r.Spec.GetMaxAdapters(), messages.DefaultAdapters)
 }
 
 // openAdapters makes ready for sequences with adapters. Where the lease has pages for them already, the pool is started.
@@ -55,7 +54,7 @@ func (r *replica) openAdapters(ctx actor.Context) {
 		return
 	}
 	r.lora = &adapters{
-		desk: lora.NewDesk(fmt.Sprint(r.incarnation)), specs: make(map[string]*messages.AdapterSpec), lacking: make(map[string]string),
+		desk: lora.NewPinClient(fmt.Sprint(r.incarnation)), specs: make(map[string]*messages.AdapterSpec), lacking: make(map[string]string),
 	}
 	r.batch.UseAdapters(lora.Policy{
 		MaxAdapters: int(r.maxAdapters()), Lookahead: adapterAhead, MaxWait: func(class int) time.Duration { return adapterWait[batch.Class(class)] },
@@ -117,7 +116,7 @@ func (r *replica) refuseAdapter(seq *messages.SequenceSpec) *messages.Refused {
 	case r.lora == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, "replica "+r.Spec.GetName()+" takes no adapters; ask for model "+r.Spec.GetModel(), 0)
 	}
-	return nil
+	return r.otherBase(spec)
 }
 
 // wantAdapter: a sequence has come that may have an adapter. It is loaded while a step is in flight.
@@ -126,7 +125,7 @@ func (r *replica) wantAdapter(ctx actor.Context, seq *messages.SequenceSpec) {
 		if r.noteAdapter(ctx, spec); r.lora.life != 0 {
 			ctx.Send(r.lora.pool, &messages.AdapterRequested{Adapter: spec})
 		}
-		r.batch.Ahead()
+		r.batch.PrefetchAdapters()
 	}
 }
 
@@ -174,14 +173,14 @@ func (r *replica) onPoolReady(ctx actor.Context, msg *messages.AdaptersReady) {
 	}
 	r.lora.life = msg.GetIncarnation()
 	adopt := &messages.AdoptPins{Incarnation: msg.GetIncarnation()}
-	for _, a := range r.lora.desk.Restarted() {
+	for _, a := range r.lora.desk.OnPoolRestart() {
 		adopt.Pins = append(adopt.Pins, r.pinOf(a))
 	}
 	ctx.Send(r.lora.pool, adopt)
 	r.advance(ctx)
 }
 
-func (r *replica) pinOf(a lora.Ask) *messages.PinAdapter {
+func (r *replica) pinOf(a lora.PinCommand) *messages.PinAdapter {
 	return &messages.PinAdapter{RequestId: a.Name, Adapter: r.lora.specs[a.Adapter]}
 }
 
@@ -190,8 +189,8 @@ func (r *replica) askPool(ctx actor.Context) {
 	if r.lora == nil || r.lora.life == 0 || r.ending {
 		return
 	}
-	for _, a := range r.lora.desk.Asks(r.step != nil || len(r.solo) > 0) {
-		if a.End {
+	for _, a := range r.lora.desk.Drain(r.step != nil || len(r.solo) > 0) {
+		if a.Unpin {
 			ctx.Send(r.lora.pool, &messages.UnpinAdapter{RequestId: a.Name})
 			continue
 		}
@@ -208,7 +207,7 @@ func (r *replica) onPinned(ctx actor.Context, msg *messages.PinAdapterResult) {
 	if r.lora == nil || r.ending {
 		return
 	}
-	r.lora.desk.Answered(msg.GetRequestId(), refusedByPool(msg.GetRefused()))
+	r.lora.desk.OnPinResult(msg.GetRequestId(), refusedByPool(msg.GetRefused()))
 	if r.step == nil && len(r.solo) == 0 {
 		r.takeOffers(ctx)
 	}

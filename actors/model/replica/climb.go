@@ -40,11 +40,6 @@ type (
 		order       *restoreOrder
 		err         error
 	}
-	spaced struct {
-		incarnation uint64
-		space       string
-		err         error
-	}
 	tiersRested struct{ incarnation uint64 }
 )
 
@@ -65,7 +60,7 @@ type climb struct {
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
 	copied tier.Report
-	rise   *tier.Rise // of all blocks
+	rise   *tier.LayerRestore // of all blocks
 }
 
 // climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
@@ -99,18 +94,18 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 	size, leads, came, late := c.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
 	for i, m := range c.rise.Moves() {
 		p := c.places[i]
-		if leads = leads && m.Came; leads {
+		if leads = leads && m.Done; leads {
 			done.blocks++
 		}
 		if errors.Is(m.Err, tier.ErrDamaged) {
 			damaged = append(damaged, p)
 		}
-		if m.From != tier.Elsewhere && errors.Is(m.Err, context.DeadlineExceeded) {
+		if m.From != tier.RemoteSource && errors.Is(m.Err, context.DeadlineExceeded) {
 			late[m.From] = true
 		}
-		if m.From != tier.Elsewhere {
+		if m.From != tier.RemoteSource {
 			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Move)
-			if m.Came {
+			if m.Done {
 				came[m.From]++
 			}
 		}
@@ -125,7 +120,7 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 		for i := range f.wanted {
 			m := tier.Move{Err: errNotFetched}
 			if i < f.Blocks {
-				m = tier.Move{Came: true, Took: f.All / time.Duration(f.Blocks)}
+				m = tier.Move{Done: true, Took: f.All / time.Duration(f.Blocks)}
 			}
 			c.copied(remoteTier, hbmTier, size, m)
 		}
@@ -134,20 +129,20 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 }
 
 // riseOf is the way up of all blocks.
-func (c climb) riseOf(parts int, opened func(came int)) *tier.Rise {
+func (c climb) riseOf(parts int, opened func(came int)) *tier.LayerRestore {
 	stores := make([]tier.Store, len(c.search.tiers))
 	for i, t := range c.search.tiers {
 		stores[i] = t.Store
 	}
-	all := make([]tier.Ascent, len(c.blocks))
+	all := make([]tier.BlockRestore, len(c.blocks))
 	for i, b := range c.blocks {
 		p := c.places[i]
-		all[i] = tier.Ascent{From: p.tier, Move: tier.Move{Block: b, Slot: p.slot, Hash: p.hash}}
+		all[i] = tier.BlockRestore{From: p.tier, Move: tier.Move{Block: b, Slot: p.slot, Hash: p.hash}}
 		if p.tier >= len(stores) {
-			all[i].From = tier.Elsewhere
+			all[i].From = tier.RemoteSource
 		}
 	}
-	return tier.NewRise(c.to, stores, all, parts, opened)
+	return tier.NewLayerRestore(c.to, stores, all, parts, opened)
 }
 
 // runs are where runs of blocks begin that one holder has.

@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ import (
 	"troupe/messages"
 	"troupe/testkit"
 )
+
+// sameRevision is the digest of the files of replicas that have the same.
+const sameRevision = "one"
 
 const stepTime = 10 * time.Millisecond
 
@@ -88,20 +92,22 @@ func (w watched) Read(ctx context.Context, block int32, into []byte) error {
 
 // cluster is two replicas of the real model on devices of their own, and sessions that are routed to the first.
 type cluster struct {
-	t        testing.TB
-	settle   func()        // waits until nothing happens any more
-	stepTime time.Duration // beside the computation
-	before   func(batch []engine.Sequence)
-	sys      *actor.ActorSystem
-	bulk     *bulk
-	a, b     *node
-	to       *node                                    // where sessions are routed to; nil: a
-	tiers    func(name string) replica.Tiers          // of each replica; nil: it has none
-	find     func(*messages.FindBlocks) proto.Message // the router's answer
-	operator *testkit.Peer
-	router   *testkit.Peer
-	orders   int
-	requests int
+	t         testing.TB
+	settle    func()        // waits until nothing happens any more
+	stepTime  time.Duration // beside the computation
+	before    func(batch []engine.Sequence)
+	sys       *actor.ActorSystem
+	bulk      *bulk
+	a, b      *node
+	to        *node                                    // where sessions are routed to; nil: a
+	tiers     func(name string) replica.Tiers          // of each replica; nil: it has none
+	find      func(*messages.FindBlocks) proto.Message // the router's answer
+	folder    func(revision string) string             // looks at the folder of each replica; nil: nobody does
+	revisions map[string]string                        // of the replicas' files; else sameRevision
+	operator  *testkit.Peer
+	router    *testkit.Peer
+	orders    int
+	requests  int
 }
 
 // small replicas have few blocks and places.
@@ -177,6 +183,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 		}
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes), ContextTokens: uint32(l.Facts.ContextTokens), Eos: l.Facts.EOS,
+			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name], sameRevision),
 		}}}
 	})
 	var tiers replica.Tiers
@@ -187,9 +194,11 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	n.hbm = testkit.NewPeer(c.t, c.sys, name+"-hbm", tier.tier)
 	n.PID = testkit.Spawn(c.t, c.sys, name, supervise.Strategy(nil), replica.Props(replica.Config{
 		Spec: &messages.ReplicaSpec{
-			Name: name, Model: "m", Node: "node-" + name, BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
+			Name: name, Model: "m", RevisionDigest: cmp.Or(c.revisions[name], sameRevision), Node: "node-" + name,
+			BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
-		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil), Bulk: c.bulk, Tiers: tiers, Log: zerolog.Nop(),
+		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil),
+		Bulk: c.bulk, Tiers: tiers, Folder: c.folder, Log: zerolog.Nop(),
 		Blocks: func(lease string) (replica.Blocks, error) {
 			b, err := holder.Blocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()

@@ -38,6 +38,7 @@ func samplingOf(p *messages.SamplingParams, banned []uint32) sample.Params {
 		RepetitionPenalty: p.GetRepetitionPenalty(), PresencePenalty: p.GetPresencePenalty(),
 		FrequencyPenalty: p.GetFrequencyPenalty(), LogitBias: p.GetLogitBias(), Seed: p.GetSeed(),
 		Logprobs: p.GetLogprobs(), TopLogprobs: int(p.GetTopLogprobs()), Banned: banned,
+		Allowed: p.GetAllowedTokenIds(),
 	}
 }
 

@@ -25,7 +25,7 @@ type holder struct {
 
 // fetch is one use of the way to a holder.
 type fetch struct {
-	kv.Fetch
+	kv.FetchSample
 	wanted int // blocks
 }
 
@@ -52,10 +52,10 @@ func (s search) elsewhere(all *findings) {
 	}
 	inTiers := make([]uint64, len(rest))
 	for i, h := range rest {
-		inTiers[i] = h.Within(s.space).Short()
+		inTiers[i] = h.Namespaced(s.space).Fingerprint64()
 	}
 	answer, err := s.root.RequestFuture(s.remote, &messages.FindBlocks{
-		RequestId: s.request, Model: s.model, Replica: s.replica, Blocks: kv.Shorts(rest), InTiers: inTiers,
+		RequestId: s.request, Model: s.model, Replica: s.replica, Blocks: kv.Fingerprints(rest), InTiers: inTiers,
 	}, s.within).Result()
 	if err != nil {
 		return
@@ -72,7 +72,7 @@ func (s search) elsewhere(all *findings) {
 // pathOf is the way to a holder as the remote tier has measured it.
 func pathOf(run *messages.BlocksHeld) kv.Path {
 	p := run.GetPath()
-	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(), Try: int(p.GetTryBlocks())}
+	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(), ProbeBlocks: int(p.GetTryBlocks())}
 	path.Rate.Add(p.GetBytesPerSecond(), time.Second)
 	return path
 }
@@ -89,16 +89,16 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 		return c.take(ctx, i, chunks, index, sealed)
 	}}
 	ticket, err := c.bulk.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), func(index uint32, _ int) hash.Hash64 {
-		block, part := chunks.Of(index)
-		return chunks.Sum(hashes[block].Within(c.search.space), part)
+		block, part := chunks.BlockPart(index)
+		return chunks.SealHash(hashes[block].Namespaced(c.search.space), part)
 	}, in.put)
 	if err == nil {
 		err = c.bring(ctx, from, fmt.Sprintf("%s-%d", c.search.request, i), hashes, ticket)
 		in.shut()
 		c.bulk.Drop(ticket)
 	}
-	in.fetched(&f.Fetch, began)
-	for moves := c.rise.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Came; {
+	in.fetched(&f.FetchSample, began)
+	for moves := c.rise.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Done; {
 		f.Blocks++
 	}
 	c.search.root.Send(c.search.remote, &messages.BlocksFetched{
@@ -116,15 +116,15 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 
 // take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
 func (c climb) take(ctx context.Context, first int, chunks tier.Chunks, index uint32, sealed []byte) error {
-	i, part := chunks.Of(index)
+	i, part := chunks.BlockPart(index)
 	b := chunks.Trim(part, sealed)
 	switch {
 	case b == nil:
 		return fmt.Errorf("chunk %d has %d bytes", index, len(sealed))
-	case !c.rise.Comes(first):
+	case !c.rise.Wanted(first):
 		return fmt.Errorf("block %d is not wanted any more: %w", first, c.rise.Err())
 	}
-	return c.rise.Take(ctx, first+i, part, b)
+	return c.rise.PutPart(ctx, first+i, part, b)
 }
 
 // bring returns when the holder has sent what it has of the blocks.
@@ -150,7 +150,7 @@ func (c climb) bring(ctx context.Context, from holder, id string, hashes []kv.Ha
 }
 
 // fetched measures what came in since then.
-func (in *inlet) fetched(f *kv.Fetch, began time.Time) {
+func (in *inlet) fetched(f *kv.FetchSample, began time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	f.Bytes, f.FirstBytes = int64(in.bytes), int64(in.firstBytes)

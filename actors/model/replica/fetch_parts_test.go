@@ -247,7 +247,7 @@ func TestFetchByLayersEnds(t *testing.T) {
 		"the sender is killed":     {sends: true},
 		"the receiver, step":       {on: "*messages.RunStepResult"},
 		"the receiver, restored":   {on: "*replica.restored"},
-		"the remote tier, leased":  {on: "*kvblock.leased"},
+		"the remote tier, leased":  {on: "*kvblock.leaseDone"},
 		"the remote tier, fetched": {on: "*messages.BlocksFetched"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -29,9 +28,9 @@ func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddlew
 func unbuilt(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
 	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
 	c.tiers = func(name string) replica.Tiers {
-		space := func(context.Context) (string, error) { return spaces[name], nil }
+		c.revisions = spaces
 		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil), kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
-		return replica.Tiers{Space: space, Always: true, Remote: remote, Elsewhere: func() bool { return true }}
+		return replica.Tiers{Always: true, Remote: remote, Elsewhere: func() bool { return true }}
 	}
 	c.find = func(q *messages.FindBlocks) proto.Message {
 		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}
@@ -128,7 +127,7 @@ func TestFetchFaults(t *testing.T) {
 		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
 		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
 		{name: "the remote tier crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
-		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leased", Times: 1}).Middleware}, fetched: fetchable},
+		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leaseDone", Times: 1}).Middleware}, fetched: fetchable},
 		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1}).middleware}},
 		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
 	} {
@@ -257,7 +256,7 @@ func TestLeaseRefused(t *testing.T) {
 // leaseOf is how another replica would ask the first one for the blocks of a prompt.
 func (c *cluster) leaseOf(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
 	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes), Lease: durationpb.New(lease)}
-	space := kv.Root(c.a.layout, "", nil)
+	space := kv.Root(c.a.layout, sameRevision, nil)
 	m.Space = space[:]
 	for _, h := range kv.Hashes(kv.Root("m", "", nil), seq.GetPrompt(), 8)[:fetchable] {
 		m.Hashes = append(m.Hashes, h[:])

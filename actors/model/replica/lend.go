@@ -121,9 +121,9 @@ type delivery struct {
 
 // run sends each chunk of the blocks with its seal.
 func (d delivery) run(ctx context.Context) (none struct{}, err error) {
-	return none, d.bulk.Send(ctx, d.ticket, d.chunks.InOrder(len(d.blocks)), func(index uint32, into []byte) (int, error) {
-		i, part := d.chunks.Of(index)
-		lo, hi := d.chunks.Pieces(part)
+	return none, d.bulk.Send(ctx, d.ticket, d.chunks.SendOrder(len(d.blocks)), func(index uint32, into []byte) (int, error) {
+		i, part := d.chunks.BlockPart(index)
+		lo, hi := d.chunks.PieceRange(part)
 		size := hi - lo + tier.SealBytes
 		if len(into) < size {
 			return 0, fmt.Errorf("the transfer is not for chunks of %d bytes", size)
@@ -131,7 +131,7 @@ func (d delivery) run(ctx context.Context) (none struct{}, err error) {
 		if err := d.from.ReadPart(ctx, d.blocks[i], lo, into[:hi-lo]); err != nil {
 			return 0, err
 		}
-		tier.Seal(d.hashes[i].Within(d.space), d.chunks.BlockBytes, lo, into[:size])
+		tier.Seal(d.hashes[i].Namespaced(d.space), d.chunks.BlockBytes, lo, into[:size])
 		return size, nil
 	})
 }

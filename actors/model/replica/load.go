@@ -22,14 +22,17 @@ func (r *replica) ask(ctx actor.Context) {
 			StepTokens: r.Spec.GetStepTokens(), AdapterPages: r.Spec.GetAdapterPages(),
 			MaxAdapters: r.maxAdapters(), MaxAdapterRank: cmp.Or(r.Spec.GetMaxAdapterRank(),
 				messages.DefaultAdapterRank),
+			RevisionDigest: r.Spec.GetRevisionDigest(), Deploy: r.Spec.GetDeploy(),
 		})
 	case r.engine == nil:
 		ctx.Request(r.HBM, &messages.AdoptBlocks{
 			RequestId: name, Lease: name, Blocks: r.model.GetKvBlocks(), BlockTokens: r.Spec.GetBlockTokens(),
 			BlockBytes: r.model.GetKvBlockBytes(),
 		})
-	default:
+	case r.confirmed():
 		return
+	default: // the deployment has not seen yet what was found
+		r.inform(ctx)
 	}
 	supervise.After(ctx, askAgainAfter, &askAgain{r.incarnation})
 }
@@ -46,7 +49,7 @@ func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	}
 	if refused := msg.GetRefused(); refused != nil {
 		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // else askAgain comes
-			r.failure = refused
+			r.failure, r.found = refused, msg.GetFoundRevision()
 			r.enter(ctx, messages.ReplicaState_REPLICA_STATE_FAILED)
 		}
 		return
@@ -54,6 +57,9 @@ func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	r.model = msg.GetLoaded()
 	if !r.model.GetAdopted() {
 		*r.loads++
+	}
+	if !r.confirmed() {
+		r.inform(ctx)
 	}
 	r.ask(ctx)
 }
@@ -67,8 +73,8 @@ func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) 
 	r.pool = kv.NewPool(blocks, blockTokens)
 	r.news = kv.NewAnnouncer(announceBytes, blocks*shortBytes)
 	for _, b := range msg.GetAdopted().GetResident() {
-		if h := kv.Hash(b.GetHash()); r.pool.Restore(int32(b.GetIndex()), h) {
-			r.news.Changes(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
+		if h := kv.Hash(b.GetHash()); r.pool.Recover(int32(b.GetIndex()), h) {
+			r.news.Apply(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
 		}
 	}
 	r.context = r.longest(blocks)

@@ -19,7 +19,7 @@ func (r *replica) look(ctx actor.Context) {
 		clear(l.wanting)
 	}
 	for len(l.looks) < maxLooks {
-		id, hashes, ok := r.batch.First()
+		id, hashes, ok := r.batch.PeekWaiting()
 		if !ok || !l.wanting[id] {
 			return
 		}

@@ -11,7 +11,8 @@ import (
 
 // dropNotFinite ends the sequences of a step whose logits are NaN or infinite: there is no token to
 // choose. The other sequences of the step are not affected, since what is computed for one does not
-// depend on another.
+// depend on another. No request finds the blocks of such a sequence: those that it shared may be where
+// the NaN came from.
 func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens []*messages.SampledToken) {
 	for _, e := range entries {
 		if !e.Sample {
@@ -38,5 +39,6 @@ func (r *replica) endNotFinite(ctx actor.Context, id string, adapter *messages.A
 		Reason: messages.Reason_REASON_NUMERIC,
 		Detail: who + " computed NaN or infinity for this request; check its weights, or run it without the adapter",
 	})
+	r.batch.Discard(id)
 	r.drop(ctx, id, "its logits are not finite")
 }

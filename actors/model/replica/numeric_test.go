@@ -1,11 +1,13 @@
 package replica_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/testkit"
@@ -41,6 +43,50 @@ func TestNotFinite(t *testing.T) {
 			"model m at ") || status.GetRunning() != 0 ||
 			status.GetKvBlocksFree() != status.GetKvBlocks() {
 			t.Errorf("%v, %v", answer, err)
+		}
+	})
+}
+
+// TestNotFiniteIsNotReused: no request begins with blocks of a sequence whose logits were NaN, those of
+// its earlier steps and those that it shared included. Other blocks stay.
+func TestNotFiniteIsNotReused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nan := false
+		s := play(t, &counter{nan: func(engine.Sequence) bool { return nan }}, loaded)
+		cached := func(id string, seq *messages.SequenceSpec) (tokens uint32) {
+			s.submit(id, seq)
+			for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
+				if m.GetRequestId() == id {
+					tokens = m.GetCachedTokens()
+				}
+			}
+			return tokens
+		}
+		other := spec(20, 1)
+		other.CacheSalt = []byte("another tenant")
+		cached("other", other)
+		cached("prefix", spec(9, 1))
+		if got := cached("reader", spec(17, 1)); got != 8 {
+			t.Fatalf("%d tokens of a prefix are cached, want 8", got)
+		}
+		nan = true
+		s.submit("bad", spec(60, 2)) // its prefill takes two steps, and begins with cached blocks
+		if lost := testkit.Got[*messages.SequenceInterrupted](s.client); len(lost) != 1 {
+			t.Fatalf("interrupted: %v", lost)
+		}
+		for _, h := range s.blocks {
+			for i, bad := range kv.Hashes(kv.Root("m", "", nil), spec(60, 1).GetPrompt(), 4) {
+				if bytes.Equal(h, bad[:]) {
+					t.Errorf("the tier knows block %d of the sequence", i)
+				}
+			}
+		}
+		nan = false
+		if got := cached("again", spec(60, 1)); got != 0 {
+			t.Errorf("%d tokens were reused", got)
+		}
+		if got := cached("other again", other); got != 16 {
+			t.Errorf("%d tokens of another tenant are cached, want 16", got)
 		}
 	})
 }

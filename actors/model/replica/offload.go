@@ -34,7 +34,7 @@ func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
 	took := 0
 	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
 		below := i < len(msg.below) && msg.below[i]
-		if r.pool.Left(msg.blocks[i].Block, below); below {
+		if r.pool.OffloadDone(msg.blocks[i].Block, below); below {
 			took++
 		}
 	}
@@ -68,7 +68,7 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	at := make(map[kv.Hash]int, len(o.blocks))
 	hashes := make([][]byte, len(o.blocks))
 	for i, b := range o.blocks {
-		h := b.Hash.Within(o.space)
+		h := b.Hash.Namespaced(o.space)
 		at[h], hashes[i] = i, h[:]
 	}
 	answer, err := o.root.RequestFuture(o.to.Actor, &messages.ReserveSlots{
@@ -89,11 +89,11 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 		h := kv.Hash(slot.GetHash())
 		moves[i] = tier.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	err = tier.Down(ctx, o.from, o.to.Store, moves)
+	err = tier.Offload(ctx, o.from, o.to.Store, moves)
 	var written [][]byte
 	for _, m := range moves {
 		o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m)
-		if m.Came {
+		if m.Done {
 			below[at[m.Hash]], written = true, append(written, m.Hash[:])
 		}
 	}

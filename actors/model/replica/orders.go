@@ -102,9 +102,9 @@ func (r *replica) offloadMore(ctx actor.Context) {
 	if r.lower.all == nil || r.lower.offloading {
 		return
 	}
-	blocks := r.pool.DepartIdle(0, r.burst())
+	blocks := r.pool.SelectIdle(0, r.burst())
 	if len(blocks) == 0 {
-		blocks = r.pool.Depart(0, r.burst()) // what running sequences hold
+		blocks = r.pool.SelectOffload(0, r.burst()) // what running sequences hold
 	}
 	if len(blocks) == 0 {
 		r.answerOffload(ctx, "")
@@ -198,7 +198,7 @@ func (r *replica) keepPins(ctx actor.Context) {
 	}
 	msg := &messages.PinBlocks{Replica: r.Spec.GetName()}
 	for _, h := range r.pins.hashes {
-		inSpace := h.Within(r.lower.space)
+		inSpace := h.Namespaced(r.lower.space)
 		msg.Hashes = append(msg.Hashes, inSpace[:])
 	}
 	for _, t := range r.lower.Lower {

@@ -18,11 +18,16 @@ func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) 
 	}
 	spec := msg.GetAdapter()
 	request, key := pinnedBy(spec.GetName()), spec.Key()
-	have, _ := r.lora.desk.Asked(request)
+	have, _ := r.lora.desk.PinOf(request)
 	if have != "" && (have != key || !spec.GetPinned()) {
 		r.lora.desk.Unpin(request)
 	}
-	if spec.GetPinned() {
+	if other := r.otherBase(spec); other != nil {
+		if r.lora.lacking[key] != other.GetDetail() {
+			r.Log.Warn().Str("adapter", key).Str("why", other.GetDetail()).Msg("pinned adapter is not on the device")
+		}
+		r.lora.lacking[key] = other.GetDetail()
+	} else if spec.GetPinned() {
 		r.noteAdapter(ctx, spec)
 		if _, why := r.lora.desk.Pin(request, key); why != nil {
 			r.lora.desk.Unpin(request) // it is asked for anew with the next command
@@ -42,7 +47,7 @@ func (r *replica) onForgetAdapter(ctx actor.Context, msg *messages.ForgetAdapter
 		return
 	}
 	spec := msg.GetAdapter()
-	if have, _ := r.lora.desk.Asked(pinnedBy(spec.GetName())); have == spec.Key() {
+	if have, _ := r.lora.desk.PinOf(pinnedBy(spec.GetName())); have == spec.Key() {
 		r.lora.desk.Unpin(pinnedBy(spec.GetName()))
 		r.advance(ctx)
 	}
@@ -53,7 +58,7 @@ func (r *replica) onForgetAdapter(ctx actor.Context, msg *messages.ForgetAdapter
 func (a *adapters) users(spec *messages.AdapterSpec) (sequences uint32, pinned bool) {
 	key := spec.Key()
 	n := a.desk.Users(key)
-	have, holds := a.desk.Asked(pinnedBy(spec.GetName()))
+	have, holds := a.desk.PinOf(pinnedBy(spec.GetName()))
 	if have == key {
 		n--
 	}

@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -34,7 +33,6 @@ func TestTierThatTakesNothing(t *testing.T) {
 		c.tiers = func(name string) replica.Tiers {
 			return replica.Tiers{
 				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID, Store: store}}, Watermark: 0.1,
-				Space: func(context.Context) (string, error) { return "", nil },
 			}
 		}
 		build(c, size{64, 8}, size{64, 8})

@@ -17,7 +17,7 @@ func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersCha
 	}
 	for _, a := range msg.GetAdapters() {
 		spec := &messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}
-		r.lora.desk.Told(spec.Key(), lora.Where{State: states[a.GetState()], Tier: tiers[a.GetLocation()]})
+		r.lora.desk.OnState(spec.Key(), lora.Location{State: states[a.GetState()], Tier: tiers[a.GetLocation()]})
 	}
 	r.lora.counts = msg.GetCounts()
 	r.changed(ctx)
@@ -28,7 +28,7 @@ func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersCha
 
 // held are the adapters on the device or in host memory, by name.
 func (a *adapters) held() (all []*messages.AdapterHeld) {
-	for key, w := range a.desk.Here() {
+	for key, w := range a.desk.Locations() {
 		spec := messages.AdapterOf(key)
 		held := &messages.AdapterHeld{
 			Name: spec.GetName(), Revision: spec.GetRevision(), State: statesOut[w.State], Location: tiersOut[w.Tier],

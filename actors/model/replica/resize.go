@@ -98,8 +98,8 @@ func (r *replica) shrinking(ctx actor.Context) bool {
 	if r.shrink == nil || r.shrink.shrunk {
 		return r.shrink != nil
 	}
-	r.preempted(ctx, r.batch.Vacate(int(r.shrink.command.GetBlocks())))
-	if reading, _ := r.pool.Leaving(); reading > 0 {
+	r.preempted(ctx, r.batch.PreemptBeyond(int(r.shrink.command.GetBlocks())))
+	if reading, _ := r.pool.Draining(); reading > 0 {
 		return false
 	}
 	r.announce(ctx)
@@ -125,7 +125,7 @@ func (r *replica) onGrow(ctx actor.Context, msg *messages.GrowKV) {
 	r.pool.Resize(blocks)
 	r.news.Grow(blocks * shortBytes)
 	r.context = max(r.context, r.longest(blocks))
-	r.batch.Lengthen(r.context)
+	r.batch.RaiseContextLimit(r.context)
 	r.Log.Info().Str("replica", r.Spec.GetName()).Int("from", had).Int("blocks", blocks).Msg("KV memory resized")
 	r.changed(ctx)
 	r.advance(ctx)

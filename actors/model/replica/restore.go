@@ -55,15 +55,15 @@ func (l *lower) doubt(avoided []place) {
 	for _, p := range avoided {
 		if p.tier < len(l.paths) && !tiers[p.tier] {
 			tiers[p.tier] = true
-			l.paths[p.tier].Doubt()
+			l.paths[p.tier].Decay()
 		}
 	}
 }
 
 // choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.
-func (r *replica) choose(found *located) kv.RestoreChoice {
+func (r *replica) choose(found *located) kv.RestoreDecision {
 	l := r.lower
-	all := kv.RestoreChoice{Blocks: len(found.places), Recompute: tierWithin, Why: "all that lies below is to be restored"}
+	all := kv.RestoreDecision{Blocks: len(found.places), Recompute: tierWithin, Why: "all that lies below is to be restored"}
 	if found.order != nil {
 		if all.Blocks == 0 {
 			all.Why = "no tier below has the next block"
@@ -71,13 +71,13 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 		return all
 	}
 	if state, known := r.batch.State(found.id); !known || state == batch.Running {
-		return kv.RestoreChoice{Why: "it does not wait"}
+		return kv.RestoreDecision{Why: "it does not wait"}
 	}
 	if l.Always {
 		return all
 	}
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.RestoreQuestion{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill, StepTokens: int(r.Spec.GetStepTokens()),
+	q := kv.RestoreCost{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill, StepTokens: int(r.Spec.GetStepTokens()),
 		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
 	for i, t := range l.Lower {
 		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i], Parts: l.parts()})
@@ -89,5 +89,5 @@ func (r *replica) choose(found *located) kv.RestoreChoice {
 	for _, p := range found.places {
 		q.Sources = append(q.Sources, p.tier)
 	}
-	return q.Choose()
+	return q.Decide()
 }

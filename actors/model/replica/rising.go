@@ -34,7 +34,7 @@ type rising struct {
 	gate          uint64 // its number
 	id            string // of the request; "": that is gone
 	begin, blocks []int32
-	rise          *tier.Rise
+	rise          *tier.LayerRestore
 	ripe          bool // the sequence may begin
 	begun         bool // it did; not more than once
 	landed        bool // a step that read the blocks is done
@@ -62,14 +62,14 @@ func (r *replica) raises(ctx actor.Context, found *located, c *climb, begin []in
 	note := &ripe{incarnation: r.incarnation, gate: l.gate}
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.BeginQuestion{Prefill: l.prefill,
+	q := kv.OverlapEstimate{Prefill: l.prefill,
 		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1), int(r.Spec.GetStepTokens()))}
 	began, told := time.Now(), l.Early
 	c.rise = c.riseOf(parts, func(came int) {
-		if q.Came, q.Took = came, time.Since(began); came == 1 {
-			q.First = q.Took
+		if q.Arrived, q.Elapsed = came, time.Since(began); came == 1 {
+			q.FirstAfter = q.Elapsed
 		}
-		if choice := q.Choose(); choice.Begin && !told {
+		if choice := q.Decide(); choice.Start && !told {
 			told, note.why = true, choice.Why
 			root.Send(self, note)
 		}
@@ -98,7 +98,7 @@ func (r *replica) beginRipe() {
 		if !up.ripe || up.begun || up.id == "" || r.departures[up.id] != nil {
 			continue
 		}
-		if up.begun = r.batch.Begin(up.id, append(up.begin[:len(up.begin):len(up.begin)], up.blocks...), len(up.begin)); up.begun {
+		if up.begun = r.batch.StartRestoring(up.id, append(up.begin[:len(up.begin):len(up.begin)], up.blocks...), len(up.begin)); up.begun {
 			r.gates.put(up.gate, &patient{rise: up.rise, left: patience})
 		}
 	}
@@ -106,7 +106,7 @@ func (r *replica) beginRipe() {
 
 // gateOf is the number of the gate that an entry has to pass; 0: none.
 func (r *replica) gateOf(e batch.Entry) uint64 {
-	if !e.Arriving {
+	if !e.Restoring {
 		return 0
 	}
 	for gate, up := range r.lower.rising {
@@ -120,7 +120,7 @@ func (r *replica) gateOf(e batch.Entry) uint64 {
 // land takes note of the sequences whose first step is done: all their blocks are there. It comes before the step's outcome is taken.
 func (r *replica) land(entries []batch.Entry) {
 	for _, e := range entries {
-		if p, _ := r.batch.Progress(e.ID); !e.Arriving || !p.Arriving {
+		if p, _ := r.batch.Progress(e.ID); !e.Restoring || !p.Restoring {
 			continue // the others are gone
 		}
 		up := r.lower.rising[r.gateOf(e)]
@@ -138,7 +138,7 @@ func (r *replica) onVoid(ctx actor.Context, void *messages.StepVoid) {
 	r.step = nil
 	r.totals.tokensIn -= step.prompt
 	r.lower.totals.void++
-	r.batch.Fall(e.ID)
+	r.batch.RestoreFailed(e.ID)
 	r.betweenSteps(ctx)
 	r.advance(ctx)
 }
@@ -150,12 +150,12 @@ func (r *replica) arrived(up *rising, all bool) (landed bool) {
 	}
 	delete(r.lower.rising, up.gate)
 	r.gates.drop(up.gate)
-	if p, _ := r.batch.Progress(up.id); up.begun && !up.landed && p.Arriving {
+	if p, _ := r.batch.Progress(up.id); up.begun && !up.landed && p.Restoring {
 		if up.landed = all; all {
-			r.batch.Land(up.id)
+			r.batch.RestoreDone(up.id)
 			delete(r.lower.looks, up.id)
 		} else {
-			r.batch.Fall(up.id)
+			r.batch.RestoreFailed(up.id)
 		}
 	}
 	return up.landed
@@ -191,7 +191,7 @@ func (r *replica) settleRestore(ctx actor.Context, msg *restored) {
 			r.pool.Commit(b, msg.hashes[i])
 		}
 		if msg.places[i].tier < len(l.Lower) {
-			r.pool.Below(b, msg.hashes[i])
+			r.pool.MarkBacked(b, msg.hashes[i])
 			l.totals.restored++
 		}
 	}
@@ -242,7 +242,7 @@ func (g *gates) find(number uint64) (engine.Gate, error) {
 
 // patient is a gate that is waited for only so long.
 type patient struct {
-	rise *tier.Rise
+	rise *tier.LayerRestore
 	left time.Duration
 }
 

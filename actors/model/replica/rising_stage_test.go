@@ -100,7 +100,7 @@ func newRiserOf(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence
 		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, before: before}}
 	r.tiers = func(name string) replica.Tiers {
 		tiers := tiers
-		tiers.Space, tiers.Watermark, tiers.IdleSteps = func(context.Context) (string, error) { return "", nil }, 1, 1<<40
+		tiers.Watermark, tiers.IdleSteps = 1, 1<<40
 		if name == "m-0" {
 			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
 			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}

@@ -42,7 +42,7 @@ type findings struct {
 func (s search) run(life context.Context) (findings, error) {
 	wanted := make([][]byte, len(s.hashes))
 	for i, h := range s.hashes {
-		inSpace := h.Within(s.space)
+		inSpace := h.Namespaced(s.space)
 		wanted[i] = inSpace[:]
 	}
 	asked := make([]actor.Future, len(s.tiers))

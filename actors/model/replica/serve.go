@@ -28,7 +28,11 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 		return
 	}
 	seq := msg.GetSequence()
-	if why := r.refuseAdapter(seq); why != nil {
+	why := r.refuseAdapter(seq)
+	if len(msg.GetOutput()) > 0 && why == nil {
+		why = r.otherRevision(msg.GetRevisionDigest())
+	}
+	if why != nil {
 		ctx.Respond(r.refuse(id, why))
 		return
 	}
@@ -59,7 +63,7 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 	if refused == nil || refused.Reason != batch.QueueFull {
 		return ahead, refused
 	}
-	surplus := r.batch.Surplus(q)
+	surplus := r.batch.QueueVictim(q)
 	if surplus == "" {
 		return 0, refused
 	}
@@ -161,7 +165,7 @@ func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused)
 
 func (r *replica) accept(id string, ahead int) *messages.SubmitSequenceResult {
 	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation, Outcome: &messages.SubmitSequenceResult_Accepted{
-		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead)},
+		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead), RevisionDigest: r.model.GetRevisionDigest()},
 	}}
 }
 
@@ -184,9 +188,11 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
 		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 		SequencesNotFinite: r.totals.notFinite, NotFinite: r.numeric,
+		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(), FoundRevision: r.found,
+		FolderFault: r.fault,
 	}
 	if r.lora != nil {
-		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Awaited())
+		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Pending())
 	}
 	if r.lower != nil {
 		t := r.lower.totals
@@ -200,6 +206,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())
+		s.KvBlocksAlone = r.model.GetKvBlocksAlone()
 		s.KvBlocks, s.KvBlocksFree, s.KvBlocksCached = uint32(kv.Blocks), uint32(kv.Free), uint32(kv.Cached)
 		s.KvHits, s.KvMisses, s.KvEvictions = kv.Hits, kv.Misses, kv.Evictions
 		s.KvBlocksPinned, s.KvBlockBytes = uint32(r.pool.Pinned()), r.model.GetKvBlockBytes()

@@ -65,7 +65,7 @@ func (r *replica) offer(ctx actor.Context, o *order, id string) bool {
 	p, _ := r.batch.Progress(id)
 	if state, _ := r.batch.State(id); state != batch.Running {
 		r.batch.Hold(id) // it has no blocks, and shall get none here
-	} else if p.Tokens == 0 || p.Arriving {
+	} else if p.Tokens == 0 || p.Restoring {
 		return false
 	}
 	r.attempt++
@@ -80,6 +80,7 @@ func (r *replica) offer(ctx actor.Context, o *order, id string) bool {
 	offer := &messages.OfferSequence{
 		RequestId: id, Attempt: d.attempt, Sequence: sequence, Session: refOf(c.session), Tokens: uint32(p.Tokens),
 		BlockTokens: r.Spec.GetBlockTokens(), BlockBytes: uint64(r.blocks.BlockBytes()), Layout: r.blocks.Layout(), Hashes: bytesOf(p.Hashes),
+		RevisionDigest: r.model.GetRevisionDigest(),
 	}
 	r.departures[id] = d
 	o.leaving++

@@ -22,7 +22,7 @@ func (r *replica) advance(ctx actor.Context) {
 	for len(r.solo) > 0 {
 		next := r.solo[0]
 		r.solo = r.solo[1:]
-		if p, _ := r.batch.Progress(next.ID); next.Arriving && !p.Arriving {
+		if p, _ := r.batch.Progress(next.ID); next.Restoring && !p.Restoring {
 			continue // it is gone, and so may be what fills its blocks
 		}
 		r.run(ctx, []batch.Entry{next})
@@ -103,7 +103,7 @@ func (r *replica) announce(ctx actor.Context) {
 	if len(evicted) == 0 && len(committed) == 0 {
 		return
 	}
-	r.news.Changes(evicted, committed)
+	r.news.Apply(evicted, committed)
 	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
 	for _, b := range evicted {
 		msg.Evicted = append(msg.Evicted, uint32(b))
@@ -119,8 +119,7 @@ func (r *replica) announce(ctx actor.Context) {
 func (r *replica) onEngineReady(ctx actor.Context) {
 	if !r.ready && !r.ending {
 		r.ready = true
-		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
-		r.advance(ctx)
+		r.serve(ctx)
 		return
 	}
 	if r.step == nil || r.ending {

@@ -148,7 +148,7 @@ func (r *replica) reserve(ctx actor.Context, a *arrival) (refused *messages.Refu
 // giveUp lets the adapter go of a sequence that does not come.
 func (r *replica) giveUp(a *arrival) {
 	if r.batch != nil {
-		r.batch.Unreserve(r.request(a.id, a.offer.GetSequence(), nil))
+		r.batch.ReleaseAdapter(r.request(a.id, a.offer.GetSequence(), nil))
 	}
 }
 
@@ -171,6 +171,9 @@ func (r *replica) refuseOffer(msg *messages.OfferSequence) *messages.Refused {
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+" has other KV blocks: "+r.blocks.Layout(), 0)
 	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.context:
 		return refusal(messages.Reason_REASON_TOO_LONG, name+" has no room for a context that long", 0)
+	}
+	if other := r.otherRevision(msg.GetRevisionDigest()); other != nil {
+		return other
 	}
 	return r.refuseAdapter(msg.GetSequence())
 }

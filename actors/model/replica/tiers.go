@@ -2,7 +2,6 @@ package replica
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,10 +13,7 @@ import (
 
 // Tiers are the places for KV blocks below HBM.
 type Tiers struct {
-	Lower []Tier // the fastest first; none: nothing is offloaded
-	// Space names what a block's hash leaves out: the content of the weights. Blocks of another space are other blocks. It may take long;
-	// until it is known nothing travels.
-	Space     func(context.Context) (string, error)
+	Lower     []Tier  // the fastest first; none: nothing is offloaded
 	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
 	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
 	// Always restores what lies below, also where recomputing would be faster, and where it is long looked for. For tests and measurements.
@@ -55,7 +51,7 @@ const (
 type lower struct {
 	Tiers
 	down, up Blocks  // a stream of its own for each direction
-	space    kv.Hash // of Tiers.Space and the layout of the blocks
+	space    kv.Hash // of the revision's files and the layout of the blocks: blocks of another one are other blocks
 	ready    bool    // space is known
 
 	offloading bool
@@ -70,10 +66,10 @@ type lower struct {
 	requests   uint64
 	told       uint64 // the step of the last StepsDone
 
-	needs   kv.Needs         // places in HBM
-	prefill kv.Rate          // tokens
-	paths   []kv.Rate        // bytes, by tier
-	loans   map[string]*loan // request id -> blocks being sent to another replica
+	needs   kv.BurstEstimator // places in HBM
+	prefill kv.Rate           // tokens
+	paths   []kv.Rate         // bytes, by tier
+	loans   map[string]*loan  // request id -> blocks being sent to another replica
 	totals  tierTotals
 }
 
@@ -89,6 +85,9 @@ type tierTotals struct {
 // openTiers makes ready to copy blocks of the lease.
 func (r *replica) openTiers() {
 	tiers := r.Tiers
+	if r.Bulk == nil || r.Router == nil {
+		tiers.Remote = nil
+	}
 	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
@@ -107,7 +106,7 @@ func (r *replica) openTiers() {
 		*open = blocks
 	}
 	r.lower = l
-	r.settleSpace()
+	r.openSpace(l)
 }
 
 // closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
@@ -120,8 +119,6 @@ func (r *replica) closeTiers() {
 
 func (r *replica) receiveTiers(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case *spaced:
-		r.onSpaced(ctx, msg)
 	case *offloaded:
 		r.onOffloaded(ctx, msg)
 	case *located:
@@ -171,8 +168,8 @@ func (r *replica) tend(ctx actor.Context) {
 		return
 	}
 	blocks := r.pool.Stats()
-	if l.needs.See(r.steps, blocks.Allocations); !l.offloading {
-		r.offload(ctx, r.pool.Depart(l.needs.Watermark(l.Watermark, blocks.Blocks), r.burst()))
+	if l.needs.Observe(r.steps, blocks.Allocations); !l.offloading {
+		r.offload(ctx, r.pool.SelectOffload(l.needs.Watermark(l.Watermark, blocks.Blocks), r.burst()))
 	}
 	if r.steps-l.told >= stepsTold {
 		for _, t := range l.Lower {
@@ -180,7 +177,7 @@ func (r *replica) tend(ctx actor.Context) {
 		}
 		l.told = r.steps
 		if !l.offloading {
-			r.offload(ctx, r.pool.DepartIdle(l.IdleSteps, r.burst()))
+			r.offload(ctx, r.pool.SelectIdle(l.IdleSteps, r.burst()))
 		}
 	}
 	r.offloadMore(ctx)
@@ -190,7 +187,7 @@ func (r *replica) tend(ctx actor.Context) {
 func (r *replica) measure(step *flight) {
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
-		if e.Arriving {
+		if e.Restoring {
 			return // it may have waited
 		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1

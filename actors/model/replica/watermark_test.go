@@ -63,7 +63,6 @@ func (c *cluster) below(watermark float64) *gated {
 		actor := testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID
 		return replica.Tiers{
 			Lower: []replica.Tier{{Name: "dram", Actor: actor, Store: store}}, Watermark: watermark,
-			Space: func(context.Context) (string, error) { return "", nil },
 		}
 	}
 	return store

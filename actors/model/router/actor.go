@@ -58,13 +58,14 @@ type router struct {
 	Config
 	incarnation uint64
 
-	models map[string]*table                     // what is served, by model
-	synced bool                                  // all that is stored is known
-	whole  bool                                  // Informed was called
-	led    map[string]*messages.DeploymentStatus // by the node where each deployment lives
-	peers  map[string]*peer                      // the other nodes
-	tiers  map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
-	held   *plan.Holders                         // the blocks of tiers, by the name's String
+	models  map[string]*table                     // what is served, by model
+	synced  bool                                  // all that is stored is known
+	whole   bool                                  // Informed was called
+	led     map[string]*messages.DeploymentStatus // by the node where each deployment lives
+	peers   map[string]*peer                      // the other nodes
+	leaving map[string]bool                       // nodes that are about to end
+	tiers   map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
+	held    *plan.Holders                         // the blocks of tiers, by the name's String
 
 	sequence uint64                    // of the last announcement
 	news     *messages.RoutesAnnounced // since then

@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,4 +88,41 @@ func TestStoodStill(t *testing.T) {
 		w.pass(2 * time.Second)
 		w.routed(a, "m-0")
 	})
+}
+
+// TestAvoidsWhatLeaves: a request does not go to a node that is about to end, where another one serves.
+func TestAvoidsWhatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.live(a, b)
+		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
+		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
+		w.routed(a, "m-1")
+		w.leaves("b")
+		for _, n := range []*node{a, b} {
+			w.routed(n, "m-0")
+		}
+		w.leaves("a", "b")
+		w.routed(a, "m-1") // it takes requests as long as nothing else does
+		w.leaves()
+		w.routed(b, "m-1")
+	})
+}
+
+// leaves has these nodes, and no others, be about to end.
+func (w *world) leaves(names ...string) {
+	w.mu.Lock()
+	for i, m := range w.members {
+		m = proto.CloneOf(m)
+		if m.State = messages.MemberState_MEMBER_STATE_UP; slices.Contains(names, m.GetName()) {
+			m.State = messages.MemberState_MEMBER_STATE_LEAVING
+		}
+		w.members[i] = m
+	}
+	w.mu.Unlock()
+	for _, m := range w.now().GetMembers() {
+		w.sys.Root.Send(actor.NewPID(w.sys.Address(), m.GetAddress()), w.now())
+	}
+	w.pass(time.Second)
 }

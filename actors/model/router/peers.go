@@ -12,7 +12,9 @@ import (
 // onMembers forgets the nodes that have left, and tells those that are new what there is here.
 func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	living := make(map[string]bool)
+	r.leaving = make(map[string]bool)
 	for _, m := range msg.GetMembers() {
+		r.leaving[m.GetName()] = m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 		if m.GetName() == r.Node {
 			continue
 		}
@@ -170,7 +172,7 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 	t.routes.Update(plan.Replica{
 		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
-		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()),
+		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
 		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {

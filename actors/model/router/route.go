@@ -23,11 +23,17 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	if t != nil && (r.Stored.Find(msg.GetModel()) != nil || !r.synced) {
 		decision = t.routes.Route(plan.Request{
 			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.shunned(t, msg.GetAvoid()),
-			Adapter: msg.GetAdapterSpec().Key(),
+			Adapter: msg.GetAdapterSpec().Key(), Revision: msg.GetRevisionDigest(),
 		})
 	}
 	if !decision.OK {
 		refused := r.unroutable(msg.GetModel())
+		if t != nil && r.replaced(msg, t) {
+			refused = &messages.Refused{
+				Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
+				Detail: "the weights of model " + msg.GetModel() + " were replaced while the request ran; send it again",
+			}
+		}
 		r.memory.add(msg.GetRequestId(), record{time: time.Now(), decision: decision, refused: refused, cause: msg.GetCause()})
 		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
 		return
@@ -41,18 +47,19 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	}})
 }
 
+// replaced reports whether what computed a request's output is not served any more, and is not going to be.
+func (r *router) replaced(msg *messages.RouteSequence, t *table) bool {
+	begun, stored := msg.GetRevisionDigest(), r.Stored.Find(msg.GetModel()).GetSpec()
+	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun && !t.routes.Has(begun)
+}
+
 // shunned are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
-// nothing. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
+// nothing, or are about to end. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
 func (r *router) shunned(t *table, lost []string) []string {
 	all := slices.Clone(lost)
-	for node, p := range r.peers {
-		if !p.mute() {
-			continue
-		}
-		for name, m := range t.replicas {
-			if m.node == node {
-				all = append(all, name)
-			}
+	for name, m := range t.replicas {
+		if r.leaving[m.node] || r.peers[m.node].mute() {
+			all = append(all, name)
 		}
 	}
 	return all
@@ -68,7 +75,7 @@ func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
 	if blockTokens == 0 {
 		return nil
 	}
-	return kv.Shorts(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()), msg.GetPrompt(), blockTokens))
+	return kv.Fingerprints(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()), msg.GetPrompt(), blockTokens))
 }
 
 // unroutable says why no replica serves: for good, as far as is known, or for a moment.
@@ -81,6 +88,11 @@ func (r *router) unroutable(model string) *messages.Refused {
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_FOUND,
 			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Stored.names(), ", ")),
+		}
+	case r.Stored.Find(model).GetSpec().Stopped():
+		return &messages.Refused{
+			Reason: messages.Reason_REASON_STOPPED,
+			Detail: fmt.Sprintf(`model %s is stopped: it is deployed with 0 replicas; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
 		}
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
@@ -117,9 +129,14 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 			s.Replicas = append(s.Replicas, m.status)
 		}
 	}
+	s.Weights, s.RevisionShort = short(s.GetSpec().GetWeightsDigest()), short(s.GetSpec().GetRevisionDigest())
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	s.Squeezed = messages.Squeezed(s.GetReplicas())
 	return s
 }
+
+// short returns the first digits of a digest.
+func short(digest string) string { return digest[:min(len(digest), 12)] }
 
 // table is everything that the router knows.
 func (r *router) table() *messages.Table {

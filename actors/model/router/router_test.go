@@ -185,7 +185,7 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 		w.live(a, b)
 		w.announce(a, "m-0", nil)
 		w.announce(b, "m-1", nil)
-		short := kv.Shorts(kv.Hashes(kv.Root("m", "", nil), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
+		short := kv.Fingerprints(kv.Hashes(kv.Root("m", "", nil), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
 		for _, to := range []struct {
 			node *node
 			name string
@@ -211,7 +211,7 @@ func TestSaltedPrefixGoesWhereItIs(t *testing.T) {
 		holders := map[string]string{"": "m-0", "alice": "m-1", "bob": "m-2"}
 		for salt, name := range holders {
 			w.announce(a, name, func(m *messages.ReplicaAnnounced) {
-				m.Committed = kv.Shorts(kv.Hashes(kv.Root("m", "", []byte(salt)), prompt, 4))
+				m.Committed = kv.Fingerprints(kv.Hashes(kv.Root("m", "", []byte(salt)), prompt, 4))
 			})
 		}
 		for _, n := range []*node{a, b} {

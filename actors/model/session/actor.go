@@ -33,9 +33,10 @@ type Config struct {
 // Props returns the recipe for a session.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
+	var revision string
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &session{Config: cfg, incarnation: incarnation}
+		return &session{Config: cfg, incarnation: incarnation, revision: &revision}
 	})
 }
 
@@ -50,6 +51,7 @@ const (
 type session struct {
 	Config
 	incarnation uint64
+	revision    *string // digest of the files that compute the output; over all incarnations
 
 	replica *serving   // nil while routing
 	other   *actor.PID // a replica that serves it too, or is just about to instead; nil: none
@@ -116,9 +118,18 @@ func (s *session) route(ctx actor.Context) {
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
 		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(), Cause: s.cause,
-		CacheSalt: s.Sequence.GetCacheSalt(),
+		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.begun(),
 	})
 	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
+}
+
+// begun is the digest of the files that the output was computed with: it goes on with no others. Without
+// output there is none.
+func (s *session) begun() string {
+	if len(s.Client.Output()) == 0 {
+		return ""
+	}
+	return *s.revision
 }
 
 // routeAfter asks for a replica after a while.
@@ -143,7 +154,7 @@ func (s *session) submit(ctx actor.Context, to *serving) {
 	s.heard = time.Now()
 	ctx.Watch(to.pid)
 	ctx.Request(to.pid, &messages.SubmitSequence{
-		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(),
+		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: s.begun(),
 	})
 	s.arm(ctx, checkEvery, &check{s.incarnation, s.attempt})
 }

@@ -41,9 +41,18 @@ func (s *session) onSubmitted(ctx actor.Context, msg *messages.SubmitSequenceRes
 	r := msg.GetRefused()
 	if r == nil {
 		s.replica.incarnation = msg.GetIncarnation()
+		if s.begun() == "" {
+			*s.revision = msg.GetAccepted().GetRevisionDigest()
+		}
 		return
 	}
 	switch r.GetReason() {
+	case messages.Reason_REASON_WEIGHTS_DIFFER:
+		if s.Sequence.GetAdapter() != "" && s.begun() == "" { // the adapter is for other weights
+			s.fail(ctx, r)
+			return
+		}
+		fallthrough
 	case messages.Reason_REASON_NOT_READY, messages.Reason_REASON_DRAINING:
 		s.cause = s.replica.name + " refused it: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)

@@ -59,7 +59,10 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 	s := &stage{client: &client{}, t: t}
 	s.replica = testkit.NewPeer(t, sys, "replica", func(m proto.Message) proto.Message {
 		if m, ok := m.(*messages.SubmitSequence); ok {
-			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
+			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1,
+				Outcome: &messages.SubmitSequenceResult_Accepted{
+					Accepted: &messages.SequenceAccepted{RevisionDigest: "one"},
+				}}
 		}
 		s.told.Lock()
 		defer s.told.Unlock()

@@ -1,4 +1,4 @@
-// Package bulkbench measures the data plane against a bare TCP or TLS connection that carries the same bytes.
+// Package bulkbench compares the data plane's throughput with that of a bare TCP or TLS connection.
 package bulkbench
 
 import (
@@ -16,29 +16,31 @@ import (
 	"troupe/cluster/bulk"
 )
 
-// Config says what to measure.
+// Config describes a measurement.
 type Config struct {
 	ChunkBytes int
-	Chunks     int         // of one round
-	Rounds     int         // of each of the two, in turn; the first of each does not count
-	Server     *tls.Config // nil: plain TCP
+	Chunks     int         // per round
+	Rounds     int         // of each side, alternating; plus one warm-up round each
+	Server     *tls.Config // nil means plain TCP
 	Client     *tls.Config
-	// Copy, where it is set, is measured in the place of the data plane's own copy: it carries as many bytes.
+	// Copy, if set, replaces the data plane's copy. It must move the same number of bytes.
 	Copy func(ctx context.Context) error
 }
 
 // Result holds medians over the rounds.
 type Result struct {
-	Bulk, Bare       float64 // bytes a second
-	Ratio            float64 // of a round's pair, Bulk over Bare
-	BulkCPU, BareCPU float64 // seconds of CPU for 1e9 bytes, of sender and receiver together
+	Bulk, Bare       float64 // bytes per second
+	Ratio            float64 // Bulk over Bare within a round
+	BulkCPU, BareCPU float64 // CPU seconds per 1e9 bytes, sender and receiver together
 }
 
-// slots is how many chunks source and arena have room for: together more than the caches hold, and little memory.
+// slots returns the number of chunks that source and arena each hold: more than the caches, but
+// little memory.
 func (c Config) slots() int { return max(1, min(c.Chunks, (64<<20)/c.ChunkBytes)) }
 
-// Measure copies chunks over loopback, by the data plane and by a bare connection in turn. In both the receiver copies each
-// chunk into an arena; the bare sender writes from where the chunks are, and its receiver checks nothing.
+// Measure copies chunks over loopback, alternating between the data plane and a bare connection.
+// Both receivers copy each chunk into an arena. The bare sender writes from the chunks' memory, and
+// its receiver verifies nothing.
 func Measure(ctx context.Context, cfg Config) (Result, error) {
 	source, arena := make([]byte, cfg.slots()*cfg.ChunkBytes), make([]byte, cfg.slots()*cfg.ChunkBytes)
 	for i := range source {
@@ -76,7 +78,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 	return Result{median(planes), median(bare), median(ratios), median(planesCPU), median(bareCPU)}, nil
 }
 
-// speed runs one copy of all chunks and returns bytes a second, and seconds of CPU for 1e9 bytes.
+// speed runs one copy of all chunks and returns bytes per second and CPU seconds per 1e9 bytes.
 func speed(cfg Config, copy func() error) (rate, cpu float64, err error) {
 	bytes := float64(cfg.Chunks) * float64(cfg.ChunkBytes)
 	began, used := time.Now(), cpuTime()
@@ -84,7 +86,7 @@ func speed(cfg Config, copy func() error) (rate, cpu float64, err error) {
 	return bytes / time.Since(began).Seconds(), (cpuTime() - used).Seconds() / bytes * 1e9, err
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -98,13 +100,13 @@ func median[T cmp.Ordered](all []T) T {
 	return s[len(s)/2]
 }
 
-// slot is where a chunk is in source and arena.
+// slot returns the memory of a chunk in source or arena.
 func (c Config) slot(of []byte, index int) []byte {
 	at := index % c.slots() * c.ChunkBytes
 	return of[at : at+c.ChunkBytes]
 }
 
-// planes are two data planes, and what one sends to the other.
+// planes are two data planes and the data that one sends to the other.
 type planes struct {
 	cfg           Config
 	from, to      *bulk.Plane
@@ -152,12 +154,12 @@ func (p *planes) close() {
 	p.to.Close()
 }
 
-// bare is one connection, and a goroutine that takes chunks from it.
+// bare is one connection and a goroutine that receives chunks from it.
 type bare struct {
 	cfg    Config
 	source []byte
 	conn   net.Conn
-	done   chan error // a copy has come whole
+	done   chan error // a complete copy was received, or the receiver failed
 }
 
 func newBare(ctx context.Context, cfg Config, source, arena []byte) (*bare, error) {

@@ -7,7 +7,7 @@ import (
 	"troupe/cluster/bulk/bulkbench"
 )
 
-// BenchmarkThroughput reports the data plane's throughput over that of a bare connection.
+// BenchmarkThroughput reports the data plane's throughput relative to a bare connection.
 func BenchmarkThroughput(b *testing.B) {
 	server, client, err := bulkbench.MutualTLS()
 	if err != nil {
@@ -16,7 +16,10 @@ func BenchmarkThroughput(b *testing.B) {
 	for _, cfg := range []bulkbench.Config{{}, {Server: server, Client: client}} {
 		for _, chunk := range []int{64 << 10, 1280 << 10} {
 			cfg.ChunkBytes, cfg.Chunks, cfg.Rounds = chunk, (64<<20)/chunk, 21
-			b.Run(fmt.Sprintf("tls=%t/chunk=%dKiB", cfg.Server != nil, chunk>>10), func(b *testing.B) { measure(b, cfg) })
+			b.Run(
+				fmt.Sprintf("tls=%t/chunk=%dKiB", cfg.Server != nil, chunk>>10),
+				func(b *testing.B) { measure(b, cfg) },
+			)
 		}
 	}
 }

@@ -1,24 +1,25 @@
-// Causal attention over paged keys and values, for prefill and decode alike.
+// Causal attention over paged keys and values, for prefill and decode.
 //
-// A block has one row of Q and up to four heads that share a KV head. Its threads are 32 teams of eight: team i sees the
-// positions that are i modulo 32, and keeps a running maximum, sum and mean of its own (Milakov and Gimelshein, "Online
-// normalizer calculation for softmax", 2018). At the end the teams' are put together in one order. So what a row yields depends
-// on its position and on nothing else of the batch.
+// A block has one row of Q and up to four heads that share a KV head. Its threads form 32 teams of
+// eight. Team i handles the positions congruent to i modulo 32, and keeps its own running maximum,
+// sum and mean (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). At the
+// end, the teams' results are combined in a fixed order. So a row's result depends on its position
+// and on nothing else in the batch.
 #include "device.h"
 
 namespace {
 
-// V is how many fours of a head's elements each thread of a team has, H how many heads a block has.
+// V is the number of groups of four elements per thread of a team, H the number of heads per block.
 template <int V, int H> struct Look {
   const Attention &op;
   int first_head, heads, kv_head; // of this block
   float q[H][V][4], mean[H][V][4] = {};
   float top[H], sum[H] = {};
 
-  // at is a thread's first element of its v-th four.
+  // at returns a thread's first element of its v-th group of four.
   static DEVICE int at(int v) { return v * 32 + thread() % 8 * 4; }
 
-  // four is that many elements of a head, 0 past its end.
+  // four loads four elements of a head, 0 past its end.
   DEVICE void four(float (&out)[4], const float *head, int v) const {
     int dim = op.KV.HeadDim, j = at(v);
     if (dim % 4 == 0 && aligned(head)) {
@@ -33,7 +34,7 @@ template <int V, int H> struct Look {
   DEVICE void start() {
     UNROLL for (int h = 0; h < H; h++) {
       top[h] = -__FLT_MAX__;
-      // A block with fewer heads looks with its last one again.
+      // A block with fewer heads repeats its last one.
       int head = first_head + smaller(h, heads - 1);
       const float *from = op.Q + ((long long)block_x() * op.Heads + head) * op.KV.HeadDim;
       UNROLL for (int v = 0; v < V; v++) {
@@ -43,7 +44,7 @@ template <int V, int H> struct Look {
     }
   }
 
-  // look takes position p in, if it is to be seen. All threads of a warp call it.
+  // look processes position p if the row sees it. All threads of a warp call it.
   DEVICE void look(int p, bool seen) {
     float key[V][4] = {}, value[V][4] = {};
     if (seen) {
@@ -68,7 +69,7 @@ template <int V, int H> struct Look {
     }
   }
 
-  // join puts a warp's four teams together.
+  // join combines the four teams of a warp.
   DEVICE void join() {
     UNROLL for (int h = 0; h < H; h++)
       UNROLL for (int mask = 8; mask < 32; mask *= 2) {
@@ -84,7 +85,7 @@ template <int V, int H> struct Look {
       }
   }
 
-  // store puts the warps' together, and writes the heads out.
+  // store combines the results of the warps and writes the heads.
   DEVICE void store() {
     SHARED float means[8][H][V * 32], tops[8][H], sums[8][H];
     if (lane() < 8)
@@ -123,7 +124,7 @@ template <int V, int H> DEVICE void attention(const Attention &op) {
 
 } // namespace
 
-// Named by the longest head and the most heads of a block.
+// Named by the maximum head size and the maximum number of heads per block.
 KERNEL(troupe_attention_64_1, Attention, 256) { attention<2, 1>(op); }
 KERNEL(troupe_attention_64_4, Attention, 256) { attention<2, 4>(op); }
 KERNEL(troupe_attention_128_1, Attention, 256) { attention<4, 1>(op); }

@@ -1,5 +1,5 @@
-// What kernels are written in: the few words of CUDA that they need, without a toolkit. A GPU's are here; host/emulate.h has
-// them for a CPU, where the same sources are tested.
+// The parts of CUDA that the kernels use, without a toolkit. This file defines them for a GPU, and
+// host/emulate.h for a CPU, on which the same sources are tested.
 #pragma once
 #include "ops.h"
 
@@ -11,7 +11,8 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #define DEVICE __attribute__((device, always_inline)) inline
 #define UNROLL _Pragma("unroll")
 #define SHARED __attribute__((shared))
-// KERNEL starts an entry point whose one parameter is op, run by blocks of that many threads.
+// KERNEL starts an entry point with op as its only parameter, run by blocks of the given number of
+// threads.
 #define KERNEL(name, Op, threads) \
   extern "C" __attribute__((global, launch_bounds(threads))) void name(const Op op)
 
@@ -20,14 +21,14 @@ DEVICE int block_x() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 
-// barrier makes all threads of a block wait for one another. All call it, or have ended.
+// barrier synchronises the threads of a block. Every thread must call it or have ended.
 DEVICE void barrier() { __syncthreads(); }
 
-// swap returns v of the thread whose number in the warp differs by the bits of mask. All 32 call it.
+// swap returns v of the thread whose lane differs by the bits of mask. All 32 threads call it.
 DEVICE float swap(float v, int mask) { return __nvvm_shfl_sync_bfly_f32(~0u, v, mask, 31); }
 DEVICE u32 swap(u32 v, int mask) { return __nvvm_shfl_sync_bfly_i32(~0u, v, mask, 31); }
 
-// fail ends the launch, and with it all work of the context: a sticky fault.
+// fail aborts the launch and all work of the context: a sticky fault.
 [[noreturn]] DEVICE void fail() { __builtin_trap(); }
 
 DEVICE float exp2_of(float x) { return __nvvm_ex2_approx_f(x); }
@@ -69,8 +70,8 @@ DEVICE int warp() { return thread() / 32; }
 
 DEVICE bool aligned(const void *p) { return (u64)p % 16 == 0; }
 
-// exp_of is eˣ to about two units in the last place: 2ⁿ · 2^(r/ln2), n whole and |r| at most ln2/2. It is 0 far below, infinite
-// far above, and passes NaN on.
+// exp_of computes eˣ to about two units in the last place: 2ⁿ · 2^(r/ln2), with n an integer and
+// |r| at most ln2/2. It returns 0 on underflow, infinity on overflow, and propagates NaN.
 DEVICE float exp_of(float x) {
   x = x < -105 ? -105 : x > 89 ? 89 : x;
   float n = __builtin_rintf(x * 1.44269504f);
@@ -80,13 +81,13 @@ DEVICE float exp_of(float x) {
 
 template <DType T> DEVICE float widen(u16 h) { return T == BF16 ? as_float((u32)h << 16) : widen_f16(h); }
 
-// element is element i of an array of T.
+// element returns element i of an array of T.
 template <DType T> DEVICE float element(const void *p, long long i) {
   if constexpr (T == F32) return ((const float *)p)[i];
   return widen<T>(((const u16 *)p)[i]);
 }
 
-// widen8 is eight elements of 16 bits.
+// widen8 converts eight 16-bit elements.
 template <DType T> DEVICE void widen8(float (&out)[8], u32x4 raw) {
   UNROLL for (int i = 0; i < 4; i++) {
     out[2 * i] = widen<T>((u16)raw[i]);
@@ -94,13 +95,13 @@ template <DType T> DEVICE void widen8(float (&out)[8], u32x4 raw) {
   }
 }
 
-// load8 is eight floats at an aligned address.
+// load8 loads eight floats from an aligned address.
 DEVICE void load8(float (&out)[8], const float *p) {
   f32x4 lo = ((const f32x4 *)p)[0], hi = ((const f32x4 *)p)[1];
   UNROLL for (int i = 0; i < 4; i++) out[i] = lo[i], out[4 + i] = hi[i];
 }
 
-// warp_sum is the sum over a warp, the same in all its threads.
+// warp_sum returns the sum over a warp, the same in all its threads.
 DEVICE float warp_sum(float v) {
   UNROLL for (int mask = 16; mask; mask /= 2) v += swap(v, mask);
   return v;

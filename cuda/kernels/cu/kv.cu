@@ -1,7 +1,7 @@
-// Keys and values in their blocks.
+// Copies of keys and values to and from blocks.
 #include "device.h"
 
-// A block of threads has one row.
+// A block of threads handles one row.
 KERNEL(troupe_store_kv, StoreKV, 256) {
   int slot = op.Slots[block_x()], dim = op.KV.KVHeads * op.KV.HeadDim;
   if (slot < 0 || slot / op.KV.BlockTokens >= op.KV.Blocks) fail();
@@ -14,7 +14,7 @@ KERNEL(troupe_store_kv, StoreKV, 256) {
   }
 }
 
-// copy moves a block's share of bytes: the blocks of threads beside it in y take turns.
+// copy moves a thread block's share of the bytes: the thread blocks with the same x take turns.
 template <typename Element> DEVICE void copy(char *to, const char *from, long long bytes) {
   const long long n = bytes / sizeof(Element), stride = 256ll * blocks_y();
   for (long long i = block_y() * 256 + thread(); i < n; i += stride) ((Element *)to)[i] = ((const Element *)from)[i];

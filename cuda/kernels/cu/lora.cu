@@ -1,5 +1,6 @@
-// Batched adapters. Rows of one adapter that are side by side, eight at the most and never over a multiple of eight, share what
-// is read; each has sums of its own, taken in one order, so that its bits do not depend on its neighbours.
+// Batched adapters. Adjacent rows of one adapter, at most eight and never across a multiple of
+// eight, share loads. Each row has its own sums in a fixed order, so its bits do not depend on its
+// neighbours.
 #include "device.h"
 
 namespace {
@@ -22,7 +23,8 @@ template <DType T> struct Matrix {
     return page + byte % PageBytes;
   }
 
-  // eight is elements from i on, n of them, and then 0. Of whole rows they never reach over a page in the middle of 16 bytes.
+  // eight loads n elements from i on, followed by zeros. For whole rows, 16 bytes never cross a
+  // page boundary.
   DEVICE void eight(float (&out)[8], long long i, int n, bool whole) const {
     if (!whole) {
       UNROLL for (int j = 0; j < 8; j++) out[j] = j < n ? element<T>(address(i + j), 0) : 0;
@@ -35,8 +37,8 @@ template <DType T> struct Matrix {
   }
 };
 
-// matrix is that of the rows from the block's on, with no rows where they are another block's, or have none. Its rows, or its
-// columns, are rank; of the other it has length.
+// matrix returns the matrix for the rows from the thread block's first row on. It has no rows if
+// they belong to another block or have no adapter. One dimension is the rank, the other is length.
 template <DType T> DEVICE Matrix<T> matrix(const LoRA &op, int n, int length) {
   int row = block_x(), adapter = op.Rows[row];
   Matrix<T> m = {};
@@ -52,7 +54,7 @@ template <DType T> DEVICE Matrix<T> matrix(const LoRA &op, int n, int length) {
   return m;
 }
 
-// shrink: a warp has one row of A, and a thread eight elements of each 256 of it.
+// shrink: a warp computes one row of A, and a thread eight elements of each 256 of it.
 template <DType T> DEVICE void shrink(const LoRAShrink &op) {
   const Matrix<T> a = matrix<T>(op.A, op.N, op.K);
   const int r = block_y() * 4 + warp();
@@ -80,7 +82,7 @@ template <DType T> DEVICE void shrink(const LoRAShrink &op) {
   }
 }
 
-// expand: a thread has one row of B, which is one column of Out.
+// expand: a thread computes one row of B, which is one column of Out.
 template <DType T> DEVICE void expand(const LoRAExpand &op) {
   SHARED float mid[Together][MaxRank];
   const Matrix<T> b = matrix<T>(op.B, op.N, op.Dim);

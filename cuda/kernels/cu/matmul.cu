@@ -1,21 +1,23 @@
 // Out = In · Weightᵀ.
 //
-// An element is the sum of four slices of K: warp w takes the chunks of 32 whose number is w modulo 4, in order, and the sums
-// are added as (0+2)+(1+3). Every tile does that with the same instructions, so a row's bits do not depend on the rows
-// beside it, nor on which tile their number calls for.
+// An element is the sum of four slices of K. Warp w adds the chunks of 32 with numbers congruent to
+// w modulo 4, in order, and the slices are added as (0+2)+(1+3). Every tile uses the same
+// instructions for this. So a row's bits depend neither on the other rows nor on the tile chosen
+// for their number.
 #include "device.h"
 
 namespace {
 
-// Weights of 16 bits are exact in TF32. An activation is the sum of two TF32 numbers to within 2⁻²² of it, so that two products
-// on the tensor cores stand for one of F32.
+// 16-bit weights are exact in TF32. An activation is the sum of two TF32 numbers to within 2⁻²², so
+// two products on the tensor cores replace one product of F32.
 //
-// Whole means that rows are in whole vectors of eight, all aligned.
+// Whole means that rows consist of whole, aligned vectors of eight.
 template <DType T, int NT, int MT, bool Whole> struct Tile {
-  // Ahead is how many chunks are read before the first is multiplied: what keeps memory busy while there are few tiles.
+  // Ahead is the number of chunks loaded before the first is multiplied, which keeps memory busy
+  // when there are few tiles.
   enum { Ahead = NT * MT == 1 ? 4 : NT * MT < 32 ? 2 : 1 };
 
-  // Chunk is what a thread has of 32 columns: eight of each row, 0 past its end.
+  // Chunk holds a thread's part of 32 columns: eight of each row, 0 past its end.
   struct Chunk {
     u32x4 weights[NT][2];
     float x[MT][8];
@@ -71,7 +73,7 @@ template <DType T, int NT, int MT, bool Whole> struct Tile {
     }
   }
 
-  // add_slices leaves the sum of all slices with the first warp.
+  // add_slices leaves the sum of all slices in the first warp.
   DEVICE void add_slices() {
     SHARED float parts[2][NT * MT * 4][32];
     UNROLL for (int half = 2; half; half /= 2) {
@@ -116,7 +118,7 @@ KERNEL(troupe_matmul_bf16_32, MatMul, 128) { matmul<BF16, 2, 4>(op); }
 KERNEL(troupe_matmul_bf16_64, MatMul, 128) { matmul<BF16, 4, 8>(op); }
 KERNEL(troupe_matmul_bf16_any, MatMul, 128) { matmul<BF16, 1, 1, false>(op); }
 
-// four is elements k to k+3 of a row, and 0 past its end.
+// four loads elements k to k+3 of a row, 0 past its end.
 DEVICE f32x4 four(const float *row, int k, int end, bool whole) {
   if (whole) return *(const f32x4 *)(row + k);
   f32x4 x = {};
@@ -124,8 +126,8 @@ DEVICE f32x4 four(const float *row, int k, int end, bool whole) {
   return x;
 }
 
-// F32 weights are multiplied without tensor cores: a warp has four rows of weights and four of the input, and a thread four
-// elements of each 128.
+// F32 weights are multiplied without tensor cores: a warp handles four rows of weights and four of
+// the input, and a thread four elements of each 128.
 KERNEL(troupe_matmul_f32, MatMul, 128) {
   const int n = block_x() * 16 + warp() * 4, m = block_y() * 4;
   const bool whole = op.K % 4 == 0 && aligned(op.In) && aligned(op.Weight);

@@ -1,4 +1,4 @@
-// The arguments of each kernel, as in ops.go: a test compares the layout of both. Meanings and bounds are told there.
+// The arguments of each kernel, as in ops.go, which documents them; a test compares the layouts.
 #pragma once
 
 typedef unsigned short u16;

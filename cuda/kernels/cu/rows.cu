@@ -1,5 +1,5 @@
-// Kernels that work row by row or element by element. A block has one row, and the number of threads is fixed, so that a row's
-// sums are taken in one order wherever it is in a batch.
+// Row-wise and element-wise kernels. A block handles one row with a fixed number of threads, so
+// that the order of a row's sums does not depend on its position in a batch.
 #include "device.h"
 
 template <DType T> DEVICE void embed(const Embed &op, int token) {
@@ -33,7 +33,8 @@ KERNEL(troupe_rmsnorm, RMSNorm, 256) {
   for (int j = thread(); j < op.Dim; j += 256) out[j] = in[j] * scale * op.Weight[j];
 }
 
-// sin_cos reduces x to a quarter turn in double precision, for positions far into a context, and takes Cephes' polynomials.
+// sin_cos reduces x to a quarter turn in double precision, for large positions, and uses Cephes'
+// polynomials.
 DEVICE void sin_cos(double x, float &sin, float &cos) {
   double n = __builtin_rint(x * 0.63661977236758134);
   float r = (float)__builtin_fma(n, -1.5707963267948966, x), z = r * r;
@@ -46,7 +47,7 @@ DEVICE void sin_cos(double x, float &sin, float &cos) {
   if ((quarter + 1) & 2) cos = -cos;
 }
 
-// A block has four heads of a row.
+// A block handles four heads of a row.
 KERNEL(troupe_rope, Rope, 64) {
   int half = op.HeadDim / 2, last = smaller(op.Heads, block_y() * 4 + 4);
   for (int j = thread(); j < half; j += 64) {
@@ -73,7 +74,8 @@ KERNEL(troupe_gather_rows, GatherRows, 256) {
     op.Out[(long long)block_x() * op.Dim + j] = op.In[(long long)row * op.Dim + j];
 }
 
-// outranks packs a number and its index so that the larger comes later, and of equals the lower index. Nothing is 0.
+// outranks packs a number and its index so that larger numbers, and among equals lower indices,
+// compare greater. 0 means none.
 DEVICE u64 outranks(float v, int i) {
   u32 bits = as_bits(v + 0.0f); // of both zeros one
   return (u64)(bits >> 31 ? ~bits : bits | 1u << 31) << 32 | ~(u32)i;
@@ -87,7 +89,8 @@ DEVICE u64 warp_max(u64 v) {
   return v;
 }
 
-// A block looks through its row once for each of the largest: the next is the largest of what comes before the last.
+// A block scans its row once for each of the K elements: the next is the largest of those below the
+// last.
 KERNEL(troupe_top_k, TopK, 1024) {
   SHARED u64 best[32];
   const float *in = op.In + (long long)block_x() * op.Dim;

@@ -1,4 +1,5 @@
-// What stands around a product that a library multiplies: SplitRows before it, JoinRows after it. A row does not depend on others.
+// SplitRows prepares the input of a library's product, and JoinRows completes its output. Rows are
+// independent.
 #include "device.h"
 
 // narrow rounds to nearest, ties to even.
@@ -11,10 +12,11 @@ template <DType T> DEVICE u16 narrow(float x) {
   return sign | (size + 0xfff + (size >> 13 & 1) - (112u << 23)) >> 13;
 }
 
-// power is 2ⁿ, n in [-126, 127].
+// power returns 2ⁿ, n in [-126, 127].
 DEVICE float power(int n) { return as_float((u32)(n + 127) << 23); }
 
-// fitting is the exponent of the power of two that brings the largest of a row into [2¹³, 2¹⁵), as far as that can be.
+// fitting returns the exponent of the power of two that scales a row's largest element into [2¹³,
+// 2¹⁵), as far as possible.
 DEVICE int fitting(const float *in, int K) {
   SHARED float largest[8];
   float most = 0;

@@ -1,5 +1,6 @@
-// A fake libcublas.so on the fake driver: the functions of cuBLAS that cuda/driver calls, which compute. Like the real one it chooses by
-// the sizes of a product how it computes it: here, in how many slices a sum is taken. So who calls it with other sizes gets other bits.
+// A fake libcublas.so on the fake driver, with the functions of cuBLAS that cuda/driver calls. It
+// computes real products. Like the original it chooses its algorithm by the sizes: here, the number
+// of slices of a sum. So other sizes give other bits.
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,7 +58,7 @@ API int cublasSetWorkspace_v2(struct handle *h, void *workspace, size_t bytes) {
   return h && workspace && bytes && (uintptr_t)workspace % 256 == 0 ? SUCCESS : INVALID_VALUE;
 }
 
-// product is C = alpha · Aᵀ · B + beta · C, in columns.
+// product is C = alpha · Aᵀ · B + beta · C, column-major.
 struct product {
   int m, n, k, lda, ldb, ldc, type;
   float alpha, beta;

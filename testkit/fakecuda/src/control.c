@@ -1,17 +1,17 @@
-// Faults that tests ask for, and what tests may ask about: fakecuda_control, and the environment.
+// Fault injection and inspection for tests: fakecuda_control, and the environment.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
 
-// fault makes the n-th use from now of what it names fail.
+// fault makes the n-th use, counted from now, of a named function or work fail.
 struct fault {
   char what[80];
   long left;
-  bool always;  // that one, and each after it
+  bool always;  // the n-th and each later one
   bool fired;
-  bool sticky;  // and the device with it
+  bool sticky;  // breaks the device too
   CUresult code;
   struct fault *next;
 };
@@ -19,8 +19,9 @@ struct fault {
 static struct fault *faults;
 static struct site *sites;
 
-// arm reads "symbol@n=code", where symbol is a public function, "exec:copy", "exec:kernel" or "exec:" and a kernel's name. "n+"
-// means the n-th and all after it; a "!" at the end makes the error sticky.
+// arm parses "symbol@n=code", where symbol is a public function, "exec:copy", "exec:kernel" or
+// "exec:" and a kernel's name. "n+" means the n-th and all later ones; a trailing "!" makes the
+// error sticky.
 static bool arm(const char *spec) {
   struct fault *f = calloc(1, sizeof *f);
   char n[16] = "", code[16] = "";
@@ -91,7 +92,8 @@ CUresult fake_enter(struct site *site) {
   return code;
 }
 
-// fake_execution_fault is asked before work runs: a copy, or a kernel by its name. The lock is held.
+// fake_execution_fault is called before work runs: a copy, or a kernel by its name. The lock is
+// held.
 CUresult fake_execution_fault(const char *what, const char *kernel) {
   struct fault *f = fire(what);
   if (kernel && !f) {
@@ -108,7 +110,7 @@ static long calls_of(const char *name) {
   return 0;
 }
 
-// unfired counts the faults that nothing has met yet.
+// unfired returns the number of faults that have not been triggered.
 static long unfired(void) {
   long n = 0;
   for (struct fault *f = faults; f; f = f->next) n += !f->fired;
@@ -132,7 +134,8 @@ static long obey(const char *command) {
   return -1;
 }
 
-// fakecuda_control obeys a command and returns its answer, or -1 for a command that it does not know. README.md lists them.
+// fakecuda_control runs a command and returns its result, or -1 for an unknown command. README.md
+// lists the commands.
 API long fakecuda_control(const char *command) {
   pthread_mutex_lock(&fake.lock);
   long answer = obey(command);
@@ -141,8 +144,8 @@ API long fakecuda_control(const char *command) {
   return answer;
 }
 
-// fakecuda_fault is what an injected fault says of a call of another library that stands on this one; made is how many objects more or
-// fewer somebody must give back.
+// fakecuda_fault returns the injected fault for a call of another library that uses this one. made
+// is the change in the number of live objects.
 API int fakecuda_fault(const char *name, int made) {
   pthread_mutex_lock(&fake.lock);
   struct fault *f = fire(name);
@@ -151,10 +154,11 @@ API int fakecuda_fault(const char *name, int made) {
   return f ? f->code : SUCCESS;
 }
 
-// fakecuda_nothing is the cheapest call there is, for measuring what a call costs the caller.
+// fakecuda_nothing is the cheapest possible call, for measuring the cost of a call.
 API CUresult fakecuda_nothing(void) { return SUCCESS; }
 
-// fakecuda_weigh checks how it was called: that the stack is aligned, and, by what it writes, that each argument is in its place.
+// fakecuda_weigh checks that the stack is aligned, and writes a sum that shows whether each
+// argument is in its place.
 API CUresult fakecuda_weigh(uint64_t *sum, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h,
                             uint64_t i, uint64_t j, uint64_t k) {
   *sum = a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k;

@@ -50,7 +50,7 @@ CUresult fake_context_status(void) {
   return __atomic_load_n(&fake_current->device->sticky, __ATOMIC_ACQUIRE);
 }
 
-// fake_set_live counts objects that somebody must give back. The lock is held.
+// fake_set_live counts objects that must be freed. The lock is held.
 void fake_set_live(int change) { fake.live += change; }
 
 static CUresult check(CUdevice i) {
@@ -142,7 +142,8 @@ API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice i, unsigned flags) {
   return flags < 8 ? SUCCESS : INVALID_VALUE;
 }
 
-// The context itself stays: threads may still have it as their current one, which is an error that must be seen, not a crash.
+// The context itself is kept: it may still be the current one of a thread. Its use must be an
+// error, not a crash.
 API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice i) {
   ENTER_DEVICE("cuDevicePrimaryCtxRelease_v2", i);
   pthread_mutex_lock(&fake.lock);
@@ -154,8 +155,8 @@ API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice i) {
   return held > 0 ? SUCCESS : INVALID_CONTEXT;
 }
 
-// Resetting mends a broken device. What was made in it is gone: here, only the host memory that it has locked, since whoever resets has given the
-// rest back.
+// A reset repairs a broken device and discards its objects. Here these are only the locked host
+// memory, since the caller has freed the rest.
 API CUresult cuDevicePrimaryCtxReset_v2(CUdevice i) {
   ENTER_DEVICE("cuDevicePrimaryCtxReset_v2", i);
   pthread_mutex_lock(&fake.lock);

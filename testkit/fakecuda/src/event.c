@@ -1,4 +1,5 @@
-// Events. Each record is a generation of its own, and whoever waits, waits for the one that was current then.
+// Events. Each record has its own generation, and a wait refers to the generation that was current
+// when it was queued.
 #include <stdlib.h>
 
 #include "fake.h"
@@ -27,7 +28,8 @@ API CUresult cuEventDestroy_v2(struct event *e) {
   return SUCCESS;
 }
 
-// mark queues a task for an event. The lock is held. Capture is of copies and kernels on one stream, so events have no place in it.
+// mark queues a task for an event. The lock is held. A capture consists of copies and kernels on
+// one stream, so events are not allowed in it.
 static CUresult mark(struct stream *s, struct event *e, enum task_kind kind, uint64_t generation) {
   if (s->capture) {
     s->invalidated = true;

@@ -1,4 +1,5 @@
-// What the parts of the fake driver share. The public functions have the signatures of NVIDIA's driver API; see README.md.
+// Definitions shared by the parts of the fake driver. The public functions have the signatures of
+// NVIDIA's driver API; see README.md.
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -49,19 +50,21 @@ struct site {
   struct site *next;
 };
 
-// ENTER is how every public function begins: it counts the call, and returns what an injected fault says.
+// ENTER starts every public function: it counts the call, and returns an injected fault.
 #define ENTER(symbol)                          \
   static struct site site_ = {.name = symbol}; \
   CUresult early_ = fake_enter(&site_);        \
   if (early_) return early_
 
-// ENTER_CONTEXT is for functions that need a current context: 201 without one, and its device's sticky error if it has any.
+// ENTER_CONTEXT is for functions that need a current context. It returns 201 without one, and its
+// device's sticky error if any.
 #define ENTER_CONTEXT(symbol)     \
   ENTER(symbol);                  \
   early_ = fake_context_status(); \
   if (early_) return early_
 
-// ENTER_RELEASE is for functions that give something back, which they do on a broken device too, saying that it is.
+// ENTER_RELEASE is for functions that free something. They do so on a broken device too, but return
+// its error.
 #define ENTER_RELEASE(symbol) \
   ENTER(symbol);              \
   if (!fake_current) return INVALID_CONTEXT
@@ -71,8 +74,8 @@ struct site {
 // block is a piece of a device's memory, [at, at + bytes) of its memfd. Blocks are sorted by at.
 struct block {
   size_t at, bytes;
-  int maps;       // of physical memory: how often it is mapped
-  bool released;  // of physical memory: it goes with its last mapping
+  int maps;       // of physical memory: number of mappings
+  bool released;  // of physical memory: freed with its last mapping
   struct device *device;
   struct block *next;
 };
@@ -85,18 +88,18 @@ struct device {
   struct block *blocks;
   struct context *primary;
   int retained;
-  CUresult sticky;  // what every call of a context of this device returns
+  CUresult sticky;  // result of every call in a context of this device
   bool peers[MAX_DEVICES];
 };
 
-// context is a primary context, or a green one, which has a share of the multiprocessors.
+// context is a primary context, or a green one with a part of the multiprocessors.
 struct context {
   struct device *device;
   unsigned multiprocessors;
   bool green;
 };
 
-// extent is addresses that copies may touch. Extents are sorted by start.
+// extent is a range of addresses that copies may access. Extents are sorted by start.
 enum extent_kind { ALLOCATION, MAPPING, SHARED, PINNED, RESERVATION };
 struct extent {
   uint64_t start, bytes;
@@ -116,8 +119,8 @@ struct event {
 struct kernel {
   char *name;
   size_t parameter_bytes;
-  bool runs;  // it has a host build,
-  int (*run)(const void *parameter);  // or is this
+  bool runs;  // it has a host build
+  int (*run)(const void *parameter);  // or a function
   struct kernel *next;
 };
 
@@ -148,16 +151,17 @@ struct stream {
   struct graph *capture;
 };
 
-// fake is all there is. lock guards everything but the memory of devices; changed is signalled whenever work is done.
+// fake is the state of the driver. lock guards everything but the memory of devices; changed is
+// signalled when work is done.
 struct fake {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  pthread_rwlock_t in_use;  // read while work touches memory, written while memory goes
+  pthread_rwlock_t in_use;  // held for reading while work uses memory, for writing while memory is freed
   bool initialized, held;
   int count;
   struct device devices[MAX_DEVICES];
   struct extent *extents;
-  long live;  // objects that somebody must give back
+  long live;  // objects that must be freed
 };
 extern struct fake fake;
 extern __thread struct context *fake_current;

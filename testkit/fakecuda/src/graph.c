@@ -1,4 +1,4 @@
-// Graphs: the copies and kernels of one stream, in their order.
+// Graphs: the copies and kernels of one stream, in order.
 #include <stdlib.h>
 
 #include "fake.h"

@@ -1,4 +1,4 @@
-// Green contexts: shares of a device's multiprocessors. They are counted, but limit nothing.
+// Green contexts: partitions of a device's multiprocessors. They are counted but not enforced.
 #include <stdlib.h>
 
 #include "fake.h"
@@ -39,7 +39,7 @@ API CUresult cuDevSmResourceSplitByCount(struct resource *out, unsigned *groups,
   return SUCCESS;
 }
 
-// A description is one resource, and lives as long as the process, as NVIDIA's does.
+// A description is one resource and lives as long as the process, as with NVIDIA's driver.
 API CUresult cuDevResourceGenerateDesc(struct resource **out, const struct resource *in, unsigned n) {
   ENTER("cuDevResourceGenerateDesc");
   if (n != 1 || in->type != SM) return INVALID_VALUE;
@@ -72,7 +72,7 @@ API CUresult cuGreenCtxStreamCreate(struct stream **out, struct context *green, 
   return fake_stream_create(out, green);
 }
 
-// The context stays, like a primary one: a thread may still have it as its current one.
+// The context is kept, like a primary one: it may still be the current one of a thread.
 API CUresult cuGreenCtxDestroy(struct context *green) {
   ENTER("cuGreenCtxDestroy");
   (void)green;

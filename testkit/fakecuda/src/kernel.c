@@ -1,5 +1,5 @@
-// Kernels. PTX says which entry points there are and how large their parameter is; what they do is in a shared object of the same
-// kernels, built for the host.
+// Kernels. The PTX gives the entry points and the sizes of their parameters; a shared object with
+// the same kernels, built for the host, implements them.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dlfcn.h>
@@ -13,11 +13,12 @@ struct library {
   struct kernel *kernels;
 };
 
-// What a host build has: it runs a whole launch in the calling thread, and lists its kernels with the sizes of their parameters.
+// The functions of a host build: one runs a launch in the calling thread, the other lists the
+// kernels with the sizes of their parameters.
 static int (*host_launch)(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared, const void *parameter, size_t bytes);
 static size_t (*host_entry)(int i, const char **name);
 
-// fake_host_kernels opens a host build for the libraries that are loaded from now on. The lock is held.
+// fake_host_kernels opens a host build for libraries that are loaded later. The lock is held.
 bool fake_host_kernels(const char *path) {
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void *launch = handle ? dlsym(handle, "troupe_host_launch") : NULL, *entry = handle ? dlsym(handle, "troupe_host_entry") : NULL;
@@ -39,7 +40,8 @@ static bool has_host_build(const struct kernel *k) {
   return false;
 }
 
-// fake_run_kernel returns what a GPU does: whatever a kernel stumbles over, its launch has failed.
+// fake_run_kernel returns the result of a launch as a GPU would: any fault of a kernel is a failed
+// launch.
 CUresult fake_run_kernel(const struct task *t) {
   const unsigned *g = t->geometry;
   if (t->kernel->run) return t->kernel->run(t->parameter) ? LAUNCH_FAILED : SUCCESS;
@@ -129,7 +131,8 @@ API CUresult cuLaunchKernel(struct kernel *k, unsigned gx, unsigned gy, unsigned
       .kind = LAUNCH, .kernel = k, .geometry = {gx, gy, gz, bx, by, bz, shared}, .parameter = k->parameter_bytes ? parameters[0] : NULL});
 }
 
-// by_name is the kernel that runs a function, made when it is first asked for. It stays: graphs keep it.
+// by_name returns the kernel for a function, creating it on first use. It is never freed, since
+// graphs refer to it.
 static struct kernel *by_name(const char *name, int (*run)(const void *), size_t bytes) {
   static struct kernel *all;
   pthread_mutex_lock(&fake.lock);
@@ -144,7 +147,8 @@ static struct kernel *by_name(const char *name, int (*run)(const void *), size_t
   return k;
 }
 
-// fakecuda_run gives a stream a function to run, as libraries of kernels do. Faults know it by its name.
+// fakecuda_run queues a function on a stream, as libraries do with their kernels. Faults refer to
+// it by its name.
 API CUresult fakecuda_run(struct stream *s, const char *name, int (*run)(const void *parameter), const void *parameter, size_t bytes) {
   ENTER_CONTEXT("fakecuda_run");
   if (s->context != fake_current) return INVALID_HANDLE;

@@ -1,4 +1,4 @@
-// Memory of devices and of the host, and which addresses there are.
+// Device and host memory, and the known address ranges.
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@ enum { ALIGN = 512 };
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// fake_take is first fit. It returns NULL where there is no room.
+// fake_take allocates first-fit. It returns NULL if there is no space.
 struct block *fake_take(struct device *device, size_t bytes, size_t align) {
   bytes = round_up(bytes, align);
   struct block **link = &device->blocks;
@@ -61,7 +61,8 @@ static bool device_memory(const struct extent *e) {
   return e->kind == ALLOCATION || e->kind == SHARED || (e->kind == MAPPING && e->accessible);
 }
 
-// fake_covered reports whether [start, start + bytes) is device memory: of one allocation, or of mappings next to each other.
+// fake_covered reports whether [start, start + bytes) is device memory of one allocation or of
+// adjacent mappings.
 bool fake_covered(uint64_t start, uint64_t bytes) {
   for (struct extent *e = fake.extents; e && bytes; e = e->next) {
     if (!device_memory(e) || start < e->start || start - e->start >= e->bytes) continue;

@@ -1,4 +1,4 @@
-// Memory between processes: a handle says which file of which process it is in, and where.
+// Memory shared between processes: a handle names the process, its file and the offset.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ API CUresult cuIpcGetMemHandle(struct handle *out, CUdeviceptr at) {
   return e ? SUCCESS : INVALID_VALUE;
 }
 
-// mmap wants whole pages: a mapping begins before the memory that it is for.
+// mmap needs page alignment, so a mapping may start before its memory.
 static uint64_t before(uint64_t at) { return at % (uint64_t)sysconf(_SC_PAGESIZE); }
 
 API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, struct handle h, unsigned flags) {

@@ -20,7 +20,7 @@ void fake_task_free(struct task *task) {
   free(task);
 }
 
-// copy and launch run without the lock, while memory stays.
+// copy and launch run without the lock, while memory cannot be freed.
 static CUresult copy(const struct task *t) {
   pthread_mutex_lock(&fake.lock);
   bool good = (!t->to_device || fake_covered(t->to, t->bytes)) && (!t->from_device || fake_covered(t->from, t->bytes));
@@ -37,8 +37,8 @@ static CUresult run(const struct task *t) {
   return result;
 }
 
-// work does a copy or a launch, unless an injected fault says that it fails. The lock is held, but not while it runs. What fails here is
-// sticky: nobody is there to be told, so everybody is.
+// work runs a copy or a launch, unless a fault is injected. The lock is held, but not while the
+// work runs. A failure here is sticky, since no caller is waiting for the result.
 static void work(struct stream *s, const struct task *t) {
   struct device *d = s->context->device;
   while (fake.held) pthread_cond_wait(&fake.changed, &fake.lock);
@@ -84,14 +84,15 @@ static void *worker(void *argument) {
   return NULL;
 }
 
-// fake_enqueue takes a task over. The lock is held.
+// fake_enqueue queues a task. The lock is held.
 void fake_enqueue(struct stream *s, struct task *task) {
   struct task **link = s->first ? &s->last->next : &s->first;
   *link = s->last = task;
   pthread_cond_signal(&s->more);
 }
 
-// fake_submit gives a copy or a launch to a stream, or to the graph that it captures.
+// fake_submit queues a copy or a launch on a stream, or adds it to the graph that the stream
+// captures.
 CUresult fake_submit(struct stream *s, struct task task) {
   struct task *t = fake_task(&task);
   pthread_mutex_lock(&fake.lock);
@@ -123,7 +124,8 @@ API CUresult cuStreamCreateWithPriority(struct stream **out, unsigned flags, int
   return fake_stream_create(out, fake_current);
 }
 
-// Destroying waits for the work, unlike NVIDIA's, which lets it go on: nobody can tell the difference but by leaks.
+// Destroying a stream waits for its work. NVIDIA's driver lets it continue, but the difference
+// shows only in leaks.
 API CUresult cuStreamDestroy_v2(struct stream *s) {
   ENTER("cuStreamDestroy_v2");
   pthread_mutex_lock(&fake.lock);

@@ -1,4 +1,5 @@
-// Addresses and memory apart: ranges are reserved, physical memory is created, and one is mapped at the other.
+// Virtual memory management: ranges are reserved, physical memory is created, and memory is mapped
+// at ranges.
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -122,7 +123,7 @@ API CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const struct access *a
   return covered == bytes ? SUCCESS : INVALID_VALUE;
 }
 
-// unmap takes one mapping away. The lock is held.
+// unmap removes one mapping. The lock is held.
 static void unmap(struct extent *e) {
   mmap((void *)e->start, e->bytes, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, -1, 0);
   struct block *b = e->block;

@@ -1,5 +1,6 @@
-// A fake libnvidia-ml.so.1. Its devices are in the file "gpus" in the library's own folder; see fakenvml.go for the form.
-// Built with -DOLD it lacks what drivers before R450 lack.
+// A fake libnvidia-ml.so.1. The file "gpus" in the library's folder describes its devices; see
+// fakenvml.go for the format. Built with -DOLD it lacks the functions that drivers before R450
+// lack.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ typedef struct {
 static struct { char driver[80]; int cuda, result, count; gpu gpus[MAX_GPUS]; } machine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-// An event set holds one device, and how many of its events were taken.
+// An event set holds one device and the number of its events that were delivered.
 typedef struct { int index; u32 taken; } set;
 
 static int in_gpu(gpu *g, const char *key, const char *value) {
@@ -48,7 +49,7 @@ static int in_gpu(gpu *g, const char *key, const char *value) {
   return 0;
 }
 
-// observe reads the machine anew. The lock is held.
+// observe reads the machine's description. The lock is held.
 static void observe(void) {
   Dl_info self;
   char path[4096], line[512], key[64], value[256];
@@ -74,7 +75,7 @@ static void observe(void) {
 
 static gpu *of(void *device) { return &machine.gpus[(long)device - 1]; }
 
-// Every function reads the machine, and answers LOST for a device that is.
+// Every function reads the description, and returns LOST for a lost device.
 #define BEGIN pthread_mutex_lock(&lock); observe();
 #define END(r) do { int _r = (r); pthread_mutex_unlock(&lock); return _r; } while (0)
 #define ALIVE(d) BEGIN if (of(d)->lost) END(LOST);

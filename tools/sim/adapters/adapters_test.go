@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// least tries every eviction.
+// least tries every eviction and returns the minimum number of loads.
 func least(trace []request, there []string, capacity int) int {
 	if len(trace) == 0 {
 		return 0
@@ -41,36 +41,40 @@ func TestOptimum(t *testing.T) {
 			trace = append(trace, request{adapter: name(r.IntN(5))})
 		}
 		if got, want := optimum(trace, 2, 0), least(trace, nil, 2); got != want {
-			t.Fatalf("%v: %d loads, and %d are enough", trace, got, want)
+			t.Fatalf("%v: %d loads, want %d", trace, got, want)
 		}
 		if lru(trace, 2, 0) < optimum(trace, 2, 0) {
 			t.Fatalf("%v: LRU is better than the optimum", trace)
 		}
 	}
-	abc := []request{{adapter: "a"}, {adapter: "b"}, {adapter: "a"}, {adapter: "c"}, {adapter: "a"}, {adapter: "b", at: time.Second}}
+	abc := []request{
+		{
+			adapter: "a",
+		}, {adapter: "b"}, {adapter: "a"}, {adapter: "c"}, {adapter: "a"}, {adapter: "b", at: time.Second},
+	}
 	if lru(abc, 2, 0) != 4 || lru(abc, 2, time.Second) != 1 {
 		t.Errorf("LRU loads %d, %d of them late", lru(abc, 2, 0), lru(abc, 2, time.Second))
 	}
 }
 
-// TestOnline: the bound is what a cache of the most popular comes to.
+// TestOnline: the bound equals the load rate of a cache of the most popular adapters.
 func TestOnline(t *testing.T) {
 	l := Load{Adapters: 50, PerSecond: 100, Zipf: 1.2, Prompt: 1, Output: 1, Length: 10 * time.Minute}
 	trace, loads, extra := l.trace(3), 0, ""
 	for _, r := range trace {
-		if r.adapter >= name(9) && r.adapter != extra { // nine places for the most popular, one for the others
+		if r.adapter >= name(9) && r.adapter != extra { // nine slots for the most popular, one for the others
 			extra = r.adapter
 			loads++
 		}
 	}
 	if got, want := float64(loads)/l.Length.Seconds(), l.online(10); math.Abs(got/want-1) > 0.03 {
-		t.Errorf("%.2f loads a second, and the formula has %.2f", got, want)
+		t.Errorf("%.2f loads per second, the formula gives %.2f", got, want)
 	}
 }
 
 var small = Setting{Model: llama7B, Rank: 8, Resident: 4, Sequences: 16, StepTokens: 512, Waiting: 100}
 
-// TestRun: every token is computed, by every strategy, and a run is a function of its trace.
+// TestRun: every strategy computes every token, and a run depends only on its trace.
 func TestRun(t *testing.T) {
 	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: 20 * time.Second}.trace(1)
 	tokens := 0
@@ -85,7 +89,9 @@ func TestRun(t *testing.T) {
 		r.toEnd()
 		o := r.outcome()
 		if r.tokens != tokens || len(o.first) != len(trace) || o.Refused != 0 {
-			t.Errorf("%s: %d of %d tokens, %d of %d requests", strategy.name, r.tokens, tokens, len(o.first), len(trace))
+			t.Errorf(
+				"%s: %d of %d tokens, %d of %d requests", strategy.name, r.tokens, tokens, len(o.first), len(trace),
+			)
 		}
 		if o.Visible > o.Cold+1 || o.Mean <= 0 || o.P99 < o.Mean || r.loads < len(distinctOf(trace)) {
 			t.Errorf("%s: %+v, %d loads", strategy.name, o.Visible, r.loads)
@@ -96,12 +102,12 @@ func TestRun(t *testing.T) {
 			}
 		}
 		if again := simulate(s, trace); again.Mean != o.Mean || again.Loads != o.Loads {
-			t.Errorf("%s: another run, another outcome", strategy.name)
+			t.Errorf("%s: two runs have different outcomes", strategy.name)
 		}
 		visible = append(visible, o.Visible)
 	}
 	if visible[2] >= visible[1] {
-		t.Errorf("prefetch hides nothing: %v", visible)
+		t.Errorf("prefetch hides no cold start: %v", visible)
 	}
 }
 
@@ -113,8 +119,8 @@ func distinctOf(trace []request) map[string]bool {
 	return distinct(all)
 }
 
-// TestColdStart: of a request that finds its adapter on disk, the first token comes a load and a step later, and beside others
-// a step in flight hides the load.
+// TestColdStart: if a request's adapter is on disk, its first token takes a load and a step. Beside
+// other requests, the step in flight hides the load.
 func TestColdStart(t *testing.T) {
 	s := small
 	s.Policy = lora.Policy{Lookahead: 10}
@@ -122,7 +128,7 @@ func TestColdStart(t *testing.T) {
 	cold := simulate(s, []request{{0, "a", 10, 1}, {time.Second, "a", 10, 1}})
 	load, step := s.Model.load(l.Bytes()), s.Model.step(10, 10, l.Bytes())
 	if want := []time.Duration{step, load + step}; !slices.Equal(cold.first, want) {
-		t.Errorf("first tokens after %v, not %v", cold.first, want)
+		t.Errorf("first tokens after %v, want %v", cold.first, want)
 	}
 	if r := newRun(s, []request{{0, "a", 10, 1}}); r.toEnd() != 1 {
 		t.Errorf("%d visible cold starts", r.visible)
@@ -133,10 +139,13 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// TestFragmentation: pages never fail while as many bytes are free, and waste no more than the last page of each adapter.
+// TestFragmentation: pages never fail while enough bytes are free, and waste at most the last page
+// of each adapter.
 func TestFragmentation(t *testing.T) {
 	for i, s := range stores {
-		pages, whole := s.fragment(newPaged(s.memory), 1), s.fragment(contiguous{lora.NewFirstFit(s.memory), s.memory}, 1)
+		pages, whole := s.fragment(newPaged(s.memory), 1), s.fragment(
+			contiguous{lora.NewFirstFit(s.memory), s.memory}, 1,
+		)
 		if pages.failures != 0 || pages.external != 0 || pages.internal <= 0 {
 			t.Errorf("%s %v, pages: %+v", s.Name, s.ranks, pages)
 		}
@@ -149,16 +158,29 @@ func TestFragmentation(t *testing.T) {
 	}
 }
 
-// TestOrders: to know the future is best, and to know how popular adapters are is no worse than to guess.
+// TestOrders: knowing the future is best, and knowing the popularity is no worse than estimating
+// it.
 func TestOrders(t *testing.T) {
 	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: time.Minute}.trace(1)
 	s := small
 	s.Policy = strategies[2].policy
 	lru, lfu, known, future := s, s, s, s
 	lru.HalfLife, lfu.HalfLife, known.Order, future.Order = time.Second, time.Hour, byPopularity, byNextRequest
-	l, f, k, n := simulate(lru, trace).Loads, simulate(lfu, trace).Loads, simulate(known, trace).Loads, simulate(future, trace).Loads
+	l, f, k, n := simulate(
+		lru,
+		trace,
+	).Loads, simulate(
+		lfu,
+		trace,
+	).Loads, simulate(
+		known,
+		trace,
+	).Loads, simulate(
+		future,
+		trace,
+	).Loads
 	if n >= k || k > f || f >= l {
-		t.Errorf("LRU loads %.2f a second, LFU %.2f, who knows popularity %.2f, who knows the future %.2f", l, f, k, n)
+		t.Errorf("loads per second: LRU %.2f, LFU %.2f, known popularity %.2f, known future %.2f", l, f, k, n)
 	}
 	early := s
 	early.Streamed = true
@@ -177,6 +199,6 @@ func TestReadTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readTrace(bad); err == nil {
-		t.Error("a time of x was read")
+		t.Error("an invalid time was accepted")
 	}
 }

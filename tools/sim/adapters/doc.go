@@ -1,6 +1,7 @@
-// Package adapters simulates many adapters on one base model: core/lora decides, as on a replica, and a timing model says how
-// long steps and loads take. All its figures are simulated.
+// Package adapters simulates many adapters on one base model. core/lora makes the decisions, as on
+// a replica, and a timing model determines how long steps and loads take. All its figures are
+// simulated.
 //
-// A run is a loop over events in virtual time: a request comes, a load has ended, 100 ms are over, a step has ended. It is a
-// function of trace and seed alone.
+// A run processes events in virtual time: arrivals of requests, ends of loads, ticks of 100 ms, and
+// ends of steps. It depends only on the trace and the seed.
 package adapters

@@ -10,18 +10,18 @@ import (
 	"troupe/core/lora"
 )
 
-// fragmentation is what 10,000 loads and evictions did to one kind of memory.
+// fragmentation is the result of 10,000 loads and evictions in one kind of memory.
 type fragmentation struct {
-	failures  int     // an adapter had no room though as many bytes were free, that is, given to none
-	unused    int     // likewise, with the bytes that adapters were given and do not use
-	external  float64 // mean share of the free bytes that is not in the largest piece that can be had at once
-	internal  float64 // mean share of the bytes given out that no adapter uses
-	residents float64 // mean
+	failures  int     // loads that failed although enough bytes were free
+	unused    int     // the same, counting allocated but unused bytes as free
+	external  float64 // mean share of the free bytes outside the largest free piece
+	internal  float64 // mean share of the allocated bytes that no adapter uses
+	residents float64 // mean number of resident adapters
 }
 
 const cycles = 10_000
 
-// stores are memories, and what is loaded into them.
+// stores are the simulated memories and the adapters loaded into them.
 var stores = []store{
 	{llama70B, []int{8, 16, 32, 64}, 12 << 30},
 	{llama8B, []int{8, 16, 32, 64}, 2 << 30},
@@ -34,10 +34,11 @@ type store struct {
 	memory int64
 }
 
-// allocator is one kind of memory.
+// allocator is one kind of memory management.
 type allocator interface {
 	allocate(l *lora.Layout) (free func(), ok bool)
-	// state returns the free bytes, how many of them one adapter could have, and the bytes that are given out.
+	// state returns the free bytes, the largest part of them that one adapter could get, and the
+	// allocated bytes.
 	state() (free, largest, given int64)
 }
 
@@ -57,7 +58,7 @@ func (p paged) allocate(l *lora.Layout) (func(), bool) {
 }
 
 func (p paged) state() (free, largest, given int64) {
-	free = int64(p.Left()) * hbm.PageBytes
+	free = int64(p.Available()) * hbm.PageBytes
 	return free, free, int64(p.Total())*hbm.PageBytes - free
 }
 
@@ -81,7 +82,7 @@ type resident struct {
 	free  func()
 }
 
-// fragment loads adapters of mixed ranks, each drawn with equal probability, and evicts random ones to make room.
+// fragment loads adapters of mixed ranks, drawn uniformly, and evicts random ones to make room.
 func (s store) fragment(a allocator, seed uint64) (f fragmentation) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var layouts []*lora.Layout
@@ -120,17 +121,18 @@ func (s store) fragment(a allocator, seed uint64) (f fragmentation) {
 	return f
 }
 
-// memoryTable is what loads and evictions do to memory.
+// memoryTable returns the table of the fragmentation results.
 func memoryTable() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
 ## Fragmentation
 
-%d loads of adapters for q, k, v and o, of ranks in equal shares; random ones are evicted until one fits. %d seeds. A failure is an adapter that had no room
-though as many bytes were free; one load may fail several times. With internal waste: as many were free together with those that adapters were given and
-do not use. External: share of the free bytes outside the largest piece that one adapter can have. Internal: share of the bytes given out that no adapter
-uses. Aims: no failure while bytes suffice, waste under 1 %%. An adapter wastes half a page on average, so pages meet it where adapters have more than
-fifty, and can not where they have few.
+%d loads of adapters for q, k, v and o, of ranks in equal shares; random ones are evicted until one fits. %d seeds.
+Failures: loads that found no space although enough bytes were free; one load may fail several times.
+With internal waste: the same, counting allocated but unused bytes as free.
+External: share of the free bytes outside the largest free piece. Internal: share of the allocated bytes that is unused.
+Aims: no failure while bytes suffice, waste under 1 %%. An adapter wastes half a page on average,
+so pages meet the aim for adapters of more than fifty pages, and cannot for small ones.
 
 | adapters | memory | failures | with internal waste | external | internal | residents | aims |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -154,8 +156,24 @@ fifty, and can not where they have few.
 			if slices.Max(failures) == 0 && slices.Max(external) < 1 && slices.Max(internal) < 1 {
 				met = "met"
 			}
-			fmt.Fprintf(&b, "| %s, ranks %v, in %d MiB | %s | %s | %s | %s | %s | %s | %s |\n", s.Name, s.ranks, s.memory>>20, kind.name, spread(failures, "%.0f"),
-				spread(unused, "%.0f"), spread(external, "%.1f %%"), spread(internal, "%.2f %%"), spread(residents, "%.1f"), met)
+			fmt.Fprintf(
+				&b,
+				"| %s, ranks %v, in %d MiB | %s | %s | %s | %s | %s | %s | %s "+
+					"|\n",
+				s.Name,
+				s.ranks,
+				s.memory>>20,
+				kind.name,
+				spread(failures, "%.0f"),
+				spread(
+					unused,
+					"%.0f",
+				),
+				spread(external, "%.1f %%"),
+				spread(internal, "%.2f %%"),
+				spread(residents, "%.1f"),
+				met,
+			)
 		}
 	}
 	return b.String()

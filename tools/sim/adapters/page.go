@@ -28,8 +28,8 @@ var strategies = []struct {
 	{"… and at most 64 adapters", lora.Policy{Lookahead: 10, MaxAdapters: 64}, 10},
 }
 
-// Write simulates everything and writes adapters.md and its plot to a folder. Without the trace at a path, that part is left
-// out.
+// Write runs all simulations and writes adapters.md and its plot to a folder. It leaves out the
+// recorded trace if its file is missing.
 func Write(dir, arena string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -47,28 +47,48 @@ func Write(dir, arena string) error {
 
 const head = `# Many adapters on one base model, simulated
 
-Written by ` + "`make sim`" + `; do not edit. **Everything here is simulated**: the decisions are those of core/lora, as on a replica; how long steps and
-copies take is a timing model; no GPU was used, and none of these figures was measured on one.
+Written by ` + "`make sim`" + `; do not edit. **Everything here is simulated**: core/lora makes the decisions,
+as on a replica, and a timing model gives the durations of steps and copies.
+No GPU was used, and none of these figures was measured on one.
 
 - **first token**: from the request's arrival to the end of the step that computes its prompt.
-- **loads**: adapters that were copied to the device, a second.
-- **cold starts**: requests that came when their adapter was not on the device, a second.
-- **visible**: those of them that had to wait for it at the beginning of some step that had room for them.
-- **ahead**: loads by popularity, for which nobody had asked, a second.
-- **LRU** and **optimum** (Belady's): loads of a cache of that many adapters for the same requests, one after the other.
+- **loads**: adapters copied to the device, per second.
+- **cold starts**: requests whose adapter was not on the device at arrival, per second.
+- **visible**: cold starts that missed a step with room for them because of their adapter, per second.
+- **ahead**: prefetches by popularity, without a request, per second.
+- **LRU** and **optimum** (Belady's): loads of a cache of that many adapters that serves the requests one by one.
 
-A step takes the longer of its memory traffic and its arithmetic. Adapters come from host memory over one link, one at a time.
+A step takes the longer of its memory traffic and its arithmetic.
+Adapters are copied from host memory over one link, one at a time.
 `
 
 // describe lists a setting's parameters.
 func describe(s Setting) string {
 	l := s.Model.Layout(s.Rank)
-	return fmt.Sprintf(`
-%s: %.1f TB/s and %.0f TFLOP/s reached on each GPU, %s fixed a step; link %.0f GB/s, and %s a load. Adapters of rank %d for q, k, v and o:
-%.1f MB, %d pages, %s to load; %d fit on the device. At most %d sequences and %d tokens in a step, %d requests in line; age limit 500 ms.
+	return fmt.Sprintf(
+		`
+%s: %.1f TB/s and %.0f TFLOP/s achieved per GPU, %s fixed per step; link %.0f GB/s, and %s per load.
+Adapters of rank %d for q, k, v and o: %.1f MB, %d pages, %s to load; %d fit on the device.
+At most %d sequences and %d tokens per step, and %d waiting requests; age limit 500 ms.
 Popularity halves in 60 s; a request protects its adapter for 5 s from eviction for a prefetch.
-`, s.Model.Name, s.Model.Bandwidth/1e12, s.Model.Arithmetic/1e12, s.Model.Fixed, s.Model.Link/1e9, s.Model.PerLoad, s.Rank,
-		float64(l.Bytes())/1e6, l.Pages(), s.Model.load(l.Bytes()).Round(10*time.Microsecond), s.Resident, s.Sequences, s.StepTokens, s.Waiting)
+`,
+		s.Model.Name,
+		s.Model.Bandwidth/1e12,
+		s.Model.Arithmetic/1e12,
+		s.Model.Fixed,
+		s.Model.Link/1e9,
+		s.Model.PerLoad,
+		s.Rank,
+		float64(
+			l.Bytes(),
+		)/1e6,
+		l.Pages(),
+		s.Model.load(l.Bytes()).Round(10*time.Microsecond),
+		s.Resident,
+		s.Sequences,
+		s.StepTokens,
+		s.Waiting,
+	)
 }
 
 const tableHead = `
@@ -76,9 +96,11 @@ const tableHead = `
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
-// madeUp is the table of a thousand adapters.
+// madeUp returns the table of a thousand generated adapters.
 func madeUp(dir string) (string, error) {
-	s := Setting{Model: llama70B, Rank: 16, Resident: 76, Sequences: 128, StepTokens: 2048, Waiting: 1000, From: time.Minute}
+	s := Setting{
+		Model: llama70B, Rank: 16, Resident: 76, Sequences: 128, StepTokens: 2048, Waiting: 1000, From: time.Minute,
+	}
 	span := (thousand.Length - s.From).Seconds()
 	var least, recent []float64
 	var traces [][]request
@@ -98,9 +120,10 @@ func madeUp(dir string) (string, error) {
 	fmt.Fprintf(&b, `
 ## A thousand adapters
 %s
-Load: %d adapters, %.0f requests a second (Poisson), Zipf %.1f, prompts of %.0f and outputs of %.0f tokens in the mean (exponential), %s, of which the
-first %s is not counted. %d seeds: means, and the smallest and largest in brackets.
-`, describe(s), thousand.Adapters, thousand.PerSecond, thousand.Zipf, thousand.Prompt, thousand.Output, thousand.Length, s.From, seeds)
+Load: %d adapters, %.0f requests per second (Poisson), Zipf %.1f, prompts of %.0f and outputs of %.0f tokens on average
+(exponential), %s, of which the first %s is not counted. %d seeds: means, with minimum and maximum in brackets.
+`, describe(s), thousand.Adapters, thousand.PerSecond, thousand.Zipf, thousand.Prompt, thousand.Output,
+		thousand.Length, s.From, seeds)
 	b.WriteString(tableHead)
 	var names []string
 	var first []Outcome
@@ -109,23 +132,25 @@ first %s is not counted. %d seeds: means, and the smallest and largest in bracke
 		b.WriteString(line(strategy.name, outcomes[i], least))
 	}
 	fmt.Fprintf(&b, `
-LRU: %s loads a second. Optimum, which knows the future: %s. A cache that knows how popular each adapter is, and not what comes, can not do with
-less than %.1f, which is %.2f of the optimum (Aho, Denning and Ullman, 1971).
+LRU: %s loads per second. Optimum, which knows the future: %s.
+A cache that knows the popularity of each adapter, but not the future, needs at least %.1f, which is %.2f of the optimum
+(Aho, Denning and Ullman, 1971).
 %s
 
 ![distributions of the time to first token](adapters.svg)
 
 Seed 1.
-`, spread(recent, "%.1f"), spread(least, "%.1f"), thousand.online(s.Resident), thousand.online(s.Resident)/mean(least), aims(outcomes, least))
+`, spread(recent, "%.1f"), spread(least, "%.1f"), thousand.online(s.Resident), thousand.online(s.Resident)/mean(least),
+		aims(outcomes, least))
 	b.WriteString(orderTable(s, traces, least))
 	return b.String(), draw(filepath.Join(dir, "adapters.svg"), names, first)
 }
 
-// fromTrace is the table of the arena trace.
+// fromTrace returns the table of the arena trace.
 func fromTrace(path string) (string, error) {
 	trace, err := readTrace(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return "\n## A recorded trace\n\nLeft out: the trace is not here.\n", nil
+		return "\n## A recorded trace\n\nLeft out: the trace is missing.\n", nil
 	}
 	if err != nil {
 		return "", err
@@ -148,11 +173,14 @@ Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s, as it is
 	}
 	s.Policy, s.Popular, s.Order = strategies[2].policy, strategies[2].popular, byNextRequest
 	b.WriteString(line("… and prefetch, if it knew the future", []Outcome{simulate(s, trace)}, []float64{least}))
-	fmt.Fprintf(&b, "\nLRU: %.3f loads a second. Optimum: %.3f.\n%s\n", float64(lru(trace, s.Resident, 0))/span, least, aims(outcomes, []float64{least}))
+	fmt.Fprintf(
+		&b, "\nLRU: %.3f loads per second. Optimum: %.3f.\n%s\n", float64(lru(trace, s.Resident, 0))/span, least,
+		aims(outcomes, []float64{least}),
+	)
 	return b.String(), nil
 }
 
-// aims says which strategies meet them, in every seed.
+// aims lists the strategies that meet each aim with every seed.
 func aims(outcomes [][]Outcome, least []float64) string {
 	meet := func(good func(i int, o Outcome) bool) string {
 		var names []string
@@ -167,11 +195,17 @@ func aims(outcomes [][]Outcome, least []float64) string {
 		}
 		return cmp.Or(strings.Join(names, "; "), "none")
 	}
-	return fmt.Sprintf("Aim: loads within 1.15 of the optimum. It is met by: %s. Aim: fewer than 0.1 visible cold starts a second. It is met by: %s.",
-		meet(func(i int, o Outcome) bool { return o.Loads <= 1.15*least[i] }), meet(func(_ int, o Outcome) bool { return o.Visible < 0.1 }))
+	return fmt.Sprintf(
+		"Aim: loads within 1.15 of the optimum. Met by: %s. Aim: fewer than 0.1 visible cold starts "+
+			"per second. Met by: %s.",
+		meet(
+			func(i int, o Outcome) bool { return o.Loads <= 1.15*least[i] },
+		),
+		meet(func(_ int, o Outcome) bool { return o.Visible < 0.1 }),
+	)
 }
 
-// line is a strategy's row.
+// line returns a strategy's row.
 func line(name string, outcomes []Outcome, least []float64) string {
 	column := func(format string, value func(i int, o Outcome) float64) string {
 		var all []float64
@@ -193,11 +227,13 @@ func line(name string, outcomes []Outcome, least []float64) string {
 		column("%.1f %%", func(_ int, o Outcome) float64 { return 100 * o.Refused }) + " |\n"
 }
 
-// spread is the mean, and where there are several the smallest and the largest.
+// spread formats the mean, and the minimum and maximum if there are several values.
 func spread(all []float64, format string) string {
 	text := fmt.Sprintf(format, mean(all))
 	if len(all) > 1 && slices.Min(all) != slices.Max(all) {
-		text += fmt.Sprintf(" ("+strings.Fields(format)[0]+"–"+strings.Fields(format)[0]+")", slices.Min(all), slices.Max(all))
+		text += fmt.Sprintf(
+			" ("+strings.Fields(format)[0]+"–"+strings.Fields(format)[0]+")", slices.Min(all), slices.Max(all),
+		)
 	}
 	return text
 }

@@ -10,9 +10,12 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-var colors = []color.RGBA{{0x99, 0x99, 0x99, 255}, {0x1f, 0x77, 0xb4, 255}, {0x2c, 0xa0, 0x2c, 255}, {0xd6, 0x27, 0x28, 255}, {0xff, 0x7f, 0x0e, 255}}
+var colors = []color.RGBA{
+	{0x99, 0x99, 0x99, 255}, {0x1f, 0x77, 0xb4, 255}, {0x2c, 0xa0, 0x2c, 255}, {0xd6, 0x27, 0x28, 255},
+	{0xff, 0x7f, 0x0e, 255},
+}
 
-// draw writes the distributions of the time to first token of one seed.
+// draw plots the distributions of the time to first token for one seed.
 func draw(path string, names []string, outcomes []Outcome) error {
 	p := plot.New()
 	p.Title.Text = "Time to first token (simulated)"

@@ -9,35 +9,35 @@ import (
 	"troupe/core/lora"
 )
 
-// Setting is a model, what it may hold, and how it is scheduled.
+// Setting is a model, its limits, and its scheduling.
 type Setting struct {
 	Model      Model
 	Rank       int
 	Resident   int           // adapters that fit on the device
-	Sequences  int           // in a step
-	StepTokens int           // likewise
-	From       time.Duration // what comes before is not counted
+	Sequences  int           // per step
+	StepTokens int           // per step
+	From       time.Duration // earlier events are not counted
 	Policy     lora.Policy
-	Popular    int // adapters that are loaded ahead by popularity every 100 ms, at most
-	Waiting    int // requests in line, at most; others are refused
+	Popular    int // maximum number of adapters prefetched by popularity every 100 ms
+	Waiting    int // maximum number of waiting requests; others are refused
 
-	HalfLife time.Duration           // of popularity; 0: the pool's default
-	Order    func(r *run) lora.Order // of eviction; nil: the pool's own
-	Streamed bool                    // an adapter is there when its first layer is
+	HalfLife time.Duration           // of popularity; 0 means the pool's default
+	Order    func(r *run) lora.Order // of eviction; nil means the pool's own
+	Streamed bool                    // a step may start when an adapter's first layer is loaded
 }
 
 const every = 100 * time.Millisecond
 
-// Outcome is what came out of a run, per second where it is a rate.
+// Outcome is the result of a run; rates are per second.
 type Outcome struct {
 	Mean, P99                   time.Duration // time to first token
-	Tokens                      float64       // of output
-	Loads, Cold, Visible, Ahead float64       // see the page
+	Tokens                      float64       // output tokens
+	Loads, Cold, Visible, Ahead float64       // explained on the page
 	Refused                     float64       // share of all requests
 	first                       []time.Duration
 }
 
-// run is a simulation under way. A request's id is its index in the trace.
+// run is a running simulation. A request's id is its index in the trace.
 type run struct {
 	Setting
 	trace     []request
@@ -63,7 +63,7 @@ type sequence struct {
 	output int // tokens so far
 }
 
-// finished is a copy that ends at a time.
+// finished is a copy that ends at a given time.
 type finished struct {
 	at      time.Duration
 	adapter string
@@ -93,12 +93,12 @@ func newRun(s Setting, trace []request) *run {
 	r.pool = lora.NewPool(cfg)
 	r.admission = lora.NewAdmission(s.Policy, r.pool)
 	for _, q := range trace {
-		r.pool.Register(q.adapter, r.layout) // again and again is refused, and no matter
+		r.pool.Register(q.adapter, r.layout) // repeated registrations are refused without effect
 	}
 	return r
 }
 
-// toEnd returns how many cold starts were visible.
+// toEnd runs the simulation and returns the number of visible cold starts.
 func (r *run) toEnd() int {
 	for r.coming < len(r.trace) || len(r.waiting)+len(r.running) > 0 {
 		r.next()
@@ -106,7 +106,7 @@ func (r *run) toEnd() int {
 	return r.visible
 }
 
-// next lets the next event happen. Of two at one time the order is that of the cases.
+// next processes the next event. Events at the same time are processed in the order of the cases.
 func (r *run) next() {
 	arrival, copied, step := never, never, never
 	if r.coming < len(r.trace) {
@@ -147,13 +147,16 @@ func (r *run) arrive() {
 	if state, _ := r.pool.State(q.adapter); state != lora.Idle && state != lora.Active && q.at >= r.From {
 		r.cold++
 	}
-	r.waiting = append(r.waiting, lora.Waiting{ID: strconv.Itoa(r.coming), Adapter: q.adapter, Arrived: epoch.Add(q.at)})
+	r.waiting = append(
+		r.waiting, lora.Waiting{ID: strconv.Itoa(r.coming), Adapter: q.adapter, Arrived: epoch.Add(q.at)},
+	)
 	r.coming++
 	r.pool.Requested(q.adapter, epoch.Add(r.now))
-	r.admission.Ahead(r.waiting)
+	r.admission.PrefetchAdapters(r.waiting)
 }
 
-// carry carries the pool's actions out. The link copies one adapter at a time. Whoever is evicted is idle, so no step reads it.
+// carry executes the pool's actions. The link copies one adapter at a time. An evicted adapter is
+// idle, so no step reads it.
 func (r *run) carry() {
 	for actions := r.pool.Actions(); len(actions) > 0; actions = r.pool.Actions() {
 		for _, action := range actions {
@@ -176,7 +179,7 @@ func (r *run) carry() {
 	}
 }
 
-// startStep admits, and begins a step where there is something to compute.
+// startStep admits requests and starts a step if there is work.
 func (r *run) startStep() {
 	inside := make([]string, len(r.running))
 	tokens, context := len(r.running), 0
@@ -199,7 +202,7 @@ func (r *run) startStep() {
 		return true
 	})
 	r.waiting = slices.DeleteFunc(r.waiting, func(w lora.Waiting) bool { return entered[w.ID] })
-	r.admission.Ahead(r.waiting)
+	r.admission.PrefetchAdapters(r.waiting)
 	different := distinct(inside)
 	r.look(different, full)
 	r.carry()
@@ -209,7 +212,7 @@ func (r *run) startStep() {
 	}
 }
 
-// look marks the requests that would have entered but for their adapter: there was room for them.
+// look marks the requests that only wait for their adapter: the step had room for them.
 func (r *run) look(inside map[string]bool, full bool) {
 	if full {
 		return

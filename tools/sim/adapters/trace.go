@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// request is one of a trace.
+// request is a request of a trace.
 type request struct {
 	at             time.Duration
 	adapter        string
 	prompt, output int // tokens
 }
 
-// Load is a made-up load.
+// Load describes a synthetic load.
 type Load struct {
 	Adapters       int
 	PerSecond      float64 // arrivals are a Poisson process
-	Zipf           float64 // request probability of adapter i is proportional to i to the power of minus this
+	Zipf           float64 // exponent: the request probability of adapter i is proportional to i^-Zipf
 	Prompt, Output float64 // tokens, means of exponential distributions, capped at 2,048
 	Length         time.Duration
 }
 
 var thousand = Load{Adapters: 1000, PerSecond: 200, Zipf: 1.2, Prompt: 64, Output: 32, Length: 4 * time.Minute}
 
-// trace makes a load up.
+// trace generates a trace of the load.
 func (l Load) trace(seed uint64) []request {
 	r := rand.New(rand.NewPCG(seed, 0))
 	zipf := rand.NewZipf(r, l.Zipf, 1, uint64(l.Adapters-1))
@@ -41,7 +41,7 @@ func (l Load) trace(seed uint64) []request {
 
 func name(i int) string { return fmt.Sprintf("adapter-%04d", i) }
 
-// readTrace reads req_id,arrival_s,adapter,prompt_len,output_len.
+// readTrace reads lines of req_id,arrival_s,adapter,prompt_len,output_len.
 func readTrace(path string) ([]request, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func readTrace(path string) ([]request, error) {
 		prompt, err2 := strconv.Atoi(row[3])
 		output, err3 := strconv.Atoi(row[4])
 		if err1 != nil || err2 != nil || err3 != nil {
-			return nil, fmt.Errorf("%s: line %d: %v is no request", path, i+2, row)
+			return nil, fmt.Errorf("%s: line %d: invalid request %v", path, i+2, row)
 		}
 		all = append(all, request{seconds(at), row[2], max(1, prompt), max(1, output)})
 	}

@@ -16,7 +16,7 @@ Entry::Entry(const char *name, unsigned long param_bytes, unsigned threads, void
 }
 
 #if defined(__x86_64__)
-// A context is a stack pointer, below which are the registers that a call keeps.
+// A context is a stack pointer, with the callee-saved registers below it.
 typedef void *Context;
 extern "C" void troupe_switch(Context *from, Context to);
 asm(R"(
@@ -48,7 +48,7 @@ static void prepare(Context &c, char *stack, size_t bytes, void (*run)()) {
 enum { MaxThreads = 1024, StackBytes = 64 << 10 };
 enum Result { Done, UnknownEntry, WrongParameter, WrongGeometry, Failed, Deadlock };
 
-// Meeting is where a number of fibers wait for one another. It is over when round counts on.
+// Meeting is a barrier of fibers. It is over when round increases.
 struct Meeting {
   u32 round;
   int arrived;
@@ -85,7 +85,7 @@ struct Machine {
 
   Fiber &self() { return fibers[place.thread]; }
 
-  // meet waits until that many have come.
+  // meet waits until the given number of fibers have arrived.
   void meet(Meeting &m, int expected) {
     if (++m.arrived == expected) {
       m.arrived = 0;
@@ -106,7 +106,7 @@ struct Machine {
       fibers[i].ended = false;
       prepare(fibers[i].context, stacks + (size_t)i * StackBytes, StackBytes, fiber);
     }
-    // Every other block runs backwards: results must not depend on the order of threads.
+    // Every other block runs its threads backwards: results must not depend on their order.
     const bool backwards = (place.block_x + place.block_y) % 2;
     for (;;) {
       bool moved = false;
@@ -117,7 +117,7 @@ struct Machine {
     }
   }
 
-  // run_warp goes on until all of a warp have ended, or wait for other warps.
+  // run_warp runs a warp until all its threads have ended or wait for other warps.
   bool run_warp(int warp, bool backwards) {
     bool any = false;
     for (bool moved = true; moved; any |= moved) {
@@ -141,7 +141,7 @@ static thread_local Machine machine;
 void Machine::fiber() {
   machine.entry->run(machine.op);
   machine.self().ended = true;
-  // Who has ended is waited for no longer.
+  // Threads that have ended are no longer waited for.
   if (--machine.live && machine.all.arrived == machine.live) machine.all.arrived = 0, machine.all.round++;
   switch_to(machine.self().context, machine.scheduler);
 }
@@ -188,7 +188,8 @@ int Entry::launch(const void *op, const unsigned geometry[7]) const {
   }
 }
 
-// troupe_host_launch runs a kernel on memory of the process, in the calling thread. It returns a Result.
+// troupe_host_launch runs a kernel on memory of this process, in the calling thread. It returns a
+// Result.
 extern "C" int troupe_host_launch(const char *entry, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
                                   const void *param, size_t param_bytes) {
   const Entry *e = entries;
@@ -199,7 +200,8 @@ extern "C" int troupe_host_launch(const char *entry, const unsigned grid[3], con
   return run_grid(*e, param, geometry);
 }
 
-// troupe_host_entry returns the size of the i-th kernel's parameter and its name, or 0 past the last.
+// troupe_host_entry returns the size of the i-th kernel's parameter and its name, or 0 past the
+// last.
 extern "C" size_t troupe_host_entry(int i, const char **name) {
   const Entry *e = entries;
   for (; e && i; i--) e = e->next;

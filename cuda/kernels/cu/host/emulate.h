@@ -1,5 +1,6 @@
-// CUDA for a CPU: a block's threads are fibers of one thread, which run in turn until they wait for one another. What a tensor
-// core adds, and in which order, is not known; here it is one product after the other in F32.
+// CUDA on a CPU: a block's threads are fibers of one thread, which run in turn until they wait for
+// each other. The order in which a tensor core adds is not documented; here products are added one
+// by one in F32.
 #pragma once
 
 #define DEVICE inline
@@ -11,7 +12,7 @@
   extern "C" int name(const void *op, const unsigned geometry[7]) { return name##_entry.launch(op, geometry); }     \
   static void name##_kernel(const Op &op)
 
-// Entry is a kernel by its name, in a list of all.
+// Entry is a kernel with its name, in a list of all kernels.
 struct Entry {
   const char *name;
   unsigned long param_bytes;
@@ -23,7 +24,7 @@ struct Entry {
   int launch(const void *op, const unsigned geometry[7]) const;
 };
 
-// Place is where the running fiber is in its launch.
+// Place is the position of the running fiber in its launch.
 struct Place {
   int thread, block_x, block_y, blocks_y;
 };
@@ -37,9 +38,9 @@ inline int blocks_y() { return place.blocks_y; }
 void barrier();
 [[noreturn]] void fail();
 
-// Words is what a thread shows the others of its warp.
+// Words is the data that a thread shares with its warp.
 typedef u32 Words[6];
-// exchange returns what all threads of the warp show.
+// exchange returns the data of all threads of the warp.
 const Words *exchange(const u32 *words, int n);
 
 inline u32 swap(u32 v, int mask) { return exchange(&v, 1)[place.thread % 32 ^ mask][0]; }
@@ -60,7 +61,7 @@ inline u32 tf32(float x) {
   return x == x ? (bits + 0x1000) & ~0x1fffu : bits;
 }
 
-// tensor is a number as a tensor core reads it.
+// tensor returns a number as a tensor core reads it.
 inline float tensor(u32 bits) { return __builtin_bit_cast(float, bits & ~0x1fffu); }
 
 inline void mma(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {

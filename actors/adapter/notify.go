@@ -1,0 +1,78 @@
+package adapter
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/core/lora"
+	"troupe/messages"
+)
+
+// notify reports an adapter's location to the replica if it has changed.
+func (p *pool) notify(ctx actor.Context, key string) {
+	k := p.known[key]
+	if k == nil || k.file.Layout == nil {
+		return
+	}
+	if !p.core.Registered(key) {
+		delete(p.known, key)
+	}
+	var now lora.Location
+	if now.State, now.Tier = p.core.State(key); now == k.reported {
+		return
+	}
+	k.reported = now
+	p.sendChanges(ctx, &messages.AdapterHeld{
+		Name: k.spec.GetName(), Revision: k.spec.GetRevision(), State: states[now.State], Location: locations[now.Tier],
+	})
+}
+
+// sendChanges sends changed adapters and the counters to the replica.
+func (p *pool) sendChanges(ctx actor.Context, held ...*messages.AdapterHeld) {
+	did := p.core.Stats()
+	p.reported = did
+	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held,
+		Counts: &messages.AdapterCounts{
+			Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.FreePages()), Hits: did.Hits,
+			Loads:      did.Loads,
+			Reads:      did.Reads,
+			Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,
+		}})
+}
+
+var states = map[lora.State]messages.AdapterState{
+	lora.Absent:   messages.AdapterState_ADAPTER_STATE_ABSENT,
+	lora.Loading:  messages.AdapterState_ADAPTER_STATE_LOADING,
+	lora.Idle:     messages.AdapterState_ADAPTER_STATE_IDLE,
+	lora.Active:   messages.AdapterState_ADAPTER_STATE_ACTIVE,
+	lora.Evicting: messages.AdapterState_ADAPTER_STATE_EVICTING,
+}
+
+var locations = map[lora.Tier]messages.AdapterLocation{
+	lora.Disk: messages.AdapterLocation_ADAPTER_LOCATION_DISK,
+	lora.DRAM: messages.AdapterLocation_ADAPTER_LOCATION_DRAM,
+	lora.GPU:  messages.AdapterLocation_ADAPTER_LOCATION_GPU,
+}
+
+var reasons = map[lora.Reason]messages.Reason{
+	lora.Unknown:   messages.Reason_REASON_NOT_FOUND,
+	lora.Deleting:  messages.Reason_REASON_NOT_FOUND,
+	lora.NoRoom:    messages.Reason_REASON_QUEUE_FULL,
+	lora.TooLarge:  messages.Reason_REASON_NO_MEMORY,
+	lora.Failed:    messages.Reason_REASON_LOAD_FAILED,
+	lora.Duplicate: messages.Reason_REASON_CONFLICT,
+}
+
+// noRoomRetryDelay is when to retry a pin that found no room. A caller that learns of released
+// pages need not wait for it.
+const noRoomRetryDelay = 100 * time.Millisecond
+
+func refusedByPool(why *lora.Refusal) *messages.Refused {
+	r := &messages.Refused{Reason: reasons[why.Reason], Detail: why.Detail}
+	if why.Reason == lora.NoRoom {
+		r.RetryAfter = durationpb.New(noRoomRetryDelay)
+	}
+	return r
+}

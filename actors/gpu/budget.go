@@ -1,0 +1,104 @@
+package gpu
+
+import (
+	"slices"
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// needs are the leases that count in the budget, in order, and what each needs: those that are held, and loads that there
+// is room for.
+func (d *device) needs() (leases []string, needs []hbm.Need) {
+	all := make(map[string]hbm.Need)
+	for lease, l := range d.loading {
+		if l.counts {
+			all[lease] = l.facts.Need(l.spec())
+		}
+	}
+	for lease, m := range d.held {
+		all[lease] = m.Facts.Need(m.LoadSpec)
+	}
+	for lease := range all {
+		leases = append(leases, lease)
+	}
+	slices.Sort(leases)
+	for _, lease := range leases {
+		needs = append(needs, all[lease])
+	}
+	return leases, needs
+}
+
+func (d *device) emptyBudget() hbm.Budget { return hbm.NewBudget(d.Info.MemoryBytes, d.KVReserve) }
+
+func (d *device) budget() hbm.Budget {
+	_, needs := d.needs()
+	return d.emptyBudget().With(needs...)
+}
+
+// share is what a lease has of the memory for KV blocks, in pages.
+type share struct {
+	promised int // and does not give up
+	all      int // gets back when there is room
+}
+
+func (d *device) shares() map[string]share {
+	leases, needs := d.needs()
+	b := d.emptyBudget().With(needs...)
+	promised, all := hbm.Shares(b.Promised(), needs), hbm.Shares(b.KV(), needs)
+	shares := make(map[string]share, len(leases))
+	for i, lease := range leases {
+		shares[lease] = share{hbm.PagesOf(promised[i]), hbm.PagesOf(all[i])}
+	}
+	return shares
+}
+
+// awaitsYield reports whether replicas that do not say yet what they use could give up so many pages: they are loading,
+// or about to report. As long as one loads, the time does not count.
+func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bool {
+	shares, loading := d.shares(), false
+	could := make(map[string]int)
+	for _, l := range d.ledger.Leases() {
+		if l.Kind == "kv" && !d.fixed[l.Owner] && d.freeing[l.Owner] == nil {
+			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].promised)
+			loading = loading || d.loading[l.Owner] != nil && could[l.Owner] > 0
+		}
+	}
+	for _, p := range pools {
+		could[p.Owner] = max(0, p.Pages-p.Least)
+	}
+	for _, pages := range could {
+		missing -= pages
+	}
+	if missing > 0 {
+		return false
+	}
+	if loading {
+		*until = time.Time{}
+	}
+	return true
+}
+
+// alone is how many KV blocks a model would have as the only one on the device.
+func (d *device) alone(m engine.Loaded) int {
+	need := m.Facts.Need(m.LoadSpec)
+	return min(m.Facts.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+}
+
+func (d *device) budgetStatus() *messages.MemoryBudget {
+	leases, _ := d.needs()
+	b := d.budget()
+	return &messages.MemoryBudget{
+		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Least), Replicas: leases,
+	}
+}
+
+// overload is the refusal of a load that the budget has no room for.
+func (d *device) overload(l *load, over *hbm.Overload) *messages.Refused {
+	return &messages.Refused{
+		Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ", " + l.command.GetPath() + ": " + over.Error(),
+		Memory: messages.ShortOfMemory(l.command.GetPath(), over),
+	}
+}

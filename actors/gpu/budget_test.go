@@ -1,0 +1,118 @@
+package gpu_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/gpu"
+	"troupe/cuda"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// obliging are replicas that give way whenever they are asked, and report each second.
+type obliging struct {
+	*testkit.Peer
+	t     *testing.T
+	pid   *actor.PID
+	shelf *shelf
+	asked int
+}
+
+func (o *obliging) pass(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, m := range o.shelf.Held() {
+			o.Send(o.pid, &messages.KVReport{Lease: m.Lease, Blocks: uint32(m.KVBlocks), Least: 64})
+		}
+		synctest.Wait()
+		all := testkit.Got[*messages.ShrinkKV](o.Peer)
+		for _, m := range all[o.asked:] {
+			o.Send(o.pid, &messages.KVShrunk{Lease: m.GetLease(), Attempt: m.GetAttempt()})
+		}
+		o.asked = len(all)
+		synctest.Wait()
+	}
+}
+
+// TestTinyReplicasStop: replicas are placed as long as each has its least, and then refused; what was taken from one
+// comes back when the others are gone.
+func TestTinyReplicasStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{context: 1024}
+		p, pid := playWith(t, s, func(c *gpu.Config) { c.Info, c.KVReserve = cuda.Info{MemoryBytes: 64 << 20}, 0.3 })
+		o := &obliging{Peer: p, t: t, pid: pid, shelf: s}
+		place := func(i int) *messages.LoadModelResult {
+			ask := load(fmt.Sprint(i), fmt.Sprint("m-", i), "m")
+			ask.MaxSequences = 16 // 1024 blocks, or 16 MiB, of which 4 MiB at least; and 4 MiB of weights
+			o.Send(pid, ask)
+			o.pass(6 * time.Second)
+			return last[loadResult](t, p)
+		}
+		for i := range 8 {
+			got, name := place(i), fmt.Sprint("m-", i)
+			if m := got.GetLoaded(); m.GetLease() != name || m.GetKvBlocksAlone() != 1024 || m.GetKvBlocks() < 256 {
+				t.Fatalf("replica %d: %v", i, got)
+			}
+			for _, m := range s.Held() {
+				if m.KVBlocks < 256 {
+					t.Errorf("%s has %d KV blocks beside %d others", m.Lease, m.KVBlocks, i)
+				}
+			}
+		}
+		refused := place(8).GetRefused()
+		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20, Reserve: 18 << 20}
+		if refused.GetReason() != messages.Reason_REASON_NO_MEMORY || refused.GetMemory().String() != want.String() ||
+			!strings.Contains(refused.GetDetail(), "gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV") {
+			t.Errorf("one more: %v", refused)
+		}
+		if got := s.has("m-0").KVBlocks; got != 256 {
+			t.Errorf("the first has %d KV blocks beside seven others", got)
+		}
+		for i := 1; i < 8; i++ {
+			o.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: fmt.Sprint("m-", i)})
+		}
+		o.pass(5 * time.Second)
+		if got := s.has("m-0").KVBlocks; got != 1024 {
+			t.Errorf("alone again, the first has %d KV blocks", got)
+		}
+	})
+}
+
+// TestWeightsLeaveTheReserve: a model whose weights would leave less than the reserve is refused, though nothing else is
+// there.
+func TestWeightsLeaveTheReserve(t *testing.T) {
+	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4
+		synctest.Test(t, func(t *testing.T) {
+			p, pid := playWith(t, &shelf{}, func(c *gpu.Config) { c.KVReserve = share })
+			p.Send(pid, load("1", "m-0", "m"))
+			synctest.Wait()
+			got := last[loadResult](t, p)
+			if reserve := got.GetRefused().GetMemory().GetReserve(); (got.GetLoaded() != nil) != fits || (reserve == 14<<20) == fits {
+				t.Errorf("%g: %v", share, got)
+			}
+		})
+	}
+}
+
+// TestWaitsForOneThatLoads: a load that is short waits for a replica that is still loading, and can give way then.
+func TestWaitsForOneThatLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{context: 4096, delay: time.Minute}
+		p, pid := playWith(t, s, func(*gpu.Config) {})
+		o := &obliging{Peer: p, t: t, pid: pid, shelf: s}
+		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB, of which 4 can be given up
+		synctest.Wait()
+		second := load("2", "n-0", "m")
+		second.KvBlocks = 128
+		o.Send(pid, second)
+		o.pass(150 * time.Second)
+		if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
+			t.Errorf("%v", last[loadResult](t, p))
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package kvblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/kv"
+	"troupe/engine/tier"
+	"troupe/messages"
+)
+
+const (
+	answerTimeout    = 2 * time.Second // for a tier to respond
+	demoteRetryDelay = time.Second     // pause after a failed copy
+	maxBatch         = 128             // blocks reserved, copied and committed at once
+)
+
+// outcome is the result of a block's demotion.
+type outcome int
+
+const (
+	notCopied     outcome = iota // it could not be copied now
+	stored                       // the lower tier has it
+	damagedSource                // its content is damaged
+)
+
+// demoteJob copies blocks to the tier below: reserve, copy, commit.
+type demoteJob struct {
+	name   string // unique per job
+	tier   string
+	report tier.Report
+	from   tier.Store
+	to     Lower
+	root   *actor.RootContext
+	blocks []kv.Demotion // all of one size
+}
+
+// run returns the outcome of each block. It reserves slots below, and always commits or aborts
+// them.
+func (d demoteJob) run(ctx context.Context) (result []outcome, err error) {
+	size, commit := d.blocks[0].Size, &messages.CommitBlocks{RequestId: d.name}
+	result = make([]outcome, len(d.blocks))
+	defer func() {
+		d.root.Send(d.to.Tier, commit)
+		if err != nil {
+			err = fmt.Errorf("demote to tier %s: %w", d.to.Tier.GetId(), err)
+		}
+	}()
+	at, hashes := make(map[kv.Hash]int, len(d.blocks)), make([][]byte, len(d.blocks))
+	for i, b := range d.blocks {
+		at[b.Hash], hashes[i] = i, b.Hash[:]
+	}
+	request := &messages.ReserveSlots{RequestId: d.name, Hashes: hashes, BlockBytes: uint64(size)}
+	answer, err := d.root.RequestFuture(d.to.Tier, request, answerTimeout).Result()
+	if err != nil {
+		return result, err
+	}
+	reserved := answer.(*messages.ReserveSlotsResult).GetReserved()
+	for _, h := range reserved.GetHeld() {
+		result[at[kv.Hash(h)]] = stored
+	}
+	moves := make([]tier.Move, len(reserved.GetSlots()))
+	for i, slot := range reserved.GetSlots() {
+		h := kv.Hash(slot.GetHash())
+		moves[i] = tier.Move{Block: d.blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
+	}
+	err = tier.CopySlots(ctx, d.from, d.to.Store, size, moves)
+	var written [][]byte
+	for _, m := range moves {
+		d.report(d.tier, d.to.Name, size, m)
+		switch {
+		case m.Done:
+			result[at[m.Hash]], written = stored, append(written, m.Hash[:])
+		case errors.Is(m.Err, tier.ErrDamaged):
+			result[at[m.Hash]] = damagedSource
+		}
+	}
+	commit = &messages.CommitBlocks{RequestId: d.name, Written: written}
+	if err == nil && len(reserved.GetHeld())+len(moves) < len(d.blocks) {
+		err = fmt.Errorf("no room for %d of %d blocks. %s", len(d.blocks)-len(reserved.GetHeld())-len(moves),
+			len(d.blocks), answer.(*messages.ReserveSlotsResult).GetRefused().GetDetail())
+	}
+	return result, err
+}

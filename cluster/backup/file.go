@@ -1,0 +1,116 @@
+package backup
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// names are those of the two files. Both have the same content, each with a checksum.
+var names = []string{"desired-state.1", "desired-state.2"}
+
+const (
+	magic     = "troupe desired state 1 "
+	asideTail = ".damaged" // of a file that was set aside
+)
+
+// ErrDamaged says that no file of a backup can be read.
+var ErrDamaged = errors.New("the copy of the desired state is damaged")
+
+// Load returns the state that was saved last in a folder, nil where there is none, and the files
+// that are damaged. Where no other one is left, the error is ErrDamaged.
+func Load(dir string) (newest *State, damaged []string, err error) {
+	var reasons []error
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		state, err := read(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			damaged, reasons = append(damaged, path), append(reasons, fmt.Errorf("%s: %w", path, err))
+		case newest == nil || state.Saved > newest.Saved:
+			newest = state
+		}
+	}
+	if newest == nil && len(damaged) > 0 {
+		return nil, damaged, fmt.Errorf("%w, so the store cannot be checked: %w; "+
+			"restore a file from elsewhere, or remove both to start with what JetStream still has",
+			ErrDamaged, errors.Join(reasons...))
+	}
+	return newest, damaged, nil
+}
+
+// SetAside renames damaged files, over those of an earlier time.
+func SetAside(files []string) error {
+	var failed []error
+	for _, path := range files {
+		failed = append(failed, os.Rename(path, path+asideTail))
+	}
+	return errors.Join(failed...)
+}
+
+// Save writes both files; each is on the disk before the other is begun.
+func Save(dir string, s *State) error {
+	s.Saved++
+	body, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(body)
+	content := append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)
+	for _, name := range names {
+		if err := write(dir, name, content); err != nil {
+			return fmt.Errorf("copy of the desired state: %w", err)
+		}
+	}
+	return nil
+}
+
+func read(path string) (*State, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	header, body, _ := bytes.Cut(content, []byte("\n"))
+	sum := sha256.Sum256(body)
+	if want, ok := strings.CutPrefix(string(header), magic); !ok || want != hex.EncodeToString(sum[:]) {
+		return nil, errors.New("its checksum is wrong")
+	}
+	s := &State{}
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// write replaces a file, and returns once the new one is on the disk under its name.
+func write(dir, name string, content []byte) error {
+	f, err := os.CreateTemp(dir, name+".tmp-*") // with mode 0600: the state has the cluster secret
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // what is left of it does no harm
+		return err
+	}
+	return syncFolder(dir)
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

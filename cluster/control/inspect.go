@@ -1,0 +1,88 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"troupe/messages"
+)
+
+// answer is what a node says of a model's folder.
+type answer struct {
+	node  string
+	model *messages.NodeModelResponse // nil with err
+	err   error
+}
+
+// inspect has a model's folder checked by this node, or where it has none, by the others. It returns the
+// digests of its files where they are known, and does not wait for files to be read.
+func (v *View) inspect(ctx context.Context, path string) (weights, revision string, err error) {
+	found, err := v.Model(ctx, path)
+	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
+}
+
+// Model says what a model's folder is: as this node has it, and where that has none, or has not loaded its
+// files, as the others do.
+func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelResponse, error) {
+	own, err := v.Backend.Model(path)
+	if err != nil || own.GetChanged() || own.GetRevisionDigest() != "" {
+		return own, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	answers := each(ctx, v.members(), func(ctx context.Context, m *messages.Member) answer {
+		a := answer{node: m.GetName(), model: own}
+		if m.GetName() != v.Node {
+			a.model = &messages.NodeModelResponse{}
+			a.err = v.ask(ctx, m.GetName()+".model", &messages.NodeModelRequest{Path: path}, a.model)
+		}
+		return a
+	})
+	return weigh(path, answers)
+}
+
+// weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ
+// from node to node, nothing is known: the first replica that loads them says what they are.
+func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
+	var found *messages.NodeModelResponse
+	var asked, faults []string
+	missing := path + ": no such folder"
+	for _, a := range all {
+		asked = append(asked, a.node)
+		switch m := a.model; {
+		case a.err != nil:
+			faults = append(faults, fmt.Sprintf("%s: %s", a.node, why(a.err)))
+		case m.GetMissing():
+			missing = cmp.Or(m.GetDetail(), missing)
+		case found == nil:
+			found = m
+		case m.GetChanged(), found.GetChanged():
+			found = &messages.NodeModelResponse{Changed: true, Sizes: found.GetSizes()}
+		case found.GetRevisionDigest() == "":
+			found = m
+		case m.GetRevisionDigest() != "" && m.GetRevisionDigest() != found.GetRevisionDigest():
+			found = &messages.NodeModelResponse{Changed: true, Sizes: found.GetSizes()}
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	detail := missing + "; no node has this folder, or may read it: asked were " + strings.Join(asked, ", ")
+	if len(faults) > 0 {
+		detail += " (" + strings.Join(faults, "; ") + ")"
+	}
+	return nil, errors.New(detail)
+}
+
+func (c *control) nodeModel(_ context.Context, req *messages.NodeModelRequest) (*messages.NodeModelResponse, error) {
+	found, err := c.Backend.Model(req.GetPath())
+	if err != nil {
+		err = Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+	}
+	return found, err
+}

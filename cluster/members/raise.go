@@ -1,0 +1,82 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/bucket"
+)
+
+const (
+	// raiseChecks and raiseAfter are how often, and how far apart, terms must be found lost.
+	raiseChecks = 3
+	raiseAfter  = 500 * time.Millisecond
+	raiseWithin = 5 * time.Second
+)
+
+// Raise has terms go on above limit. Members and leases stay, at new revisions. No other process may write
+// meanwhile; a member whose record is lost joins again.
+func Raise(ctx context.Context, js jetstream.JetStream, limit uint64, log zerolog.Logger) error {
+	stream, err := js.Stream(ctx, bucket.Stream(Bucket))
+	if err != nil {
+		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
+	}
+	w := &wire{js, stream, log}
+	return w.renumber(ctx, limit)
+}
+
+// renumber writes all that the bucket has again, at revisions above limit.
+func (w *wire) renumber(ctx context.Context, limit uint64) error {
+	all, last, err := w.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.stream.Purge(ctx, jetstream.WithPurgeSequence(max(limit, last)+1)); err != nil {
+		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
+	}
+	for _, e := range all {
+		switch {
+		case e.member != nil:
+			_, err = w.put(ctx, e.key, e.member, 0)
+		case e.lease != nil:
+			_, err = w.put(ctx, e.key, e.lease, 0)
+		default:
+			_, err = w.write(ctx, &nats.Msg{
+				Subject: bucket.Subject(Bucket, e.key), Header: nats.Header{operation: {deleted}},
+			}, 0)
+		}
+		if err != nil && !errors.Is(err, errRefused) { // refused: its member was quicker
+			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
+		}
+	}
+	return nil
+}
+
+// raise renumbers a bucket that has lost a revision that was seen: no term is given twice.
+func (w *wire) raise(ctx context.Context, seen, limit uint64) error {
+	if seen == 0 {
+		return nil
+	}
+	for range raiseChecks { // a leader that was deposed may not know yet what was written since
+		info, err := w.stream.Info(ctx)
+		if err != nil {
+			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
+		}
+		if info.State.LastSeq >= seen {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(raiseAfter):
+		}
+	}
+	w.log.Error().Uint64("seen", seen).Msg("the bucket " + Bucket + " has lost terms that were given; they go on above")
+	return w.renumber(ctx, max(seen+gap, limit))
+}

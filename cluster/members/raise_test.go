@@ -1,0 +1,76 @@
+package members
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+// restartFrom starts the server again with the files of another time.
+func (s *site) restartFrom(dir string) {
+	s.t.Helper()
+	s.server.Stop()
+	if err := errors.Join(os.RemoveAll(s.dir), os.CopyFS(s.dir, os.DirFS(dir))); err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+}
+
+// TestTermsThatTheServerLost: where the bucket lacks terms that nodes know, terms go on above these; none is given
+// twice.
+func TestTermsThatTheServerLost(t *testing.T) {
+	s := startSite(t)
+	a := s.joinAll("a", "b")[0]
+	acquire(t, a.Members)
+	s.server.Stop()
+	before := t.TempDir()
+	if err := os.CopyFS(before, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	var last uint64
+	for range 300 { // more than renewals that the server takes before the nodes read the bucket
+		a.until("the server is back", func() (ok bool) {
+			last, ok, _ = a.Acquire(t.Context(), "later")
+			return ok && a.Release(t.Context(), "later", last) == nil
+		})
+	}
+	s.restartFrom(before)
+	a.until("a term above all that were given", func() bool {
+		term, ok, _ := a.Acquire(t.Context(), "again")
+		return ok && term > last+gap/2
+	})
+}
+
+// TestRaise: members and leases stay, and terms go on above the limit.
+func TestRaise(t *testing.T) {
+	s := startSite(t)
+	nodes := s.joinAll("a", "b")
+	a := nodes[0]
+	term := acquire(t, a.Members)
+	id, role := a.Self().GetId(), a.Roles()[0]
+	js, err := jetstream.New(a.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := term + 1<<30
+	if err := Raise(t.Context(), js, limit, zerolog.Nop()); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		n.until("the lease has a term above the limit", func() bool {
+			holder, now, ok := n.Holder(role)
+			return ok && holder.GetId() == id && now > limit
+		})
+		if n.told(func(c Change) bool { return c.Rejoined || len(c.Left) > 0 }) {
+			t.Errorf("%s: a member was fenced", n.cfg.Name)
+		}
+	}
+	if !slices.Contains(a.Roles(), role) {
+		t.Errorf("roles %v", a.Roles())
+	}
+}

@@ -1,0 +1,164 @@
+//go:build linux
+
+package natsd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"troupe/testkit"
+)
+
+// TestFullDisk: a server whose disk another process fills says so, stops taking writes, and takes them again when
+// there is space, in the same process and at the same address. What was stored before is still there.
+func TestFullDisk(t *testing.T) {
+	if !testkit.OwnMounts(t) {
+		return
+	}
+	dir := testkit.SmallDisk(t, 8<<20)
+	changes := make(chan Disk, 100)
+	s, err := start(t, func(c *Config) {
+		c.StoreDir, c.MinFree, c.DiskChanged = dir, 1<<20, func(d Disk) { changes <- d }
+		c.Log = zerolog.New(zerolog.NewTestWriter(t))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := s.URL()
+	conn, err := nats.Connect(url, ClientOptions("test", zerolog.Nop())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	own, err := s.Connect(ClientOptions("own", zerolog.Nop())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "before", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	put := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := kv.Put(ctx, "k", make([]byte, 64<<10))
+		return err
+	}
+	if d := s.Disk(); d.State != DiskOK {
+		t.Errorf("before: %s", d)
+	}
+
+	empty := testkit.FillDisk(t, dir)
+	until(t, "a write is refused", func() bool { return put() != nil })
+	until(t, "the store has stopped", func() bool { return s.Disk().State == DiskStopped })
+	d := s.Disk()
+	if d.Free >= d.Needed || d.Needed != 1<<20 || d.Folder != dir {
+		t.Errorf("%+v", d)
+	}
+	for _, want := range []string{dir, "needs 1 MiB", "missing", "takes no changes"} {
+		if !strings.Contains(d.String(), want) {
+			t.Errorf("%q, want %q in it", d, want)
+		}
+	}
+
+	empty()
+	until(t, "the store takes writes again", func() bool { return s.Disk().State == DiskOK && put() == nil })
+	if s.URL() != url {
+		t.Errorf("at %s, was at %s", s.URL(), url)
+	}
+	if v, err := kv.Get(t.Context(), "before"); err != nil || string(v.Value()) != "v" {
+		t.Errorf("what was stored before: %v", err)
+	}
+	until(t, "the connection within the process is back", func() bool { return own.FlushTimeout(time.Second) == nil })
+	var last Disk
+	for len(changes) > 0 {
+		last = <-changes
+	}
+	if last.State != DiskOK {
+		t.Errorf("last change: %+v", last)
+	}
+}
+
+// TestFullDiskInCluster: of three servers one has a full disk. The others keep taking writes, and it takes part again
+// when there is space.
+func TestFullDiskInCluster(t *testing.T) {
+	if !testkit.OwnMounts(t) {
+		return
+	}
+	dir := testkit.SmallDisk(t, 32<<20)
+	servers := startThree(t, func(int, int) bool { return false }, func(i int, c *Config) {
+		if c.MinFree = 1 << 20; i == 0 {
+			c.StoreDir, c.Log = dir, zerolog.New(zerolog.NewTestWriter(t))
+		}
+	})
+	conn, err := servers[1].Connect(ClientOptions("test", zerolog.Nop())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kv jetstream.KeyValue
+	until(t, "a bucket on three servers", func() bool {
+		kv, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b", Replicas: 3})
+		return err == nil
+	})
+	put := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := kv.Put(ctx, "k", make([]byte, 64<<10))
+		return err == nil
+	}
+	until(t, "a write", put)
+	empty := testkit.FillDisk(t, dir)
+	until(t, "the store of that server has stopped", func() bool { put(); return servers[0].Disk().State == DiskStopped })
+	until(t, "the others take writes", put)
+	empty()
+	until(t, "its store takes writes again", func() bool { return servers[0].Disk().State == DiskOK })
+	servers[2].Stop() // now it is needed for a majority
+	until(t, "a write to it and one other", put)
+}
+
+// TestStartOnFullDisk: a start without space says what is missing, and where.
+func TestStartOnFullDisk(t *testing.T) {
+	if !testkit.OwnMounts(t) {
+		return
+	}
+	dir := testkit.SmallDisk(t, 4<<20)
+	testkit.FillDisk(t, dir)
+	_, err := start(t, func(c *Config) { c.StoreDir, c.MinFree = dir, 1<<20 })
+	if err == nil || !strings.Contains(err.Error(), "data folder "+dir+" has 0 B free and needs 1 MiB") ||
+		!strings.Contains(err.Error(), "--data") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestProbeIsWritten: a folder that has space, but takes no bytes, is refused too.
+func TestProbeIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".writable"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := start(t, func(c *Config) { c.StoreDir = dir })
+	if err == nil || !strings.Contains(err.Error(), "can not be written") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// ErrStore says that nats-server does not start from the files of its store.
+var ErrStore = errors.New("JetStream does not start from its files")
+
+const readyPoll = 20 * time.Millisecond
+
+// begin runs a server over the files in dir, and returns once it takes connections and has JetStream.
+func (r *running) begin(s *server.Server, dir string) error {
+	select {
+	case <-r.log.fatal: // of an earlier server
+	default:
+	}
+	s.SetLogger(r.log, false, false)
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil {
+				panicked <- reason
+			}
+		}()
+		s.Start()
+	}()
+	for deadline := time.Now().Add(startWithin); ; {
+		ready := s.ReadyForConnections(readyPoll)
+		select {
+		case reason := <-panicked:
+			// The server holds its locks and cannot be stopped; it has not listened yet.
+			r.hung.Store(s)
+			return fmt.Errorf("nats-server panicked in %s: %v: %w", dir, reason, ErrStore)
+		case text := <-r.log.fatal:
+			r.stop()
+			if strings.Contains(text, "JetStream") {
+				return fmt.Errorf("nats-server in %s: %s: %w", dir, text, ErrStore)
+			}
+			return fmt.Errorf("nats-server: %s", text)
+		default:
+		}
+		switch {
+		case ready && s.JetStreamEnabled():
+			return nil
+		case ready:
+			r.stop()
+			return fmt.Errorf("nats-server in %s has no JetStream: %w", dir, ErrStore)
+		case time.Now().After(deadline):
+			r.hung.Store(s)
+			go s.Shutdown() // it may read a damaged file for ever
+			return fmt.Errorf("nats-server in %s was not ready within %s; look for an earlier log line. Where the machine "+
+				"is not busy, its files are damaged: move the folder jetstream away, and the store is restored from its copy",
+				dir, startWithin)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/backup"
+	"troupe/cluster/bucket"
+	"troupe/cluster/members"
+	"troupe/cluster/natsd"
+	"troupe/cluster/store"
+)
+
+// inspectWithin bounds the comparison of a store with the copy.
+const inspectWithin = time.Minute
+
+// Load returns the copy of the desired state in a data folder, nil where there is none. Of its two files a
+// damaged one is set aside.
+func Load(dir string, log zerolog.Logger) (*backup.State, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	known, damaged, err := backup.Load(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	if len(damaged) > 0 {
+		log.Error().Strs("files", damaged).Msg("damaged copy of the desired state set aside; the other one is used")
+		if err := backup.SetAside(damaged); err != nil {
+			return nil, fmt.Errorf("data folder %s: %w", dir, err)
+		}
+	}
+	return known, nil
+}
+
+// Start starts the server of a node. Connect are the options of the node's connection to it. Known is the
+// copy, which takes in what a damaged store still has; nil: there is none.
+func Start(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (*natsd.Server, error) {
+	if alone := cfg.ClusterListen == ""; alone && (known != nil || exists(filepath.Join(cfg.StoreDir, jetStream))) {
+		if err := repair(ctx, cfg, connect, known); err != nil {
+			return nil, err
+		}
+	}
+	s, err := natsd.Start(ctx, cfg)
+	if cfg.ClusterListen == "" || !errors.Is(err, natsd.ErrStore) {
+		return s, err
+	}
+	// The other servers of the cluster have what this one has lost.
+	folder, aside := setAside(cfg.StoreDir, filepath.Join(cfg.StoreDir, jetStream))
+	if aside != nil {
+		return nil, errors.Join(err, aside)
+	}
+	cfg.Log.Error().Err(err).Str("folder", folder).
+		Msg("damaged JetStream files set aside; they are copied again from the other NATS servers")
+	return natsd.Start(ctx, cfg)
+}
+
+// repair sets damaged files of the store aside, so that it is made again from the copy.
+func repair(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) error {
+	found, err := inspect(ctx, cfg, connect, known)
+	if err != nil || found.why == "" {
+		return err
+	}
+	if found.lost && known == nil {
+		return fmt.Errorf("the store in %s is damaged (%s), and there is no copy of it beside it; restore the folder from "+
+			"elsewhere, or remove %s to start without deployments",
+			cfg.StoreDir, found.why, strings.Join(found.folders, " and "))
+	}
+	if found.lost {
+		known.Merge(found.have, found.last)
+		if err := backup.Save(cfg.StoreDir, known); err != nil {
+			return err
+		}
+	}
+	folder, err := setAside(cfg.StoreDir, found.folders...)
+	if err != nil {
+		return fmt.Errorf("the store in %s is damaged (%s): %w", cfg.StoreDir, found.why, err)
+	}
+	cfg.Log.Error().Str("reason", found.why).Str("folder", folder).
+		Msg("the store is damaged; its files are set aside, and it is restored from its copy")
+	return nil
+}
+
+// finding is what is wrong with a store.
+type finding struct {
+	why     string // empty: nothing
+	folders []string
+	lost    bool // desired state, not only leases
+	have    map[string]backup.Key
+	last    uint64
+}
+
+// inspect compares the files with the copy, by a server that only this process can connect to.
+func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, inspectWithin)
+	defer cancel()
+	cfg.Offline = true
+	server, err := natsd.Start(ctx, cfg)
+	if errors.Is(err, natsd.ErrStore) {
+		return finding{why: err.Error(), folders: []string{filepath.Join(cfg.StoreDir, jetStream)}, lost: true}, nil
+	}
+	if err != nil {
+		return finding{}, err
+	}
+	defer server.Stop()
+	conn, err := server.Connect(connect...)
+	if err != nil {
+		return finding{}, fmt.Errorf("connection to the node's own nats-server: %w", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return finding{}, err
+	}
+	found, err := inspectState(ctx, js, cfg.StoreDir, known)
+	if err == nil {
+		err = found.inspectTerms(ctx, js, cfg.StoreDir, known)
+	}
+	if err != nil {
+		return finding{}, fmt.Errorf("the store in %s cannot be read: %w; look for an earlier log line", cfg.StoreDir, err)
+	}
+	if found.why == "" && known != nil {
+		err = raiseTerms(ctx, js, &cfg, known)
+	}
+	return found, err
+}
+
+// raiseTerms has terms go on above the limit of the copy, where the last one that was given is not known for
+// certain: the node was killed, or lost power, and what was not on the disk, or was damaged, may be gone.
+func raiseTerms(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
+	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
+	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {
+		return nil // one that is made begins above the limit
+	}
+	if err != nil {
+		return err
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if known.Stopped && last == known.Term {
+		return nil
+	}
+	from := max(last, known.TermLimit)
+	known.TermLimit = from + backup.TermGap
+	if err := backup.Save(cfg.StoreDir, known); err != nil {
+		return err
+	}
+	return members.Raise(ctx, js, from, cfg.Log)
+}
+
+func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) (f finding, err error) {
+	folders := streamFolders(dir, store.Bucket)
+	stream, err := js.Stream(ctx, bucket.Stream(store.Bucket))
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) {
+		if len(folders) == 0 && (known == nil || known.Revision == 0) {
+			return finding{}, nil // there was none yet
+		}
+		return finding{why: "the bucket " + store.Bucket + ": " + err.Error(), folders: folders, lost: true}, nil
+	}
+	if err != nil {
+		return finding{}, err
+	}
+	have, last, failed, err := store.Read(ctx, stream, store.Bucket)
+	if err != nil {
+		return finding{}, err
+	}
+	if known != nil {
+		failed = append(failed, known.Damage(have, last)...)
+	}
+	if len(failed) == 0 {
+		return finding{}, nil
+	}
+	return finding{
+		why: "it has lost " + strings.Join(failed, ", "), folders: folders, lost: true, have: have, last: last,
+	}, nil
+}
+
+// inspectTerms adds the files of leases where terms are lost.
+func (f *finding) inspectTerms(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) error {
+	folders := streamFolders(dir, members.Bucket)
+	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
+	api := (*jetstream.APIError)(nil)
+	why := ""
+	switch {
+	case errors.As(err, &api):
+		if len(folders) == 0 {
+			return nil
+		}
+		why = "the bucket " + members.Bucket + ": " + err.Error()
+	case err != nil:
+		return err
+	default:
+		_, last, failed, err := store.Read(ctx, stream, members.Bucket)
+		switch {
+		case err != nil:
+			return err
+		case len(failed) > 0 || stream.CachedInfo().State.Lost != nil:
+			why = "the bucket " + members.Bucket + " has lost " + strings.Join(append(failed, "leases"), ", ")
+		case known != nil && last < known.Term:
+			why = fmt.Sprintf("the bucket %s has lost terms up to %d", members.Bucket, known.Term)
+		default:
+			return nil
+		}
+	}
+	f.why = strings.TrimPrefix(f.why+", "+why, ", ")
+	f.folders = append(f.folders, folders...)
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

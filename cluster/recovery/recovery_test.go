@@ -1,0 +1,145 @@
+package recovery_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/cluster/recovery"
+	"troupe/messages"
+)
+
+func put(t *testing.T, n *node, name string) {
+	t.Helper()
+	if _, err := n.store.Put(t.Context(), &messages.DeploymentSpec{Name: name, Replicas: new(uint32(1))}, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, n *node) string {
+	t.Helper()
+	all, err := n.store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, spec := range all {
+		names = append(names, spec.GetName())
+	}
+	return fmt.Sprint(names)
+}
+
+func mustBoot(t *testing.T, dir string) *node {
+	t.Helper()
+	n, err := boot(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestRemovedStore: a node whose JetStream files were removed has all of it from the copy, and terms go on above.
+func TestRemovedStore(t *testing.T) {
+	dir := t.TempDir()
+	n := mustBoot(t, dir)
+	put(t, n, "a")
+	if err := n.members.Join(t.Context(), "127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	term := acquire(t, n, "planner")
+	n.stop()
+	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	n = mustBoot(t, dir)
+	if got := names(t, n); got != "[a]" {
+		t.Errorf("deployments %s", got)
+	}
+	if err := n.members.Join(t.Context(), "127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	if next := acquire(t, n, "planner"); next <= term {
+		t.Errorf("term %d after %d", next, term)
+	}
+}
+
+// TestSetAside: the files of a damaged store are kept as they were, of the latest times.
+func TestSetAside(t *testing.T) {
+	dir := t.TempDir()
+	n := mustBoot(t, dir)
+	put(t, n, "a")
+	n.stop()
+	meta := filepath.Join("jetstream", "$G", "streams", "KV_troupe", "meta.inf")
+	for i := range 7 {
+		damaged := []byte(fmt.Sprint("damaged ", i))
+		if err := os.WriteFile(filepath.Join(dir, meta), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := mustBoot(t, dir)
+		if got := names(t, n); got != "[a]" {
+			t.Errorf("deployments %s", got)
+		}
+		n.stop()
+		aside, err := recovery.Aside(dir)
+		if err != nil || len(aside) != min(i+1, 5) {
+			t.Fatalf("%d folders were set aside after %d times, %v", len(aside), i+1, err)
+		}
+		kept, err := os.ReadFile(filepath.Join(aside[len(aside)-1], meta))
+		if err != nil || !bytes.Equal(kept, damaged) {
+			t.Errorf("%q is set aside, %v", kept, err)
+		}
+	}
+}
+
+// TestNoCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does
+// not start.
+func TestNoCopy(t *testing.T) {
+	dir := t.TempDir()
+	n := mustBoot(t, dir)
+	put(t, n, "a")
+	n.stop()
+	forget := func() {
+		for _, name := range []string{"desired-state.1", "desired-state.2"} {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	forget()
+	n = mustBoot(t, dir)
+	if got := names(t, n); got != "[a]" {
+		t.Errorf("deployments %s", got)
+	}
+	n.stop()
+	forget()
+	folder := filepath.Join(dir, "jetstream", "$G", "streams", "KV_troupe")
+	if err := os.Truncate(filepath.Join(folder, "meta.inf"), 9); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := boot(t, dir); err == nil || !strings.Contains(err.Error(), folder) {
+		t.Errorf("%v; want an error that names %s", err, folder)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "msgs")); err != nil {
+		t.Errorf("the files of the damaged store are gone: %v", err)
+	}
+}
+
+// TestDamagedCopies: a node does not start where it cannot say what was stored.
+func TestDamagedCopies(t *testing.T) {
+	dir := t.TempDir()
+	n := mustBoot(t, dir)
+	put(t, n, "a")
+	n.stop()
+	first, second := filepath.Join(dir, "desired-state.1"), filepath.Join(dir, "desired-state.2")
+	if err := errors.Join(os.Truncate(first, 50), os.Truncate(second, 60)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := boot(t, dir)
+	if err == nil || !strings.Contains(err.Error(), first) || !strings.Contains(err.Error(), second) {
+		t.Errorf("%v; want an error that names both files", err)
+	}
+}

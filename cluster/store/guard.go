@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/messages"
+)
+
+// askWithin is how long a key may take to be read, where the caller's context has more time.
+const askWithin = 3 * time.Second
+
+// Failure is an error of the store with a reason for machines.
+type Failure struct {
+	*messages.Refused
+	err error
+}
+
+func (f Failure) Error() string { return f.GetDetail() }
+
+func (f Failure) Unwrap() error { return f.err }
+
+func failed(reason messages.Reason, err error, format string, args ...any) error {
+	return Failure{&messages.Refused{Reason: reason, Detail: fmt.Sprintf(format, args...)}, err}
+}
+
+// Check sets what is asked before a key is read or written: its error is returned instead, and nothing is sent.
+// What was sent to servers without a majority could be applied when they have one again.
+func (s *Store) Check(problem func() error) { s.check.Store(&problem) }
+
+// guarded is the bucket behind Check. Its errors say whether a change was made.
+type guarded struct {
+	jetstream.KeyValue
+	store *Store
+}
+
+func (g guarded) problem() error {
+	if check := g.store.check.Load(); check != nil {
+		return (*check)()
+	}
+	return nil
+}
+
+// Get implements jetstream.KeyValue.
+func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if err := g.problem(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	e, err := g.KeyValue.Get(ctx, key)
+	return e, readError(key, err)
+}
+
+// Put implements jetstream.KeyValue.
+func (g guarded) Put(ctx context.Context, key string, value []byte) (uint64, error) {
+	return g.write(key, func() (uint64, error) { return g.KeyValue.Put(ctx, key, value) })
+}
+
+// Create implements jetstream.KeyValue.
+func (g guarded) Create(
+	ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt,
+) (uint64, error) {
+	return g.write(key, func() (uint64, error) { return g.KeyValue.Create(ctx, key, value, opts...) })
+}
+
+// Update implements jetstream.KeyValue.
+func (g guarded) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	return g.write(key, func() (uint64, error) { return g.KeyValue.Update(ctx, key, value, revision) })
+}
+
+// Delete implements jetstream.KeyValue.
+func (g guarded) Delete(ctx context.Context, key string, opts ...jetstream.KVDeleteOpt) error {
+	_, err := g.write(key, func() (uint64, error) { return 0, g.KeyValue.Delete(ctx, key, opts...) })
+	return err
+}
+
+func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
+	if err := g.problem(); err != nil {
+		return 0, err
+	}
+	if !g.store.conn.IsConnected() { // the connection would keep what it is given, and send it later
+		return 0, failed(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
+			"this node is not connected to NATS; nothing was changed; repeat the request when it is")
+	}
+	revision, err := do()
+	return revision, writeError(key, err)
+}
+
+// readError gives the error of a read that was not answered its reason.
+func readError(key string, err error) error {
+	if !unanswered(err) && !undelivered(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return failed(messages.Reason_REASON_NO_QUORUM, err,
+		"the store does not answer: key %s: %v; nothing was changed", key, err)
+}
+
+// writeError gives the error of a write its reason: no server took it, or one did and has not confirmed it.
+func writeError(key string, err error) error {
+	switch {
+	case undelivered(err):
+		return failed(messages.Reason_REASON_NO_QUORUM, err,
+			"the store has no leader: key %s: %v; nothing was changed", key, err)
+	case unanswered(err):
+		return failed(messages.Reason_REASON_OUTCOME_UNKNOWN, err,
+			"outcome unknown: the store has not confirmed the change of key %s (%v), and may apply it later", key, err)
+	}
+	return err
+}
+
+// undelivered reports whether no server received a message.
+func undelivered(err error) bool {
+	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
+}
+
+// unanswered reports whether a server may have received a message, and did not answer.
+func unanswered(err error) bool {
+	for _, one := range []error{
+		context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionClosed,
+		nats.ErrConnectionReconnecting, nats.ErrConnectionDraining,
+	} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/backup"
+	"troupe/cluster/bucket"
+	"troupe/core/kv"
+	"troupe/messages"
+)
+
+// copying opens the bucket of s as a node with a data folder does.
+func copying(t *testing.T, s *Store, dir string) *Store {
+	t.Helper()
+	known, _, err := backup.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(t.Context(), s.js, Config{Folder: dir, Copy: known, Log: zerolog.New(os.Stderr)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	return other
+}
+
+func put(t *testing.T, s *Store, name string, replicas uint32) (revision uint64) {
+	t.Helper()
+	_, over, err := s.Get(t.Context(), name)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	revision, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: name, Replicas: new(replicas)}, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+// stored fails where a deployment does not have so many replicas; 0: it must not be there.
+func stored(t *testing.T, s *Store, name string, replicas uint32) {
+	t.Helper()
+	got, _, err := s.Get(t.Context(), name)
+	if replicas == 0 && !errors.Is(err, ErrNotFound) || replicas > 0 && (err != nil || got.GetReplicas() != replicas) {
+		t.Errorf("%s: %v, %v; want %d replicas", name, got, err, replicas)
+	}
+}
+
+// TestOlderCopy: a store that went on while a node was away outranks the copy of that node, also where it has
+// forgotten a deletion.
+func TestOlderCopy(t *testing.T) {
+	s, _ := open(t)
+	dir := t.TempDir()
+	away := copying(t, s, dir)
+	put(t, away, "stays", 1)
+	put(t, away, "goes", 1)
+	put(t, away, "purged", 1)
+	away.Close()
+	if err := errors.Join(s.Delete(t.Context(), "goes"), s.kv.Delete(t.Context(), deployments+"purged")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kv.PurgeDeletes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "stays", 2)
+	put(t, s, "new", 3)
+	back := copying(t, s, dir)
+	for name, replicas := range map[string]uint32{"stays": 2, "goes": 0, "purged": 0, "new": 3} {
+		stored(t, back, name, replicas)
+	}
+	if back.Lost() {
+		t.Error("a store that went on is taken for a lost one")
+	}
+}
+
+// TestBucketBehindTheCopy: a bucket that lacks what a node was told is stored gets it again, above all revisions.
+func TestBucketBehindTheCopy(t *testing.T) {
+	s, _ := open(t)
+	dir := t.TempDir()
+	n := copying(t, s, dir)
+	put(t, n, "a", 1)
+	put(t, n, "gone", 1)
+	if err := n.Delete(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	n.Close()
+	known, _, err := backup.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Revision += 50
+	known.Keys[deployments+"a"] = backup.Key{Value: []byte(`{"name":"a","replicas":4}`), Revision: known.Revision}
+	if err := backup.Save(dir, known); err != nil {
+		t.Fatal(err)
+	}
+	back := copying(t, s, dir)
+	stored(t, back, "a", 4)
+	stored(t, back, "gone", 0)
+	if revision := put(t, back, "a", 5); revision <= known.Revision {
+		t.Errorf("revision %d after %d", revision, known.Revision)
+	}
+	if len(back.untold) != 2 || back.untold[0].kind != "store.lost" || back.untold[1].kind != "store.restored" {
+		t.Errorf("to be told: %v", back.untold)
+	}
+}
+
+// TestBucketGoesBackUnderANode: revisions that a running node knows, and the server has lost, are restored.
+func TestBucketGoesBackUnderANode(t *testing.T) {
+	s, _ := open(t)
+	n := copying(t, s, t.TempDir())
+	put(t, n, "a", 1)
+	last := n.seen.last() + 10
+	n.seen.put(deployments+"b", held{value: []byte(`{"name":"b","replicas":2}`), revision: last})
+	if err := n.whole(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, n, "a", 1)
+	stored(t, n, "b", 2)
+	if revision := put(t, n, "a", 3); revision <= last {
+		t.Errorf("revision %d after %d", revision, last)
+	}
+}
+
+// TestCopyOfAnotherCluster: a node that moves to another cluster does not bring its deployments along.
+func TestCopyOfAnotherCluster(t *testing.T) {
+	dir := t.TempDir()
+	secret := make([]byte, kv.SecretBytes)
+	for i, cluster := range []string{"first", "second"} {
+		t.Run(cluster, func(t *testing.T) {
+			s, _ := open(t)
+			secret[0] = byte(i + 1)
+			if _, err := s.CreateSecret(t.Context(), append([]byte(nil), secret...)); err != nil {
+				t.Fatal(err)
+			}
+			n := copying(t, s, dir)
+			stored(t, n, "first", 0)
+			put(t, n, cluster, 1)
+			if err := n.KeepTerms(t.Context(), func() uint64 { return 1 << 50 }); err != nil {
+				t.Fatal(err)
+			}
+			if seen, _ := n.Terms(); seen != 0 {
+				t.Errorf("terms of another cluster: %d", seen)
+			}
+		})
+	}
+}
+
+// TestStoreGoneWithACopy: a store that is gone is restored from the copy, revisions of adapters included.
+func TestStoreGoneWithACopy(t *testing.T) {
+	s, _ := open(t)
+	dir := t.TempDir()
+	n := copying(t, s, dir)
+	before := put(t, n, "a", 1)
+	adapter, err := n.PutAdapter(t.Context(), &messages.AdapterSpec{Model: "a", Name: "l"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Close()
+	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+		t.Fatal(err)
+	}
+	back := copying(t, s, dir)
+	stored(t, back, "a", 1)
+	got, _, err := back.Adapter(t.Context(), "a", "l")
+	if err != nil || got.GetRevision() != adapter.GetRevision() {
+		t.Errorf("%v, %v; want revision %d", got, err, adapter.GetRevision())
+	}
+	if revision := put(t, back, "a", 1); revision <= before {
+		t.Errorf("revision %d after %d", revision, before)
+	}
+}

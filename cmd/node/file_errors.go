@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"troupe/cluster/control"
+	"troupe/messages"
+)
+
+// inWordsOfTheFile says of a value of a wrong type what would be right, with the line and a caret below the value.
+func inWordsOfTheFile(err error) error {
+	var wrong *yaml.TypeError
+	var large *yaml.OverflowError
+	var node *yaml.UnexpectedNodeTypeError
+	switch {
+	case errors.As(err, &wrong):
+		return at(wrong.Token, fmt.Sprintf("%s must be %s, not %s",
+			keyOf(wrong.Token), kindOf(wrong.DstType), kindOf(wrong.SrcType)))
+	case errors.As(err, &large):
+		return at(large.Token, fmt.Sprintf("%s is %s; it must be %s from 0 to %d",
+			keyOf(large.Token), large.SrcNum, kindOf(large.DstType), math.MaxUint32))
+	case errors.As(err, &node):
+		return at(node.Token, fmt.Sprintf("%s is expected here, not %s", nodeKind(node.Expected), nodeKind(node.Actual)))
+	}
+	return err
+}
+
+// at is an error at a place of the file.
+func at(where *token.Token, message string) error {
+	return errors.New(yaml.FormatErrorWithToken(message, where, false, true))
+}
+
+// keyOf returns the key whose value has a token: the nearest one before it.
+func keyOf(value *token.Token) string {
+	for t := value; t != nil; t = t.Prev {
+		if t.Type == token.MappingValueType && t.Prev != nil && (t != value || t.Prev.Prev == nil) {
+			return t.Prev.Value
+		}
+	}
+	return "the value"
+}
+
+// kindOf returns what values of a type are called.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a fraction"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "a section"
+	}
+	return "of another kind"
+}
+
+// nodeKind likewise.
+func nodeKind(t ast.NodeType) string {
+	switch t {
+	case ast.SequenceType:
+		return "a list"
+	case ast.MappingType, ast.MappingValueType:
+		return "a section"
+	case ast.NullType:
+		return "nothing"
+	case ast.IntegerType, ast.FloatType:
+		return "a number"
+	case ast.BoolType:
+		return "true or false"
+	}
+	return "text"
+}
+
+// checkAdapters finds adapters that could not be registered at the start: two of the same name, or where this node is
+// not part of a cluster that may have the model, one of a model that is not in the file.
+func (f file) checkAdapters(path string, joins bool) error {
+	models, named := map[string]bool{}, map[string]bool{}
+	for _, d := range f.Deployments {
+		models[d.Name] = true
+	}
+	for i, a := range f.Adapters {
+		switch name := a.Model + ":" + a.Name; {
+		case !joins && !models[a.Model]:
+			return f.atField(path, fmt.Sprintf("$.adapters[%d].model", i), fmt.Sprintf(
+				"model %q is not under deployments; add it there, or register the adapter with adapters.register", a.Model))
+		case badName(a) != nil:
+			return f.atField(path, fmt.Sprintf("$.adapters[%d].name", i), badName(a).Error())
+		case named[name]:
+			return f.atField(path, fmt.Sprintf("$.adapters[%d].name", i), fmt.Sprintf(
+				"two adapters are %s; give each its own name", name))
+		default:
+			named[name] = true
+		}
+	}
+	return nil
+}
+
+func badName(a Adapter) error {
+	_, err := control.NormalizeAdapter(&messages.AdapterSpec{Name: a.Name, Model: a.Model, Path: a.Path})
+	return err
+}
+
+// checkFractions finds fractions where whole numbers are expected: the decoder would cut them.
+func (f file) checkFractions(path string) error {
+	fields := reflect.TypeFor[Deployment]()
+	for i := range f.Deployments {
+		for j := range fields.NumField() {
+			name := fields.Field(j).Tag.Get("yaml")
+			field := fmt.Sprintf("$.deployments[%d].%s", i, name)
+			if node, ok := f.node(field).(*ast.FloatNode); ok && fields.Field(j).Type.Kind() == reflect.Uint32 {
+				return f.atField(path, field, fmt.Sprintf("%s must be a whole number, not %s", name, node.GetToken().Value))
+			}
+		}
+	}
+	return nil
+}
+
+// atField is an error at the value of a field.
+func (f file) atField(path, field, message string) error {
+	var where *token.Token
+	if node := f.node(field); node != nil {
+		where = node.GetToken()
+	}
+	return fmt.Errorf("%s: %w", path, at(where, message))
+}
+
+// node returns the value of a field; nil where there is none.
+func (f file) node(field string) ast.Node {
+	p, err := yaml.PathString(field)
+	if err != nil {
+		return nil
+	}
+	node, err := p.ReadNode(bytes.NewReader(f.source))
+	if err != nil {
+		return nil
+	}
+	return node
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/testkit"
+)
+
+// TestWrongFile: a value of a wrong type is found before the start. The error shows line and column, the line
+// itself and a caret below the value, and says what is wrong in words of the file.
+func TestWrongFile(t *testing.T) {
+	deployment := "deployments:\n  - name: kjv\n    path: " + testkit.Model() + "\n"
+	adapter := "    path: " + filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
+	for text, want := range map[string][]string{
+		deployment + "    replicas: two\n": {
+			"[4:15]", "replicas must be a whole number, not text", "replicas: two", "^"},
+		deployment + "    replicas: 1.5\n": {"[4:15]", "replicas must be a whole number, not 1.5", "^"},
+		deployment + "    replicas: -1\n": {
+			"[4:15]", "replicas is -1; it must be a whole number from 0 to 4294967295", "^"},
+		deployment + "    replicas: 99999999999\n": {"[4:15]", "it must be a whole number from 0 to 4294967295", "^"},
+		deployment + "    replicas: [1]\n":         {"[4:15]", "replicas must be a whole number, not a list", "^"},
+		deployment + "    priority: [a]\n":         {"[4:15]", "priority must be text, not a list", "^"},
+		"deployments: kjv\n":                       {"[1:14]", "a list is expected here, not text", "^"},
+		"deployments: {name: kjv}\n":               {"[1:14]", "a list is expected here, not a section", "^"},
+		"deployments: [kjv]\n":                     {"[1:15]", "a section is expected here, not text", "^"},
+		"http: [1]\n":                              {"[1:7]", "http must be text, not a list", "^"},
+		"http:\n  a: b\n":                          {"[2:", "http must be text, not a section", "^"},
+		"insecure: maybe\n":                        {"[1:11]", "insecure must be true or false, not text", "^"},
+		"- a\n":                                    {"[1:1]", "a section is expected here, not a list", "^"},
+		deployment + "adapters:\n  - name: psalms\n    model: kjv\n" + adapter + "    pinned: maybe\n": {
+			"[8:13]", "pinned must be true or false, not text", "^"},
+		deployment + "adapters:\n  - name: psalms\n    model: other\n" + adapter: {
+			"[6:12]", `model "other" is not under deployments`, "model: other", "^"},
+		"adapters:\n  - name: psalms\n    model: other\n" + adapter: {
+			"[3:12]", `model "other" is not under deployments`, "^"},
+		deployment + "adapters:\n" + strings.Repeat("  - name: psalms\n    model: kjv\n"+adapter, 2): {
+			"[8:11]", "two adapters are kjv:psalms", "^"},
+	} {
+		path := write(t, t.TempDir(), "node.yaml", text)
+		_, err := gather(Options{}, path)
+		if err == nil {
+			t.Errorf("accepted:\n%s", text)
+			continue
+		}
+		for _, part := range append(want, path) {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("no %q in %v", part, err)
+			}
+		}
+		for _, part := range []string{"unmarshal", "Go ", "struct", "uint32", "interface", "[]"} {
+			if strings.Contains(err.Error(), part) {
+				t.Errorf("%q is no word of the file: %v", part, err)
+			}
+		}
+	}
+}
+
+// TestAdapterOfTheCluster: the model of an adapter may be one that the cluster has.
+func TestAdapterOfTheCluster(t *testing.T) {
+	text := "adapters:\n  - name: psalms\n    model: other\n    path: " +
+		filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
+	path := write(t, t.TempDir(), "node.yaml", text)
+	for _, flags := range []Options{{Join: "nats://127.0.0.1:4222"}, {NATSRoutes: "nats://127.0.0.1:6222"}} {
+		if _, err := gather(flags, path); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/cluster/troupe"
+)
+
+var gpuName = regexp.MustCompile(`^gpu-(0|[1-9][0-9]*)$`)
+
+// parseReserve reads "0.3", or "0.3,gpu-1=0.5": the share of all GPUs, under "", and of single ones.
+func parseReserve(s string) (map[string]float64, error) {
+	shares := make(map[string]float64)
+	for _, part := range strings.Split(s, ",") {
+		name, text, named := strings.Cut(part, "=")
+		if !named {
+			name, text = "", part
+		}
+		share, err := strconv.ParseFloat(text, 64)
+		_, twice := shares[name]
+		if err != nil || !(share >= 0 && share < 1) || twice || named && !gpuName.MatchString(name) {
+			return nil, fmt.Errorf("%q is not a share of GPU memory; write it like 0.3, at least 0 and less than 1, or 0.3,gpu-1=0.5", s)
+		}
+		shares[name] = share
+	}
+	return shares, nil
+}
+
+// reserve sets how much memory of each GPU is kept for KV blocks, once the GPUs are known.
+func (s *settings) reserve(cfg *troupe.Config) (err error) {
+	if s.KVReserve == "" {
+		return nil
+	}
+	if cfg.KVReserve, err = parseReserve(s.KVReserve); err != nil {
+		return err
+	}
+	var names []string
+	for i := range len(cfg.GPUs) + len(cfg.Devices) {
+		names = append(names, fmt.Sprintf("gpu-%d", i))
+	}
+	for name := range cfg.KVReserve {
+		if name != "" && !slices.Contains(names, name) {
+			return fmt.Errorf("--kv-reserve (or kv_reserve): there is no %s; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}

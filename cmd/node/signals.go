@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"troupe/cluster/troupe"
+)
+
+const (
+	// endWithin is how long a node may take to end once its requests have, or are cut off.
+	endWithin = 5 * time.Second
+	// abandonAfter is how long a node that is starting may clean up once it is told to end.
+	abandonAfter = 500 * time.Millisecond
+)
+
+// stop is the cause of a context that ended by a signal.
+type stop struct{ signal os.Signal }
+
+func (s stop) Error() string { return "stopped by " + s.signal.String() }
+
+// action is what a signal makes the process do.
+type action int
+
+const (
+	ignore action = iota
+	begin         // to end: drain
+	exit          // at once
+)
+
+// onSignal decides what to do on a signal.
+//
+//	            serving  ending
+//	SIGTERM     begin    exit
+//	SIGINT      begin    exit
+//	SIGHUP      begin    ignore: a terminal that closes sends several
+func onSignal(ending bool, s os.Signal) action {
+	switch {
+	case !ending:
+		return begin
+	case s == syscall.SIGHUP:
+		return ignore
+	}
+	return exit
+}
+
+// graceFor is how long a node still serves new requests after a signal. Ctrl-C is a person, who waits for it.
+func graceFor(cause error, grace time.Duration) time.Duration {
+	if s, ok := cause.(stop); ok && s.signal == os.Interrupt {
+		return 0
+	}
+	return grace
+}
+
+// untilSignal returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, with a stop as its cause. A
+// second SIGINT or SIGTERM ends the process. A SIGHUP that nohup has the process ignore stays ignored.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go func() {
+		for s := range signals {
+			switch onSignal(ctx.Err() != nil, s) {
+			case begin:
+				cancel(stop{s})
+			case exit:
+				os.Exit(1)
+			}
+		}
+	}()
+	return ctx
+}
+
+// abandonable starts a node. Once ctx has ended it waits only a moment longer: a start may wait for what knows of
+// no context, as a disk, or a server that does not answer. What is abandoned ends with the process.
+func abandonable(ctx context.Context, start func() (*troupe.Node, error)) (*troupe.Node, error) {
+	type outcome struct {
+		node *troupe.Node
+		err  error
+	}
+	started := make(chan outcome, 1)
+	go func() {
+		node, err := start()
+		started <- outcome{node, err}
+	}()
+	select {
+	case o := <-started:
+		return o.node, o.err
+	case <-ctx.Done():
+	}
+	select {
+	case o := <-started:
+		return o.node, o.err
+	case <-time.After(abandonAfter):
+		return nil, context.Cause(ctx)
+	}
+}
+
+// drain ends a node: for the grace it serves new requests, and from now on for the limit those under way finish. It
+// returns in time even if the node does not.
+func drain(node *troupe.Node, grace, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() {
+		if grace > 0 {
+			node.Drain(ctx, grace)
+		}
+		stopped <- node.Stop(ctx)
+	}()
+	select {
+	case err := <-stopped:
+		return err
+	case <-time.After(limit + endWithin):
+		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", limit+endWithin)
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"troupe/cluster/troupe"
+)
+
+// TestOnSignal goes through the table.
+func TestOnSignal(t *testing.T) {
+	for _, tc := range []struct {
+		ending bool
+		signal os.Signal
+		want   action
+	}{
+		{false, syscall.SIGTERM, begin}, {false, syscall.SIGINT, begin}, {false, syscall.SIGHUP, begin},
+		{true, syscall.SIGTERM, exit}, {true, syscall.SIGINT, exit}, {true, syscall.SIGHUP, ignore},
+	} {
+		if got := onSignal(tc.ending, tc.signal); got != tc.want {
+			t.Errorf("ending %v, %v: %v, want %v", tc.ending, tc.signal, got, tc.want)
+		}
+	}
+}
+
+// TestGrace: a person who presses Ctrl-C is not kept waiting.
+func TestGrace(t *testing.T) {
+	for s, want := range map[os.Signal]time.Duration{syscall.SIGTERM: 7, syscall.SIGHUP: 7, syscall.SIGINT: 0} {
+		if got := graceFor(stop{s}, 7); got != want {
+			t.Errorf("%v: %d, want %d", s, got, want)
+		}
+	}
+	for _, tc := range []struct {
+		timeout, grace string
+		want           time.Duration
+	}{
+		{"", "", 5 * time.Second}, {"1m", "", 5 * time.Second}, {"4s", "", 2 * time.Second}, {"0", "", 0},
+		{"1m", "20s", 20 * time.Second}, {"1m", "0s", 0},
+	} {
+		s, err := completed(Options{DrainTimeout: tc.timeout, DrainGrace: tc.grace}, "")
+		if err != nil || s.grace() != tc.want {
+			t.Errorf("%+v: %v, %v", tc, s.grace(), err)
+		}
+	}
+}
+
+// TestAbandoned: a start that does not return is not waited for once the node is to end.
+func TestAbandoned(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gate := make(chan struct{})
+	defer close(gate)
+	cancel(stop{os.Interrupt})
+	_, err := abandonable(ctx, func() (*troupe.Node, error) { <-gate; return nil, nil })
+	if !errors.As(err, &stop{}) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSignalsWhileStarting holds a node in each state in which it may wait for long, and tells it to end. It does
+// so with status 0, before that for which it waits would be given up.
+func TestSignalsWhileStarting(t *testing.T) {
+	self, err := os.Executable() // testscript.Main makes it the node, under that name
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, begins := range map[string]func(t *testing.T, data string) waiting{
+		"NATS accepts and does not answer": func(t *testing.T, _ string) waiting {
+			silent, accepted := mute(t)
+			return waiting{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
+		},
+		"nothing listens at --join": func(t *testing.T, _ string) waiting {
+			waits := func(log <-chan string) { says(t, log, "waiting for NATS") }
+			return waiting{[]string{"--join", "nats://" + free(t)}, waits}
+		},
+		"no majority": func(t *testing.T, _ string) waiting {
+			return waiting{[]string{"--nats-listen", "127.0.0.1:0", "--nats-cluster-listen", "127.0.0.1:0",
+				"--nats-routes", "nats://" + free(t) + ",nats://" + free(t) + ",nats://" + free(t)},
+				func(log <-chan string) { says(t, log, "Waiting for routing") }}
+		},
+		"the disk does not answer": func(t *testing.T, data string) waiting {
+			if err := unix.Mkfifo(filepath.Join(data, "instance"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return waiting{[]string{"--nats-listen", "127.0.0.1:0"}, func(log <-chan string) { reads(t, data, log) }}
+		},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(name+", "+signal.String(), func(t *testing.T) {
+				data := t.TempDir()
+				w := begins(t, data)
+				node, log := launch(t, self, append([]string{"up", "--data", data, "--http", "127.0.0.1:0",
+					"--devices", "host:1x64MiB"}, w.args...)...)
+				w.until(log)
+				told := time.Now()
+				if err := node.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				for range log { // Wait must not close the pipe before
+				}
+				if err := node.Wait(); err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+				t.Logf("ended after %v", time.Since(told).Round(time.Millisecond))
+			})
+		}
+	}
+}
+
+// waiting is a node that waits while it starts.
+type waiting struct {
+	args  []string
+	until func(log <-chan string) // it does
+}
+
+// launch starts a node, and returns it with the lines of its log. It is killed when it does not end by itself.
+func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than all that it may wait for
+	t.Cleanup(cancel)
+	node := exec.CommandContext(ctx, self, args...)
+	node.Args[0] = "node"
+	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector's exit takes a second else
+	out, err := node.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			lines <- in.Text()
+		}
+	}()
+	return node, lines
+}
+
+// says waits until a log has a line with some text.
+func says(t *testing.T, log <-chan string, text string) {
+	t.Helper()
+	for line := range log {
+		if strings.Contains(line, text) {
+			return
+		}
+	}
+	t.Fatalf("the node has not said %q", text)
+}
+
+// reads waits until the node waits for a file of its data folder that never comes.
+func reads(t *testing.T, data string, log <-chan string) {
+	t.Helper()
+	for {
+		fd, err := unix.Open(filepath.Join(data, "instance"), unix.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			t.Cleanup(func() { _ = unix.Close(fd) })
+			return
+		}
+		if !errors.Is(err, unix.ENXIO) { // nothing reads it yet
+			t.Fatal(err)
+		}
+		select {
+		case _, open := <-log:
+			if !open {
+				t.Fatal("the node has ended")
+			}
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// mute listens, and answers nothing. Each connection is told once.
+func mute(t *testing.T) (address string, accepted <-chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	told := make(chan struct{}, 1000)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			told <- struct{}{}
+			go func() { _, _ = io.Copy(io.Discard, c); _ = c.Close() }()
+		}
+	}()
+	return l.Addr().String(), told
+}
+
+// free is an address at which nothing listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,120 @@
+package batch
+
+// victimSet collects the running sequences to preempt for a waiting one.
+type victimSet struct {
+	*Scheduler
+	seq        *sequence
+	blocks     int // blocks that seq needs
+	victims    []*sequence
+	freePlaces int // free places with all victims preempted
+	freeBlocks int // free blocks likewise; shared ones count for each victim
+}
+
+func (y *victimSet) enough() bool { return y.freePlaces > 0 && y.freeBlocks >= y.blocks }
+
+func (y *victimSet) add(r *sequence) {
+	y.victims = append(y.victims, r)
+	y.freePlaces++
+	y.freeBlocks += len(r.table)
+}
+
+// victims returns the running sequences to preempt, in order, for a waiting sequence that needs so
+// many blocks. Sequences of lower classes come first, then those of clients of the same class that
+// hold more. Such a client keeps, by weight, at least what the waiting client has after the
+// exchange; otherwise the two would preempt each other in turn. victims returns nil if all of them
+// together would not suffice.
+func (s *Scheduler) victims(seq *sequence, blocks int) []*sequence {
+	y := victimSet{Scheduler: s, seq: seq, blocks: blocks, freePlaces: s.runLimit() - len(s.running),
+		freeBlocks: s.pool.Free()}
+	for i := len(s.running) - 1; i >= 0 && s.running[i].Class < seq.Class; i-- {
+		y.add(s.running[i])
+	}
+	if !y.enough() && len(s.shares.accounts) > 1 {
+		y.addFromLargerClients()
+	}
+	if !y.enough() {
+		return nil
+	}
+	return y.victims
+}
+
+// usage is what the running sequences of one client in one class use.
+type usage struct{ places, blocks float64 }
+
+// usageByClient returns the usage of the running sequences by client and class.
+func (s *Scheduler) usageByClient() map[*account]*usage {
+	all := make(map[*account]*usage)
+	for _, seq := range s.running {
+		h := all[seq.account]
+		if h == nil {
+			h = &usage{}
+			all[seq.account] = h
+		}
+		h.places++
+		h.blocks += float64(len(seq.table))
+	}
+	return all
+}
+
+// addFromLargerClients adds sequences of the same class: each time the last one of the client that
+// holds the most of what is short.
+func (y *victimSet) addFromLargerClients() {
+	held := y.usageByClient()
+	own := held[y.seq.account]
+	if own == nil {
+		own = &usage{}
+	}
+	gone := make(map[*sequence]bool)
+	for !y.enough() {
+		short, entitled := func(h *usage) float64 { return h.blocks }, own.blocks+float64(y.blocks)
+		if y.freePlaces <= 0 {
+			short, entitled = func(h *usage) float64 { return h.places }, own.places+1
+		}
+		victim := y.lastOfLargestClient(held, gone, short)
+		if victim == nil {
+			return
+		}
+		h := held[victim.account]
+		h.places--
+		h.blocks -= float64(len(victim.table))
+		if short(h)/victim.account.weight < entitled/y.seq.account.weight {
+			return
+		}
+		gone[victim] = true
+		y.add(victim)
+	}
+}
+
+// lastOfLargestClient returns the last sequence of the other client of the same class that holds
+// the most by weight; nil if there is none.
+func (y *victimSet) lastOfLargestClient(held map[*account]*usage, gone map[*sequence]bool,
+	short func(*usage) float64) (found *sequence) {
+	var most float64
+	for i := len(y.running) - 1; i >= 0; i-- {
+		r := y.running[i]
+		if r.Class != y.seq.Class || r.account == y.seq.account || gone[r] {
+			continue
+		}
+		if share := short(held[r.account]) / r.account.weight; share > most {
+			found, most = r, share
+		}
+	}
+	return found
+}
+
+// preemptionVictim returns the sequence to preempt when a running one needs a block. It is of the
+// lowest class, and the last one of the client with the most blocks by weight.
+func (s *Scheduler) preemptionVictim() *sequence {
+	last := s.running[len(s.running)-1]
+	if len(s.shares.accounts) == 1 {
+		return last
+	}
+	held, victim := s.usageByClient(), last
+	for i := len(s.running) - 1; i >= 0 && s.running[i].Class == last.Class; i-- {
+		r := s.running[i]
+		if held[r.account].blocks/r.account.weight > held[victim.account].blocks/victim.account.weight {
+			victim = r
+		}
+	}
+	return victim
+}

@@ -1,0 +1,65 @@
+package lora
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// popularity measures how often an adapter was requested recently: each request counts 1, and half
+// as much after each half-life. Evicting the least popular adapter approximates LRU for a short
+// half-life and LFU for a long one (Lee et al., "LRFU: A Spectrum of Policies that Subsumes the
+// Least Recently Used and Least Frequently Used Policies", 2001).
+//
+// Scores are stored as logarithms of their value at one common time, in half-lives. They can be
+// compared without updating them.
+type popularity struct {
+	log  float64 // log2 of the score, plus the half-lives from the epoch to last; -Inf before the first request
+	last time.Time
+}
+
+// add counts a request.
+func (p *popularity) add(now time.Time, halfLife time.Duration) {
+	at := float64(now.UnixNano()) / float64(halfLife)
+	high, low := max(p.log, at), min(p.log, at)
+	p.log = high + math.Log2(1+math.Exp2(low-high)) // log2(2^high + 2^low)
+	p.last = now
+}
+
+// comparePopularity orders adapters from the least popular.
+func (a *adapter) comparePopularity(b *adapter) int {
+	return cmp.Or(cmp.Compare(a.log, b.log), a.last.Compare(b.last), cmp.Compare(a.id, b.id))
+}
+
+// Requested counts a request for an adapter, in its popularity and in Stats.
+func (p *Pool) Requested(id string, now time.Time) {
+	if a, ok := p.adapters[id]; ok {
+		a.add(now, p.cfg.HalfLife)
+		if a.resident() {
+			p.stats.Hits++
+		}
+	}
+}
+
+// Prefetch starts loading up to n adapters that no request holds. It takes the most popular of
+// those requested within the window that are not on the device. It does not evict adapters that
+// were requested within the window or that rank higher. It returns the adapters being loaded.
+func (p *Pool) Prefetch(n int, now time.Time) (started []string) {
+	recent := func(a *adapter) bool { return !a.last.IsZero() && now.Sub(a.last) <= p.cfg.Window }
+	var wanted []*adapter
+	for _, a := range p.adapters {
+		if a.state == Absent && !a.deleted && recent(a) {
+			wanted = append(wanted, a)
+		}
+	}
+	slices.SortFunc(wanted, func(a, b *adapter) int { return b.comparePopularity(a) })
+	for _, a := range wanted[:min(n, len(wanted))] {
+		if !p.load(a, func(b *adapter) bool { return !recent(b) && p.evictBefore(b, a) < 0 }) {
+			break
+		}
+		p.stats.Prefetches++
+		started = append(started, a.id)
+	}
+	return started
+}

@@ -1,0 +1,26 @@
+package engine
+
+import (
+	"troupe/core/hbm"
+	"troupe/core/spec"
+)
+
+// KVSize is what the KV blocks of a model depend on when it is loaded.
+func (f Facts) KVSize(s LoadSpec) spec.KVSize {
+	return spec.KVSize{
+		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences, Asked: s.AskedBlocks,
+	}
+}
+
+// Need is what a model needs of a device.
+func (f Facts) Need(s LoadSpec) hbm.Need {
+	size, block := f.KVSize(s), f.KVTokenBytes*int64(s.BlockTokens)
+	return hbm.Need{
+		Fixed: wholePages(f.WeightBytes) + wholePages(f.WorkspaceBytes(s.Limits)) + int64(s.AdapterPages)*hbm.PageBytes,
+		Least: wholePages(int64(size.Least()) * block),
+		Floor: wholePages(int64(size.Floor()) * block),
+		Full:  wholePages(int64(size.Full()) * block),
+	}
+}
+
+func wholePages(bytes int64) int64 { return int64(hbm.PagesOf(bytes)) * hbm.PageBytes }

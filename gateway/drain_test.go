@@ -1,0 +1,176 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"troupe/gateway"
+)
+
+const short = `{"model":"kjv","prompt":"a","max_tokens":4}`
+
+// door is how a gateway answers probes and requests in one phase of its end.
+func door(w *world) string {
+	said := ""
+	for _, rec := range []*httptest.ResponseRecorder{
+		w.get("/live"), w.get("/health"), w.get("/ready"), w.get("/metrics"), w.get("/v1/models"),
+		w.ask("/v1/completions", short),
+	} {
+		said += fmt.Sprintf("%d%s ", rec.Code, strings.Replace(rec.Header().Get("Connection"), "close", "c", 1))
+	}
+	return said
+}
+
+// TestDrainPhases goes through the phases in order. Probes are answered in each of them.
+func TestDrainPhases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, says("God did.", stop))
+		for _, phase := range []struct {
+			name, want string
+			enter      func()
+		}{
+			{"taking", "200 200 200 200 200 200 ", func() {}},
+			{"draining", "200 200 503 200 200c 200c ", w.Drain},
+			{"closed", "200 200 503 200 503c 503c ", w.Close},
+			{"closed, and told to drain", "200 200 503 200 503c 503c ", w.Drain},
+		} {
+			phase.enter()
+			if got := door(w); got != phase.want {
+				t.Errorf("%s: %s, want %s", phase.name, got, phase.want)
+			}
+		}
+		if rec := w.get("/ready"); strings.TrimSpace(rec.Body.String()) != `{"ready":false,"causes":["draining"]}` {
+			t.Errorf("/ready: %s", rec.Body)
+		}
+		rec := w.ask("/v1/completions", short)
+		if e := read(t, rec)[0].Error; e.Message == "" || rec.Header().Get("Retry-After") != "1" {
+			t.Errorf("a refused request: %s, Retry-After %q", rec.Body, rec.Header().Get("Retry-After"))
+		}
+	})
+}
+
+// TestDrainByTheOperator: nodes.drain keeps balancers away, and refuses nothing.
+func TestDrainByTheOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		yes := func(cfg *gateway.Config) { cfg.Draining = func() bool { return true } }
+		w := newWorld(t, says("God did.", stop), yes)
+		if got, want := door(w), "200 200 503 200 200 200 "; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+// TestDrainWaits: what is under way when the door closes ends as it would have, and Wait returns then, over
+// HTTP and NATS.
+func TestDrainWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := newWorld(t, func(ctx context.Context, call *gateway.Call) {
+			<-gate
+			says("God did.", stop)(ctx, call)
+		})
+		over := make(chan *httptest.ResponseRecorder, 1)
+		go func() { over <- w.ask("/v1/completions", short) }()
+		message := &request{subject: "troupe.v1.infer.kjv", reply: "_INBOX.a", data: []byte(short)}
+		w.Infer(message)
+		synctest.Wait()
+		w.Drain()
+		w.Close()
+		late := &request{subject: "troupe.v1.infer.kjv", reply: "_INBOX.b", data: []byte(short)}
+		w.Infer(late)
+		if got := late.errors(); got != "503 1" {
+			t.Errorf("a request over NATS to a closed gateway: %q", got)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if n := w.Wait(ended); n != 2 {
+			t.Errorf("%d requests are under way, want 2", n)
+		}
+		waited := make(chan int, 1)
+		go func() { waited <- w.Wait(t.Context()) }()
+		for under := 2; under > 0; under-- {
+			synctest.Wait()
+			select {
+			case n := <-waited:
+				t.Fatalf("Wait returned %d while %d requests are under way", n, under)
+			default:
+			}
+			gate <- struct{}{} // one of them goes on
+			time.Sleep(time.Minute)
+		}
+		if rec := <-over; rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "God did.") {
+			t.Errorf("the request under way: %d %s", rec.Code, rec.Body)
+		}
+		if n := <-waited; n != 0 {
+			t.Errorf("Wait returned %d", n)
+		}
+		if got := message.errors(); got != "" {
+			t.Errorf("the request over NATS: %s", got)
+		}
+	})
+}
+
+// TestStarting: before there is a gateway, probes are answered and nothing else is.
+func TestStarting(t *testing.T) {
+	h := gateway.Starting()
+	for request, want := range map[string]string{
+		"GET /live": "200", "GET /health": "200", "GET /ready": "503", "POST /ready": "503 1", "GET /metrics": "503 1",
+		"GET /v1/models": "503 1", "POST /v1/completions": "503 1", "GET /anything": "503 1",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest(method, path, strings.NewReader(short)))
+		if got := strings.TrimSpace(fmt.Sprint(rec.Code, " ", rec.Header().Get("Retry-After"))); got != want {
+			t.Errorf("%s: %q, want %q: %s", request, got, want, rec.Body)
+		}
+	}
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/ready", nil))
+	if got := strings.TrimSpace(rec.Body.String()); got != `{"ready":false,"causes":["starting"]}` {
+		t.Errorf("/ready: %s", got)
+	}
+}
+
+// request is a request over NATS, without a server.
+type request struct {
+	subject, reply string
+	data           []byte
+	mu             sync.Mutex
+	failed         string
+}
+
+func (r *request) Subject() string        { return r.subject }
+func (r *request) Reply() string          { return r.reply }
+func (r *request) Headers() micro.Headers { return nil }
+func (r *request) Data() []byte           { return r.data }
+func (r *request) Account() string        { return "" }
+
+// Respond notes the code of an answer that is an error, and its Retry-After.
+func (r *request) Respond(_ []byte, opts ...micro.RespondOpt) error {
+	msg := &nats.Msg{}
+	for _, opt := range opts {
+		opt(msg)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
+		r.failed = code + " " + msg.Header.Get("Retry-After")
+	}
+	return nil
+}
+
+func (r *request) errors() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}

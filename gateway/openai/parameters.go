@@ -1,0 +1,95 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// unsupported are the parameters of OpenAI and vLLM that change the answer and are not implemented.
+type unsupported struct {
+	BadWords          json.RawMessage `json:"bad_words"`
+	GuidedJSON        json.RawMessage `json:"guided_json"`
+	GuidedRegex       json.RawMessage `json:"guided_regex"`
+	GuidedChoice      json.RawMessage `json:"guided_choice"`
+	GuidedGrammar     json.RawMessage `json:"guided_grammar"`
+	GuidedJSONObject  json.RawMessage `json:"guided_json_object"`
+	GuidedBackend     json.RawMessage `json:"guided_decoding_backend"`
+	GuidedWhitespace  json.RawMessage `json:"guided_whitespace_pattern"`
+	StructuredOutputs json.RawMessage `json:"structured_outputs"`
+	BeamSearch        json.RawMessage `json:"use_beam_search"`
+	LengthPenalty     json.RawMessage `json:"length_penalty"`
+	EarlyStopping     json.RawMessage `json:"early_stopping"`
+	PromptLogprobs    json.RawMessage `json:"prompt_logprobs"`
+	PromptEmbeds      json.RawMessage `json:"prompt_embeds"`
+	LogitsProcessors  json.RawMessage `json:"logits_processors"`
+	TokensAsTokenIDs  json.RawMessage `json:"return_tokens_as_token_ids"`
+	TokenIDs          json.RawMessage `json:"return_token_ids"`
+	SpacesBetween     json.RawMessage `json:"spaces_between_special_tokens"`
+	Tools             json.RawMessage `json:"tools"`
+	ToolChoice        json.RawMessage `json:"tool_choice"`
+	Functions         json.RawMessage `json:"functions"`
+	FunctionCall      json.RawMessage `json:"function_call"`
+	Documents         json.RawMessage `json:"documents"`
+	Modalities        json.RawMessage `json:"modalities"`
+	ReasoningEffort   json.RawMessage `json:"reasoning_effort"`
+	ChatTemplate      json.RawMessage `json:"chat_template"`
+}
+
+const (
+	guided = "the output cannot be constrained; check it, and ask again"
+	texts  = "the model answers with text"
+)
+
+// refuse refuses what would be wrong to ignore, because the client counts on it. A value that is the
+// default is accepted.
+func (u *unsupported) refuse() error {
+	for _, p := range []struct {
+		name     string
+		value    json.RawMessage
+		defaults []string // besides null; [] is any empty list
+		why      string
+	}{
+		{"bad_words", u.BadWords, []string{"[]"}, "single tokens can be banned with logit_bias of -100"},
+		{"guided_json", u.GuidedJSON, nil, guided},
+		{"guided_regex", u.GuidedRegex, nil, guided},
+		{"guided_choice", u.GuidedChoice, nil, guided},
+		{"guided_grammar", u.GuidedGrammar, nil, guided},
+		{"guided_json_object", u.GuidedJSONObject, []string{"false"}, guided},
+		{"guided_decoding_backend", u.GuidedBackend, nil, guided},
+		{"guided_whitespace_pattern", u.GuidedWhitespace, nil, guided},
+		{"structured_outputs", u.StructuredOutputs, nil, guided},
+		{"use_beam_search", u.BeamSearch, []string{"false"}, "tokens are sampled; n gives several choices"},
+		{"length_penalty", u.LengthPenalty, []string{"1", "1.0"}, "it belongs to beam search"},
+		{"early_stopping", u.EarlyStopping, []string{"false"}, "it belongs to beam search"},
+		{"prompt_logprobs", u.PromptLogprobs, nil, "log-probabilities of the prompt are not computed"},
+		{"prompt_embeds", u.PromptEmbeds, nil, "send the prompt as text or tokens"},
+		{"logits_processors", u.LogitsProcessors, []string{"[]"}, "use logit_bias"},
+		{"return_tokens_as_token_ids", u.TokensAsTokenIDs, []string{"false"}, "tokens are returned as text"},
+		{"return_token_ids", u.TokenIDs, []string{"false"}, "tokens are returned as text"},
+		{"spaces_between_special_tokens", u.SpacesBetween, []string{"true"}, "leave it out"},
+		{"tools", u.Tools, []string{"[]"}, texts},
+		{"tool_choice", u.ToolChoice, []string{`"none"`, `"auto"`}, texts},
+		{"functions", u.Functions, []string{"[]"}, texts},
+		{"function_call", u.FunctionCall, []string{`"none"`, `"auto"`}, texts},
+		{"documents", u.Documents, []string{"[]"}, "put them into the messages"},
+		{"modalities", u.Modalities, []string{`["text"]`}, texts},
+		{"reasoning_effort", u.ReasoningEffort, nil, "use chat_template_kwargs where the template takes one"},
+		{"chat_template", u.ChatTemplate, nil, "the template of the model's folder is used"},
+	} {
+		if !absent(p.value) && !slices.ContainsFunc(p.defaults, func(d string) bool { return equal(p.value, d) }) {
+			return Invalid(p.name, fmt.Sprintf("%s is not supported: %s", p.name, p.why))
+		}
+	}
+	return nil
+}
+
+// equal reports whether a value is written as the text is, blanks aside.
+func equal(value json.RawMessage, text string) bool {
+	if len(value) > 64 {
+		return false
+	}
+	var compact bytes.Buffer
+	return json.Compact(&compact, value) == nil && compact.String() == text
+}

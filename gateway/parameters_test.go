@@ -1,0 +1,341 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"troupe/engine/modelfile"
+	"troupe/engine/tokenizer"
+	"troupe/gateway"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// natsRequest is a request over NATS, with its answers.
+type natsRequest struct {
+	subject string
+	data    []byte
+	answers [][]byte
+	done    chan struct{}
+}
+
+func (r *natsRequest) Subject() string        { return r.subject }
+func (r *natsRequest) Reply() string          { return "_INBOX.test" }
+func (r *natsRequest) Headers() micro.Headers { return nil }
+func (r *natsRequest) Data() []byte           { return r.data }
+func (r *natsRequest) Account() string        { return "" }
+
+func (r *natsRequest) Respond(data []byte, opts ...micro.RespondOpt) error {
+	if len(data) == 0 {
+		close(r.done)
+		return nil
+	}
+	r.answers = append(r.answers, data)
+	return nil
+}
+
+// verdict is how a request ended: status 200, or the parameter that was refused.
+type verdict struct {
+	status int
+	param  string
+}
+
+// endpoints take a request that has further fields.
+var endpoints = map[string]func(w *world, fields string) verdict{
+	"completions": func(w *world, fields string) verdict {
+		return verdictOf(w, "/v1/completions", `{"model":"plain","prompt":"a",`+fields+`}`)
+	},
+	"chat": func(w *world, fields string) verdict {
+		return verdictOf(w, "/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`)
+	},
+	"infer": func(w *world, fields string) verdict { return inferVerdict(w, `{"prompt":"a",`+fields+`}`) },
+	"infer chat": func(w *world, fields string) verdict {
+		return inferVerdict(w, `{"messages":[{"role":"user","content":"a"}],`+fields+`}`)
+	},
+}
+
+func verdictOf(w *world, path, body string) verdict {
+	rec := w.ask(path, body)
+	var answer struct{ Error struct{ Param string } }
+	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil {
+		w.t.Errorf("%s: %v", rec.Body, err)
+	}
+	return verdict{rec.Code, answer.Error.Param}
+}
+
+func inferVerdict(w *world, body string) verdict {
+	r := &natsRequest{subject: "troupe.v1.infer.plain", data: []byte(body), done: make(chan struct{})}
+	w.Infer(r)
+	<-r.done
+	var answer struct{ Reason, Error, Param string }
+	if err := json.Unmarshal(r.answers[0], &answer); err != nil {
+		w.t.Errorf("%s: %v", r.answers[0], err)
+	}
+	if answer.Reason == "" {
+		return verdict{status: http.StatusOK}
+	}
+	return verdict{http.StatusBadRequest, answer.Param}
+}
+
+// TestParametersAtEveryEndpoint: a parameter that would change the answer is either honored or
+// refused by its name. Its default is accepted.
+func TestParametersAtEveryEndpoint(t *testing.T) {
+	for _, p := range []struct {
+		name              string
+		accepted, refused string // JSON values, separated by blanks
+	}{
+		{name: "add_special_tokens", accepted: "null true false"},
+		{name: "skip_special_tokens", accepted: "null true false"},
+		{name: "spaces_between_special_tokens", accepted: "null true", refused: "false"},
+		{name: "truncate_prompt_tokens", accepted: "null 1 7 -1", refused: "0 -2 99999"},
+		{name: "allowed_token_ids", accepted: "null [1,2]", refused: `[] [-1] [99999] "a" [1.5]`},
+		{name: "bad_words", accepted: "null []", refused: `["a"] "a"`},
+		{name: "guided_json", accepted: "null", refused: `{} "{}"`},
+		{name: "guided_regex", accepted: "null", refused: `"a+"`},
+		{name: "guided_choice", accepted: "null", refused: `["a"]`},
+		{name: "guided_grammar", accepted: "null", refused: `"root::=a"`},
+		{name: "guided_json_object", accepted: "null false", refused: "true"},
+		{name: "guided_decoding_backend", accepted: "null", refused: `"outlines"`},
+		{name: "guided_whitespace_pattern", accepted: "null", refused: `"x"`},
+		{name: "structured_outputs", accepted: "null", refused: `{"regex":"a"}`},
+		{name: "use_beam_search", accepted: "null false", refused: "true 1"},
+		{name: "length_penalty", accepted: "null 1 1.0", refused: "2"},
+		{name: "early_stopping", accepted: "null false", refused: "true"},
+		{name: "prompt_logprobs", accepted: "null", refused: "0 1"},
+		{name: "prompt_embeds", accepted: "null", refused: `"AAAA"`},
+		{name: "logits_processors", accepted: "null []", refused: `["x"]`},
+		{name: "return_tokens_as_token_ids", accepted: "null false", refused: "true"},
+		{name: "return_token_ids", accepted: "null false", refused: "true"},
+		{name: "tools", accepted: "null []", refused: `[{"type":"function"}]`},
+		{name: "functions", accepted: "null []", refused: `[{"name":"f"}]`},
+		{name: "function_call", accepted: `null "none" "auto"`, refused: `{"name":"f"}`},
+		{name: "tool_choice", accepted: `null "none" "auto"`, refused: `"required" {"type":"function"}`},
+		{name: "documents", accepted: "null []", refused: `[{"text":"a"}]`},
+		{name: "modalities", accepted: `null ["text"]`, refused: `["text","audio"] ["audio"]`},
+		{name: "reasoning_effort", accepted: "null", refused: `"high"`},
+		{name: "chat_template", accepted: "null", refused: `"{{x}}"`},
+		{name: "chat_template_kwargs", accepted: `null {} {"x":1}`, refused: `[] 1`},
+		{name: "continue_final_message", accepted: "null false", refused: `1 "a"`},
+		{name: "add_generation_prompt", accepted: "null true", refused: `1 "a"`},
+	} {
+		for endpoint, ask := range endpoints {
+			accepted, refused := p.accepted, p.refused
+			if !strings.Contains(endpoint, "chat") {
+				accepted = strings.ReplaceAll(accepted, ` {"x":1}`, "") // there is no template
+			}
+			t.Run(endpoint+" "+p.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := plain(t, "{% for m in messages %}{{ m.content }}{% endfor %}", says("", stop))
+					for value := range strings.FieldsSeq(accepted) {
+						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (verdict{status: 200}) {
+							t.Errorf("%s: %s of %s: %+v", endpoint, p.name, value, got)
+						}
+					}
+					for value := range strings.FieldsSeq(refused) {
+						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (verdict{400, p.name}) {
+							t.Errorf("%s: %s of %s is accepted: %+v", endpoint, p.name, value, got)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// promptOf asks, and returns the tokens that reached the session.
+func promptOf(t *testing.T, template, path, body string) (prompt []uint32, answer string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := plain(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) })
+		answer = w.ask(path, body).Body.String()
+		if opened, _ := w.seen(); len(opened) == 1 {
+			prompt = opened[0].Sequence.GetPrompt()
+		}
+	})
+	return prompt, answer
+}
+
+// TestPromptParameters: what is added to a prompt, and what is cut from its start.
+func TestPromptParameters(t *testing.T) {
+	for fields, want := range map[string][]uint32{
+		`"prompt":"ab"`: {1, 5, 6},
+		`"prompt":"ab","add_special_tokens":true`:                             {1, 5, 6},
+		`"prompt":"ab","add_special_tokens":false`:                            {5, 6},
+		`"prompt":"ab","truncate_prompt_tokens":9`:                            {1, 5, 6},
+		`"prompt":"ab","truncate_prompt_tokens":2`:                            {1, 6},
+		`"prompt":"ab","truncate_prompt_tokens":1`:                            {6},
+		`"prompt":"ab","truncate_prompt_tokens":1,"add_special_tokens":false`: {6},
+		`"prompt":[1,4,5,6],"truncate_prompt_tokens":2`:                       {5, 6},
+		`"prompt":[1,4,5,6],"truncate_prompt_tokens":-1`:                      {1, 4, 5, 6},
+	} {
+		got, answer := promptOf(t, "", "/v1/completions", `{"model":"plain",`+fields+`}`)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v: %s", fields, got, want, answer)
+		}
+	}
+	long := "[" + strings.Repeat("4,", 5000) + "5,6]"
+	got, answer := promptOf(t, "", "/v1/completions", `{"model":"plain","truncate_prompt_tokens":2,"prompt":`+long+`}`)
+	if !slices.Equal(got, []uint32{5, 6}) {
+		t.Errorf("a prompt longer than the context: %v, %s", got, answer)
+	}
+	got, answer = promptOf(t, "", "/v1/completions",
+		`{"model":"plain","truncate_prompt_tokens":-1,"max_tokens":5,"prompt":`+long+`}`)
+	if len(got) == 0 || !slices.Equal(got[len(got)-2:], []uint32{5, 6}) {
+		t.Errorf("cut to what fits: %d tokens, %s", len(got), answer)
+	}
+}
+
+// TestChatParameters: what the template is given, and what becomes of its text.
+func TestChatParameters(t *testing.T) {
+	const (
+		template = "{% for m in messages %}{{ m.content }};{% endfor %}{% if add_generation_prompt %}b{% endif %}" +
+			"{% if enable_thinking is defined and enable_thinking %}aa{% endif %}"
+		a    = `"messages":[{"role":"user","content":"a"}]`
+		open = `"messages":[{"role":"user","content":"b"},{"role":"assistant","content":"ab "}]`
+	)
+	ids := func(text string) []uint32 { // as a Llama tokenizer has them, without <s>
+		return tokenizerOf(t).Encode(text, false)
+	}
+	for fields, want := range map[string][]uint32{
+		a:                                    ids("a;b"),
+		a + `,"add_generation_prompt":false`: ids("a;"),
+		a + `,"add_special_tokens":true`:     append([]uint32{1}, ids("a;b")...),
+		a + `,"chat_template_kwargs":{"enable_thinking":true}`:                ids("a;baa"),
+		a + `,"chat_template_kwargs":{"enable_thinking":false}`:               ids("a;b"),
+		a + `,"truncate_prompt_tokens":1`:                                     {6},
+		open + `,"add_generation_prompt":false,"continue_final_message":true`: ids("b;ab "),
+	} {
+		got, answer := promptOf(t, template, "/v1/chat/completions", `{"model":"plain",`+fields+`}`)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v: %s", fields, got, want, answer)
+		}
+	}
+	for param, bodies := range map[string][]string{
+		"continue_final_message": {open + `,"continue_final_message":true`,
+			`"messages":[{"role":"user","content":""}],"add_generation_prompt":false,"continue_final_message":true`},
+		"chat_template_kwargs": {a + `,"chat_template_kwargs":{"messages":[]}`, a + `,"chat_template_kwargs":{"tools":[]}`,
+			a + `,"chat_template_kwargs":{"bos_token":"x"}`, a + `,"chat_template_kwargs":{"chat_template":"x"}`,
+			a + `,"chat_template_kwargs":{"x":` + listOfOnes(1<<15) + `}`},
+		"echo": {a + `,"echo":true`},
+	} {
+		for _, body := range bodies {
+			_, answer := promptOf(t, template, "/v1/chat/completions", `{"model":"plain",`+body+`}`)
+			if !strings.Contains(answer, `"param":"`+param+`"`) {
+				t.Errorf("%.80s: %.200s", body, answer)
+			}
+		}
+	}
+}
+
+func listOfOnes(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
+
+// TestHistoryReachesTheTemplate: tool calls with their arguments as an object, the call that a tool
+// answers, a content of null, and the reasoning of earlier turns.
+func TestHistoryReachesTheTemplate(t *testing.T) {
+	const template = "{% for m in messages %}[{{ m.role }}" +
+		"{% if m.content is none %} none{% else %} {{ m.content }}{% endif %}" +
+		"{% for c in m.tool_calls %} {{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }} " +
+		"{{ c.function.arguments.x is defined }}{% endfor %}" +
+		"{% if m.tool_call_id is defined %} for {{ m.tool_call_id }}{% endif %}" +
+		"{% if m.reasoning_content %} {{ m.reasoning_content }}{% endif %}" +
+		"{% if m.name %} {{ m.name }}{% endif %}]{% endfor %}"
+	dir := t.TempDir()
+	if err := errors.Join(os.CopyFS(dir, os.DirFS(testkit.Model())),
+		os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for history, want := range map[string]string{
+		`{"role":"user","content":"a","name":"eve"}`: "[user a eve]",
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",
+			"function":{"name":"f","arguments":"{\"x\": 1}"}}]},
+			{"role":"tool","tool_call_id":"c1","content":"b"}`: `[assistant none c1 f {"x": 1} True][tool b for c1]`,
+		`{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":""}}]}`:// none
+		`[assistant none c1 f {} False]`,
+		`{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":{"x":2}}}]}`:// as an object
+		`[assistant none c1 f {"x": 2} True]`,
+		`{"role":"assistant","content":"b","reasoning_content":"a","tool_calls":[]}`: "[assistant b a]",
+		`{"role":"user"}`:                "[user ]",
+		`{"role":"user","content":null}`: "[user none]",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) })
+			w.directory.add(&messages.DeploymentStatus{
+				Spec: &messages.DeploymentSpec{Name: "templated", Path: dir}, Revision: 1})
+			answer := w.ask("/v1/chat/completions", `{"model":"templated","messages":[`+history+`]}`).Body
+			if opened, _ := w.seen(); len(opened) != 1 || tokens().Decode(opened[0].Sequence.GetPrompt(), false) != want {
+				t.Errorf("%s: %v, want the tokens of %q: %s", history, opened, want, answer)
+			}
+		})
+	}
+	for _, message := range []string{
+		`{"role":"assistant","tool_calls":7}`, `{"role":"assistant","tool_calls":[7]}`,
+		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{"}}]}`,
+		`{"role":"assistant","tool_calls":[` + strings.TrimSuffix(strings.Repeat(`{"function":{}},`, 1<<15), ",") + `]}`,
+		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"x":` + listOfOnes(1<<15) + `}}}]}`,
+		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`,
+		`{"role":"tool","tool_call_id":7,"content":"a"}`,
+	} {
+		_, answer := promptOf(t, template, "/v1/chat/completions", `{"model":"plain","messages":[`+message+`]}`)
+		if !strings.Contains(answer, `"param":"messages[0]"`) {
+			t.Errorf("%.120s: %.200s", message, answer)
+		}
+	}
+}
+
+// TestSpecialTokensAreShown: special tokens of the output are text where skip_special_tokens is false.
+func TestSpecialTokensAreShown(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"prompt":"a"`: " a a", `"prompt":"a","skip_special_tokens":true`: " a a",
+		`"prompt":"a","skip_special_tokens":false`:               " a</s> a",
+		`"prompt":[1],"skip_special_tokens":false`:               " a</s> a",
+		`"prompt":[1,5],"skip_special_tokens":false,"echo":true`: "<s> a a</s> a",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := plain(t, "", func(_ context.Context, call *gateway.Call) {
+				deliver(call, 5, 2, 5)
+				call.Deliver(nil, nil, 0, length)
+			})
+			got := read(t, w.ask("/v1/completions", `{"model":"plain",`+fields+`}`))[0]
+			if len(got.Choices) != 1 || got.Choices[0].Text != want {
+				t.Errorf("%s: %+v, want %q", fields, got, want)
+			}
+		})
+	}
+}
+
+// TestAllowedTokensReachTheSequence, which the sampler chooses from.
+func TestAllowedTokensReachTheSequence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := plain(t, "", says("", stop))
+		w.ask("/v1/completions", `{"model":"plain","prompt":"a","allowed_token_ids":[6,4]}`)
+		opened, _ := w.seen()
+		if got := opened[0].Sequence.GetSampling().GetAllowedTokenIds(); !slices.Equal(got, []uint32{6, 4}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// tokenizerOf is the tokenizer of plain.
+func tokenizerOf(t *testing.T) *tokenizer.Tokenizer {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(sentencePiece), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	read, err := tokenizer.Load(modelfile.Roots{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}

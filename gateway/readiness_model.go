@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// modelReadiness is the answer to a probe of one model.
+type modelReadiness struct {
+	Ready  bool    `json:"ready"`
+	Causes []Cause `json:"causes"`
+	Model  string  `json:"model"`
+	State  string  `json:"state"` // a modelState
+	Detail string  `json:"detail,omitempty"`
+}
+
+// modelReady answers 200 when this node takes requests for a model or an adapter, and 503 with its
+// state otherwise. A key that may not use it gets the answer for a model that is not deployed.
+func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
+	if g.cfg.Keys != nil && a.key == nil {
+		a.endpoint, a.object = "unauthorized", r.Method+" "+r.URL.Path
+		g.fail(w, a, unauthorized(w, r))
+		return
+	}
+	name := r.URL.Query().Get("model")
+	state := modelReadiness{Model: name, Causes: g.causes()}
+	d, err := g.find(r.Context(), name)
+	switch {
+	case err != nil && asError(err).Status < http.StatusInternalServerError:
+		g.fail(w, a, asError(err))
+		return
+	case err != nil:
+		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
+		state.Causes, state.State = append(state.Causes, CauseStarting), "unknown"
+	default:
+		a.model = d.GetSpec().GetName()
+		state.State = modelState(d)
+		if serving(d) == 0 {
+			state.Causes = append(state.Causes, CauseModel)
+			state.Detail = detailFor(a, d)
+		}
+	}
+	state.Ready = len(state.Causes) == 0
+	g.answer(w, a, probeStatus(state.Ready), state)
+}
+
+// find returns the status of the deployment that a name stands for: its own, or that of an adapter.
+func (g *Gateway) find(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+	base, _, err := g.resolve(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.cfg.Directory.Deployments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(d *messages.DeploymentStatus) bool {
+		return d.GetSpec().GetName() == base.GetSpec().GetName()
+	})
+	if i < 0 { // deleted a moment ago
+		return nil, hidden(name)
+	}
+	return all[i], nil
+}
+
+// modelState describes a deployment by its replicas, and by what its actor reports where none serves.
+func modelState(d *messages.DeploymentStatus) string {
+	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
+	case want == 0 && n == 0:
+		return "scaled_to_zero"
+	case n >= want:
+		return "ready"
+	case n > 0:
+		return "degraded"
+	}
+	switch d.GetState() {
+	case messages.DeploymentState_DEPLOYMENT_STATE_FAILED, messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
+		return strings.ToLower(strings.TrimPrefix(d.GetState().String(), "DEPLOYMENT_STATE_"))
+	}
+	return "pending" // the actor has not heard yet that its last replica is gone
+}
+
+// detailFor returns why a model does not serve: for admins as its actor says it, for others as the answer to a
+// request would.
+func detailFor(a asked, d *messages.DeploymentStatus) string {
+	switch {
+	case d.GetSpec().GetReplicas() == 0:
+		return "no replicas are asked for; models.scale adds some"
+	case a.key == nil || a.key.Admin || d.GetFailure() == nil:
+		return withoutPaths(d.GetDetail())
+	}
+	var e *openai.Error = disclosed(d.GetFailure())
+	return e.Message
+}

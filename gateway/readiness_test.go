@@ -1,0 +1,164 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"troupe/gateway"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// deployed is a deployment that wants so many replicas, with some in the states that are given.
+func deployed(
+	name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState,
+) *messages.DeploymentStatus {
+	d := &messages.DeploymentStatus{
+		Spec: &messages.DeploymentSpec{Name: name, Path: testkit.Model(), Replicas: new(want)}, State: state, Revision: 1,
+	}
+	for i, s := range of {
+		replica := &messages.ReplicaStatus{Name: fmt.Sprintf("%s-%d", name, i), Model: name, State: s}
+		d.Replicas = append(d.Replicas, replica)
+	}
+	return d
+}
+
+const (
+	dReady    = messages.DeploymentState_DEPLOYMENT_STATE_READY
+	dDegraded = messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED
+	dPending  = messages.DeploymentState_DEPLOYMENT_STATE_PENDING
+	dFailed   = messages.DeploymentState_DEPLOYMENT_STATE_FAILED
+	rServing  = messages.ReplicaState_REPLICA_STATE_SERVING
+	rLoading  = messages.ReplicaState_REPLICA_STATE_LOADING
+	rDraining = messages.ReplicaState_REPLICA_STATE_DRAINING
+)
+
+// TestReadyIsTheNodes: a model without a replica that serves is no reason to send no requests to the
+// node, unless no model has one.
+func TestReadyIsTheNodes(t *testing.T) {
+	good := deployed("good", 1, dReady, rServing)
+	type all = []*messages.DeploymentStatus
+	for name, tc := range map[string]struct {
+		all
+		want int
+	}{
+		"nothing deployed":            {nil, 200},
+		"all serve":                   {all{good, deployed("more", 2, dReady, rServing, rServing)}, 200},
+		"one is pending":              {all{good, deployed("new", 1, dPending, rLoading)}, 200},
+		"one has failed":              {all{good, deployed("bad", 1, dFailed)}, 200},
+		"one has no replicas, wanted": {all{good, deployed("off", 0, dReady)}, 200},
+		"none is to have replicas":    {all{deployed("off", 0, dReady)}, 200},
+		"one of two replicas serves":  {all{deployed("half", 2, dDegraded, rServing, rLoading)}, 200},
+		"the actor has moved":         {all{deployed("orphan", 1, dPending, rServing)}, 200},
+		"the only one is pending":     {all{deployed("new", 1, dPending, rLoading)}, 503},
+		"the only one has failed":     {all{deployed("bad", 1, dFailed)}, 503},
+		"all replicas drain":          {all{deployed("old", 1, dReady, rDraining)}, 503},
+		"the rest is scaled to zero":  {all{deployed("new", 1, dPending), deployed("off", 0, dReady)}, 503},
+	} {
+		w := newWorld(t, silent)
+		w.directory.all = tc.all
+		rec := w.probe("/ready", "")
+		if rec.Code != tc.want || strings.Contains(rec.Body.String(), `"model"`) != (tc.want == 503) {
+			t.Errorf("%s: %d %s, want %d", name, rec.Code, rec.Body, tc.want)
+		}
+	}
+}
+
+// modelReady is the answer to /ready?model=NAME.
+type modelReady struct {
+	Ready                bool
+	Causes               []gateway.Cause
+	Model, State, Detail string
+}
+
+func readModel(t *testing.T, rec *httptest.ResponseRecorder) (m modelReady) {
+	t.Helper()
+	if err := json.Unmarshal(rec.Body.Bytes(), &m); err != nil {
+		t.Fatalf("%s: %v", rec.Body, err)
+	}
+	return m
+}
+
+// TestReadyOfAModel: the answer is about the model, and about the node as far as that takes requests.
+func TestReadyOfAModel(t *testing.T) {
+	var causes []gateway.Cause
+	w := newWorld(t, silent, func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return causes } })
+	w.directory.all = nil
+	failed := deployed("bad", 1, dFailed)
+	failed.Detail = "open /srv/models/bad/config.json: no such file"
+	for _, d := range []*messages.DeploymentStatus{
+		deployed("good", 1, dReady, rServing), deployed("half", 2, dDegraded, rServing),
+		deployed("new", 1, dPending, rLoading), deployed("off", 0, dReady), failed,
+	} {
+		w.directory.add(d)
+	}
+	w.adapters.add(&messages.AdapterSpec{Model: "good", Name: "psalms", Path: "/a"})
+	w.adapters.add(&messages.AdapterSpec{Model: "new", Name: "hymns", Path: "/a"})
+	for name, want := range map[string]struct {
+		status int
+		state  string
+	}{
+		"good": {200, "ready"}, "half": {200, "degraded"}, "new": {503, "pending"},
+		"off": {503, "scaled_to_zero"}, "bad": {503, "failed"},
+		"psalms": {200, "ready"}, "good:psalms": {200, "ready"}, "hymns": {503, "pending"},
+	} {
+		rec := w.probe("/ready?model="+name, "")
+		got := readModel(t, rec)
+		if rec.Code != want.status || got.Ready != (want.status == 200) || got.State != want.state || got.Model != name {
+			t.Errorf("%s: %d %s, want %d and state %s", name, rec.Code, rec.Body, want.status, want.state)
+		}
+		if slices.Contains(got.Causes, gateway.CauseModel) == got.Ready || strings.Contains(rec.Body.String(), "/srv") {
+			t.Errorf("%s: %s", name, rec.Body)
+		}
+	}
+	if got := readModel(t, w.probe("/ready?model=bad", "")); got.Detail != "open config.json: no such file" {
+		t.Errorf("detail %q", got.Detail)
+	}
+	rec := w.probe("/ready?model=absent", "")
+	if rec.Code != 404 || !strings.Contains(rec.Body.String(), "model_not_found") {
+		t.Errorf("absent: %d %s", rec.Code, rec.Body)
+	}
+	causes = []gateway.Cause{gateway.CauseDraining}
+	if rec := w.probe("/ready?model=good", ""); rec.Code != 503 || !slices.Equal(readModel(t, rec).Causes, causes) {
+		t.Errorf("on a node that drains: %d %s", rec.Code, rec.Body)
+	}
+	w.directory.err = errors.New("router of /srv/troupe is gone")
+	if rec := w.probe("/ready?model=good", ""); rec.Code != 503 || strings.Contains(rec.Body.String(), "/srv") {
+		t.Errorf("without a directory: %d %s", rec.Code, rec.Body)
+	}
+}
+
+// TestReadyOfAHiddenModel: the names of models are for those that may use them.
+func TestReadyOfAHiddenModel(t *testing.T) {
+	w := locked(t, &bytes.Buffer{})
+	w.adapters.add(&messages.AdapterSpec{Model: "other", Name: "hymns", Path: "/a"})
+	body := func(model, key string) (int, string) {
+		rec := w.probe("/ready?model="+model, key)
+		return rec.Code, strings.ReplaceAll(rec.Body.String(), model, "NAME")
+	}
+	for key, want := range map[string]int{
+		"": 401, "sk-nobody-knows-this": 401, kjvOnly: 404, anyModel: 200, rootKey: 200,
+	} {
+		got, text := body("other", key)
+		if got != want {
+			t.Errorf("other for %q: %d %s, want %d", key, got, text, want)
+		}
+		if absent, other := body("absent", key); want >= 400 && (absent != got || other != text) {
+			t.Errorf("for %q a hidden model is %d %s, and an absent one is %d %s", key, got, text, absent, other)
+		}
+	}
+	for _, name := range []string{"hymns", "other:hymns"} {
+		if got, text := body(name, kjvOnly); got != 404 {
+			t.Errorf("%s: %d %s", name, got, text)
+		}
+	}
+	if got, text := body("kjv", kjvOnly); got != 200 {
+		t.Errorf("its own: %d %s", got, text)
+	}
+}

@@ -1,0 +1,66 @@
+package cluster_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/messages"
+	"troupe/testkit/cluster"
+)
+
+// TestChangeWithoutQuorum: with two of three nodes lost, the third says so everywhere and refuses a change, which is not
+// in force when the others are back.
+func TestChangeWithoutQuorum(t *testing.T) {
+	c := cluster.Up(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
+	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	deploy(t, c, 1)
+	scale := func(replicas uint32) error {
+		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: new(replicas)}
+		return c.Ask(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
+	}
+	for _, n := range c.Nodes[1:] {
+		if err := n.Process().Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const words = "1 of 3 NATS servers are connected and 2 are needed"
+	until(t, "nodes.list says that there is no quorum", func() bool {
+		res := &messages.ListNodesResponse{}
+		err := c.Ask(t.Context(), "nodes.list", &messages.ListNodesRequest{}, res)
+		return err == nil && res.GetStore().GetReason() == messages.Reason_REASON_NO_QUORUM &&
+			strings.Contains(res.GetStore().GetDetail(), words) && len(res.GetNodes()) == 3
+	})
+	err := scale(2)
+	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("a change: %v", err)
+	}
+	res, err := c.Nodes[0].HTTP().Get(c.Nodes[0].URL("/ready"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"quorum"`) {
+		t.Errorf("%d %s, %v", res.StatusCode, body, err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Error(err)
+	}
+
+	for _, n := range c.Nodes[1:] {
+		if err := n.Start(cluster.Within(t, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := c.Model(t.Context(), cluster.ModelName); err != nil || m.GetSpec().GetReplicas() != 1 {
+		t.Errorf("%d replicas are asked for, %v", m.GetSpec().GetReplicas(), err)
+	}
+	until(t, "a change is taken", func() bool { return scale(2) == nil })
+}

@@ -1,0 +1,55 @@
+package cluster_test
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"troupe/testkit/cluster"
+)
+
+// TestUnawareClients: every node in turn ends in order and starts again, behind a plain balancer that honours /ready,
+// with clients that know nothing of it and try nothing again. Each gets its whole answer.
+//
+// TROUPE_ROLLING is the number of requests there are to be at least; the nodes then have the grace that they have by
+// default, and the balancer looks at them once a second.
+func TestUnawareClients(t *testing.T) {
+	requests, period := 30, 200*time.Millisecond
+	cfg := cluster.Config{Nodes: 3, NATS: cluster.Routed, Flags: []string{"--drain-grace", "4s"}}
+	if long, err := strconv.Atoi(os.Getenv("TROUPE_ROLLING")); err == nil {
+		requests, period = long, time.Second
+		cfg.Flags[1] = "5s"
+	}
+	s := play(t, cfg)
+	load := cluster.Requests(24, 24)
+	answers, err := cluster.Undisturbed(cluster.Within(t, time.Minute), load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := cluster.Balance(period, s.Nodes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	within := cluster.Within(t, 5*time.Minute)
+	clients := b.Keep(within, 6, load, answers)
+	for _, n := range s.Nodes {
+		unaware, err := b.Restart(within, n)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		t.Logf("%s got %d requests after it was told to end", n.Name, unaware)
+	}
+	if err := clients.Reach(within, requests); err != nil {
+		t.Error(err)
+	}
+	exact, failed := clients.Finish()
+	t.Logf("%d requests, %d failed", exact+len(failed), len(failed))
+	if len(failed) > 0 {
+		t.Errorf("%d of %d requests failed: %v", len(failed), exact+len(failed), errors.Join(failed[:min(5, len(failed))]...))
+	}
+	clean(t, s.Cluster, s.before)
+}

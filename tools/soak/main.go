@@ -1,0 +1,121 @@
+// Command soak drives a cluster of two real nodes with a mix of requests, faults of clients and control changes, and
+// samples what the processes hold: live heap, resident memory, goroutines and descriptors. It writes the samples as CSV
+// and as a plot, and its exit status is 1 where one of them grows.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"troupe/testkit/cluster"
+)
+
+type command struct {
+	Length  time.Duration `default:"30m" help:"How long to sample (default: ${default})."`
+	WarmUp  time.Duration `default:"1m" help:"How long the mix runs before (default: ${default})."`
+	Every   time.Duration `default:"5s" help:"Time between two samples (default: ${default})."`
+	Clients int           `default:"6" help:"Clients at once (default: ${default})."`
+	Seed    uint64        `help:"Decides which client sends what (default: the time)."`
+	Out     string        `default:"docs" type:"path" help:"Folder of soak.csv and soak.svg (default: ${default})."`
+	Keep    string        `placeholder:"DIR" help:"Keep data and logs there (default: a temporary folder, kept after a failure)."`
+}
+
+func main() {
+	var c command
+	kong.Parse(&c, kong.Name("soak"), kong.Description("A mix of everything for a long time; fails where a node grows."))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := c.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func (c command) run(ctx context.Context) (err error) {
+	if c.Length < 4*c.Every {
+		return fmt.Errorf("--length %s is fewer than 4 samples of --every %s", c.Length, c.Every)
+	}
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().UnixNano())
+	}
+	dir := c.Keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "troupe-soak-"); err != nil {
+			return err
+		}
+		defer func() {
+			if err == nil {
+				_ = os.RemoveAll(dir) // a temporary folder
+				return
+			}
+			err = fmt.Errorf("%w\ndata and logs are in %s", err, dir)
+		}()
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	defer cluster.RemoveBinaries()
+	if err := cluster.Build(); err != nil {
+		return err
+	}
+	fmt.Printf("seed %d, data and logs in %s\n", c.Seed, dir)
+	nodes, err := cluster.New(ctx, cluster.Config{Dir: dir, Nodes: 2, Devices: "host:2x256MiB"})
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	samples, tally, err := c.soak(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	fmt.Print(tally)
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	if err := writeCSV(filepath.Join(c.Out, "soak.csv"), samples); err != nil {
+		return err
+	}
+	if err := draw(filepath.Join(c.Out, "soak.svg"), samples); err != nil {
+		return err
+	}
+	text, flat := verdictOf(samples)
+	fmt.Print(text)
+	return errors.Join(flat, tally.complete())
+}
+
+// soak runs the mix, and returns what was sampled and what was done.
+func (c command) soak(ctx context.Context, nodes *cluster.Cluster) ([]sample, *tally, error) {
+	m := newMix(nodes, c.Seed)
+	if err := m.prepare(ctx); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := m.start(ctx, c.Clients)
+	defer func() {
+		cancel()
+		<-done
+	}()
+	fmt.Printf("warming up for %s, then sampling for %s\n", c.WarmUp, c.Length)
+	if err := pause(ctx, c.WarmUp); err != nil {
+		return nil, nil, err
+	}
+	samples, err := take(ctx, nodes.Nodes, c.Length, c.Every)
+	return samples, m.tally, err
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
