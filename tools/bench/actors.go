@@ -84,7 +84,7 @@ func sessionMemory() (section, error) {
 // perSession measures sessions on a replica that runs the given number of sequences at once.
 func perSession(sequences uint32) (int64, error) {
 	const n = 500
-	node, stop, err := node(func(d *messages.DeploymentSpec) {
+	node, stop, err := startNode(func(d *messages.DeploymentSpec) {
 		d.MaxSequences, d.MaxWaiting, d.StepTokens = new(sequences), new(uint32(2*n)), new(uint32(4096))
 	})
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 	tokens  = 64
 )
 
-// node starts a node with one software GPU that serves the model.
-func node(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), error) {
+// startNode starts a node with one software GPU that serves the model.
+func startNode(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), error) {
 	return nodeWith(func(c *troupe.Config) {
 		if change != nil {
 			change(c.Deployments[0])
@@ -114,7 +114,7 @@ func gatewayPath() (section, error) {
 			"streams of 64 tokens, compared to the engine stepping a batch of 16. A stream's client runs " +
 			"in the same process on the same cores.",
 	}
-	n, stop, err := node(nil)
+	n, stop, err := startNode(nil)
 	if err != nil {
 		return s, err
 	}
