@@ -12,22 +12,6 @@ import (
 	"troupe/cuda"
 )
 
-// LoadSpec is what to put on a device.
-type LoadSpec struct {
-	Lease       string
-	Path        string
-	BlockTokens int
-	KVBlocks    int
-	AskedBlocks int // KVBlocks, where the operator asked for so many; 0: as memory allows
-	Limits      Limits
-	// AdapterPages of 2 MiB are for adapters; 0: none until LeaseAdapters.
-	AdapterPages int
-	// Revision is the digest that the files must have; empty: they may have any.
-	Revision string
-	// Deploy is which models.deploy asked for it.
-	Deploy uint64
-}
-
 // Loaded is what is there under a lease.
 type Loaded struct {
 	LoadSpec
