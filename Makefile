@@ -89,7 +89,7 @@ damaged: ## start from DAMAGED (500) damaged data folders, and fail where a node
 
 REQUESTS ?= 100000
 soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors or watchers grow
-	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./cluster/troupe | grep -v '"level":"info"'
+	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./node | grep -v '"level":"info"'
 
 ROLLING ?= 200
 rolling: ## restart three nodes in turn behind a plain balancer, under ROLLING (200) or more of clients that do not retry

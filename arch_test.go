@@ -36,16 +36,30 @@ var rules = []rule{
 	{"core", foreign, []string{module + "/core"}, "core decides, and can be tested without anything else"},
 	{"cuda", actorLib, nil, "a device knows no actors"},
 	{"cuda", module, []string{module + "/cuda", module + "/core"}, "a device knows bytes and kernels, not models or messages"},
-	{"engine", actorLib, nil, "an engine runs steps; who supervises it is not its business"},
-	{"engine", module, []string{module + "/engine", module + "/cuda", module + "/core"}, "an engine is below actors and messages"},
-	{"messages", module, []string{module + "/messages"}, "messages are words; they know nothing"},
-	{"messages", actorLib, nil, "messages are words; they know nothing"},
+	{"modelfile", actorLib, nil, "files are read without actors"},
+	{"modelfile", module, []string{module + "/modelfile", module + "/cuda", module + "/core"}, "files are read without an engine or messages"},
+	{"engine", actorLib, nil, "an engine runs steps; its supervision is not its business"},
+	{
+		"engine", module, []string{module + "/engine", module + "/modelfile", module + "/cuda", module + "/core"},
+		"an engine is below actors and messages",
+	},
+	{"messages", module, []string{module + "/messages"}, "messages import nothing of the module"},
+	{"messages", actorLib, nil, "messages import nothing of the module"},
 	{"actors", module + "/gateway", nil, "a gateway comes in as a Client"},
-	{"actors", module + "/cluster", nil, "actors are put together above them"},
-	{"actors", module + "/cuda/host", nil, "actors drive a cuda.Device, whichever"},
-	{"actors", module + "/engine/llama", nil, "actors drive an engine.Engine, whichever"},
-	{"gateway", module + "/cluster", nil, "the gateway is served by the node, and does not know how it is put together"},
+	{"actors", module + "/cluster", nil, "actors are composed above them"},
+	{"actors", module + "/control", nil, "actors are composed above them"},
+	{"actors", module + "/observe", nil, "actors are composed above them"},
+	{"actors", module + "/cuda/host", nil, "actors drive any cuda.Device"},
+	{"actors", module + "/engine/llama", nil, "actors drive any engine.Engine"},
+	{"cluster", module + "/gateway", nil, "the cluster's mechanics know no service of a node"},
+	{"cluster", module + "/control", nil, "the cluster's mechanics know no service of a node"},
+	{"cluster", module + "/observe", nil, "the cluster's mechanics know no service of a node"},
+	{"gateway", module + "/cluster", nil, "the node serves the gateway, which does not know how a node is composed"},
+	{"gateway", module + "/control", nil, "the node serves the gateway, which does not know how a node is composed"},
+	{"gateway", module + "/observe", nil, "the node serves the gateway, which does not know how a node is composed"},
 	{"gateway", module + "/cuda/host", nil, "the gateway knows models by their folder, not by their device"},
+	{"control", module + "/gateway", nil, "control reaches the node through its Backend"},
+	{"observe", module + "/gateway", nil, "observers read what actors report"},
 }
 
 // TestLayers keeps the dependency rules of docs/architecture.md.
@@ -65,14 +79,16 @@ func TestBreaches(t *testing.T) {
 		"core imports a library":   {module + "/core/kv": {"fmt", "github.com/x/y"}},
 		"engine knows messages":    {module + "/engine/llama": {module + "/messages"}},
 		"an actor imports another": {module + "/actors/gpu": {module + "/actors/kvblock"}},
-		"testkit in a node":        {module + "/cluster/troupe": {module + "/testkit"}},
+		"testkit in a node":        {module + "/node": {module + "/testkit"}},
 		"the command is imported":  {module + "/gateway": {module + "/cmd/node"}},
+		"the node is imported":     {module + "/control": {module + "/node"}},
+		"the gateway by control":   {module + "/control": {module + "/gateway/openai"}},
 	} {
 		if got := append(breaches(deps, rules), strangers(deps)...); len(got) != 1 {
 			t.Errorf("%s: %d breaches were seen, not 1: %v", name, len(got), got)
 		}
 	}
-	fine := imports{module + "/actors/gpu": {"fmt", module + "/actors/supervise", module + "/core/hbm"}, module + "/core/kv": {"fmt", module + "/core/spec"}}
+	fine := imports{module + "/actors/gpu": {"fmt", module + "/actors/supervise", module + "/core/hbm"}, module + "/core/kv": {"fmt", module + "/core/units"}}
 	if got := append(breaches(fine, rules), strangers(fine)...); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
@@ -116,6 +132,8 @@ func strangers(deps imports) (found []string) {
 				found = append(found, fmt.Sprintf("%s depends on %s: what tests share is in no node", pkg, dep))
 			case below(dep, module+"/cmd"):
 				found = append(found, fmt.Sprintf("%s depends on %s: nothing imports a command", pkg, dep))
+			case below(dep, module+"/node") && !below(pkg, module+"/cmd") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
+				found = append(found, fmt.Sprintf("%s depends on %s: the node composes all others", pkg, dep))
 			}
 		}
 	}

@@ -22,20 +22,20 @@ var openers = map[string][]string{
 }
 
 // fileOpeners are the files of the packages that know models which may use them, and what for. All below a model's or adapter's folder is
-// opened by engine/modelfile.
+// opened by modelfile.
 var fileOpeners = map[string]string{
-	"cluster/troupe/secret.go":  "the cluster secret in the data folder",
-	"engine/modelfile/open.go":  "the files of models and adapters",
-	"engine/modelfile/roots.go": "the folders of --model-roots",
-	"engine/tier/open.go":       "KV blocks on disk",
-	"gateway/apikey/keys.go":    "the file of API keys",
+	"node/secret.go":         "the cluster secret in the data folder",
+	"modelfile/open.go":      "the files of models and adapters",
+	"modelfile/roots.go":     "the folders of --model-roots",
+	"engine/kvstore/open.go": "KV blocks on disk",
+	"gateway/apikey/keys.go": "the file of API keys",
 }
 
 // TestModelFilesAreOpenedInOnePlace: a file of a model that is opened without modelfile's checks may block for ever, take
 // all memory, or be outside --model-roots.
 func TestModelFilesAreOpenedInOnePlace(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, top := range []string{"actors", "cluster/catalogue", "cluster/control", "cluster/troupe", "core", "engine", "gateway", "messages"} {
+	for _, top := range []string{"actors", "control", "core", "engine", "gateway", "messages", "modelfile", "node"} {
 		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -46,7 +46,7 @@ func TestModelFilesAreOpenedInOnePlace(t *testing.T) {
 			}
 			for _, call := range opened(parsed) {
 				if seen[path] = true; fileOpeners[path] == "" {
-					t.Errorf("%s uses %s; open files of models with engine/modelfile, or say in this test what else it opens", path, call)
+					t.Errorf("%s uses %s; open files of models with modelfile, or say in this test what else it opens", path, call)
 				}
 			}
 			return nil

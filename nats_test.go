@@ -27,13 +27,13 @@ var natsCalls = map[string]map[string]string{
 	"Respond": {
 		"cluster/service/service.go describe": "of a service.Request, which the guard has admitted",
 		"cluster/service/service.go dispatch": "likewise",
-		"cluster/control/endpoints.go serve":  "likewise",
-		"cluster/control/endpoints.go Fail":   "likewise",
+		"control/endpoints.go serve":          "likewise",
+		"control/endpoints.go Fail":           "likewise",
 		"gateway/nats.go infer":               "likewise",
 		"gateway/nats.go failInfer":           "likewise",
 		"gateway/nats.go respondText":         "likewise",
 	},
-	"Publish": {"cluster/control/events.go send": "the kinds of events are constants, and checked"},
+	"Publish": {"control/events.go send": "the kinds of events are constants, and checked"},
 	"PublishMsg": {
 		"cluster/members/wire.go write":    "keys are names of nodes and roles",
 		"cluster/store/restore.go restore": "keys were keys of the store before",

@@ -3,7 +3,7 @@ package engine
 import (
 	"fmt"
 
-	"troupe/engine/digest"
+	"troupe/modelfile/digest"
 )
 
 // OtherWeights is the error for files that are not those of the revision that was asked for.

@@ -1,4 +1,5 @@
-// Package engine runs models: what a replica's engine does, and the Holder that keeps models in a device's memory.
+// Package engine is the interface of engines, which run the steps of a replica on a device.
 //
-// It knows devices, and neither actors nor messages. engine/llama is the real engine.
+// It imports neither actors nor messages. engine/llama implements it; engine/residency keeps weights and KV memory on
+// a device when actors crash; engine/kvstore stores KV blocks in host memory and on disk.
 package engine

@@ -2,12 +2,12 @@ package engine
 
 import (
 	"troupe/core/hbm"
-	"troupe/core/spec"
+	"troupe/core/units"
 )
 
 // KVSize is what the KV blocks of a model depend on when it is loaded.
-func (f Facts) KVSize(s LoadSpec) spec.KVSize {
-	return spec.KVSize{
+func (f Facts) KVSize(s LoadSpec) units.KVSize {
+	return units.KVSize{
 		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences, Asked: s.AskedBlocks,
 	}
 }

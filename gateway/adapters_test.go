@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/cluster/catalogue"
-	"troupe/cluster/control"
 	"troupe/cluster/store"
+	"troupe/control"
+	"troupe/control/catalogue"
 	"troupe/gateway"
 	"troupe/messages"
 	"troupe/testkit"

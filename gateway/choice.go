@@ -6,9 +6,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"troupe/engine/tokenizer"
 	"troupe/gateway/openai"
 	"troupe/messages"
+	"troupe/modelfile/tokenizer"
 )
 
 // choice is one sequence, and what was made of its tokens.

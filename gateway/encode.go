@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"troupe/engine/chat"
 	"troupe/gateway/openai"
 	"troupe/messages"
+	"troupe/modelfile/chat"
 )
 
 // encode turns a request's prompts into tokens, and forgets the text that is not needed any more.

@@ -12,11 +12,11 @@ import (
 
 	"troupe/core/kv"
 	"troupe/engine"
-	"troupe/engine/digest"
-	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
 	"troupe/internal/audit"
 	"troupe/internal/bounded"
+	"troupe/modelfile"
+	"troupe/modelfile/digest"
 )
 
 // Config describes a gateway.

@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/engine"
-	"troupe/engine/chat"
-	"troupe/engine/digest"
-	"troupe/engine/modelfile"
-	"troupe/engine/tokenizer"
 	"troupe/gateway/openai"
 	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/modelfile/chat"
+	"troupe/modelfile/digest"
+	"troupe/modelfile/tokenizer"
 )
 
 // Directory knows what is deployed. Its errors carry a *messages.Refused where the reason is known.

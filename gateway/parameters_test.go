@@ -15,10 +15,10 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
-	"troupe/engine/modelfile"
-	"troupe/engine/tokenizer"
 	"troupe/gateway"
 	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/modelfile/tokenizer"
 	"troupe/testkit"
 )
 

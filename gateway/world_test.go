@@ -15,15 +15,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
-	"troupe/cluster/catalogue"
+	"troupe/control/catalogue"
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/llama"
-	"troupe/engine/modelfile"
-	"troupe/engine/tokenizer"
 	"troupe/gateway"
 	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/modelfile/tokenizer"
 	"troupe/testkit"
 )
 

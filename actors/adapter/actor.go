@@ -12,18 +12,19 @@ import (
 	"troupe/core/hbm"
 	"troupe/core/lora"
 	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
 // Store is the memory for the adapters of one lease, which the slots write to; see
-// engine.AdapterStore. It survives every actor.
+// residency.AdapterStore. It survives every actor.
 type Store interface {
 	Inspect(path string) (engine.AdapterFile, error)
 	Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error
 	Evict(key string)
 	Drop(key string) error
-	Held() []engine.HeldAdapter
-	Staged() []engine.StagedAdapter
+	Held() []residency.HeldAdapter
+	Staged() []residency.StagedAdapter
 	Pages() []uint32
 }
 

@@ -12,6 +12,7 @@ import (
 	"troupe/core/hbm"
 	"troupe/core/lora"
 	"troupe/engine"
+	"troupe/engine/residency"
 )
 
 // fakeStore is a Store that detects what a device cannot: two copies into one page, and what each
@@ -21,8 +22,8 @@ type fakeStore struct {
 	mu      sync.Mutex
 	content map[uint32]string // page -> key with a complete copy
 	writing map[uint32]string // page -> key being copied
-	held    map[string]engine.HeldAdapter
-	staged  map[string]engine.StagedAdapter
+	held    map[string]residency.HeldAdapter
+	staged  map[string]residency.StagedAdapter
 	wrong   []string
 	loads   int
 
@@ -34,8 +35,8 @@ type fakeStore struct {
 
 func newMemory(pages int) *fakeStore {
 	return &fakeStore{
-		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{}, held: map[string]engine.HeldAdapter{},
-		staged: map[string]engine.StagedAdapter{}, gone: map[string]bool{},
+		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{}, held: map[string]residency.HeldAdapter{},
+		staged: map[string]residency.StagedAdapter{}, gone: map[string]bool{},
 	}
 }
 
@@ -94,9 +95,9 @@ func (m *fakeStore) Load(ctx context.Context, key string, file engine.AdapterFil
 	for _, page := range pages {
 		m.content[page] = key
 	}
-	m.held[key] = engine.HeldAdapter{Key: key, File: file, Pages: pages}
+	m.held[key] = residency.HeldAdapter{Key: key, File: file, Pages: pages}
 	if keep {
-		m.staged[key] = engine.StagedAdapter{Key: key, File: file}
+		m.staged[key] = residency.StagedAdapter{Key: key, File: file}
 	}
 	return nil
 }
@@ -126,13 +127,13 @@ func (m *fakeStore) Drop(key string) error {
 	return nil
 }
 
-func (m *fakeStore) Held() []engine.HeldAdapter {
+func (m *fakeStore) Held() []residency.HeldAdapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.held))
 }
 
-func (m *fakeStore) Staged() []engine.StagedAdapter {
+func (m *fakeStore) Staged() []residency.StagedAdapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.staged))

@@ -11,6 +11,7 @@ import (
 	"troupe/core/hbm"
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -18,11 +19,11 @@ import (
 // and what it holds survives any actor.
 type Models interface {
 	Inspect(path string) (engine.Facts, error)
-	Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error)
+	Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error)
 	Unload(lease string) (int64, error)
-	Resize(lease string, blocks int) (engine.Loaded, error)
-	LeaseAdapters(lease string, pages int) (engine.Loaded, error)
-	Held() []engine.Loaded
+	Resize(lease string, blocks int) (residency.Loaded, error)
+	LeaseAdapters(lease string, pages int) (residency.Loaded, error)
+	Held() []residency.Loaded
 }
 
 // Config is fixed for the life of the actor and shared by its restarts.
@@ -63,15 +64,15 @@ type device struct {
 
 	hbm      *actor.PID
 	ledger   *hbm.Ledger
-	held     map[string]engine.Loaded // lease -> the model under it
-	loading  map[string]*load         // lease -> the load in flight
-	freeing  map[string][]asker       // lease -> who waits for it to be free
-	users    map[string]user          // lease -> who uses its KV memory, as last heard
-	resizing map[string]*resize       // lease -> its KV memory grows or shrinks
-	fixed    map[string]bool          // leases that can not be resized
-	adapting map[string]*adapting     // lease -> it gets memory for adapters
-	attempt  uint64                   // of the last resize; unique over all lives
-	busy     time.Time                // when memory was last wanted for something else than growing
+	held     map[string]residency.Loaded // lease -> the model under it
+	loading  map[string]*load            // lease -> the load in flight
+	freeing  map[string][]asker          // lease -> who waits for it to be free
+	users    map[string]user             // lease -> who uses its KV memory, as last heard
+	resizing map[string]*resize          // lease -> its KV memory grows or shrinks
+	fixed    map[string]bool             // leases that can not be resized
+	adapting map[string]*adapting        // lease -> it gets memory for adapters
+	attempt  uint64                      // of the last resize; unique over all lives
+	busy     time.Time                   // when memory was last wanted for something else than growing
 
 	testing   bool      // a self-test runs
 	tried     time.Time // when the last one began, or the quarantine
@@ -105,7 +106,7 @@ type (
 	loaded struct {
 		incarnation uint64
 		lease       string
-		model       engine.Loaded
+		model       residency.Loaded
 		err         error
 	}
 	unloaded struct {
@@ -163,7 +164,7 @@ func (d *device) receiveHealth(ctx actor.Context) {
 
 func (d *device) onStarted(ctx actor.Context) {
 	d.life, d.end = context.WithCancel(context.Background())
-	d.held = make(map[string]engine.Loaded)
+	d.held = make(map[string]residency.Loaded)
 	d.loading = make(map[string]*load)
 	d.freeing = make(map[string][]asker)
 	d.users, d.resizing, d.fixed = make(map[string]user), make(map[string]*resize), make(map[string]bool)

@@ -12,7 +12,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/core/hbm"
 	"troupe/cuda"
-	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -28,7 +28,7 @@ type adapting struct {
 type adaptersLeased struct {
 	incarnation uint64
 	lease       string
-	model       engine.Loaded
+	model       residency.Loaded
 	err         error
 }
 
@@ -78,8 +78,8 @@ func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
 	}
 	models, note := d.Models, adaptersLeased{incarnation: d.incarnation, lease: lease}
 	a.done = supervise.Job(ctx, d.life,
-		func(context.Context) (engine.Loaded, error) { return models.LeaseAdapters(lease, pages) },
-		func(m engine.Loaded, err error) any {
+		func(context.Context) (residency.Loaded, error) { return models.LeaseAdapters(lease, pages) },
+		func(m residency.Loaded, err error) any {
 			note.model, note.err = m, err
 			return &note
 		})
@@ -95,7 +95,7 @@ func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages
 
 // adapterPages is what was asked for; else what the adapters of a step take, within half of the memory that is not
 // promised for KV blocks, and for one at least.
-func (d *device) adapterPages(m engine.Loaded, asked int) int {
+func (d *device) adapterPages(m residency.Loaded, asked int) int {
 	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
 	return cmp.Or(asked, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
 }
@@ -128,7 +128,7 @@ func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
 	}
 }
 
-func leasedAdapters(requestID string, m engine.Loaded) *messages.LeaseAdaptersResult {
+func leasedAdapters(requestID string, m residency.Loaded) *messages.LeaseAdaptersResult {
 	return &messages.LeaseAdaptersResult{RequestId: requestID, Outcome: &messages.LeaseAdaptersResult_Leased{
 		Leased: &messages.AdaptersLeased{Lease: m.Lease, Pages: uint32(m.AdapterPages)},
 	}}

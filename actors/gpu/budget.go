@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
-	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -82,7 +82,7 @@ func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bo
 }
 
 // alone is how many KV blocks a model would have as the only one on the device.
-func (d *device) alone(m engine.Loaded) int {
+func (d *device) alone(m residency.Loaded) int {
 	need := m.Facts.Need(m.LoadSpec)
 	return min(m.Facts.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }

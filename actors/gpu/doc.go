@@ -4,7 +4,7 @@
 // Accepts: LoadModel, UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult,
 // QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends ShrinkKV, GrowKV.
 //
-// Who may have which page is decided by core/hbm, and how many KV blocks fit by core/spec. Reading a model is
+// Who may have which page is decided by core/hbm, and how many KV blocks fit by core/units. Reading a model is
 // a job; what it read is held by Models, which outlives every actor.
 //
 // KV memory is resized while it serves (resize.go). A load that is short waits for what core/hbm has replicas give up: each says that nobody uses it

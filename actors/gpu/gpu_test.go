@@ -18,6 +18,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -25,7 +26,7 @@ import (
 // shelf holds models without a device.
 type shelf struct {
 	mu         sync.Mutex
-	held       map[string]engine.Loaded
+	held       map[string]residency.Loaded
 	loads      int
 	context    int // tokens; 0: 64
 	delay      time.Duration
@@ -40,22 +41,22 @@ func (s *shelf) Inspect(path string) (engine.Facts, error) {
 	return engine.Facts{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
 }
 
-func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (engine.Loaded, error) {
+func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
 	s.mu.Lock()
 	s.loads++
 	s.mu.Unlock()
 	select {
 	case <-time.After(s.delay):
 	case <-ctx.Done():
-		return engine.Loaded{}, ctx.Err()
+		return residency.Loaded{}, ctx.Err()
 	}
 	if s.fail != nil {
-		return engine.Loaded{}, s.fail
+		return residency.Loaded{}, s.fail
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	facts, _ := s.Inspect(spec.Path)
-	s.held[spec.Lease] = engine.Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: 16 << 10}
+	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: 16 << 10}
 	return s.held[spec.Lease], nil
 }
 
@@ -66,7 +67,7 @@ func (s *shelf) Unload(lease string) (int64, error) {
 	return 1, nil
 }
 
-func (s *shelf) Resize(lease string, blocks int) (engine.Loaded, error) {
+func (s *shelf) Resize(lease string, blocks int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
@@ -78,7 +79,7 @@ func (s *shelf) Resize(lease string, blocks int) (engine.Loaded, error) {
 	return m, nil
 }
 
-func (s *shelf) LeaseAdapters(lease string, pages int) (engine.Loaded, error) {
+func (s *shelf) LeaseAdapters(lease string, pages int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
@@ -90,7 +91,7 @@ func (s *shelf) LeaseAdapters(lease string, pages int) (engine.Loaded, error) {
 	return m, nil
 }
 
-func (s *shelf) Held() (all []engine.Loaded) {
+func (s *shelf) Held() (all []residency.Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.held {
@@ -104,7 +105,7 @@ func play(t *testing.T, s *shelf, mw ...actor.ReceiverMiddleware) (*testkit.Peer
 }
 
 func playWith(t *testing.T, s *shelf, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
-	s.held = map[string]engine.Loaded{}
+	s.held = map[string]residency.Loaded{}
 	sys := testkit.System(t)
 	cfg := gpu.Config{
 		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s, HBM: kvblock.Props(kvblock.Config{Device: "gpu-0"}),

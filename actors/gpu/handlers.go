@@ -13,8 +13,9 @@ import (
 	"troupe/core/hbm"
 	"troupe/cuda"
 	"troupe/engine"
-	"troupe/engine/digest"
+	"troupe/engine/residency"
 	"troupe/messages"
+	"troupe/modelfile/digest"
 )
 
 // retryBusy is when to ask again for a lease that is being freed.
@@ -107,8 +108,11 @@ func (d *device) start(ctx actor.Context, l *load) {
 	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
 	busy.Add(1)
 	supervise.Job(ctx, d.life,
-		func(life context.Context) (engine.Loaded, error) { defer busy.Done(); return models.Load(life, load) },
-		func(m engine.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
+		func(life context.Context) (residency.Loaded, error) {
+			defer busy.Done()
+			return models.Load(life, load)
+		},
+		func(m residency.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
 }
 
 func noMemory(detail string) *messages.Refused {
@@ -251,7 +255,7 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	d.place(ctx)
 }
 
-func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {
+func (d *device) granted(requestID string, m residency.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {
 	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
 		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
@@ -262,7 +266,7 @@ func (d *device) granted(requestID string, m engine.Loaded, metrics *messages.Sw
 
 // otherThan says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet
 // whether it was.
-func otherThan(m engine.Loaded, asked *messages.LoadModel) *messages.Refused {
+func otherThan(m residency.Loaded, asked *messages.LoadModel) *messages.Refused {
 	switch want := asked.GetRevisionDigest(); {
 	case want != "" && m.Digests.Revision != want:
 		return &messages.Refused{

@@ -13,7 +13,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/core/hbm"
 	"troupe/cuda"
-	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -52,7 +52,7 @@ type (
 		incarnation uint64
 		lease       string
 		attempt     uint64
-		model       engine.Loaded
+		model       residency.Loaded
 		err         error
 	}
 	spread struct{ incarnation uint64 }
@@ -190,13 +190,13 @@ func (d *device) onShrunk(ctx actor.Context, msg *messages.KVShrunk) {
 func (d *device) resize(ctx actor.Context, lease string, z *resize) {
 	models, blocks, note := d.Models, z.blocks, resized{incarnation: d.incarnation, lease: lease, attempt: z.attempt}
 	z.done = supervise.Job(ctx, d.life,
-		func(life context.Context) (engine.Loaded, error) {
+		func(life context.Context) (residency.Loaded, error) {
 			if err := life.Err(); err != nil {
-				return engine.Loaded{}, err
+				return residency.Loaded{}, err
 			}
 			return models.Resize(lease, blocks)
 		},
-		func(m engine.Loaded, err error) any {
+		func(m residency.Loaded, err error) any {
 			note.model, note.err = m, err
 			return &note
 		})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
-	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -58,7 +58,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 }
 
 // has is what it holds under a lease.
-func (s *shelf) has(lease string) engine.Loaded {
+func (s *shelf) has(lease string) residency.Loaded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[lease]

@@ -8,6 +8,7 @@ import (
 
 	"troupe/actors/gpu"
 	"troupe/engine"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -18,7 +19,7 @@ type stubborn struct {
 	goOn chan struct{}
 }
 
-func (s stubborn) Load(_ context.Context, spec engine.LoadSpec) (engine.Loaded, error) {
+func (s stubborn) Load(_ context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
 	<-s.goOn
 	return s.shelf.Load(context.Background(), spec)
 }
@@ -33,7 +34,7 @@ func TestStopsAfterItsJobs(t *testing.T) {
 	for name, give := range map[string]func(*shelf) *messages.UnloadModel{
 		"load": func(*shelf) *messages.UnloadModel { return nil },
 		"unload": func(s *shelf) *messages.UnloadModel {
-			s.held["m-0"] = engine.Loaded{LoadSpec: engine.LoadSpec{Lease: "m-0", KVBlocks: 1}, KVBlockBytes: 16 << 10}
+			s.held["m-0"] = residency.Loaded{LoadSpec: engine.LoadSpec{Lease: "m-0", KVBlocks: 1}, KVBlockBytes: 16 << 10}
 			return &messages.UnloadModel{RequestId: "1", Lease: "m-0"}
 		},
 	} {

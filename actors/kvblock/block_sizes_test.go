@@ -15,7 +15,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/cuda/host"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -24,7 +24,7 @@ import (
 const largeBytes = 3 * kv.SlotUnit
 
 // newSlabStore returns an arena with so many slabs, each for four small blocks or one large one.
-func newSlabStore(t *testing.T, slabs int) tier.Store {
+func newSlabStore(t *testing.T, slabs int) kvstore.Store {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
@@ -35,12 +35,12 @@ func newSlabStore(t *testing.T, slabs int) tier.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tier.NewArena(memory, 4*kv.SlotUnit)
+	return kvstore.NewArena(memory, 4*kv.SlotUnit)
 }
 
-func fileAt(t *testing.T, path string) *tier.File {
+func fileAt(t *testing.T, path string) *kvstore.File {
 	t.Helper()
-	f, err := tier.OpenFile(tier.FileConfig{Path: path, Slabs: kv.Slabs{Count: 3, Bytes: 9 * kv.SlotUnit}})
+	f, err := kvstore.OpenFile(kvstore.FileConfig{Path: path, Slabs: kv.Slabs{Count: 3, Bytes: 9 * kv.SlotUnit}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func upTo(from, to int) (all []int) {
 
 // barrierStore is a store that completes writes only several at once.
 type barrierStore struct {
-	tier.Store
+	kvstore.Store
 	many int
 	mu   sync.Mutex
 	here int
@@ -134,7 +134,7 @@ func TestDemotionCopiesBlocksInParallel(t *testing.T) {
 			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(),
 			Below:  &kvblock.Lower{Name: "nvme", Tier: down.tier, Store: m},
 			Limits: kv.TierLimits{Watermark: 1, IdleSteps: 10, Burst: 100},
-			OnDemoted: func(from, to string, bytes int, _ tier.Move) {
+			OnDemoted: func(from, to string, bytes int, _ kvstore.Move) {
 				mu.Lock()
 				defer mu.Unlock()
 				if copied[bytes]++; from != "dram" || to != "nvme" {
@@ -201,7 +201,7 @@ func TestFlushSurvivesRestart(t *testing.T) {
 
 // faultyErase is a store on a slow disk whose erasure fails.
 type faultyErase struct {
-	tier.Store
+	kvstore.Store
 	started chan struct{}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -32,8 +32,8 @@ const (
 type demoteJob struct {
 	name   string // unique per job
 	tier   string
-	report tier.Report
-	from   tier.Store
+	report kvstore.Report
+	from   kvstore.Store
 	to     Lower
 	root   *actor.RootContext
 	blocks []kv.Demotion // all of one size
@@ -63,19 +63,19 @@ func (d demoteJob) run(ctx context.Context) (result []outcome, err error) {
 	for _, h := range reserved.GetHeld() {
 		result[at[kv.Hash(h)]] = stored
 	}
-	moves := make([]tier.Move, len(reserved.GetSlots()))
+	moves := make([]kvstore.Move, len(reserved.GetSlots()))
 	for i, slot := range reserved.GetSlots() {
 		h := kv.Hash(slot.GetHash())
-		moves[i] = tier.Move{Block: d.blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
+		moves[i] = kvstore.Move{Block: d.blocks[at[h]].Slot, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	err = tier.CopySlots(ctx, d.from, d.to.Store, size, moves)
+	err = kvstore.CopySlots(ctx, d.from, d.to.Store, size, moves)
 	var written [][]byte
 	for _, m := range moves {
 		d.report(d.tier, d.to.Name, size, m)
 		switch {
 		case m.Done:
 			result[at[m.Hash]], written = stored, append(written, m.Hash[:])
-		case errors.Is(m.Err, tier.ErrDamaged):
+		case errors.Is(m.Err, kvstore.ErrDamaged):
 			result[at[m.Hash]] = damagedSource
 		}
 	}

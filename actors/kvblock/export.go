@@ -11,7 +11,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -71,7 +71,7 @@ func (s *tierActor) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 		l.asker = ctx.Sender()
 		return
 	}
-	chunks, err := tier.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
+	chunks, err := kvstore.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
 	if refused := s.refuseLease(msg, err); refused != nil {
 		ctx.Respond(&messages.LeaseBlocksResult{RequestId: id,
 			Outcome: &messages.LeaseBlocksResult_Refused{Refused: refused}})
@@ -87,7 +87,7 @@ func (s *tierActor) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 			break
 		}
 		l.slots, d.blocks = append(l.slots, slot),
-			append(d.blocks, tier.Reading{Slot: slot, Hash: h, Bytes: d.chunks.BlockBytes})
+			append(d.blocks, kvstore.Reading{Slot: slot, Hash: h, Bytes: d.chunks.BlockBytes})
 	}
 	var life context.Context
 	life, l.cancel = context.WithTimeout(s.lifetime, min(msg.GetLease().AsDuration(), maxLease))
@@ -157,11 +157,11 @@ func (s *tierActor) onExportDone(ctx actor.Context, msg *exportDone) {
 
 // sender sends blocks from a store.
 type sender struct {
-	store  tier.Store
+	store  kvstore.Store
 	bulk   DataPlane
 	ticket *messages.BulkTicket
-	chunks tier.Chunks
-	blocks []tier.Reading // the leading blocks that the tier has
+	chunks kvstore.Chunks
+	blocks []kvstore.Reading // the leading blocks that the tier has
 }
 
 // run sends the blocks, each chunk with its seal. It returns a block that turned out to be damaged.
@@ -169,9 +169,9 @@ func (d sender) run(ctx context.Context) (damaged []kv.Hash, err error) {
 	view := func(index uint32, use func(parts ...[]byte) error) error {
 		i, part := d.chunks.BlockPart(index)
 		lo, hi := d.chunks.PieceRange(part)
-		err := tier.ViewSealed(ctx, d.store, &d.blocks[i], lo, hi,
+		err := kvstore.ViewSealed(ctx, d.store, &d.blocks[i], lo, hi,
 			func(pieces, seal []byte) error { return use(pieces, seal) })
-		if errors.Is(err, tier.ErrDamaged) {
+		if errors.Is(err, kvstore.ErrDamaged) {
 			damaged = []kv.Hash{d.blocks[i].Hash}
 		}
 		return err

@@ -13,7 +13,7 @@ import (
 
 	"troupe/actors/kvblock"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -87,7 +87,7 @@ func (s *stage) stock(numbers ...int) {
 func lease(id string, d time.Duration, numbers ...int) *messages.LeaseBlocks {
 	return &messages.LeaseBlocks{RequestId: id, Hashes: hashes(numbers...), Space: namespace[:],
 		BlockBytes: blockBytes, Lease: durationpb.New(d),
-		Ticket: &messages.BulkTicket{Bytes: blockBytes + tier.SealBytes}}
+		Ticket: &messages.BulkTicket{Bytes: blockBytes + kvstore.SealBytes}}
 }
 
 // playExportable starts a tier of three slots with blocks 1, 2 and 3.
@@ -98,11 +98,11 @@ func playExportable(t *testing.T) (*stage, *fakeDataPlane, *testkit.Peer) {
 	return s, w, testkit.NewPeer(t, s.sys, "reader", nil)
 }
 
-var whole = tier.Chunks{Blocks: 1, BlockBytes: blockBytes}
+var whole = kvstore.Chunks{Blocks: 1, BlockBytes: blockBytes}
 
 // unseal returns the part of a block in a chunk, and whether its seal is valid.
-func unseal(c tier.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok bool) {
-	sum, end := c.SealHash(h, part), len(sealed)-tier.SealBytes
+func unseal(c kvstore.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok bool) {
+	sum, end := c.SealHash(h, part), len(sealed)-kvstore.SealBytes
 	_, _ = sum.Write(sealed[:end])
 	return c.Trim(part, sealed), string(sum.Sum(nil)) == string(sealed[end:])
 }
@@ -110,15 +110,15 @@ func unseal(c tier.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok boo
 // TestExportSendsFirstPartsFirst checks that a lease by parts sends the first part of all present
 // blocks first.
 func TestExportSendsFirstPartsFirst(t *testing.T) {
-	for name, store := range map[string]func(tier.Store) tier.Store{
-		"from memory":   func(s tier.Store) tier.Store { return s },
-		"from the disk": func(s tier.Store) tier.Store { return struct{ tier.Store }{s} }, // hides InMemory
+	for name, store := range map[string]func(kvstore.Store) kvstore.Store{
+		"from memory":   func(s kvstore.Store) kvstore.Store { return s },
+		"from the disk": func(s kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{s} }, // hides InMemory
 	} {
 		t.Run(name, func(t *testing.T) { exportByParts(t, store(newStore(t, 3))) })
 	}
 }
 
-func exportByParts(t *testing.T, store tier.Store) {
+func exportByParts(t *testing.T, store kvstore.Store) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDataPlane{got: map[uint32][]byte{}}
 		s := play(t, kvblock.TierConfig{Name: "dram", Store: store, DataPlane: w})
@@ -129,7 +129,7 @@ func exportByParts(t *testing.T, store tier.Store) {
 			!slices.Equal(w.order, []uint32{0, 1, 4, 5, 8, 9}) {
 			t.Fatalf("result %v, sent %v", r, w.order)
 		}
-		parts := tier.Chunks{Blocks: 4, BlockBytes: blockBytes, PartBytes: 40}
+		parts := kvstore.Chunks{Blocks: 4, BlockBytes: blockBytes, PartBytes: 40}
 		for index, sealed := range w.got {
 			i, part := parts.BlockPart(index)
 			from, to := parts.PartRange(part)

@@ -17,14 +17,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
 
 // faultyStore is a store whose writes are slow and sometimes fail.
 type faultyStore struct {
-	tier.Store
+	kvstore.Store
 	calm atomic.Bool
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -124,7 +124,7 @@ func (u *user) read(ctx context.Context, id string, n int) {
 		into, want := make([]byte, len(testBlock(n))), testBlock(n)
 		err := u.store.Read(ctx, int32(b.GetIndex()), hash(n), into)
 		switch {
-		case errors.Is(err, tier.ErrDamaged):
+		case errors.Is(err, kvstore.ErrDamaged):
 			unlock.Damaged = append(unlock.Damaged, b.GetHash())
 		case err == nil && !bytes.Equal(into, want):
 			u.wrong("block %d is another", n)
@@ -155,7 +155,7 @@ func TestTierConsistencyUnderLoad(t *testing.T) {
 						}
 					}
 				}
-				p := playTiers(t, func(s tier.Store) tier.Store { m.Store = s; return m }, crash(40), testkit.Wire)
+				p := playTiers(t, func(s kvstore.Store) kvstore.Store { m.Store = s; return m }, crash(40), testkit.Wire)
 				var users sync.WaitGroup
 				var found atomic.Int64
 				for i := range uint64(4) {

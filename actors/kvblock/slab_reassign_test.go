@@ -16,7 +16,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -28,7 +28,7 @@ type tiers struct {
 	down *stage
 }
 
-func playTiers(t *testing.T, below func(tier.Store) tier.Store, upper, lower actor.ReceiverMiddleware) tiers {
+func playTiers(t *testing.T, below func(kvstore.Store) kvstore.Store, upper, lower actor.ReceiverMiddleware) tiers {
 	t.Helper()
 	file := fileAt(t, filepath.Join(t.TempDir(), "kv"))
 	t.Cleanup(func() { _ = file.Close() })
@@ -43,7 +43,7 @@ func playTiers(t *testing.T, below func(tier.Store) tier.Store, upper, lower act
 	return tiers{s, down}
 }
 
-func unwrapped(s tier.Store) tier.Store { return s }
+func unwrapped(s kvstore.Store) kvstore.Store { return s }
 
 // reserveLarge requests a slot for a large block. The channel receives the number of slots granted.
 func (p tiers) reserveLarge(id string, number int) <-chan int {
@@ -93,7 +93,7 @@ func (s *stage) putLarge(number int) {
 
 // gatedStore is a store that blocks writes until it is opened.
 type gatedStore struct {
-	tier.Store
+	kvstore.Store
 	open    chan struct{}
 	mu      sync.Mutex
 	started []kv.Hash
@@ -119,7 +119,7 @@ func (g *gatedStore) writes() []kv.Hash {
 func playGated(t *testing.T, upper, lower actor.ReceiverMiddleware) (tiers, *gatedStore) {
 	t.Helper()
 	g := &gatedStore{open: make(chan struct{})}
-	p := playTiers(t, func(s tier.Store) tier.Store { g.Store = s; return g }, upper, lower)
+	p := playTiers(t, func(s kvstore.Store) kvstore.Store { g.Store = s; return g }, upper, lower)
 	p.down.store = g.Store
 	return p, g
 }
@@ -164,15 +164,15 @@ func TestReassignedSlabIsDemoted(t *testing.T) {
 // dropped.
 func TestReassignmentDropsBlocksIfDemotionFails(t *testing.T) {
 	for name, tc := range map[string]struct {
-		below func(tier.Store) tier.Store
+		below func(kvstore.Store) kvstore.Store
 		full  bool
 		want  []int // blocks left in either tier
 		waits bool  // the reservation waits until it times out
 	}{
 		"pinned": {below: unwrapped, full: true, want: upTo(5, 12)},
-		"broken": {below: func(s tier.Store) tier.Store { return &failingStore{Store: s, bad: true} },
+		"broken": {below: func(s kvstore.Store) kvstore.Store { return &failingStore{Store: s, bad: true} },
 			want: upTo(5, 12)},
-		"slow": {below: func(s tier.Store) tier.Store {
+		"slow": {below: func(s kvstore.Store) kvstore.Store {
 			g := &gatedStore{Store: s, open: make(chan struct{})}
 			time.AfterFunc(5*time.Second, func() { close(g.open) }) // synctest time
 			return g
@@ -252,7 +252,7 @@ func TestCrashDuringReassignmentLosesNoBlock(t *testing.T) {
 func TestReassignmentResumesWithTierBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &failingStore{bad: true}
-		p := playTiers(t, func(s tier.Store) tier.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
+		p := playTiers(t, func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
 		p.put(upTo(1, 12)...)
 		<-p.reserveLarge("dropped", 21)
 		broken.set(false)
@@ -343,7 +343,7 @@ func TestReassignedSlabIsDemotedFirst(t *testing.T) {
 func TestFailedWriteKeepsRemainingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &failingStore{bad: true}
-		p := playTiers(t, func(s tier.Store) tier.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
+		p := playTiers(t, func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
 		p.put(1, 2)
 		p.putLarge(21)
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})
@@ -376,7 +376,7 @@ func TestBlocksTooLargeForTierBelowStay(t *testing.T) {
 				next(ctx, env)
 			}
 		}
-		p := playTiers(t, func(tier.Store) tier.Store { return newStore(t, 2) }, testkit.Wire, count)
+		p := playTiers(t, func(kvstore.Store) kvstore.Store { return newStore(t, 2) }, testkit.Wire, count)
 		p.put(1, 2)
 		p.putLarge(21)
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})

@@ -10,7 +10,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -18,14 +18,14 @@ import (
 // restarts.
 type TierConfig struct {
 	Name  string // "dram"
-	Store tier.Store
+	Store kvstore.Store
 	// Limits are those of the tier; Slabs and MaxDemoteBytes are set from the stores.
 	Limits    kv.TierLimits
-	Policy    string      // eviction policy; default kv.DefaultPolicy
-	Below     *Lower      // nil: blocks that leave are dropped
-	OnDemoted tier.Report // called for each block of a demotion; may be nil
-	Router    *actor.PID  // gets announcements of the blocks; may be nil
-	DataPlane DataPlane   // nil: the tier exports no blocks
+	Policy    string         // eviction policy; default kv.DefaultPolicy
+	Below     *Lower         // nil: blocks that leave are dropped
+	OnDemoted kvstore.Report // called for each block of a demotion; may be nil
+	Router    *actor.PID     // gets announcements of the blocks; may be nil
+	DataPlane DataPlane      // nil: the tier exports no blocks
 	Log       zerolog.Logger
 }
 
@@ -33,7 +33,7 @@ type TierConfig struct {
 type Lower struct {
 	Name  string
 	Tier  *actor.PID
-	Store tier.Store
+	Store kvstore.Store
 }
 
 // TierProps returns the props of a tier below HBM.
@@ -46,7 +46,7 @@ func TierProps(cfg TierConfig) *actor.Props {
 		cfg.Limits.MaxDemoteBytes = cfg.Below.Store.SlotBytes()
 	}
 	if cfg.OnDemoted == nil {
-		cfg.OnDemoted = func(string, string, int, tier.Move) {}
+		cfg.OnDemoted = func(string, string, int, kvstore.Move) {}
 	}
 	return supervise.Props(func() actor.Actor {
 		incarnation++

@@ -20,7 +20,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/cuda/host"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -32,11 +32,11 @@ type stage struct {
 	t     *testing.T
 	sys   *actor.ActorSystem
 	tier  *actor.PID
-	store tier.Store
+	store kvstore.Store
 	asked int
 }
 
-func newStore(t *testing.T, slots int) tier.Store {
+func newStore(t *testing.T, slots int) kvstore.Store {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
@@ -47,7 +47,7 @@ func newStore(t *testing.T, slots int) tier.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tier.NewArena(memory, slots*kv.SlotUnit)
+	return kvstore.NewArena(memory, slots*kv.SlotUnit)
 }
 
 func play(t *testing.T, cfg kvblock.TierConfig, mw ...actor.ReceiverMiddleware) *stage {
@@ -203,7 +203,7 @@ func TestTierRecoversWrittenBlocks(t *testing.T) {
 
 // failingStore is a store whose writes fail on request.
 type failingStore struct {
-	tier.Store
+	kvstore.Store
 	mu  sync.Mutex
 	bad bool
 }
@@ -212,7 +212,7 @@ type failingStore struct {
 // the tier below.
 func TestDemotionToTierBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := tier.OpenFile(tier.FileConfig{Path: filepath.Join(t.TempDir(), "kv"),
+		f, err := kvstore.OpenFile(kvstore.FileConfig{Path: filepath.Join(t.TempDir(), "kv"),
 			Slabs: kv.Slabs{Count: 1, Bytes: 17 * kv.SlotUnit}})
 		if err != nil {
 			t.Fatal(err)
@@ -291,7 +291,7 @@ func TestFailedDemotionKeepsBlocks(t *testing.T) {
 			Name: "dram", Store: s.store, Policy: "lru", Log: zerolog.Nop(),
 			Below:  &kvblock.Lower{Tier: down.tier, Store: broken},
 			Limits: kv.TierLimits{Watermark: 0.5, Burst: 4},
-			OnDemoted: func(_, _ string, _ int, m tier.Move) {
+			OnDemoted: func(_, _ string, _ int, m kvstore.Move) {
 				if errors.Is(m.Err, syscall.ENOSPC) {
 					failed.Add(1)
 				}

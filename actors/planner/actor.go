@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
-	"troupe/core/plan"
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
@@ -53,7 +53,7 @@ type planner struct {
 
 // deploymentState is the observed state of a deployment.
 type deploymentState struct {
-	scaler   *plan.Scaler
+	scaler   *schedule.Scaler
 	tokens   uint64 // total computed at the last observation
 	observed time.Time
 }
@@ -128,7 +128,7 @@ func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
 
 func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
 	w := p.deployments[spec.GetName()]
-	bounds := plan.NewScaler(plan.Scaling{Low: int(spec.GetMinReplicas()), High: int(spec.GetMaxReplicas())})
+	bounds := schedule.NewScaler(schedule.Scaling{Low: int(spec.GetMinReplicas()), High: int(spec.GetMaxReplicas())})
 	if w == nil || w.scaler.Low != bounds.Low || w.scaler.High != bounds.High {
 		w = &deploymentState{scaler: bounds}
 		p.deployments[spec.GetName()] = w
@@ -137,7 +137,7 @@ func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
 }
 
 func (w *deploymentState) decide(now time.Time, d *messages.DeploymentStatus) (int, string) {
-	load := plan.Load{Want: int(d.GetSpec().GetReplicas()),
+	load := schedule.Load{Want: int(d.GetSpec().GetReplicas()),
 		Changing: d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY}
 	var tokens uint64
 	for _, r := range d.GetReplicas() {

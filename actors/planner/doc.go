@@ -5,7 +5,7 @@
 // `planner` is the leader. The others try to acquire the lease when it is free. Speaks with: the
 // router of its node (GetTable).
 //
-// The leader writes its decisions (core/plan.Scaler) to the store by compare-and-swap on the
+// The leader writes its decisions (core/schedule.Scaler) to the store by compare-and-swap on the
 // revision that it observed, like an operator; the deployment carries them out. A stale leader
 // therefore does no harm: its write fails after the new leader's write, and its next observation
 // shows that it has lost the lease.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/cluster/tree"
+	"troupe/observe/tree"
 )
 
 // TestLostNodeRemovesWatchers makes 50 actors of one node watch an actor of another. Some unwatch

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"troupe/core/spec"
+	"troupe/core/units"
 )
 
 const (
@@ -159,4 +159,4 @@ func FreeBytes(folder string) (int64, error) {
 	return int64(fs.Bavail) * int64(fs.Bsize), nil
 }
 
-func bytesOf(n int64) string { return spec.FormatBytes(n) }
+func bytesOf(n int64) string { return units.FormatBytes(n) }

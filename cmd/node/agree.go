@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"troupe/cluster/control"
+	"troupe/control"
 )
 
 // clash checks that what was given goes together.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"troupe/engine/modelfile"
+	"troupe/modelfile"
 
 	"github.com/go-playground/validator/v10"
 	"github.com/rs/zerolog"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"troupe/core/spec"
+	"troupe/core/units"
 	"troupe/cuda/host"
 )
 
@@ -34,12 +34,12 @@ func parseDevices(s string) ([]host.Config, error) {
 	if err != nil || n < 1 || n > maxDevices {
 		return nil, fmt.Errorf("%q asks for %s devices; ask for 1 to %d", s, count, maxDevices)
 	}
-	bytes, err := spec.ParseBytes(size)
+	bytes, err := units.ParseBytes(size)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", s, err)
 	}
 	if bytes < minDeviceBytes {
-		return nil, fmt.Errorf("%q: a device of %s holds no model; give it %s or more", s, spec.FormatBytes(bytes), spec.FormatBytes(minDeviceBytes))
+		return nil, fmt.Errorf("%q: a device of %s holds no model; give it %s or more", s, units.FormatBytes(bytes), units.FormatBytes(minDeviceBytes))
 	}
 	return hostDevices(n, bytes), nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"troupe/core/health"
-	"troupe/core/spec"
+	"troupe/core/units"
 	"troupe/cuda"
 	"troupe/cuda/driver"
 	"troupe/cuda/host"
@@ -141,7 +141,7 @@ func diagnose(name string, f telemetry.Facts, o health.Observation) finding {
 	case o.PCIe.Width > 0 && o.PCIe.Width < f.PCIe.Width:
 		return finding{name, odd, fmt.Sprintf("%s: its PCIe link has %d lanes of %d", f.Name, o.PCIe.Width, f.PCIe.Width), "reseat the card, or use another slot"}
 	}
-	text := fmt.Sprintf("%s, %s, PCIe %d.0 x%d", f.Name, spec.FormatBytes(f.MemoryBytes), f.PCIe.Generation, o.PCIe.Width)
+	text := fmt.Sprintf("%s, %s, PCIe %d.0 x%d", f.Name, units.FormatBytes(f.MemoryBytes), f.PCIe.Generation, o.PCIe.Width)
 	if o.NVLinks > 0 {
 		text += fmt.Sprintf(", %d NVLinks", o.NVLinks)
 	}
@@ -154,7 +154,7 @@ func diagnose(name string, f telemetry.Facts, o health.Observation) finding {
 func checkSoftware(ctx context.Context, configs []host.Config) (all []finding) {
 	for _, cfg := range configs {
 		name := fmt.Sprintf("gpu-%d", cfg.Index)
-		all = append(all, finding{name, fine, "software GPU with " + spec.FormatBytes(cfg.MemoryBytes), ""})
+		all = append(all, finding{name, fine, "software GPU with " + units.FormatBytes(cfg.MemoryBytes), ""})
 		all = append(all, measure(ctx, name, health.Link{}, func() (cuda.Device, error) { return host.Open(cfg) })...)
 	}
 	return all
@@ -185,7 +185,7 @@ func measured(ctx context.Context, name string, link health.Link, open func() (c
 	if err != nil {
 		return finding{name, bad, err.Error(), "see nvidia-smi and dmesg"}
 	}
-	text := fmt.Sprintf("copies of %s, GB/s: %.1f in, %.1f out, %.1f within", spec.FormatBytes(measureBytes), speeds.In/1e9, speeds.Out/1e9, speeds.Within/1e9) + multiplied(d)
+	text := fmt.Sprintf("copies of %s, GB/s: %.1f in, %.1f out, %.1f within", units.FormatBytes(measureBytes), speeds.In/1e9, speeds.Out/1e9, speeds.Within/1e9) + multiplied(d)
 	if could := carries(link); min(speeds.In, speeds.Out) < slowLink*could {
 		return finding{name, odd, fmt.Sprintf("%s; its link could carry %.1f", text, could/1e9), "see whether others use the link, and that the host's memory is on the GPU's NUMA node"}
 	}

@@ -17,8 +17,8 @@ import (
 	"troupe/cluster/recovery"
 	"troupe/cluster/reply"
 	"troupe/cluster/security"
-	"troupe/cluster/troupe"
-	"troupe/core/spec"
+	"troupe/core/units"
+	"troupe/node"
 )
 
 const (
@@ -39,7 +39,7 @@ func checkLimits(context.Context, settings) (all []finding) {
 	}
 	all = append(all, finding{"memory lock", fine, "as much as there is", ""})
 	if lock.Cur != unix.RLIM_INFINITY {
-		all[0].Text = spec.FormatBytes(int64(lock.Cur))
+		all[0].Text = units.FormatBytes(int64(lock.Cur))
 		if lock.Cur < enoughLocked && onBus() > 0 {
 			all[0] = finding{"memory lock", odd, all[0].Text + " may be locked", "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service: GPUs copy from locked memory"}
 		}
@@ -84,7 +84,7 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	if s.Join == "" {
 		return []finding{{"NATS", fine, "this node brings its own", ""}}
 	}
-	cfg := troupe.Config{Log: zerolog.Nop()}
+	cfg := node.Config{Log: zerolog.Nop()}
 	if err := s.secure(&cfg); err != nil {
 		return []finding{{"NATS", bad, err.Error(), "see \"node certs\" and \"node keys\""}}
 	}
@@ -148,11 +148,11 @@ func checkData(_ context.Context, s settings) []finding {
 // dataSpace judges the space that is free in a data folder.
 func dataSpace(folder string, free, needed int64, held bool) finding {
 	const remedy = "make room, or choose another folder with --data"
-	left := spec.FormatBytes(free)
+	left := units.FormatBytes(free)
 	switch {
 	case free < needed:
 		return finding{"data", bad, fmt.Sprintf("%s has %s left, and the store needs %s: %s missing",
-			folder, left, spec.FormatBytes(needed), spec.FormatBytes(needed-free)), remedy}
+			folder, left, units.FormatBytes(needed), units.FormatBytes(needed-free)), remedy}
 	case free < enoughDisk:
 		return finding{"data", odd, fmt.Sprintf("%s has %s left", folder, left), remedy}
 	case held:

@@ -9,17 +9,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"troupe/cluster/troupe"
-	"troupe/core/spec"
-	"troupe/engine/tier"
+	"troupe/core/units"
+	"troupe/engine/kvstore"
+	"troupe/node"
 )
 
 // checkTiers looks whether there is room for the KV tiers that are asked for.
 func checkTiers(_ context.Context, s settings) (all []finding) {
-	var cfg troupe.Config
+	var cfg node.Config
 	s.tiers(&cfg)
 	if want := cfg.Tiers.DRAMBytes; s.KVDRAM != "" && want > 0 {
-		f := finding{"kv dram", fine, fmt.Sprintf("%s, of %s of memory that is free", spec.FormatBytes(want), spec.FormatBytes(freeMemory())), ""}
+		f := finding{"kv dram", fine, fmt.Sprintf("%s, of %s of memory that is free", units.FormatBytes(want), units.FormatBytes(freeMemory())), ""}
 		if want > freeMemory() {
 			f.State, f.Remedy = bad, "give it less with --kv-dram"
 		}
@@ -38,7 +38,7 @@ func checkDisk(path string, want int64) finding {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", dir, err), "make that folder, or name a file in another one with --kv-nvme-path"}
 	}
-	if err := tier.CheckPath(path); err != nil {
+	if err := kvstore.CheckPath(path); err != nil {
 		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", path, err), "name another file with --kv-nvme-path"}
 	}
 	free := int64(fs.Bavail) * fs.Bsize
@@ -46,7 +46,7 @@ func checkDisk(path string, want int64) finding {
 	if err := unix.Stat(path, &file); err == nil {
 		free += file.Blocks * 512
 	}
-	if text := fmt.Sprintf("%s for %s, of %s that is free", spec.FormatBytes(want), path, spec.FormatBytes(free)); want > free {
+	if text := fmt.Sprintf("%s for %s, of %s that is free", units.FormatBytes(want), path, units.FormatBytes(free)); want > free {
 		return finding{"kv nvme", bad, text, "give it less with --kv-nvme, or name a file on another disk with --kv-nvme-path"}
 	} else if err := pastCache(dir); err != nil {
 		return finding{"kv nvme", odd, fmt.Sprintf("%s; %v", text, err), "name a file on a local disk with --kv-nvme-path"}

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"troupe/cluster/control"
+	"troupe/control"
 	"troupe/messages"
 )
 

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"troupe/cluster/troupe"
-	"troupe/core/spec"
+	"troupe/core/units"
 	"troupe/cuda"
 	"troupe/cuda/driver"
 	"troupe/cuda/telemetry"
+	"troupe/node"
 )
 
 // devices settles which GPUs the node has, and notes what it found. It comes last: what it opens, the node closes.
-func (s *settings) devices(cfg *troupe.Config) (err error) {
+func (s *settings) devices(cfg *node.Config) (err error) {
 	if s.Devices != automatic {
 		cfg.Devices, err = parseDevices(s.Devices)
 		return err
@@ -23,7 +23,7 @@ func (s *settings) devices(cfg *troupe.Config) (err error) {
 	}
 	if len(found) == 0 {
 		cfg.Devices = hostDevices(1, machineMemory()/2)
-		s.note("No GPU: %s.\nIn its place there is one software GPU with %s.", none, spec.FormatBytes(cfg.Devices[0].MemoryBytes))
+		s.note("No GPU: %s.\nIn its place there is one software GPU with %s.", none, units.FormatBytes(cfg.Devices[0].MemoryBytes))
 		return nil
 	}
 	sources, unseen := sources()
@@ -35,7 +35,7 @@ func (s *settings) devices(cfg *troupe.Config) (err error) {
 		if err != nil {
 			return errors.Join(fmt.Errorf("%w; \"node doctor\" looks closer", err), closeAll(cfg.GPUs))
 		}
-		gpu := troupe.GPU{Device: d, Source: telemetry.Device(d)}
+		gpu := node.GPU{Device: d, Source: telemetry.Device(d)}
 		if source := sources[info.UUID]; source != nil {
 			gpu.Source = source
 		}
@@ -46,7 +46,7 @@ func (s *settings) devices(cfg *troupe.Config) (err error) {
 }
 
 func described(info cuda.Info) string {
-	text := fmt.Sprintf("%s with %s", info.Name, spec.FormatBytes(info.MemoryBytes))
+	text := fmt.Sprintf("%s with %s", info.Name, units.FormatBytes(info.MemoryBytes))
 	if info.Simulated {
 		text += ", simulated"
 	}
@@ -76,7 +76,7 @@ func sources() (map[string]telemetry.Source, error) {
 	return byUUID, err
 }
 
-func closeAll(gpus []troupe.GPU) (err error) {
+func closeAll(gpus []node.GPU) (err error) {
 	for _, g := range gpus {
 		err = errors.Join(err, g.Close())
 	}

@@ -8,8 +8,8 @@ import (
 	"charm.land/lipgloss/v2"
 	"google.golang.org/protobuf/proto"
 
-	"troupe/cluster/top"
 	"troupe/messages"
+	"troupe/observe/top"
 )
 
 type kvCommand struct {

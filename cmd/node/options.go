@@ -15,7 +15,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/core/hbm"
 	"troupe/core/kv"
-	"troupe/core/spec"
+	"troupe/core/units"
 	"troupe/cuda/driver"
 	"troupe/messages"
 )
@@ -90,7 +90,7 @@ const (
 func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
-		"kvdram": spec.FormatBytes(mostDRAM), "kvremote": spec.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvdram": units.FormatBytes(mostDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 		"kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
 	}
 }

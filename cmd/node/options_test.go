@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"troupe/cluster/control"
+	"troupe/control"
 	"troupe/messages"
 )
 

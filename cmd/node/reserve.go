@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"troupe/cluster/troupe"
+	"troupe/node"
 )
 
 var gpuName = regexp.MustCompile(`^gpu-(0|[1-9][0-9]*)$`)
@@ -31,7 +31,7 @@ func parseReserve(s string) (map[string]float64, error) {
 }
 
 // reserve sets how much memory of each GPU is kept for KV blocks, once the GPUs are known.
-func (s *settings) reserve(cfg *troupe.Config) (err error) {
+func (s *settings) reserve(cfg *node.Config) (err error) {
 	if s.KVReserve == "" {
 		return nil
 	}

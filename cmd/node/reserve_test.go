@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"troupe/cluster/troupe"
 	"troupe/cuda/host"
+	"troupe/node"
 )
 
 func TestKVReserve(t *testing.T) {
@@ -16,7 +16,7 @@ func TestKVReserve(t *testing.T) {
 		"gpu-1=0.5":       {"gpu-1": 0.5},
 		"0.3,gpu-1=0.125": {"": 0.3, "gpu-1": 0.125},
 	} {
-		s, cfg := settings{Options: Options{KVReserve: text}}, troupe.Config{Devices: make([]host.Config, 2)}
+		s, cfg := settings{Options: Options{KVReserve: text}}, node.Config{Devices: make([]host.Config, 2)}
 		if err := s.reserve(&cfg); err != nil || !maps.Equal(cfg.KVReserve, want) {
 			t.Errorf("%q: %v, %v", text, cfg.KVReserve, err)
 		}
@@ -26,7 +26,7 @@ func TestKVReserve(t *testing.T) {
 			t.Errorf("%q is taken for %v", text, got)
 		}
 	}
-	s, cfg := settings{Options: Options{KVReserve: "gpu-2=0.5"}}, troupe.Config{Devices: make([]host.Config, 2)}
+	s, cfg := settings{Options: Options{KVReserve: "gpu-2=0.5"}}, node.Config{Devices: make([]host.Config, 2)}
 	if err := s.reserve(&cfg); err == nil || !strings.Contains(err.Error(), "there is no gpu-2; there are gpu-0, gpu-1") {
 		t.Error(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"troupe/cluster/troupe"
+	"troupe/node"
 )
 
 const (
@@ -80,9 +80,9 @@ func untilSignal() context.Context {
 
 // abandonable starts a node. Once ctx has ended it waits only a moment longer: a start may wait for what knows of
 // no context, as a disk, or a server that does not answer. What is abandoned ends with the process.
-func abandonable(ctx context.Context, start func() (*troupe.Node, error)) (*troupe.Node, error) {
+func abandonable(ctx context.Context, start func() (*node.Node, error)) (*node.Node, error) {
 	type outcome struct {
-		node *troupe.Node
+		node *node.Node
 		err  error
 	}
 	started := make(chan outcome, 1)
@@ -105,7 +105,7 @@ func abandonable(ctx context.Context, start func() (*troupe.Node, error)) (*trou
 
 // drain ends a node: for the grace it serves new requests, and from now on for the limit those under way finish. It
 // returns in time even if the node does not.
-func drain(node *troupe.Node, grace, limit time.Duration) error {
+func drain(node *node.Node, grace, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	stopped := make(chan error, 1)

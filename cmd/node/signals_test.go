@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"troupe/cluster/troupe"
+	"troupe/node"
 )
 
 // TestOnSignal goes through the table.
@@ -62,7 +62,7 @@ func TestAbandoned(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
 	cancel(stop{os.Interrupt})
-	_, err := abandonable(ctx, func() (*troupe.Node, error) { <-gate; return nil, nil })
+	_, err := abandonable(ctx, func() (*node.Node, error) { <-gate; return nil, nil })
 	if !errors.As(err, &stop{}) {
 		t.Errorf("%v", err)
 	}

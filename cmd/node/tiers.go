@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"troupe/cluster/troupe"
 	"troupe/core/kv"
-	"troupe/core/spec"
+	"troupe/core/units"
+	"troupe/node"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 )
 
 // tiers settles how much room there is for KV blocks below the GPUs.
-func (s *settings) tiers(cfg *troupe.Config) {
-	t := troupe.TiersConfig{
+func (s *settings) tiers(cfg *node.Config) {
+	t := node.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
 		RemoteBytes: bytesOf(s.KVRemote),
@@ -43,20 +43,20 @@ func defaultWatermark() string { return fmt.Sprint(kv.DefaultWatermark) }
 
 // bytesOf is a size that was checked; of nothing, 0.
 func bytesOf(size string) int64 {
-	n, _ := spec.ParseBytes(size)
+	n, _ := units.ParseBytes(size)
 	return n
 }
 
 func checkSize(s string) error {
-	_, err := spec.ParseBytes(s)
+	_, err := units.ParseBytes(s)
 	return err
 }
 
 // checkRoom takes a size that some KV blocks have room in, or none.
 func checkRoom(s string) error {
-	n, err := spec.ParseBytes(s)
+	n, err := units.ParseBytes(s)
 	if err == nil && n > 0 && n < leastRoom {
-		err = fmt.Errorf("%s has no room for KV blocks; give at least %s, written like 8GiB, or 0 for none", spec.FormatBytes(n), spec.FormatBytes(leastRoom))
+		err = fmt.Errorf("%s has no room for KV blocks; give at least %s, written like 8GiB, or 0 for none", units.FormatBytes(n), units.FormatBytes(leastRoom))
 	}
 	return err
 }

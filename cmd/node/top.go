@@ -10,7 +10,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"google.golang.org/protobuf/proto"
 
-	"troupe/cluster/top"
+	"troupe/observe/top"
 )
 
 type topCommand struct {

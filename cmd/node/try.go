@@ -8,12 +8,12 @@ import (
 
 	"github.com/sashabaranov/go-openai"
 
-	"troupe/cluster/troupe"
+	"troupe/node"
 )
 
 // firstCompletion waits until the deployments serve, and streams what the first one makes of the prompt.
 // It asks as any client does, over HTTP.
-func firstCompletion(ctx context.Context, w io.Writer, s settings, node *troupe.Node) error {
+func firstCompletion(ctx context.Context, w io.Writer, s settings, node *node.Node) error {
 	if err := node.Ready(ctx); err != nil {
 		return err
 	}

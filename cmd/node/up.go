@@ -10,9 +10,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/security"
-	"troupe/cluster/troupe"
-	"troupe/engine/modelfile"
 	"troupe/gateway/apikey"
+	"troupe/modelfile"
+	"troupe/node"
 )
 
 type upCommand struct {
@@ -72,8 +72,8 @@ func (u upCommand) Run(c console) error {
 	ctx := untilSignal()
 	log := newLog(c, s)
 	s.warn(log)
-	troupe.CollectSeldom()
-	node, err := abandonable(ctx, func() (*troupe.Node, error) { return s.start(ctx, log) })
+	node.CollectSeldom()
+	node, err := abandonable(ctx, func() (*node.Node, error) { return s.start(ctx, log) })
 	if ctx.Err() != nil && node == nil {
 		fmt.Fprintln(c.out, "\nTold to end while starting.")
 		return nil
@@ -93,12 +93,12 @@ func (u upCommand) Run(c console) error {
 }
 
 // start starts a node. What is open when that fails is closed.
-func (s *settings) start(ctx context.Context, log zerolog.Logger) (*troupe.Node, error) {
+func (s *settings) start(ctx context.Context, log zerolog.Logger) (*node.Node, error) {
 	cfg, err := s.node(ctx, log)
 	if err != nil {
 		return nil, err
 	}
-	node, err := troupe.Start(ctx, cfg)
+	node, err := node.Start(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -106,8 +106,8 @@ func (s *settings) start(ctx context.Context, log zerolog.Logger) (*troupe.Node,
 }
 
 // node reads what the files hold, settles where to listen, and returns what the node is started with.
-func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Config, err error) {
-	cfg = troupe.Config{
+func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
+	cfg = node.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
 		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
@@ -144,7 +144,7 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg troupe.Con
 }
 
 // secure reads certificates, keys and credentials.
-func (s *settings) secure(cfg *troupe.Config) (err error) {
+func (s *settings) secure(cfg *node.Config) (err error) {
 	if s.TLSCert != "" {
 		if cfg.TLS, err = security.Load(security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA, Revoked: s.TLSRevoked}, cfg.Log); err != nil {
 			return err

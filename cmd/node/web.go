@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strconv"
 
-	"troupe/cluster/troupe"
 	"troupe/gateway/web"
+	"troupe/node"
 )
 
 // webConfig is what the options say about HTTP clients.
-func (s settings) webConfig() troupe.WebConfig {
+func (s settings) webConfig() node.WebConfig {
 	connections, _ := strconv.Atoi(s.HTTPConns) // checked with the other options; 0: the default
 	perAddress, _ := strconv.Atoi(s.HTTPConnsAddress)
 	proxies, _ := parseNetworks(s.TrustedProxies)
 	exempt := func(peer netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer.Unmap()) })
 	}
-	return troupe.WebConfig{
+	return node.WebConfig{
 		Limits:  web.Limits{Connections: connections, PerAddress: perAddress, Exempt: exempt},
 		Metrics: s.MetricsListen, BodyBytes: bytesOf(s.HTTPMemory),
 		Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins),

@@ -8,11 +8,11 @@ import (
 	"os"
 	"strings"
 
-	"troupe/cluster/troupe"
+	"troupe/node"
 )
 
 // welcome says where the node is and what to try.
-func welcome(w io.Writer, s settings, node *troupe.Node) {
+func welcome(w io.Writer, s settings, node *node.Node) {
 	url, nats := "http://"+s.dialled(node.HTTPAddr()), s.Join
 	if s.HTTPTLSCert != "" {
 		url = "https://" + s.dialled(node.HTTPAddr())

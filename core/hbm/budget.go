@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"troupe/core/spec"
+	"troupe/core/units"
 )
 
 // DefaultKVReserve is the share of a device's memory that is kept for KV blocks.
@@ -46,7 +46,7 @@ type Overload struct {
 
 func (o *Overload) Error() string {
 	b := o.Budget
-	size := spec.FormatBytes
+	size := units.FormatBytes
 	return fmt.Sprintf("short of memory by %s: %s needed, and %s for KV blocks at least; of %s, %d replicas need %s and %s, "+
 		"and %s are kept for KV blocks (kv_reserve); delete a model, lower max_sequences or kv_blocks, or use a larger device",
 		size(o.Short), size(o.Need.Fixed), size(o.least()), size(b.Total), b.Replicas, size(b.Fixed), size(b.Least), size(b.Reserve))

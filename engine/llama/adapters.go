@@ -10,7 +10,7 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/kernels"
 	"troupe/engine"
-	"troupe/engine/peft"
+	"troupe/modelfile/peft"
 )
 
 // shape of a projection.

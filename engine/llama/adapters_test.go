@@ -14,6 +14,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit"
 )
 
@@ -254,7 +255,7 @@ func TestWorkspaceOfAdapters(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer device.Close()
-		holder := engine.NewHolder(device, llama.Format{})
+		holder := residency.NewHolder(device, llama.Format{})
 		loaded, err := holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l})
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit"
 )
 
@@ -19,9 +20,9 @@ const kvBlocks = 16
 // replica is a device of its own with the model's weights, an engine and its blocks.
 type replica struct {
 	device cuda.Device
-	holder *engine.Holder
+	holder *residency.Holder
 	engine engine.Engine
-	blocks *engine.Blocks
+	blocks *residency.Blocks
 }
 
 func newReplica(t testing.TB) *replica {
@@ -35,7 +36,7 @@ func newReplica(t testing.TB) *replica {
 
 func newReplicaOn(t testing.TB, device cuda.Device) *replica {
 	t.Helper()
-	r := &replica{device: device, holder: engine.NewHolder(device, llama.Format{})}
+	r := &replica{device: device, holder: residency.NewHolder(device, llama.Format{})}
 	load := engine.LoadSpec{Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits}
 	var err error
 	if _, err = r.holder.Load(context.Background(), load); err != nil {
@@ -156,7 +157,7 @@ func TestResizeBetweenSteps(t *testing.T) {
 }
 
 // move copies blocks from one arena to places in another.
-func move(ctx context.Context, from, to *engine.Blocks, blocks, there []int32) error {
+func move(ctx context.Context, from, to *residency.Blocks, blocks, there []int32) error {
 	buf := make([]byte, from.BlockBytes())
 	for i, block := range blocks {
 		if err := from.Read(ctx, block, buf); err != nil {

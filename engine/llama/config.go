@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 
-	"troupe/core/spec"
+	"troupe/core/units"
 	"troupe/cuda"
-	"troupe/engine/modelfile"
+	"troupe/modelfile"
 )
 
 // Config is a model's shape, from config.json.
@@ -280,7 +280,7 @@ func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 }
 
 // KVTokenBytes is the memory of one token's keys and values, kept as F32.
-func (c Config) KVTokenBytes() int64 { return spec.KVTokenBytes(c.Layers, c.KVHeads, c.HeadDim, 4) }
+func (c Config) KVTokenBytes() int64 { return units.KVTokenBytes(c.Layers, c.KVHeads, c.HeadDim, 4) }
 
 // kvLayout names the weights' type too: it decides the last bits of what is computed with them.
 func (c Config) kvLayout(matrices cuda.DType) string {

@@ -11,8 +11,9 @@ import (
 
 	"troupe/cuda/host"
 	"troupe/engine"
-	"troupe/engine/digest"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
+	"troupe/modelfile/digest"
 	"troupe/testkit/reference"
 )
 
@@ -161,7 +162,7 @@ func TestHolderRefusesOtherWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := engine.NewHolder(d, llama.Format{Digests: &digest.Cache{}})
+	h := residency.NewHolder(d, llama.Format{Digests: &digest.Cache{}})
 	spec := engine.LoadSpec{Lease: "m-0", Path: dir, BlockTokens: 16, KVBlocks: 4, Revision: strings.Repeat("ab", 32)}
 	for range 2 {
 		_, err := h.Load(t.Context(), spec)

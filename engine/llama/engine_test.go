@@ -12,6 +12,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit"
 )
 
@@ -43,7 +44,7 @@ func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.En
 
 func openWith(t testing.TB, device cuda.Device, format llama.Format, path string, blocks int) engine.Engine {
 	t.Helper()
-	holder := engine.NewHolder(device, format)
+	holder := residency.NewHolder(device, format)
 	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	}); err != nil {

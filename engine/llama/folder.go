@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
+	"troupe/modelfile"
+	"troupe/modelfile/safetensors"
 )
 
 const wanted = "give the folder of a Hugging Face model with config.json and safetensors files"

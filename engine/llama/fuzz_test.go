@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"troupe/engine/llama"
-	"troupe/engine/modelfile"
+	"troupe/modelfile"
 	"troupe/testkit"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
+	"troupe/modelfile"
+	"troupe/modelfile/safetensors"
 )
 
 // Inspect implements engine.Format.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"troupe/cuda"
-	"troupe/engine/safetensors"
+	"troupe/modelfile/safetensors"
 )
 
 // align is the alignment of tensors within the one allocation that holds a model.

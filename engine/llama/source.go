@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"troupe/engine"
-	"troupe/engine/digest"
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
+	"troupe/modelfile"
+	"troupe/modelfile/digest"
+	"troupe/modelfile/safetensors"
 )
 
 // source reads the files of a model's weights, each of them once from its first byte to its last, and finds

@@ -10,8 +10,8 @@ import (
 	"regexp"
 	"slices"
 
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
+	"troupe/modelfile"
+	"troupe/modelfile/safetensors"
 )
 
 const (

@@ -10,6 +10,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit/reference"
 )
 
@@ -84,7 +85,7 @@ func load(t *testing.T, dir string) error {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	_, err = engine.NewHolder(device, llama.Format{}).Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir,
+	_, err = residency.NewHolder(device, llama.Format{}).Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir,
 		BlockTokens: 16, KVBlocks: 1})
 	return err
 }

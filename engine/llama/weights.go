@@ -6,9 +6,9 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
-	"troupe/engine/digest"
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
+	"troupe/modelfile"
+	"troupe/modelfile/digest"
+	"troupe/modelfile/safetensors"
 )
 
 // Format loads models of the Llama family. It implements engine.Format.

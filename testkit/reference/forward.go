@@ -9,8 +9,8 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/kernels"
 	"troupe/engine/llama"
-	"troupe/engine/modelfile"
-	"troupe/engine/safetensors"
+	"troupe/modelfile"
+	"troupe/modelfile/safetensors"
 )
 
 // Model holds a model's weights in float64.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/cluster/tree"
 	"troupe/messages"
+	"troupe/observe/tree"
 )
 
 func bookkeeping() (section, error) {

@@ -11,6 +11,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit/adapters"
 )
 
@@ -105,7 +106,7 @@ func newStepper(form llama.Form) (_ *stepper, err error) {
 	if s.device, err = host.Open(host.Config{MemoryBytes: 1 << 30}); err != nil {
 		return nil, err
 	}
-	h := engine.NewHolder(s.device, llama.Format{Adapters: form})
+	h := residency.NewHolder(s.device, llama.Format{Adapters: form})
 	limits := engine.Limits{
 		StepTokens: formSequences, MaxSequences: formSequences, MaxAdapters: 32, MaxRank: slices.Max(formRanks),
 	}

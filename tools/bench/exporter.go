@@ -13,7 +13,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/cluster/bulk"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -29,7 +29,7 @@ type exporter struct {
 // exporterSpace is the namespace of the blocks' hashes in the store.
 var exporterSpace = kv.Root("bench", "", nil)
 
-func newExporter(store tier.Store) (_ *exporter, err error) {
+func newExporter(store kvstore.Store) (_ *exporter, err error) {
 	l := &exporter{
 		system: actor.NewActorSystem(
 			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
@@ -48,7 +48,7 @@ func newExporter(store tier.Store) (_ *exporter, err error) {
 }
 
 // fetch requests blocks and passes each received part to put.
-func (l *exporter) fetch(hashes []kv.Hash, chunks tier.Chunks, put func(i, part int, b []byte) error) error {
+func (l *exporter) fetch(hashes []kv.Hash, chunks kvstore.Chunks, put func(i, part int, b []byte) error) error {
 	came := 0
 	seal := func(index uint32, _ int) hash.Hash64 {
 		i, part := chunks.BlockPart(index)

@@ -16,12 +16,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"troupe/cluster/troupe"
 	"troupe/core/sample"
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/messages"
+	"troupe/node"
 )
 
 const (
@@ -31,8 +32,8 @@ const (
 )
 
 // startNode starts a node with one software GPU that serves the model.
-func startNode(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), error) {
-	return nodeWith(func(c *troupe.Config) {
+func startNode(change func(*messages.DeploymentSpec)) (*node.Node, func(), error) {
+	return nodeWith(func(c *node.Config) {
 		if change != nil {
 			change(c.Deployments[0])
 		}
@@ -40,19 +41,19 @@ func startNode(change func(*messages.DeploymentSpec)) (*troupe.Node, func(), err
 }
 
 // nodeWith starts such a node with a changed configuration.
-func nodeWith(change func(*troupe.Config)) (*troupe.Node, func(), error) {
+func nodeWith(change func(*node.Config)) (*node.Node, func(), error) {
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := troupe.Config{
+	cfg := node.Config{
 		Name: "bench", DataDir: dir, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0",
 		Log:         zerolog.Nop(),
 		Devices:     []host.Config{{MemoryBytes: 4 << 30}},
 		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: model}},
 	}
 	change(&cfg)
-	n, err := troupe.Start(context.Background(), cfg)
+	n, err := node.Start(context.Background(), cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +74,7 @@ func direct() (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := engine.NewHolder(d, llama.Format{})
+	h := residency.NewHolder(d, llama.Format{})
 	spec := engine.LoadSpec{
 		Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/cluster/troupe"
+	"troupe/node"
 )
 
 // hop is a point on the path of a request: an actor starts to handle a message, or the HTTP handler
@@ -96,7 +96,7 @@ func requestLegs() (section, error) {
 			"memory again.",
 	}
 	t := &tracer{seen: make(map[hop]time.Time)}
-	n, stop, err := nodeWith(func(c *troupe.Config) { c.Wrap = t.wrap })
+	n, stop, err := nodeWith(func(c *node.Config) { c.Wrap = t.wrap })
 	if err != nil {
 		return s, err
 	}

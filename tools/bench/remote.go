@@ -9,7 +9,7 @@ import (
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/cuda/host"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 )
 
 const (
@@ -40,7 +40,7 @@ func remoteTier() (section, error) {
 		name  string
 		parts int
 	}{{"whole blocks", 0}, {"first layers first", remotePart}} {
-		b.chunks = tier.Chunks{Blocks: remoteBlocks, BlockBytes: remoteBlock, PartBytes: way.parts}
+		b.chunks = kvstore.Chunks{Blocks: remoteBlocks, BlockBytes: remoteBlock, PartBytes: way.parts}
 		r, err := bulkbench.Measure(
 			ctx, bulkbench.Config{ChunkBytes: remoteBlock, Chunks: remoteBlocks, Rounds: remoteRounds, Copy: b.fetch},
 		)
@@ -61,10 +61,10 @@ func remoteTier() (section, error) {
 type remote struct {
 	*exporter
 	device cuda.Device
-	store  *tier.Arena
+	store  *kvstore.Arena
 	hashes []kv.Hash
 	arena  []byte
-	chunks tier.Chunks
+	chunks kvstore.Chunks
 }
 
 func newRemote() (_ *remote, err error) {
@@ -76,7 +76,7 @@ func newRemote() (_ *remote, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.store = tier.NewArena(memory, remoteBlocks*remoteBlock)
+	b.store = kvstore.NewArena(memory, remoteBlocks*remoteBlock)
 	block := make([]byte, remoteBlock)
 	for i := range remoteBlocks {
 		for at := range block {

@@ -15,8 +15,9 @@ import (
 	"troupe/core/kv"
 	"troupe/cuda/host"
 	"troupe/engine"
+	"troupe/engine/kvstore"
 	"troupe/engine/llama"
-	"troupe/engine/tier"
+	"troupe/engine/residency"
 )
 
 // The model is nearly all KV, so that the ratio of restoring a token to computing it is about that
@@ -91,7 +92,7 @@ func overlapped(dir string) (rows []row, err error) {
 		return nil, err
 	}
 	defer device.Close()
-	holder := engine.NewHolder(device, llama.Format{})
+	holder := residency.NewHolder(device, llama.Format{})
 	spec := engine.LoadSpec{
 		Lease: "rising", Path: path, BlockTokens: 16, KVBlocks: restoreBlocks + 1,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 1},
@@ -114,8 +115,8 @@ func overlapped(dir string) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := tier.OpenFile(
-		tier.FileConfig{
+	file, err := kvstore.OpenFile(
+		kvstore.FileConfig{
 			Path: filepath.Join(dir, "rises"), Slabs: kv.Slabs{Count: restoreBlocks/8 + 1, Bytes: slab},
 			Depth: tierDepth, AllocHost: device.AllocHost,
 		},
@@ -124,10 +125,10 @@ func overlapped(dir string) (rows []row, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	arena := tier.NewArena(memory, slab)
+	arena := kvstore.NewArena(memory, slab)
 	for _, t := range []struct {
 		name  string
-		store tier.Store
+		store kvstore.Store
 		lent  bool
 	}{{"DRAM", arena, false}, {"NVMe", file, false}, {"another node's DRAM", arena, true}} {
 		for _, many := range []int{16, 64, restoreBlocks} {
@@ -145,9 +146,9 @@ func overlapped(dir string) (rows []row, err error) {
 // node or exported by another node.
 func overlap(
 	name string,
-	store tier.Store,
+	store kvstore.Store,
 	lent bool,
-	blocks *engine.Blocks,
+	blocks *residency.Blocks,
 	e engine.Engine,
 	many int,
 ) (row, error) {
@@ -158,7 +159,7 @@ func overlap(
 		ways[i].Hash = hashes[i].Namespaced(exporterSpace)
 		ways[i].Slot = cut.Slot(i/cut.Fit(blocks.BlockBytes()), i%cut.Fit(blocks.BlockBytes()))
 	}
-	if err := tier.Offload(context.Background(), blocks, store, ways); err != nil {
+	if err := kvstore.Offload(context.Background(), blocks, store, ways); err != nil {
 		return row{}, err
 	}
 	s := engine.Sequence{Position: 16 * many, Sample: true}
@@ -173,16 +174,16 @@ func overlap(
 		_, err := e.Step(context.Background(), []engine.Sequence{s})
 		return err
 	}
-	parts := tier.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
-	rise := func(parts int) *tier.LayerRestore {
-		all := make([]tier.BlockRestore, many)
+	parts := kvstore.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
+	rise := func(parts int) *kvstore.LayerRestore {
+		all := make([]kvstore.BlockRestore, many)
 		for i, w := range ways {
-			all[i] = tier.BlockRestore{Move: tier.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
+			all[i] = kvstore.BlockRestore{Move: kvstore.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
 			if lent {
-				all[i].From = tier.RemoteSource
+				all[i].From = kvstore.RemoteSource
 			}
 		}
-		return tier.NewLayerRestore(blocks, []tier.Store{store}, all, parts, func(int) {})
+		return kvstore.NewLayerRestore(blocks, []kvstore.Store{store}, all, parts, func(int) {})
 	}
 	var other *exporter
 	if lent {
@@ -192,12 +193,12 @@ func overlap(
 		}
 		defer other.close()
 	}
-	run := func(up *tier.LayerRestore) error {
+	run := func(up *kvstore.LayerRestore) error {
 		if !lent {
 			up.Run(context.Background())
 			return up.Err()
 		}
-		chunks := tier.Chunks{Blocks: many, BlockBytes: blocks.BlockBytes(), PartBytes: up.PartBytes()}
+		chunks := kvstore.Chunks{Blocks: many, BlockBytes: blocks.BlockBytes(), PartBytes: up.PartBytes()}
 		err := other.fetch(
 			hashes, chunks, func(i, part int, b []byte) error { return up.PutPart(context.Background(), i, part, b) },
 		)

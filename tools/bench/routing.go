@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"troupe/cluster/bulk/bulkbench"
-	"troupe/core/plan"
+	"troupe/core/route"
 )
 
 // routing measures routing decisions on different prompts of 128 blocks, for several numbers of
@@ -29,7 +29,7 @@ func routing() (section, error) {
 			routes, prompts := crowd(replicas, held)
 			took := testing.Benchmark(func(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
-					routes.Route(plan.Request{ID: "a request", Hashes: prompts[i%len(prompts)], Tokens: 2048})
+					routes.Route(route.Request{ID: "a request", Hashes: prompts[i%len(prompts)], Tokens: 2048})
 				}
 			}).NsPerOp()
 			r := row{
@@ -47,7 +47,7 @@ func routing() (section, error) {
 
 // crowd returns a table of replicas that each hold a number of blocks, and the prompts of these
 // blocks in random order.
-func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
+func crowd(replicas, held int) (*route.Routes, [][]uint64) {
 	const shared, prompt = 32, 128
 	rnd := rand.New(rand.NewPCG(1, 2))
 	chain := func(n int) (hashes []uint64) {
@@ -56,12 +56,12 @@ func crowd(replicas, held int) (*plan.Routes, [][]uint64) {
 		}
 		return hashes
 	}
-	routes, system := plan.NewRoutes(), chain(shared)
+	routes, system := route.NewRoutes(), chain(shared)
 	var prompts [][]uint64
 	for i := range replicas {
 		name := fmt.Sprint("model-", i)
-		routes.Update(plan.Replica{
-			Name: name, State: plan.Serving, Running: rnd.IntN(16), MaxSequences: 64, StepTokens: 512, BlockTokens: 16,
+		routes.Update(route.Replica{
+			Name: name, State: route.Serving, Running: rnd.IntN(16), MaxSequences: 64, StepTokens: 512, BlockTokens: 16,
 			KVBlocks: held, KVBlocksFree: held / 2,
 		})
 		routes.Blocks(name, nil, system)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"troupe/cluster/troupe"
 	"troupe/cuda/host"
 	"troupe/gateway/apikey"
 	"troupe/messages"
+	"troupe/node"
 )
 
 // Keys of the two tenants.
@@ -158,7 +158,7 @@ func twoNodes() (addresses []string, stop func(), err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		cfg := troupe.Config{
+		cfg := node.Config{
 			Name: name, DataDir: filepath.Join(dir, name), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
 			Version: "0.0.0", Log: zerolog.Nop(), Keys: keys,
 			Devices:     []host.Config{{MemoryBytes: 1 << 30}},
@@ -167,7 +167,7 @@ func twoNodes() (addresses []string, stop func(), err error) {
 		if join != "" {
 			cfg.NATSListen, cfg.Join, cfg.Deployments = "", []string{join}, nil
 		}
-		n, err := troupe.Start(context.Background(), cfg)
+		n, err := node.Start(context.Background(), cfg)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -13,8 +13,9 @@ import (
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/engine"
+	"troupe/engine/kvstore"
 	"troupe/engine/llama"
-	"troupe/engine/tier"
+	"troupe/engine/residency"
 )
 
 const (
@@ -63,8 +64,8 @@ func kvTiers() (section, error) {
 // shelf is a device with KV blocks, and page-locked memory of the same size.
 type shelf struct {
 	device cuda.Device
-	holder *engine.Holder
-	blocks *engine.Blocks
+	holder *residency.Holder
+	blocks *residency.Blocks
 	memory cuda.HostMemory
 }
 
@@ -73,7 +74,7 @@ func newShelf(workers, blockTokens, blocks int) (s *shelf, err error) {
 	if s.device, err = host.Open(host.Config{MemoryBytes: 1 << 30, Workers: workers}); err != nil {
 		return nil, err
 	}
-	s.holder = engine.NewHolder(s.device, llama.Format{})
+	s.holder = residency.NewHolder(s.device, llama.Format{})
 	spec := engine.LoadSpec{
 		Lease: "bench", Path: model, BlockTokens: blockTokens, KVBlocks: blocks,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},
@@ -111,10 +112,10 @@ func noise(b []byte) {
 }
 
 // moves returns moves of consecutive blocks, each to the slot of its number.
-func moves(first, many int) []tier.Move {
-	all := make([]tier.Move, many)
+func moves(first, many int) []kvstore.Move {
+	all := make([]kvstore.Move, many)
 	for i := range all {
-		all[i] = tier.Move{Block: int32(first + i), Slot: int32(i), Hash: kv.Root("bench", fmt.Sprint(first+i), nil)}
+		all[i] = kvstore.Move{Block: int32(first + i), Slot: int32(i), Hash: kv.Root("bench", fmt.Sprint(first+i), nil)}
 	}
 	return all
 }
@@ -126,8 +127,8 @@ func tierCopies(dir string) ([]row, error) {
 	}
 	defer s.close()
 	size := s.blocks.BlockBytes()
-	file, err := tier.OpenFile(
-		tier.FileConfig{
+	file, err := kvstore.OpenFile(
+		kvstore.FileConfig{
 			Path:  filepath.Join(dir, "kv"),
 			Slabs: kv.Slabs{Count: 1, Bytes: kv.SlotUnit + tierBlocks*(kv.SlotUnit+size)}, Depth: tierDepth,
 			AllocHost: s.device.AllocHost,
@@ -172,7 +173,7 @@ func tierCopies(dir string) ([]row, error) {
 	stores := []storeCopies{
 		{
 			"DRAM",
-			tier.NewArena(s.memory, tierBlocks*size),
+			kvstore.NewArena(s.memory, tierBlocks*size),
 			"the device's bare copy",
 			func() error { return device(false) },
 			func() error { return device(true) },
@@ -204,14 +205,14 @@ func tierCopies(dir string) ([]row, error) {
 // storeCopies are copies to and from a tier, and bare copies.
 type storeCopies struct {
 	name    string
-	store   tier.Store
+	store   kvstore.Store
 	bare    string
 	out, in func() error
 }
 
-func (c *storeCopies) rows(blocks *engine.Blocks) ([]row, error) {
-	down := func() error { return tier.Offload(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
-	up := func() error { return tier.Restore(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
+func (c *storeCopies) rows(blocks *residency.Blocks) ([]row, error) {
+	down := func() error { return kvstore.Offload(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
+	up := func() error { return kvstore.Restore(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
 	if err := errors.Join(down(), c.out()); err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"troupe/cluster/troupe"
 	"troupe/engine"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
+	"troupe/node"
 )
 
 // stepsBeside compares steps during an offload of blocks with steps alone.
@@ -33,7 +33,7 @@ func stepsBeside(string) ([]row, error) {
 		return nil, err
 	}
 	defer e.Close()
-	arena := tier.NewArena(s.memory, len(s.memory.Bytes()))
+	arena := kvstore.NewArena(s.memory, len(s.memory.Bytes()))
 	steps := func() error {
 		for i := range stepReps {
 			var batch []engine.Sequence
@@ -55,7 +55,7 @@ func stepsBeside(string) ([]row, error) {
 			wait.Go(func() {
 				for again := true; again && failed == nil; again = many == 0 && !over.Load() {
 					n := max(many, 16)
-					failed = tier.Offload(context.Background(), s.blocks, arena, moves(blocks/2, n))
+					failed = kvstore.Offload(context.Background(), s.blocks, arena, moves(blocks/2, n))
 					copied.Add(int64(n * s.blocks.BlockBytes()))
 				}
 			})
@@ -102,13 +102,13 @@ const firstRounds = 15
 func firstTokens(dir string) (rows []row, err error) {
 	for _, t := range []struct {
 		name  string
-		tiers troupe.TiersConfig
+		tiers node.TiersConfig
 	}{
-		{"DRAM", troupe.TiersConfig{DRAMBytes: 64 << 20}},
-		{"NVMe", troupe.TiersConfig{NVMeBytes: 256 << 20, NVMePath: filepath.Join(dir, "first")}},
+		{"DRAM", node.TiersConfig{DRAMBytes: 64 << 20}},
+		{"NVMe", node.TiersConfig{NVMeBytes: 256 << 20, NVMePath: filepath.Join(dir, "first")}},
 	} {
 		t.tiers.RestoreAlways, t.tiers.Watermark = true, 1
-		n, stop, err := nodeWith(func(c *troupe.Config) { c.Tiers = t.tiers })
+		n, stop, err := nodeWith(func(c *node.Config) { c.Tiers = t.tiers })
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func firstTokens(dir string) (rows []row, err error) {
 	return rows, nil
 }
 
-func firstToken(n *troupe.Node, tier string, length int) (row, error) {
+func firstToken(n *node.Node, tier string, length int) (row, error) {
 	prompt := make([]uint32, length+1)
 	for i := range prompt {
 		prompt[i] = uint32(3 + (i*7+length)%500)
@@ -197,7 +197,7 @@ func firstToken(n *troupe.Node, tier string, length int) (row, error) {
 }
 
 // first requests one token and returns the number of cached prompt tokens.
-func first(n *troupe.Node, prompt []uint32) (cached int, err error) {
+func first(n *node.Node, prompt []uint32) (cached int, err error) {
 	body := fmt.Sprintf(
 		`{"model":"kjv","prompt":%s,"max_tokens":1,"temperature":0,"ignore_eos":true}`,
 		strings.ReplaceAll(fmt.Sprint(prompt), " ", ","),

@@ -10,6 +10,7 @@ import (
 	"troupe/cuda/cudatest"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit"
 )
 
@@ -44,7 +45,7 @@ func load(t *testing.T) engine.Engine {
 func loadWithFacts(t *testing.T) (engine.Engine, engine.Facts) {
 	t.Helper()
 	device := open(t)
-	holder := engine.NewHolder(device, llama.Format{})
+	holder := residency.NewHolder(device, llama.Format{})
 	loaded, err := holder.Load(t.Context(), engine.LoadSpec{
 		Lease: "check", Path: *model, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	})

@@ -11,7 +11,7 @@
 //
 // It keeps as many replicas serving as were asked for, and where nothing else is to be done has one move that is better
 // placed elsewhere, as when a node has come back. What to do next, where a replica goes and which one leaves is decided by
-// core/plan. Every replica passes through the phases
+// core/schedule. Every replica passes through the phases
 //
 //	placing → starting → loading → up → draining → stopping
 //

@@ -10,7 +10,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/hbm"
-	"troupe/core/plan"
+	"troupe/core/schedule"
 	"troupe/engine"
 	"troupe/messages"
 )
@@ -98,15 +98,15 @@ func (d *deployment) onPlaceNow(ctx actor.Context, msg *placeNow) {
 	}
 }
 
-// choose decides on a GPU: the one that still holds the replica's lease, else by core/plan.
+// choose decides on a GPU: the one that still holds the replica's lease, else by core/schedule.
 func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 	name := r.spec.GetName()
 	at, left := d.homes[name]
 	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
 		gpus := d.candidates(r.gpus, r)
-		chosen, why, ok := plan.Place(d.need(), gpus)
+		chosen, why, ok := schedule.Place(d.need(), gpus)
 		if !ok {
-			d.unplaced(ctx, r, why, plan.Closest(d.need(), gpus))
+			d.unplaced(ctx, r, why, schedule.Closest(d.need(), gpus))
 			return
 		}
 		at = place{chosen.Node, chosen.Name}
@@ -156,10 +156,10 @@ func budget(s *messages.GpuStatus) hbm.Budget {
 }
 
 // candidates are the GPUs that answered. A replica that is starting there, and is not counted yet, is counted too.
-func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf) []plan.GPU {
-	var all []plan.GPU
+func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf) []schedule.GPU {
+	var all []schedule.GPU
 	for at, s := range gpus {
-		g := plan.GPU{
+		g := schedule.GPU{
 			Node: at.node, Name: at.name, Memory: budget(s), Avoid: time.Now().Before(d.avoid[at]),
 			Quarantined: quarantined(s),
 			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,

@@ -8,7 +8,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/hbm"
-	"troupe/core/plan"
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
@@ -32,7 +32,7 @@ func (d *deployment) rebalance(ctx actor.Context) {
 			gpus[place{name, gpu}] = &messages.GpuStatus{MemoryBytes: math.MaxInt64 / 2}
 		}
 	}
-	if _, ok := plan.Rebalance(d.copies(), d.candidates(gpus, nil)); !ok {
+	if _, ok := schedule.Rebalance(d.copies(), d.candidates(gpus, nil)); !ok {
 		return
 	}
 	d.survey = d.askGPUs(ctx, d.Name)
@@ -51,7 +51,7 @@ func (d *deployment) onWeighNow(ctx actor.Context, msg *weighNow) {
 		return
 	}
 	d.rest(calmFor)
-	move, ok := plan.Rebalance(d.copies(), d.candidates(survey, nil))
+	move, ok := schedule.Rebalance(d.copies(), d.candidates(survey, nil))
 	if !ok {
 		return
 	}

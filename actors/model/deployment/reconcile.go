@@ -7,7 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/core/plan"
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
@@ -17,24 +17,24 @@ func (d *deployment) reconcile(ctx actor.Context) {
 		return
 	}
 	for range len(d.replicas) + 1 {
-		change := plan.Next(int(d.spec.GetReplicas()), d.removing, d.noRoom, d.copies())
+		change := schedule.Next(int(d.spec.GetReplicas()), d.removing, d.noRoom, d.copies())
 		switch change.Kind {
-		case plan.Add:
+		case schedule.Add:
 			if !d.add(ctx) {
 				d.tell(ctx)
 				return
 			}
-		case plan.Remove:
+		case schedule.Remove:
 			r := d.replicas[change.Copy]
 			d.Log.Info().Str("replica", change.Copy).Str("why", change.Why).Msg("replica leaves")
 			d.Publish("replica.draining", change.Copy, change.Why)
 			r.leaves = change.Why
 			d.enter(ctx, r, draining)
-		case plan.Gone:
+		case schedule.Gone:
 			ctx.Send(ctx.Parent(), &removed{d.Name, d.Term})
 			d.tell(ctx)
 			return
-		case plan.Stay:
+		case schedule.Stay:
 			d.tell(ctx)
 			return
 		}
@@ -42,25 +42,25 @@ func (d *deployment) reconcile(ctx actor.Context) {
 	d.tell(ctx)
 }
 
-// copies are the replicas as core/plan sees them.
-func (d *deployment) copies() []plan.Copy {
-	copies := make([]plan.Copy, 0, len(d.replicas))
+// copies are the replicas as core/schedule sees them.
+func (d *deployment) copies() []schedule.Copy {
+	copies := make([]schedule.Copy, 0, len(d.replicas))
 	for name, r := range d.replicas {
 		at := place{r.spec.GetNode(), r.spec.GetGpu()}
-		c := plan.Copy{
+		c := schedule.Copy{
 			Name: name, Node: at.node, GPU: at.name, Current: d.current(r), Evicted: r.phase > starting && (d.sick[at] ||
 				!d.nodes[at.node].open()),
 			Moves: d.moves(r), Load: int(r.load()), Need: r.holds,
 		}
 		switch {
 		case r.phase <= starting:
-			c.Stage = plan.Homeless
+			c.Stage = schedule.Homeless
 		case r.phase == loading:
-			c.Stage = plan.Coming
+			c.Stage = schedule.Coming
 		case r.phase == up:
-			c.Stage = plan.Present
+			c.Stage = schedule.Present
 		default:
-			c.Stage = plan.Going
+			c.Stage = schedule.Going
 		}
 		copies = append(copies, c)
 	}

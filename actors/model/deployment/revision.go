@@ -9,13 +9,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
-	"troupe/core/plan"
-	"troupe/engine/digest"
+	"troupe/core/schedule"
 	"troupe/messages"
+	"troupe/modelfile/digest"
 )
 
 // All replicas of a revision serve the same files: those that the first of them has found. Its digests are stored, by
-// compare-and-set, before it may serve; a replica that has found other files does not serve. See core/plan.Judge.
+// compare-and-set, before it may serve; a replica that has found other files does not serve. See core/schedule.Judge.
 
 const (
 	recordWithin = 5 * time.Second  // how long storing digests may take
@@ -29,13 +29,13 @@ type recorded struct {
 }
 
 // wanted is the revision that is asked for.
-func (d *deployment) wanted() plan.Revision {
-	return plan.Revision{Digest: d.spec.GetRevisionDigest(), Deploy: d.spec.GetDeploy()}
+func (d *deployment) wanted() schedule.Revision {
+	return schedule.Revision{Digest: d.spec.GetRevisionDigest(), Deploy: d.spec.GetDeploy()}
 }
 
 // files is the revision that a replica has.
-func (r *copyOf) files() plan.Revision {
-	return plan.Revision{Digest: r.status.GetRevisionDigest(), Deploy: r.spec.GetDeploy()}
+func (r *copyOf) files() schedule.Revision {
+	return schedule.Revision{Digest: r.status.GetRevisionDigest(), Deploy: r.spec.GetDeploy()}
 }
 
 // current reports whether a replica is as they are asked for.
@@ -58,14 +58,14 @@ func (d *deployment) judge(ctx actor.Context, r *copyOf) {
 	if d.spec == nil || d.removing || d.deposed || r.phase != starting && r.phase != loading {
 		return
 	}
-	switch plan.Judge(d.wanted(), r.files()) {
-	case plan.Record:
+	switch schedule.Judge(d.wanted(), r.files()) {
+	case schedule.Record:
 		d.record(ctx, r.status)
-	case plan.Confirm:
+	case schedule.Confirm:
 		if r.status.GetState() == messages.ReplicaState_REPLICA_STATE_LOADING {
 			ctx.Send(r.pid, &messages.ConfirmRevision{RevisionDigest: d.spec.GetRevisionDigest()})
 		}
-	case plan.Reject:
+	case schedule.Reject:
 		d.onFailed(ctx, r, d.differs(r, r.status.GetRevisionDigest()))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 )
 
 // Notes to self.
@@ -59,8 +59,8 @@ type climb struct {
 	findings
 	blocks []int32 // where they go to; may be fewer than places
 	within time.Duration
-	copied tier.Report
-	rise   *tier.LayerRestore // of all blocks
+	copied kvstore.Report
+	rise   *kvstore.LayerRestore // of all blocks
 }
 
 // climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
@@ -97,13 +97,13 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 		if leads = leads && m.Done; leads {
 			done.blocks++
 		}
-		if errors.Is(m.Err, tier.ErrDamaged) {
+		if errors.Is(m.Err, kvstore.ErrDamaged) {
 			damaged = append(damaged, p)
 		}
-		if m.From != tier.RemoteSource && errors.Is(m.Err, context.DeadlineExceeded) {
+		if m.From != kvstore.RemoteSource && errors.Is(m.Err, context.DeadlineExceeded) {
 			late[m.From] = true
 		}
-		if m.From != tier.RemoteSource {
+		if m.From != kvstore.RemoteSource {
 			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Move)
 			if m.Done {
 				came[m.From]++
@@ -118,9 +118,9 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 	}
 	for _, f := range done.fetches {
 		for i := range f.wanted {
-			m := tier.Move{Err: errNotFetched}
+			m := kvstore.Move{Err: errNotFetched}
 			if i < f.Blocks {
-				m = tier.Move{Done: true, Took: f.All / time.Duration(f.Blocks)}
+				m = kvstore.Move{Done: true, Took: f.All / time.Duration(f.Blocks)}
 			}
 			c.copied(remoteTier, hbmTier, size, m)
 		}
@@ -129,20 +129,20 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 }
 
 // riseOf is the way up of all blocks.
-func (c climb) riseOf(parts int, opened func(came int)) *tier.LayerRestore {
-	stores := make([]tier.Store, len(c.search.tiers))
+func (c climb) riseOf(parts int, opened func(came int)) *kvstore.LayerRestore {
+	stores := make([]kvstore.Store, len(c.search.tiers))
 	for i, t := range c.search.tiers {
 		stores[i] = t.Store
 	}
-	all := make([]tier.BlockRestore, len(c.blocks))
+	all := make([]kvstore.BlockRestore, len(c.blocks))
 	for i, b := range c.blocks {
 		p := c.places[i]
-		all[i] = tier.BlockRestore{From: p.tier, Move: tier.Move{Block: b, Slot: p.slot, Hash: p.hash}}
+		all[i] = kvstore.BlockRestore{From: p.tier, Move: kvstore.Move{Block: b, Slot: p.slot, Hash: p.hash}}
 		if p.tier >= len(stores) {
-			all[i].From = tier.RemoteSource
+			all[i].From = kvstore.RemoteSource
 		}
 	}
-	return tier.NewLayerRestore(c.to, stores, all, parts, opened)
+	return kvstore.NewLayerRestore(c.to, stores, all, parts, opened)
 }
 
 // runs are where runs of blocks begin that one holder has.

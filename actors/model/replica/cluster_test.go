@@ -23,6 +23,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -64,7 +65,7 @@ type node struct {
 
 // shelf is where a node has its adapters.
 type shelf struct {
-	*engine.AdapterStore
+	*residency.AdapterStore
 	node *node
 }
 
@@ -147,7 +148,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	holder := engine.NewHolder(device, llama.Format{})
+	holder := residency.NewHolder(device, llama.Format{})
 	c.t.Cleanup(func() {
 		if _, err := holder.Unload(name); err != nil {
 			c.t.Error(err)

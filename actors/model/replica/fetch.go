@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -84,7 +84,7 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 	from := c.holders[c.places[i].tier-len(c.search.tiers)]
 	f.wanted, f.BlockBytes = len(run), c.to.BlockBytes()
 	hashes, began := c.search.hashes[i:i+len(run)], time.Now()
-	chunks := tier.Chunks{Blocks: len(run), BlockBytes: f.BlockBytes, PartBytes: c.rise.PartBytes()}
+	chunks := kvstore.Chunks{Blocks: len(run), BlockBytes: f.BlockBytes, PartBytes: c.rise.PartBytes()}
 	in := &inlet{got: make([]bool, chunks.Count()), write: func(index uint32, sealed []byte) error {
 		return c.take(ctx, i, chunks, index, sealed)
 	}}
@@ -115,7 +115,7 @@ func (c climb) fetch(ctx context.Context, i int) (f fetch) {
 }
 
 // take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
-func (c climb) take(ctx context.Context, first int, chunks tier.Chunks, index uint32, sealed []byte) error {
+func (c climb) take(ctx context.Context, first int, chunks kvstore.Chunks, index uint32, sealed []byte) error {
 	i, part := chunks.BlockPart(index)
 	b := chunks.Trim(part, sealed)
 	switch {

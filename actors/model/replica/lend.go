@@ -9,7 +9,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -35,7 +35,7 @@ type returned struct {
 // onLease has the leading blocks of a prompt sent to another replica, as far as they are in HBM.
 func (r *replica) onLease(ctx actor.Context, msg *messages.LeaseBlocks) {
 	id := msg.GetRequestId()
-	chunks, err := tier.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
+	chunks, err := kvstore.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
 	if refused := r.refuseLease(msg, err); refused != nil {
 		ctx.Respond(&messages.LeaseBlocksResult{RequestId: id, Outcome: &messages.LeaseBlocksResult_Refused{Refused: refused}})
 		return
@@ -113,7 +113,7 @@ type delivery struct {
 	from   Blocks
 	bulk   Bulk
 	ticket *messages.BulkTicket
-	chunks tier.Chunks
+	chunks kvstore.Chunks
 	blocks []int32
 	hashes []kv.Hash
 	space  kv.Hash
@@ -124,14 +124,14 @@ func (d delivery) run(ctx context.Context) (none struct{}, err error) {
 	return none, d.bulk.Send(ctx, d.ticket, d.chunks.SendOrder(len(d.blocks)), func(index uint32, into []byte) (int, error) {
 		i, part := d.chunks.BlockPart(index)
 		lo, hi := d.chunks.PieceRange(part)
-		size := hi - lo + tier.SealBytes
+		size := hi - lo + kvstore.SealBytes
 		if len(into) < size {
 			return 0, fmt.Errorf("the transfer is not for chunks of %d bytes", size)
 		}
 		if err := d.from.ReadPart(ctx, d.blocks[i], lo, into[:hi-lo]); err != nil {
 			return 0, err
 		}
-		tier.Seal(d.hashes[i].Namespaced(d.space), d.chunks.BlockBytes, lo, into[:size])
+		kvstore.Seal(d.hashes[i].Namespaced(d.space), d.chunks.BlockBytes, lo, into[:size])
 		return size, nil
 	})
 }

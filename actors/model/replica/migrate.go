@@ -10,13 +10,13 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/batch"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
 // Blocks are the KV blocks of the replica's lease, read and written beside the engine's steps; see engine.Blocks.
 type Blocks interface {
-	tier.LayeredBlocks
+	kvstore.LayeredBlocks
 	Layout() string // blocks of equal layouts are interchangeable
 	Close() error
 }

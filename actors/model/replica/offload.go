@@ -8,7 +8,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -57,7 +57,7 @@ type offload struct {
 	to      Tier
 	blocks  []kv.Committed
 	space   kv.Hash
-	copied  tier.Report
+	copied  kvstore.Report
 }
 
 // run returns which of the blocks the tier has now.
@@ -84,12 +84,12 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	for _, h := range result.GetReserved().GetHeld() {
 		below[at[kv.Hash(h)]] = true
 	}
-	moves := make([]tier.Move, len(result.GetReserved().GetSlots()))
+	moves := make([]kvstore.Move, len(result.GetReserved().GetSlots()))
 	for i, slot := range result.GetReserved().GetSlots() {
 		h := kv.Hash(slot.GetHash())
-		moves[i] = tier.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
+		moves[i] = kvstore.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
 	}
-	err = tier.Offload(ctx, o.from, o.to.Store, moves)
+	err = kvstore.Offload(ctx, o.from, o.to.Store, moves)
 	var written [][]byte
 	for _, m := range moves {
 		o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m)

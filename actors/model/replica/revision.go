@@ -7,8 +7,8 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/kv"
-	"troupe/engine/digest"
 	"troupe/messages"
+	"troupe/modelfile/digest"
 )
 
 // confirmed reports whether what is loaded is what its deployment serves: the files were asked for by their

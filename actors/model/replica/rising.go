@@ -14,7 +14,7 @@ import (
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/engine"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -34,7 +34,7 @@ type rising struct {
 	gate          uint64 // its number
 	id            string // of the request; "": that is gone
 	begin, blocks []int32
-	rise          *tier.LayerRestore
+	rise          *kvstore.LayerRestore
 	ripe          bool // the sequence may begin
 	begun         bool // it did; not more than once
 	landed        bool // a step that read the blocks is done
@@ -48,7 +48,7 @@ type ripe struct {
 }
 
 // parts is in how many parts blocks come up, from the tiers and from other nodes.
-func (l *lower) parts() int { return tier.Parts(l.up.BlockBytes(), l.up.Layers(), l.PartBytes) }
+func (l *lower) parts() int { return kvstore.Parts(l.up.BlockBytes(), l.up.Layers(), l.PartBytes) }
 
 // raises gives a restore its way up. It makes a rising of it where it is for a sequence, and there is more than one part.
 func (r *replica) raises(ctx actor.Context, found *located, c *climb, begin []int32) *rising {
@@ -242,7 +242,7 @@ func (g *gates) find(number uint64) (engine.Gate, error) {
 
 // patient is a gate that is waited for only so long.
 type patient struct {
-	rise *tier.LayerRestore
+	rise *kvstore.LayerRestore
 	left time.Duration
 }
 

@@ -18,7 +18,7 @@ import (
 	"troupe/actors/supervise"
 	"troupe/cuda/host"
 	"troupe/engine"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -27,7 +27,7 @@ var errDisk = errors.New("input/output error")
 
 // faulty is a store that brings blocks up one by one, so that it is known which part of which block comes when; then something happens to it.
 type faulty struct {
-	tier.Store
+	kvstore.Store
 	mu    sync.Mutex
 	reads map[int]int                                       // by the byte at which a part begins: blocks
 	fault func(ctx context.Context, block, layer int) error // before a part of a block is read; nil: nothing happens. errDamage damages it
@@ -45,14 +45,14 @@ func newFaulty(t *testing.T) *faulty {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	return &faulty{Store: tier.NewArena(memory, 1<<20), reads: map[int]int{}}
+	return &faulty{Store: kvstore.NewArena(memory, 1<<20), reads: map[int]int{}}
 }
 
 var errDamage = errors.New("a bit is to flip")
 
 func (f *faulty) Depth() int { return 1 }
 
-func (f *faulty) ViewRange(ctx context.Context, r *tier.Reading, from, to int, use func([]byte) error) error {
+func (f *faulty) ViewRange(ctx context.Context, r *kvstore.Reading, from, to int, use func([]byte) error) error {
 	f.mu.Lock()
 	block, fault := f.reads[from], f.fault
 	f.reads[from]++
@@ -63,7 +63,7 @@ func (f *faulty) ViewRange(ctx context.Context, r *tier.Reading, from, to int, u
 	if fault != nil {
 		switch err := fault(ctx, block, from/layerBytes); {
 		case errors.Is(err, errDamage):
-			same := &tier.Reading{Slot: r.Slot, Hash: r.Hash, Bytes: r.Bytes}
+			same := &kvstore.Reading{Slot: r.Slot, Hash: r.Hash, Bytes: r.Bytes}
 			if err := f.Store.ViewRange(ctx, same, from, to, func(b []byte) error { b[len(b)/2] ^= 1; return nil }); err != nil {
 				return err
 			}

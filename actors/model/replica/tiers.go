@@ -7,7 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/kv"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -26,14 +26,14 @@ type Tiers struct {
 	PartBytes int
 	Early     bool
 	// Copied is told of each block that was to be copied between HBM and a tier. Nil: nobody is.
-	Copied tier.Report
+	Copied kvstore.Report
 }
 
 // Tier is one of them.
 type Tier struct {
 	Name  string // "dram"
 	Actor *actor.PID
-	Store tier.Store
+	Store kvstore.Store
 }
 
 const (
@@ -96,7 +96,7 @@ func (r *replica) openTiers() {
 	l.PartBytes = cmp.Or(l.PartBytes, partBytes)
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
 	if l.Copied == nil {
-		l.Copied = func(string, string, int, tier.Move) {}
+		l.Copied = func(string, string, int, kvstore.Move) {}
 	}
 	for _, open := range []*Blocks{&l.down, &l.up} {
 		blocks, err := r.Blocks(r.model.GetLease())

@@ -13,14 +13,14 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/core/kv"
 	"troupe/cuda/host"
-	"troupe/engine/tier"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/testkit"
 )
 
 // gated is a store that takes nothing until its gate is open.
 type gated struct {
-	tier.Store
+	kvstore.Store
 	gate    chan struct{}
 	waiting atomic.Int32
 }
@@ -43,7 +43,7 @@ func (c *cluster) below(watermark float64) *gated {
 	}
 	c.t.Cleanup(func() { _ = d.Close() })
 	const slab = 32 << 10 // one block of the test's model fits
-	store := &gated{Store: tier.NewArena(memory, slab), gate: make(chan struct{})}
+	store := &gated{Store: kvstore.NewArena(memory, slab), gate: make(chan struct{})}
 	taken := uint32(0)
 	answer := func(m proto.Message) proto.Message {
 		switch m := m.(type) {

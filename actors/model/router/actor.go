@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
-	"troupe/core/plan"
+	"troupe/core/route"
 	"troupe/messages"
 )
 
@@ -65,7 +65,7 @@ type router struct {
 	peers   map[string]*peer                      // the other nodes
 	leaving map[string]bool                       // nodes that are about to end
 	tiers   map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
-	held    *plan.Holders                         // the blocks of tiers, by the name's String
+	held    *route.Holders                        // the blocks of tiers, by the name's String
 
 	sequence uint64                    // of the last announcement
 	news     *messages.RoutesAnnounced // since then
@@ -76,7 +76,7 @@ type router struct {
 
 // table is one model's routes.
 type table struct {
-	routes   *plan.Routes
+	routes   *route.Routes
 	replicas map[string]*replica
 }
 
@@ -90,7 +90,7 @@ type replica struct {
 type peer struct {
 	member   *messages.Member
 	pid      *actor.PID
-	feed     plan.Feed
+	feed     route.Feed
 	asked    time.Time // for a snapshot
 	heard    time.Time // zero: not since its connection broke
 	watched  bool      // until then
@@ -147,7 +147,7 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.models = make(map[string]*table)
 	r.led = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
-	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), plan.NewHolders()
+	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), route.NewHolders()
 	r.memory = newMemory(remembered)
 	r.news = r.blank(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})
@@ -178,7 +178,7 @@ func (r *router) onReplica(ctx actor.Context, msg *messages.ReplicaAnnounced) {
 
 // correct tells a replica of this node what is no longer as the catalogue of adapters has it. It is said again with each report until it is so.
 func (r *router) correct(ctx actor.Context, s *messages.ReplicaStatus) {
-	if r.Adapters == nil || stateOf(s) != plan.Serving {
+	if r.Adapters == nil || stateOf(s) != route.Serving {
 		return
 	}
 	to := actor.NewPID(s.GetActor().GetAddress(), s.GetActor().GetId())

@@ -17,7 +17,7 @@
 // The same announcements say which KV blocks each tier of each node holds, so that a replica can be told who has the blocks that it lacks
 // (FindBlocks).
 //
-// Which replica is best is decided by core/plan. The last decisions are kept and can be explained.
+// Which replica is best is decided by core/route. The last decisions are kept and can be explained.
 //
 // State: all of it is observed. A crash loses it, and the decisions kept; the next incarnation asks the replicas and the
 // deployments of its node and all other routers. A node that leaves takes its replicas out of the table at once.

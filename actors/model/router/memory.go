@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/core/plan"
+	"troupe/core/route"
 	"troupe/messages"
 )
 
@@ -20,7 +20,7 @@ type memory struct {
 // record is one decision. It is put into words when somebody asks.
 type record struct {
 	time     time.Time
-	decision plan.Decision
+	decision route.Decision
 	refused  *messages.Refused
 	cause    string                  // of the question
 	moved    *messages.SequenceMoved // it was none: the sequence was handed over
@@ -75,8 +75,8 @@ func handed(m *messages.SequenceMoved, at time.Time, node string) *messages.Rout
 		m.GetReplica(), m.GetNode(), m.GetFrom(), how.GetBlocks(), how.GetReusedBlocks(), how.GetBytes(), pause)}
 }
 
-var locations = map[plan.Residence]messages.AdapterLocation{
-	plan.OnDisk: messages.AdapterLocation_ADAPTER_LOCATION_DISK,
-	plan.InDRAM: messages.AdapterLocation_ADAPTER_LOCATION_DRAM,
-	plan.OnGPU:  messages.AdapterLocation_ADAPTER_LOCATION_GPU,
+var locations = map[route.Residence]messages.AdapterLocation{
+	route.OnDisk: messages.AdapterLocation_ADAPTER_LOCATION_DISK,
+	route.InDRAM: messages.AdapterLocation_ADAPTER_LOCATION_DRAM,
+	route.OnGPU:  messages.AdapterLocation_ADAPTER_LOCATION_GPU,
 }

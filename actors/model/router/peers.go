@@ -5,7 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/core/plan"
+	"troupe/core/route"
 	"troupe/messages"
 )
 
@@ -96,10 +96,10 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	}
 	p.heard, p.watched = time.Now(), true
 	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
-	case plan.FeedAsk:
+	case route.FeedAsk:
 		r.ask(ctx, p)
 		return
-	case plan.FeedIgnore:
+	case route.FeedIgnore:
 		return
 	}
 	if msg.GetSnapshot() {
@@ -158,18 +158,18 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 	s := a.GetStatus()
 	t := r.models[s.GetModel()]
 	if t == nil {
-		t = &table{plan.NewRoutes(), make(map[string]*replica)}
+		t = &table{route.NewRoutes(), make(map[string]*replica)}
 		r.models[s.GetModel()] = t
 	}
 	name := s.GetName()
 	if have := t.replicas[name]; have != nil && have.node != node {
-		if stateOf(s) != plan.Serving && stateOf(have.status) == plan.Serving {
+		if stateOf(s) != route.Serving && stateOf(have.status) == route.Serving {
 			return
 		}
 		t.remove(name)
 	}
 	t.replicas[name] = &replica{node, s}
-	t.routes.Update(plan.Replica{
+	t.routes.Update(route.Replica{
 		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
 		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
@@ -183,18 +183,18 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 }
 
 // residences are where a replica has adapters. One that it still loads is on its way.
-func residences(held []*messages.AdapterHeld) map[string]plan.Residence {
+func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	if len(held) == 0 {
 		return nil
 	}
-	where := make(map[string]plan.Residence, len(held))
+	where := make(map[string]route.Residence, len(held))
 	for _, h := range held {
 		key := (&messages.AdapterSpec{Name: h.GetName(), Revision: h.GetRevision()}).Key()
 		switch h.GetLocation() {
 		case messages.AdapterLocation_ADAPTER_LOCATION_GPU:
-			where[key] = plan.OnGPU
+			where[key] = route.OnGPU
 		case messages.AdapterLocation_ADAPTER_LOCATION_DRAM:
-			where[key] = plan.InDRAM
+			where[key] = route.InDRAM
 		}
 	}
 	return where
@@ -213,14 +213,14 @@ func (t *table) remove(name string) {
 	t.routes.Remove(name)
 }
 
-func stateOf(s *messages.ReplicaStatus) plan.State {
+func stateOf(s *messages.ReplicaStatus) route.State {
 	switch s.GetState() {
 	case messages.ReplicaState_REPLICA_STATE_SERVING:
-		return plan.Serving
+		return route.Serving
 	case messages.ReplicaState_REPLICA_STATE_DRAINING:
-		return plan.Draining
+		return route.Draining
 	case messages.ReplicaState_REPLICA_STATE_FAILED:
-		return plan.Failed
+		return route.Failed
 	}
-	return plan.Loading
+	return route.Loading
 }

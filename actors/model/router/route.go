@@ -12,16 +12,16 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/core/kv"
-	"troupe/core/plan"
+	"troupe/core/route"
 	"troupe/messages"
 )
 
 // onRoute answers with the replica that serves a request the soonest, or with why none does.
 func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 	t := r.models[msg.GetModel()]
-	var decision plan.Decision
+	var decision route.Decision
 	if t != nil && (r.Stored.Find(msg.GetModel()) != nil || !r.synced) {
-		decision = t.routes.Route(plan.Request{
+		decision = t.routes.Route(route.Request{
 			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.shunned(t, msg.GetAvoid()),
 			Adapter: msg.GetAdapterSpec().Key(), Revision: msg.GetRevisionDigest(),
 		})

@@ -1,0 +1,69 @@
+package control_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/natsd"
+	"troupe/control"
+	"troupe/messages"
+)
+
+// TestLeavesToOthers: a node that does not know yet what others know answers for itself alone, and then for all,
+// until it is about to end.
+func TestLeavesToOthers(t *testing.T) {
+	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	informed, serving, leaving := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
+		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Informed: informed, Serving: func() { serving <- struct{}{} }, Log: zerolog.Nop(),
+		Leaving: leaving,
+	}), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
+	for _, endpoint := range []string{".status", ".tree", ".kv"} {
+		for { // until it is there
+			if _, err := conn.Request("troupe.v1.node.a"+endpoint, nil, time.Second); err == nil {
+				break
+			}
+		}
+	}
+	for _, subject := range []string{"nodes.list", "replicas.migrate", "models.list", "kv.stats", "adapters.list", "explain.r"} {
+		if _, err := conn.Request("troupe.v1."+subject, nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("%s was answered with %v", subject, err)
+		}
+	}
+	close(informed)
+	<-serving
+	ask(t, conn, "troupe.v1.nodes.list", "", &messages.ListNodesResponse{})
+	close(leaving)
+	for end := time.Now().Add(time.Minute); ; { // the subscriptions are drained
+		_, err := conn.Request("troupe.v1.nodes.list", nil, time.Second)
+		if errors.Is(err, nats.ErrNoResponders) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nodes.list is answered by a node that leaves: %v", err)
+		}
+	}
+	if _, err := conn.Request("troupe.v1.node.a.status", nil, time.Minute); err != nil {
+		t.Errorf("its own status: %v", err)
+	}
+}

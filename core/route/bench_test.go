@@ -1,0 +1,82 @@
+package route
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// BenchmarkRoute decides on prompts of 128 blocks (2,048 tokens), of which the first 32 are held by every replica and the rest by
+// one, with 10,000 blocks announced by each replica or by all together. Every decision is on another prompt, so
+// that the index is read from memory and not from a cache.
+func BenchmarkRoute(b *testing.B) {
+	const announced, shared, prompt = 10_000, 32, 128
+	for _, replicas := range []int{5, 25, 100} {
+		for _, each := range []bool{false, true} {
+			held, of := announced/replicas, "all"
+			if each {
+				held, of = announced, "each"
+			}
+			b.Run(fmt.Sprintf("replicas=%d/blocks=%s", replicas, of), func(b *testing.B) {
+				routes, prompts := crowd(replicas, held, shared, prompt)
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					routes.Route(Request{ID: "a request", Hashes: prompts[i%len(prompts)], Tokens: 16 * prompt})
+				}
+			})
+		}
+	}
+}
+
+// crowd is a table of replicas that each hold so many blocks, and the prompts that they were made for, in random order.
+func crowd(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	chain := func(n int) (hashes []uint64) {
+		for range n {
+			hashes = append(hashes, rnd.Uint64())
+		}
+		return hashes
+	}
+	routes, system := NewRoutes(), chain(shared)
+	var prompts [][]uint64
+	for i := range replicas {
+		r := serving(fmt.Sprintf("model-%d", i))
+		r.Running, r.KVBlocks, r.KVBlocksFree = rnd.IntN(16), held, held/2
+		routes.Update(r)
+		routes.Blocks(r.Name, nil, system)
+		for n := shared; n < held; n += prompt - shared {
+			own := chain(min(prompt-shared, held-n))
+			routes.Blocks(r.Name, nil, own)
+			prompts = append(prompts, append(append([]uint64(nil), system...), own...))
+		}
+	}
+	rnd.Shuffle(len(prompts), func(i, j int) { prompts[i], prompts[j] = prompts[j], prompts[i] })
+	return routes, prompts
+}
+
+func BenchmarkWhy(b *testing.B) {
+	routes, prompts := crowd(100, 1000, 32, 128)
+	d := routes.Route(Request{ID: "a request", Hashes: prompts[0], Tokens: 2048})
+	for b.Loop() {
+		_ = d.Why()
+	}
+}
+
+// BenchmarkBlocks takes one block in and one out, with 100 replicas of 10,000 blocks each.
+func BenchmarkBlocks(b *testing.B) {
+	routes, _ := crowd(100, 10_000, 32, 128)
+	block := []uint64{1}
+	for b.Loop() {
+		routes.Blocks("model-50", nil, block)
+		routes.Blocks("model-50", block, nil)
+	}
+}
+
+// BenchmarkReset takes a snapshot of 10,000 blocks in, of one replica of 100 that hold as many each.
+func BenchmarkReset(b *testing.B) {
+	routes, _ := crowd(100, 10_000, 32, 128)
+	held := routes.Held("model-50")
+	for b.Loop() {
+		routes.Reset("model-50", held)
+	}
+}

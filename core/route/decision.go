@@ -1,0 +1,165 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+)
+
+// explained is how many candidates a decision remembers.
+const explained = 16
+
+// Decision is where a request goes. It is a compact record that is put into words on demand: a few hundred of them can
+// be kept.
+type Decision struct {
+	ID         string // of the request
+	Tokens     int    // of its prompt
+	Adapter    string // that it needs; empty: none
+	Name       string // of the replica; empty: refused
+	OK         bool
+	Candidates []Candidate        // the best 16: those that may be chosen first, and of these the cheapest first
+	Counts     [HasFailed + 1]int // of all replicas, by exclusion
+}
+
+// Candidate is what a replica would have cost.
+type Candidate struct {
+	Name, Node string
+	Cost       int // tokens to be computed before the request's first one
+	Prefill    int // of the prompt, to be computed
+	Cached     int // of the prompt, found in its blocks
+	Running    int
+	Waiting    int
+	Routed     int // sent there since it last reported
+	Adapter    Residence
+	Excluded   Exclusion
+}
+
+// Exclusion is why a replica is passed over; a later one weighs more.
+type Exclusion uint8
+
+const (
+	Eligible Exclusion = iota
+	OverShare
+	Avoided
+	OtherFiles
+	IsDraining
+	IsLoading
+	HasFailed
+)
+
+// String is empty for a replica that may be chosen.
+func (e Exclusion) String() string {
+	return [...]string{"", "has more than its share", "failed this request before",
+		"has other weights than what the request began with", "draining", "loading", "failed"}[e]
+}
+
+func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
+	s := &t.slots[c.slot]
+	cached := s.cached(tokens, t.depth[c.slot])
+	return Candidate{
+		Name: s.Name, Node: s.Node, Cost: c.cost, Prefill: tokens - cached, Cached: cached,
+		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.has(adapter), Excluded: c.why,
+	}
+}
+
+// Ahead is how many sequences the replica had.
+func (c Candidate) Ahead() int { return c.Running + c.Waiting + c.Routed }
+
+func (c Candidate) place() string {
+	if c.Node == "" {
+		return c.Name
+	}
+	return c.Name + " on " + c.Node
+}
+
+// Why puts the decision into a sentence: "kjv-1 on node-b: 96 of 128 prompt tokens cached, 3 sequences ahead; kjv-0 would
+// compute 128".
+func (d Decision) Why() string {
+	if !d.OK {
+		return d.refusal()
+	}
+	c := d.Candidates[0]
+	return fmt.Sprintf("%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Adapter.of(d.Adapter), c.Cached, d.Tokens, sequences(c.Ahead()), d.instead())
+}
+
+// instead says what spoke against the others: the best one that was passed over though it is cheaper, else the next.
+func (d Decision) instead() string {
+	c := d.Candidates[0]
+	for _, o := range d.Candidates[1:] {
+		if (o.Excluded == OverShare || o.Excluded == Avoided) && o.Cost < c.Cost {
+			held := ""
+			if o.Adapter > c.Adapter { // it is nearer there
+				held = "the adapter and "
+			}
+			return fmt.Sprintf("%s has %s%d cached but %s", o.Name, held, o.Cached, o.reason())
+		}
+	}
+	if c.Excluded == Avoided {
+		return "it failed this request before, but no other serves"
+	}
+	if len(d.Candidates) == 1 || d.Candidates[1].Excluded > Avoided {
+		return "no other serves"
+	}
+	o := d.Candidates[1]
+	switch {
+	case o.Excluded != Eligible:
+		return o.Name + " " + o.reason()
+	case o.Cost == c.Cost:
+		return o.Name + " would cost the same"
+	case o.Ahead() > c.Ahead():
+		return fmt.Sprintf("%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()))
+	case o.Prefill == c.Prefill && o.Adapter == c.Adapter: // what is ahead of it is more
+		return fmt.Sprintf("%s would compute %d tokens first, not %d", o.Name, o.Cost, c.Cost)
+	}
+	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.first(), o.Prefill)
+}
+
+// of says where the chosen one has an adapter.
+func (r Residence) of(adapter string) string {
+	switch r {
+	case OnGPU:
+		return "adapter " + adapter + " on its GPU, "
+	case InDRAM:
+		return "adapter " + adapter + " in its DRAM or on its way there, "
+	case OnDisk:
+		return "adapter " + adapter + " to be read from disk, "
+	}
+	return ""
+}
+
+// first says what another one would do before it computes.
+func (r Residence) first() string {
+	switch r {
+	case InDRAM:
+		return "copy the adapter from DRAM and "
+	case OnDisk:
+		return "read the adapter from disk and "
+	}
+	return ""
+}
+
+func (c Candidate) reason() string {
+	if c.Excluded == OverShare {
+		return fmt.Sprintf("%s, %s", c.Excluded, sequences(c.Ahead()))
+	}
+	return c.Excluded.String()
+}
+
+func (d Decision) refusal() string {
+	var parts []string
+	for e, n := range d.Counts {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, Exclusion(e)))
+		}
+	}
+	if parts == nil {
+		return "no replica is known"
+	}
+	return "no replica serves: " + strings.Join(parts, "; ")
+}
+
+func sequences(n int) string {
+	if n == 1 {
+		return "1 sequence"
+	}
+	return fmt.Sprintf("%d sequences", n)
+}

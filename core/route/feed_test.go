@@ -1,0 +1,127 @@
+package route
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// announcement is what a sender says: a number to append to a list, or the whole list.
+type announcement struct {
+	incarnation, sequence uint64
+	snapshot              bool
+	items                 []int
+}
+
+// TestFeed sends announcements over a network that loses, repeats and reorders them. Appending to a list does not commute,
+// so that any mistake shows.
+func TestFeed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var feed Feed
+		var believed []int
+		var network []announcement
+		states := map[[2]uint64][]int{} // incarnation, sequence -> the sender's list at that moment
+		incarnation, sequence, items := uint64(1), uint64(0), []int(nil)
+		say := func(snapshot bool, said []int) {
+			states[[2]uint64{incarnation, sequence}] = slices.Clone(items)
+			network = append(network, announcement{incarnation, sequence, snapshot, slices.Clone(said)})
+		}
+		at, asked := [2]uint64{}, false
+		deliver := func(t *rapid.T, i int) {
+			m := network[i]
+			switch feed.Apply(m.incarnation, m.sequence, m.snapshot) {
+			case FeedApply:
+				if m.snapshot {
+					believed = nil
+				}
+				believed = append(slices.Clone(believed), m.items...)
+				next := [2]uint64{m.incarnation, m.sequence}
+				if slices.Compare(next[:], at[:]) <= 0 && at != [2]uint64{} {
+					t.Fatalf("back from %v to %v", at, next)
+				}
+				at, asked = next, false
+				if !slices.Equal(believed, states[at]) {
+					t.Fatalf("%v is believed at %v, not %v", believed, at, states[at])
+				}
+			case FeedAsk:
+				asked = true
+			case FeedIgnore:
+				if told := [2]uint64{m.incarnation, m.sequence}; slices.Compare(told[:], at[:]) > 0 && m.incarnation == feed.Incarnation() {
+					t.Fatalf("%v is ignored at %v", told, at)
+				}
+			}
+		}
+		say(true, nil)
+		t.Repeat(map[string]func(*rapid.T){
+			"increment": func(t *rapid.T) {
+				sequence++
+				items = append(items, int(sequence))
+				say(false, items[len(items)-1:])
+			},
+			"snapshot": func(t *rapid.T) { say(true, items) },
+			"restart": func(t *rapid.T) {
+				incarnation++
+				sequence, items = 0, []int{-int(incarnation)}
+				say(true, items)
+			},
+			"lose": func(t *rapid.T) {
+				if n := len(network); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "lost")
+					network = slices.Delete(network, i, i+1)
+				}
+			},
+			"deliver": func(t *rapid.T) {
+				if n := len(network); n > 0 { // it stays in the network, and may come again
+					deliver(t, rapid.IntRange(0, n-1).Draw(t, "delivered"))
+				}
+			},
+			"in order": func(t *rapid.T) {
+				for i := range network {
+					deliver(t, i)
+				}
+				network = nil
+			},
+			"catch up": func(t *rapid.T) { // one increment gets through, and so does the answer if it is asked
+				sequence++
+				items = append(items, int(sequence))
+				say(false, items[len(items)-1:])
+				asked = false
+				deliver(t, len(network)-1)
+				if asked {
+					say(true, items)
+					deliver(t, len(network)-1)
+				}
+				if !slices.Equal(believed, items) {
+					t.Fatalf("%v is believed after all, not %v", believed, items)
+				}
+			},
+		})
+	})
+}
+
+func TestFeedVerdicts(t *testing.T) {
+	type message struct {
+		incarnation, sequence uint64
+		snapshot              bool
+		want                  Verdict
+	}
+	for name, messages := range map[string][]message{
+		"an increment before any snapshot":    {{1, 1, false, FeedAsk}, {1, 1, true, FeedApply}, {1, 2, false, FeedApply}},
+		"a gap, and a snapshot closes it":     {{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 2, true, FeedApply}, {1, 3, false, FeedApply}},
+		"a gap, and what was missing comes":   {{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 1, false, FeedApply}, {1, 2, false, FeedApply}},
+		"a repetition":                        {{1, 4, true, FeedApply}, {1, 4, true, FeedIgnore}, {1, 5, false, FeedApply}, {1, 5, false, FeedIgnore}},
+		"an older snapshot":                   {{1, 4, true, FeedApply}, {1, 3, true, FeedIgnore}},
+		"a new life without its snapshot":     {{1, 4, true, FeedApply}, {2, 1, false, FeedAsk}, {1, 5, false, FeedIgnore}, {2, 0, true, FeedApply}},
+		"the answer to an older life's gap":   {{1, 4, true, FeedApply}, {2, 0, true, FeedApply}, {1, 9, true, FeedIgnore}},
+		"numbers begin again in a new life":   {{1, 9, true, FeedApply}, {2, 1, true, FeedApply}, {2, 2, false, FeedApply}},
+		"a snapshot that is later than known": {{1, 1, true, FeedApply}, {1, 7, true, FeedApply}, {1, 8, false, FeedApply}},
+	} {
+		var f Feed
+		for i, m := range messages {
+			if got := f.Apply(m.incarnation, m.sequence, m.snapshot); got != m.want {
+				t.Errorf("%s: message %d: %d, want %d", name, i, got, m.want)
+			}
+		}
+	}
+}

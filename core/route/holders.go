@@ -1,0 +1,82 @@
+package route
+
+import "slices"
+
+// Holders knows which blocks some places hold: the tiers of nodes. It is a value for one owner and not safe for concurrent use.
+type Holders struct {
+	names []string // by slot; empty: nobody's
+	index index
+}
+
+// NewHolders returns a Holders that knows of none.
+func NewHolders() *Holders { return &Holders{index: newIndex()} }
+
+// Blocks takes what changed in a holder's blocks; evicted goes first.
+func (h *Holders) Blocks(name string, evicted, committed []uint64) {
+	slot := slices.Index(h.names, name)
+	if slot < 0 {
+		if slot = slices.Index(h.names, ""); slot < 0 {
+			slot = len(h.names)
+			h.names = append(h.names, "")
+			h.index.widen(len(h.names))
+		}
+		h.names[slot] = name
+	}
+	for _, b := range evicted {
+		h.index.evict(slot, b)
+	}
+	for _, b := range committed {
+		h.index.commit(slot, b)
+	}
+}
+
+// Remove forgets a holder and its blocks.
+func (h *Holders) Remove(name string) {
+	if slot := slices.Index(h.names, name); slot >= 0 {
+		h.names[slot] = ""
+		h.index.drop(slot)
+	}
+}
+
+// Held returns the blocks of a holder, in no order.
+func (h *Holders) Held(name string) []uint64 {
+	if slot := slices.Index(h.names, name); slot >= 0 {
+		return h.index.of(slot)
+	}
+	return nil
+}
+
+// Longest is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
+func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
+	slot, n := h.index.longest(blocks, len(h.names), hashOf(asker), func(slot int) bool { return h.names[slot] != "" && may(h.names[slot]) })
+	if n == 0 {
+		return "", 0
+	}
+	return h.names[slot], n
+}
+
+// Longest is the replica that holds the most leading blocks, and how many those are; see Holders.
+func (t *Routes) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
+	slot, n := t.index.longest(blocks, len(t.slots), hashOf(asker), func(slot int) bool { return t.slots[slot].used && may(t.slots[slot].Name) })
+	if n == 0 {
+		return "", 0
+	}
+	return t.slots[slot].Name, n
+}
+
+// longest is the slot, of those that may be taken, that holds the most leading blocks.
+func (x *index) longest(blocks []uint64, slots int, salt uint64, may func(slot int) bool) (slot, n int) {
+	live, depth := make([]uint64, x.width), make([]int, 64*x.width)
+	for s := range slots {
+		if may(s) {
+			live[s/64] |= 1 << (s % 64)
+		}
+	}
+	x.match(blocks, live, depth)
+	for s, d := range depth {
+		if d > n || d == n && n > 0 && mix(salt^uint64(s)) < mix(salt^uint64(slot)) {
+			slot, n = s, d
+		}
+	}
+	return slot, n
+}

@@ -1,0 +1,117 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"troupe/core/hbm"
+	"troupe/core/units"
+)
+
+// GPU is a candidate for a replica.
+type GPU struct {
+	Node        string
+	Name        string
+	Memory      hbm.Budget
+	Siblings    int  // replicas of the same model on it
+	Draining    bool // it or its node
+	Quarantined bool // it is not to be trusted
+	Avoid       bool // it refused this replica lately
+	Silent      bool // it did not answer, so that nothing else is known of it
+}
+
+// String is the GPU's name in texts: "node-a/gpu-0".
+func (g GPU) String() string {
+	if g.Node == "" {
+		return g.Name
+	}
+	return g.Node + "/" + g.Name
+}
+
+// Place chooses the GPU for a replica: one with the fewest siblings, since these share its speed; of these on the node with
+// the fewest, then with the most memory to spare, then by name. Memory is counted as hbm.Budget does. Where none will do, ok
+// is false and why counts the reasons: "2 of 3 short of memory by 1.2 GiB or more; 1 draining".
+func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
+	var fit []GPU
+	onNode := make(map[string]int)
+	for _, g := range gpus {
+		onNode[g.Node] += g.Siblings
+		if !g.Draining && !g.Quarantined && !g.Avoid && !g.Silent && g.short(need) == 0 {
+			fit = append(fit, g)
+		}
+	}
+	if len(fit) == 0 {
+		return GPU{}, noRoom(need, gpus), false
+	}
+	best := slices.MinFunc(fit, func(a, b GPU) int {
+		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
+			cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
+	})
+	why = fmt.Sprintf("%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus))
+	if best.Node != "" && len(onNode) > 1 {
+		why += fmt.Sprintf("; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node, onNode[best.Node])
+	}
+	return best, why, true
+}
+
+// short is how many bytes are missing for a replica; 0: none.
+func (g GPU) short(need hbm.Need) int64 {
+	if _, over := g.Memory.Add(need); over != nil {
+		return over.Short
+	}
+	return 0
+}
+
+// Closest is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
+func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
+	for _, g := range gpus {
+		_, over := g.Memory.Add(need)
+		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {
+			least = over
+		}
+	}
+	return least
+}
+
+// spare is the memory beside what the replicas need.
+func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Least }
+
+func noRoom(need hbm.Need, gpus []GPU) string {
+	if len(gpus) == 0 {
+		return "no GPU"
+	}
+	var silent, draining, quarantined, avoided, short int
+	var by int64
+	for _, g := range gpus {
+		switch {
+		case g.Silent:
+			silent++
+		case g.Quarantined:
+			quarantined++
+		case g.Draining:
+			draining++
+		case g.Avoid:
+			avoided++
+		default:
+			if missing := g.short(need); short == 0 || missing < by {
+				by = missing
+			}
+			short++
+		}
+	}
+	var parts []string
+	if short > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, len(gpus), units.FormatBytes(by)))
+	}
+	for _, r := range []struct {
+		n   int
+		why string
+	}{{quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"}, {silent, "did not answer"}} {
+		if r.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", r.n, r.why))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

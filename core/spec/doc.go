@@ -1,2 +1,0 @@
-// Package spec holds sizes: how people write them, and the arithmetic of KV memory.
-package spec

@@ -1,0 +1,200 @@
+package kvstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"troupe/core/kv"
+	"troupe/core/units"
+)
+
+const defaultDepth = 8
+
+// OpenFile opens a File, allocates its disk space, and reads its headers. Blocks are verified when
+// they are read.
+func OpenFile(cfg FileConfig) (*File, error) {
+	if cfg.Depth == 0 {
+		cfg.Depth = defaultDepth
+	}
+	cfg.Slabs.SlabHeader, cfg.Slabs.SlotHeader = sector, sector
+	if cfg.Slabs.Count < 1 || cfg.Slabs.Fit(1) < 1 {
+		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes; set at least one slab that fits a block",
+			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+	}
+	if cfg.Slabs.Count > math.MaxInt32/(cfg.Slabs.Bytes/kv.SlotUnit) {
+		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes have too many slots; make it smaller than 8 TiB",
+			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+	}
+	if err := CheckPath(cfg.Path); err != nil {
+		return nil, fmt.Errorf("tier file %s: %w", cfg.Path, err)
+	}
+	file, direct, err := openPastCache(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("tier file: %w", err)
+	}
+	f := &File{
+		table:     table{cut: cfg.Slabs},
+		cfg:       cfg,
+		disk:      file,
+		direct:    direct,
+		buffers:   make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2),
+		diskSlots: make(chan struct{}, cfg.Depth),
+	}
+	if err := f.prepare(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
+	}
+	f.slabs = make([]slab, f.cut.Count)
+	f.scan()
+	for range cap(f.buffers) {
+		f.buffers <- &buffer{}
+	}
+	return f, nil
+}
+
+// CheckPath returns an error if the path exists but is not a regular file or holds other data than
+// a tier.
+func CheckPath(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("not a regular file; set the path of a file, which is created if absent")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	name := make([]byte, len(fileMagic))
+	n, err := io.ReadFull(file, name)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	case n > 0 && !isTierFile(name[:n]):
+		return errors.New("file holds other data; remove it or set another path")
+	}
+	return nil
+}
+
+// openPastCache opens a file, with O_DIRECT if the file system supports it.
+func openPastCache(cfg FileConfig) (*os.File, bool, error) {
+	const flags = os.O_RDWR | os.O_CREATE
+	if !cfg.noDirect {
+		if f, err := os.OpenFile(cfg.Path, flags|unix.O_DIRECT, 0o600); err == nil {
+			return f, true, nil
+		}
+	}
+	f, err := os.OpenFile(cfg.Path, flags, 0o600)
+	return f, false, err
+}
+
+// prepare checks that the file is a tier's and allocates its space.
+func (f *File) prepare(file *os.File) error {
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("in use by another process; set a separate file for each node: %w", err)
+	}
+	name := aligned(sector)
+	n, err := file.ReadAt(name, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	name = name[:n:sector]
+	slabBytes, _, ok := parseName(name, fileMagic)
+	if ok && slabBytes == f.cut.Bytes {
+		return allocate(file, f.slabAt(f.cut.Count))
+	}
+	before, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	f.emptied = n > 0 && before.Size() != sector // a file of one sector was never completed
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	name = name[:sector]
+	putName(name, fileMagic, f.cut.Bytes, 0)
+	if _, err := file.WriteAt(name, 0); err != nil {
+		return err
+	}
+	if err := allocate(file, f.slabAt(f.cut.Count)); err != nil {
+		return err
+	}
+	return file.Sync() // a file of that size without its name would count as foreign
+}
+
+// isTierFile reports whether a file's first sector, possibly truncated, is one of a tier, damaged
+// or not.
+func isTierFile(name []byte) bool {
+	magic := string(name[:min(len(name), len(fileMagic))])
+	return magic == fileMagic || slices.Contains(oldMagics, magic)
+}
+
+// allocate sets the file's size and allocates its disk space. If the file system does not support
+// that, writes may fail later.
+func allocate(file *os.File, bytes int64) error {
+	before, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(file.Fd()), 0, 0, bytes)
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		err = fmt.Errorf("no space for %s; free disk space or reduce the tier: %w", units.FormatBytes(bytes), err)
+		return errors.Join(err, file.Truncate(before.Size()))
+	}
+	return file.Truncate(bytes)
+}
+
+// scan reads the names of all slabs and the headers of their slots. Unreadable ones count as
+// absent.
+func (f *File) scan() {
+	latest, unread := make([]uint64, f.cfg.Depth), make([]int, f.cfg.Depth)
+	var readers sync.WaitGroup
+	for r := range f.cfg.Depth {
+		readers.Go(func() {
+			b := aligned(sector)
+			for i := r; i < f.cut.Count; i += f.cfg.Depth {
+				last, failed := f.scanSlab(b, i)
+				latest[r], unread[r] = max(latest[r], last), unread[r]+failed
+			}
+		})
+	}
+	readers.Wait()
+	f.sequence.Store(slices.Max(latest))
+	for _, n := range unread {
+		f.unread += n
+	}
+}
+
+// scanSlab returns the latest sequence found and the number of unreadable sectors.
+func (f *File) scanSlab(b []byte, i int) (latest uint64, unread int) {
+	if _, err := f.disk.ReadAt(b, f.slabAt(i)); err != nil {
+		return 0, 1
+	}
+	bytes, named, ok := parseName(b, slabMagic)
+	if !ok || f.cut.Fit(bytes) == 0 {
+		return 0, 0
+	}
+	s := &f.slabs[i]
+	s.bytes, s.slots, latest = bytes, make([]label, f.cut.Fit(bytes)), named
+	for nth := range s.slots {
+		if _, err := f.disk.ReadAt(b, f.at(f.cut.Slot(i, nth), bytes)); err != nil {
+			unread++
+			continue
+		}
+		if h, ok := parseHeader(b); ok && h.length == bytes && h.sequence > named {
+			h.sums = nil
+			s.slots[nth].header, latest = h, max(latest, h.sequence)
+		}
+	}
+	return latest, unread
+}

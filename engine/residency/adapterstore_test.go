@@ -1,0 +1,124 @@
+package residency_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/engine/residency"
+	"troupe/testkit"
+)
+
+// shelve leases pages for adapters beside the shipped model.
+func shelve(t *testing.T, pages, rank int) (*residency.Holder, *residency.AdapterStore, cuda.Device) {
+	t.Helper()
+	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := device.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	holder := residency.NewHolder(device, llama.Format{})
+	spec := engine.LoadSpec{
+		Lease: "x", Path: testkit.Model(), BlockTokens: 16, KVBlocks: 1, AdapterPages: pages,
+		Limits: engine.Limits{StepTokens: 8, MaxSequences: 2, MaxAdapters: 2, MaxRank: rank},
+	}
+	if _, err := holder.Load(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	store, err := holder.Adapters("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return holder, store, device
+}
+
+func folder(name string) string { return filepath.Join(testkit.Model(), "adapters", name) }
+
+// TestAdapterStore keeps what was loaded, by key, until it is told otherwise; with the lease all of its memory goes.
+func TestAdapterStore(t *testing.T) {
+	holder, store, device := shelve(t, 2, 16)
+	file, err := store.Inspect(folder("psalms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, keep := range map[string]bool{"psalms@1": true, "psalms@2": false} {
+		page := map[string]uint32{"psalms@1": 0, "psalms@2": 1}[key]
+		if err := store.Load(t.Context(), key, file, []uint32{page}, keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, ok := store.Find("psalms@1")
+	if !ok || first.Rank != 8 || len(store.Held()) != 2 || len(store.Staged()) != 1 || store.Staged()[0].Key != "psalms@1" {
+		t.Fatalf("%+v: %d on the device, %d in host memory", first, len(store.Held()), len(store.Staged()))
+	}
+	if err := store.Load(t.Context(), "psalms@1", file, []uint32{0}, true); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := store.Find("psalms@1"); again != first {
+		t.Error("what is there was loaded again")
+	}
+	store.Evict("psalms@1")
+	if _, ok := store.Find("psalms@1"); ok {
+		t.Error("evicted, it is found")
+	}
+	if err := errors.Join(store.Drop("psalms@1"), store.Drop("psalms@1")); err != nil || len(store.Staged()) != 0 {
+		t.Error(err)
+	}
+	if _, err := holder.Unload("x"); err != nil {
+		t.Fatal(err)
+	}
+	if free, total := device.Memory(); free != total {
+		t.Errorf("%d bytes of %d are free", free, total)
+	}
+	if err := store.Load(t.Context(), "psalms@3", file, []uint32{0}, true); err == nil || len(store.Held())+len(store.Staged()) != 0 {
+		t.Errorf("loaded into memory that was given back: %v", err)
+	}
+}
+
+// TestAdapterStoreRefuses what an engine could not take, and leaves nothing of what could not be read.
+func TestAdapterStoreRefuses(t *testing.T) {
+	_, store, _ := shelve(t, 2, 8)
+	if _, err := store.Inspect(folder("proverbs")); err == nil || !strings.Contains(err.Error(), "rank 16") {
+		t.Errorf("a rank of 16, of 8 at most: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(folder("psalms"))); err != nil {
+		t.Fatal(err)
+	}
+	file, err := store.Inspect(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "adapter_model.safetensors")); err != nil { // it vanishes in between
+		t.Fatal(err)
+	}
+	if err := store.Load(t.Context(), "psalms@1", file, []uint32{0}, true); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("vanished: %v", err)
+	}
+	whole, err := store.Inspect(folder("psalms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := store.Load(cancelled, "psalms@1", whole, []uint32{0}, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := store.Load(t.Context(), "psalms@1", whole, []uint32{0, 1}, true); err == nil {
+		t.Error("two pages for an adapter of one")
+	}
+	if _, ok := store.Find("psalms@1"); ok || len(store.Staged()) != 0 {
+		t.Error("something is left")
+	}
+}

@@ -1,0 +1,185 @@
+package digest_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"troupe/modelfile"
+	"troupe/modelfile/digest"
+)
+
+// content is what a hasher with so many workers makes of bytes that are written in pieces.
+func content(b []byte, workers, piece int) digest.Content {
+	h := digest.NewHasher(workers)
+	h.Begin(false)
+	for ; len(b) > piece; b = b[piece:] {
+		_, _ = h.Write(b[:piece])
+	}
+	_, _ = h.Write(b)
+	return h.End()
+}
+
+func noise(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+// TestContentDependsOnTheBytesAlone: not on how many workers there are, and not on the pieces in which the bytes come.
+func TestContentDependsOnTheBytesAlone(t *testing.T) {
+	b := noise(3*digest.ChunkBytes + 12345)
+	want := digest.Of(b)
+	for _, workers := range []int{1, 2, 7} {
+		for _, piece := range []int{1 << 20, digest.ChunkBytes, digest.ChunkBytes + 1, len(b)} {
+			if got := content(b, workers, piece); got != want {
+				t.Errorf("%d workers, pieces of %d: %v, want %v", workers, piece, got, want)
+			}
+		}
+	}
+}
+
+// TestAnyByteCounts: a byte that is flipped anywhere, chunks in another order, and another length give another content.
+func TestAnyByteCounts(t *testing.T) {
+	b := noise(2*digest.ChunkBytes + 100)
+	seen := map[digest.Sum]string{content(b, 2, len(b)).Sum: "as it is"}
+	checks := map[uint64]bool{content(b, 2, len(b)).Check: true}
+	other := func(name string, b []byte) {
+		c := content(b, 2, len(b))
+		if before, ok := seen[c.Sum]; ok || checks[c.Check] {
+			t.Errorf("%s: the same digest as %q, or the same checksum", name, before)
+		}
+		seen[c.Sum], checks[c.Check] = name, true
+	}
+	for _, at := range []int{0, 1, digest.ChunkBytes - 1, digest.ChunkBytes, 2 * digest.ChunkBytes, len(b) - 1} {
+		flipped := bytes.Clone(b)
+		flipped[at] ^= 1
+		other("flipped", flipped)
+	}
+	one, two, rest := b[:digest.ChunkBytes], b[digest.ChunkBytes:2*digest.ChunkBytes], b[2*digest.ChunkBytes:]
+	other("chunks exchanged", bytes.Join([][]byte{two, one, rest}, nil))
+	other("shorter", b[:len(b)-1])
+	other("a zero more", append(bytes.Clone(b), 0))
+	other("empty", nil)
+}
+
+// TestWeightsDependOnNames, and not on the order in which files were read.
+func TestWeightsDependOnNames(t *testing.T) {
+	a, b := digest.File{Name: "a", Size: 1, Sum: digest.Sum{1}}, digest.File{Name: "b", Size: 1, Sum: digest.Sum{2}}
+	want := digest.Weights([]digest.File{a, b})
+	if digest.Weights([]digest.File{b, a}) != want {
+		t.Error("the order counts")
+	}
+	for name, files := range map[string][]digest.File{
+		"names":    {{Name: "b", Size: 1, Sum: a.Sum}, {Name: "a", Size: 1, Sum: b.Sum}},
+		"a size":   {{Name: "a", Size: 2, Sum: a.Sum}, b},
+		"one less": {a},
+	} {
+		if digest.Weights(files) == want {
+			t.Errorf("other %s, the same digest", name)
+		}
+	}
+	if s, err := digest.Parse(want.String()); s != want || err != nil {
+		t.Error(s, err)
+	}
+}
+
+// TestCacheByEachFieldOfTheStamp: a file that differs in any of them is unknown.
+func TestCacheByEachFieldOfTheStamp(t *testing.T) {
+	stamp, c := digest.Stamp{Size: 1, MTime: 2, CTime: 3, Inode: 4, Device: 5}, digest.Content{Check: 7}
+	for name, change := range map[string]func(*digest.Stamp){
+		"size": func(s *digest.Stamp) { s.Size++ }, "mtime": func(s *digest.Stamp) { s.MTime++ },
+		"ctime": func(s *digest.Stamp) { s.CTime++ }, "inode": func(s *digest.Stamp) { s.Inode++ },
+		"device": func(s *digest.Stamp) { s.Device++ },
+	} {
+		var cache digest.Cache
+		cache.Put("f", stamp, c, time.Now())
+		if got, ok := cache.Find("f", stamp); !ok || got != c {
+			t.Error("not kept")
+		}
+		other := stamp
+		if change(&other); other == stamp {
+			t.Fatal(name)
+		}
+		if _, ok := cache.Find("f", other); ok {
+			t.Errorf("another %s, and the content is known", name)
+		}
+	}
+	var cache digest.Cache
+	cache.Put("f", digest.Stamp{CTime: time.Now().UnixNano()}, c, time.Now())
+	if _, ok := cache.Find("f", digest.Stamp{}); ok {
+		t.Error("a file is kept that was written while it was read")
+	}
+}
+
+// TestStampOfAFile: what is done to a file changes its stamp, also where its size and its mtime are put back.
+func TestStampOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stamp := func() digest.Stamp {
+		info, err := modelfile.Roots{}.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest.StampOf(info)
+	}
+	write(path, "one")
+	first := stamp()
+	for stamp().CTime == first.CTime { // until the clock of the file system has gone on
+		write(path, "two")
+	}
+	write(path+".new", "two")
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	second := stamp()
+	if second.Size != first.Size || second.MTime != first.MTime || second.Inode == first.Inode ||
+		second.CTime == first.CTime {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+}
+
+// TestSettings: the listed files count, and no others.
+func TestSettings(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := func() digest.Sum {
+		s, err := digest.Settings(modelfile.Roots{}, dir, &digest.Cache{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	last := sum()
+	for name := range digest.SettingsFiles {
+		put(name, "{}")
+		if next := sum(); next == last {
+			t.Errorf("%s does not count", name)
+		} else {
+			last = next
+		}
+	}
+	put("README.md", "x")
+	if sum() != last {
+		t.Error("a file that is not listed counts")
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil || sum() != last {
+		t.Error("a FIFO counts", err)
+	}
+}

@@ -1,0 +1,67 @@
+package digest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"troupe/modelfile"
+)
+
+// SettingsFiles are the files of a model's folder beside its weights that decide what it answers, and how
+// large each may be. Other files may change without making another revision.
+var SettingsFiles = map[string]modelfile.Most{
+	"config.json":            modelfile.Config,
+	"generation_config.json": modelfile.Config,
+	"tokenizer.json":         modelfile.Tokenizer,
+	"tokenizer.model":        modelfile.Tokenizer,
+	"tokenizer_config.json":  modelfile.TokenizerConfig,
+	"chat_template.jinja":    modelfile.Template,
+}
+
+// Settings returns the digest of those of SettingsFiles that a folder has.
+func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
+	var files []File
+	for name, most := range SettingsFiles {
+		f, err := setting(roots, filepath.Join(dir, name), most, cache)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return Sum{}, err
+		default:
+			files = append(files, f)
+		}
+	}
+	return tree("settings", files), nil
+}
+
+func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cache) (File, error) {
+	began := time.Now()
+	before, err := roots.Stat(path)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{Name: filepath.Base(path), Size: before.Size()}
+	content, known := cache.Find(path, StampOf(before))
+	if !known {
+		b, err := roots.Read(path, most)
+		if err != nil {
+			return File{}, err
+		}
+		content = Of(b)
+		if after, err := roots.Stat(path); err != nil || StampOf(after) != StampOf(before) {
+			return File{}, Changed(path)
+		}
+		cache.Put(path, StampOf(before), content, began)
+	}
+	f.Sum = content.Sum
+	return f, nil
+}
+
+// Changed is the error for a file that was changed while it was read.
+func Changed(path string) error {
+	return fmt.Errorf("%s: the file was changed while it was read; wait until it is written, then load the model again",
+		path)
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/cluster/natsd"
+	"troupe/gateway"
+	"troupe/messages"
+)
+
+// TestStoreView is the table of what a node says of the store.
+func TestStoreView(t *testing.T) {
+	now := time.Unix(1000, 0)
+	alone := storeView{
+		disk:      natsd.Disk{State: natsd.DiskOK, Folder: "/data"},
+		connected: 1, servers: 1, majority: 1, online: true, now: now,
+	}
+	trio := storeView{
+		disk:      alone.disk,
+		connected: 3, servers: 3, majority: 2, online: true, clustered: true, now: now,
+	}
+	guest := storeView{online: true, now: now} // it uses the server of another node
+	with := func(v storeView, change func(*storeView)) storeView { change(&v); return v }
+	disk := func(s natsd.DiskState) func(*storeView) {
+		return func(v *storeView) { v.disk = natsd.Disk{State: s, Folder: "/data", Free: 1, Needed: 100} }
+	}
+	silent := func(v *storeView) { v.unanswered = now.Add(-5 * time.Second) }
+	const none = messages.Reason_REASON_UNSPECIFIED
+	const noQuorum, noSpace = messages.Reason_REASON_NO_QUORUM, messages.Reason_REASON_NO_SPACE
+	for name, c := range map[string]struct {
+		view   storeView
+		reason messages.Reason
+		detail string
+		causes []gateway.Cause
+	}{
+		"alone":             {alone, none, "", nil},
+		"trio":              {trio, none, "", nil},
+		"guest":             {guest, none, "", nil},
+		"one of three lost": {with(trio, func(v *storeView) { v.connected = 2 }), none, "", nil},
+		"two of three lost": {with(trio, func(v *storeView) { v.connected = 1 }), noQuorum,
+			"1 of 3 NATS servers are connected and 2 are needed", []gateway.Cause{gateway.CauseQuorum}},
+		"trio without a leader": {with(trio, silent), noQuorum, "no quorum: the store takes no changes, for 5s",
+			[]gateway.Cause{gateway.CauseQuorum}},
+		"guest of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }), noQuorum,
+			"no quorum", []gateway.Cause{gateway.CauseQuorum}},
+		"guest of a server that does not answer": {with(guest, silent), noQuorum, "disks that are full",
+			[]gateway.Cause{gateway.CauseStore}},
+		"not connected": {with(guest, func(v *storeView) { v.online = false }), noQuorum, "not connected",
+			[]gateway.Cause{gateway.CauseStore}},
+		"little space": {with(alone, disk(natsd.DiskLow)), none, "", []gateway.Cause{gateway.CauseDisk}},
+		"full disk": {with(alone, disk(natsd.DiskStopped)), noSpace, "/data has 1 B free and needs 100 B",
+			[]gateway.Cause{gateway.CauseDisk}},
+		"full disk, renewals fail": {with(with(alone, disk(natsd.DiskStopped)), silent), noSpace, "/data",
+			[]gateway.Cause{gateway.CauseDisk}},
+		"full disk, and reconnecting": {with(with(alone, disk(natsd.DiskLow)), func(v *storeView) { v.online = false }),
+			noQuorum, "not connected", []gateway.Cause{gateway.CauseDisk}},
+		"full disk of one of three": {with(trio, disk(natsd.DiskStopped)), none, "", []gateway.Cause{gateway.CauseDisk}},
+	} {
+		p := c.view.problem()
+		if p.GetReason() != c.reason || !strings.Contains(p.GetDetail(), c.detail) {
+			t.Errorf("%s: %v, want %s, %q", name, p, c.reason, c.detail)
+		}
+		if p != nil && !strings.HasSuffix(p.GetDetail(), "nothing was changed") {
+			t.Errorf("%s: %q does not say that nothing was changed", name, p.GetDetail())
+		}
+		if got := c.view.causes(); !slices.Equal(got, c.causes) {
+			t.Errorf("%s: causes %v, want %v", name, got, c.causes)
+		}
+	}
+}
+
+// TestTroubles: of what nodes.list says, a node that waits for the store shows what it waits for.
+func TestTroubles(t *testing.T) {
+	full := &messages.DiskStatus{Low: true, Stopped: true, Detail: "data folder /d has 0 B free"}
+	for want, res := range map[string]*messages.ListNodesResponse{
+		"": {Nodes: []*messages.NodeStatus{{Disk: &messages.DiskStatus{Detail: "well"}}, {}}},
+		"node a: data folder /d has 0 B free": {Nodes: []*messages.NodeStatus{
+			{Member: &messages.Member{Name: "a"}, Disk: full},
+		}, Store: &messages.Refused{Reason: messages.Reason_REASON_NO_SPACE, Detail: "the same again"}},
+		"no quorum; node b: lost; last seen at noon": {Nodes: []*messages.NodeStatus{
+			{Member: &messages.Member{Name: "b"}, Unreachable: "lost; last seen at noon"},
+		}, Store: &messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM, Detail: "no quorum"}},
+	} {
+		if got := troubles(res); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestExplained: the error of a step that the store was waited for says what is known of it.
+func TestExplained(t *testing.T) {
+	err := because(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
+	if got := err.Error(); got != "KV bucket troupe: timed out; node a: data folder /d is full" {
+		t.Error(got)
+	}
+	if because(nil, "x") != nil || because(err, "") != err {
+		t.Error("nothing to explain")
+	}
+}

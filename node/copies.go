@@ -1,0 +1,200 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/engine/kvstore"
+	"troupe/messages"
+)
+
+// copies count what moves between the tiers of this node. It is safe for concurrent use.
+type copies struct {
+	bytes   *prometheus.CounterVec
+	failed  *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+
+	mu     sync.Mutex
+	byPath map[[2]string]*messages.KvPath
+}
+
+func newCopies(r prometheus.Registerer) *copies {
+	path := []string{"from", "to"}
+	c := &copies{
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_kv_copied_bytes_total", Help: "Bytes of KV blocks copied from one tier to another.",
+		}, path),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_kv_copies_failed_total", Help: "KV blocks that were to be copied from one tier to another, and did not come: in time, intact, or at all.",
+		}, path),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "troupe_kv_copy_seconds", Help: "Time to copy one KV block from a tier to another.", Buckets: prometheus.ExponentialBuckets(10e-6, 2, 18),
+		}, path),
+		byPath: make(map[[2]string]*messages.KvPath),
+	}
+	r.MustRegister(c.bytes, c.failed, c.seconds)
+	return c
+}
+
+// copied counts a block; it is a tier.Report.
+func (c *copies) copied(from, to string, bytes int, m kvstore.Move) {
+	if !m.Done && m.Err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.byPath[[2]string{from, to}]
+	if p == nil {
+		p = &messages.KvPath{From: from, To: to}
+		c.byPath[[2]string{from, to}] = p
+	}
+	if !m.Done {
+		c.failed.WithLabelValues(from, to).Inc()
+		p.Failed++
+		return
+	}
+	c.bytes.WithLabelValues(from, to).Add(float64(bytes))
+	c.seconds.WithLabelValues(from, to).Observe(m.Took.Seconds())
+	p.Blocks++
+	p.Bytes += uint64(bytes)
+	p.Seconds += m.Took.Seconds()
+}
+
+// paths are those that anything was to be copied along.
+func (c *copies) paths() (all []*messages.KvPath) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.byPath {
+		all = append(all, proto.CloneOf(p))
+	}
+	slices.SortFunc(all, func(a, b *messages.KvPath) int {
+		return cmp.Or(cmp.Compare(a.GetFrom(), b.GetFrom()), cmp.Compare(a.GetTo(), b.GetTo()))
+	})
+	return all
+}
+
+// scrapeWithin is how long actors may take to answer for metrics.
+const scrapeWithin = time.Second
+
+// kvCollector asks for the tiers, and the adapters of replicas, when metrics are read. What does not answer is left out.
+type kvCollector struct{ node *Node }
+
+var (
+	kvBlocks   = kvMetric("blocks", "KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.", "tier", "state")
+	kvCapacity = kvMetric("capacity_bytes", "Size of a tier.", "tier")
+	kvTaken    = kvMetric("taken_bytes", "Bytes of the KV blocks that have a place in a tier.", "tier")
+	kvHits     = kvMetric("hits_total", "KV blocks that a prompt wanted and that the tier had.", "tier")
+	kvMisses   = kvMetric("misses_total", "KV blocks that a prompt wanted and that the tier did not have.", "tier")
+	kvArrivals = kvMetric("arrivals_total", "KV blocks that came into a tier.", "tier")
+	kvDepart   = kvMetric("departures_total", "KV blocks that the tier below took from a tier, or had already.", "tier")
+	kvDrops    = kvMetric("dropped_total", "KV blocks that a tier gave up: for lack of room, by command, or damaged; of HBM all that were evicted, also those that are below too.", "tier")
+	kvDamaged  = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.", "tier")
+	kvKept     = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
+	kvRestores = kvMetric("restores_total", "Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.", "model", "choice")
+	kvOverlaps = kvMetric("restores_overlapped_total", "Sequences whose prefill ran while their blocks were still being restored.", "model")
+	kvVoid     = kvMetric("steps_void_total", "Steps that were run again, since a restore that they waited for failed or was late.", "model")
+	kvMetrics  = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepart, kvDrops, kvDamaged, kvKept, kvRestores, kvOverlaps, kvVoid}
+)
+
+func kvMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("troupe_kv_"+name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics) {
+		to <- d
+	}
+	to <- notFinite
+}
+
+// Collect implements prometheus.Collector.
+func (c kvCollector) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+	defer cancel()
+	if here, err := c.node.replicasHere(ctx); err == nil {
+		collectHBM(to, here)
+		collectAdapters(to, here)
+		collectNotFinite(to, here)
+	}
+	all, err := c.node.Tiers(ctx)
+	if err != nil {
+		return
+	}
+	for _, s := range all {
+		collectTier(to, s)
+	}
+	if remote, err := c.node.Remote(ctx); err == nil && remote != nil {
+		collectRemote(to, remote)
+	}
+}
+
+func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func total(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+}
+
+func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
+	name := s.GetName()
+	for state, n := range map[string]uint32{
+		"free": s.GetFree(), "arriving": s.GetArriving(), "resident": s.GetResident(), "leaving": s.GetLeaving(), "pinned": s.GetPinned(),
+	} {
+		gauge(to, kvBlocks, float64(n), name, state)
+	}
+	gauge(to, kvCapacity, float64(s.GetCapacityBytes()), name)
+	gauge(to, kvTaken, float64(s.GetTakenBytes()), name)
+	for d, n := range map[*prometheus.Desc]uint64{
+		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(), kvDepart: s.GetDepartures(), kvDrops: s.GetDrops(),
+		kvDamaged: s.GetDamaged(), kvKept: s.GetKept(),
+	} {
+		total(to, d, float64(n), name)
+	}
+}
+
+// collectHBM adds up what replicas have in HBM.
+func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
+	states, counts := map[string]float64{}, map[*prometheus.Desc]float64{}
+	restores, overlaps, void := map[[2]string]float64{}, map[string]float64{}, map[string]float64{}
+	capacity, taken := 0.0, 0.0
+	for _, r := range here {
+		states["free"] += float64(r.GetKvBlocksFree() - r.GetKvBlocksCached())
+		states["resident"] += float64(r.GetKvBlocksCached())
+		states["in_use"] += float64(r.GetKvBlocks() - r.GetKvBlocksFree())
+		states["pinned"] += float64(r.GetKvBlocksPinned())
+		capacity += float64(r.GetKvBlocks()) * float64(r.GetKvBlockBytes())
+		taken += float64(r.GetKvBlocks()-r.GetKvBlocksFree()+r.GetKvBlocksCached()) * float64(r.GetKvBlockBytes())
+		counts[kvHits] += float64(r.GetKvHits())
+		counts[kvMisses] += float64(r.GetKvMisses())
+		counts[kvDrops] += float64(r.GetKvEvictions())
+		counts[kvDepart] += float64(r.GetKvOffloaded())
+		counts[kvArrivals] += float64(r.GetKvRestored())
+		restores[[2]string{r.GetModel(), "restored"}] += float64(r.GetKvRestores())
+		restores[[2]string{r.GetModel(), "avoided"}] += float64(r.GetKvRestoresAvoided())
+		overlaps[r.GetModel()] += float64(r.GetKvRestoresOverlapped())
+		void[r.GetModel()] += float64(r.GetKvStepsVoid())
+	}
+	for state, n := range states {
+		gauge(to, kvBlocks, n, hbmName, state)
+	}
+	gauge(to, kvCapacity, capacity, hbmName)
+	gauge(to, kvTaken, taken, hbmName)
+	for d, n := range counts {
+		total(to, d, n, hbmName)
+	}
+	for labels, n := range restores {
+		total(to, kvRestores, n, labels[0], labels[1])
+	}
+	for model, n := range overlaps {
+		total(to, kvOverlaps, n, model)
+		total(to, kvVoid, void[model], model)
+	}
+}

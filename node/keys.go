@@ -1,0 +1,50 @@
+package node
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/quota"
+	"troupe/gateway"
+	"troupe/messages"
+)
+
+const usageID = nodeID + "/usage"
+
+// usageProps is the recipe for the actor that tells other nodes what clients use here.
+func (n *Node) usageProps() *actor.Props {
+	return gateway.UsageProps(gateway.UsageConfig{
+		Node: n.cfg.Name, Shares: n.shares, Members: n.membersNow, Log: n.cfg.Log,
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), usageID) },
+	})
+}
+
+// Keys implements control.Backend: the keys of this node's file, and what they use in the cluster.
+func (n *Node) Keys(ctx context.Context) ([]*messages.KeyStatus, error) {
+	if n.cfg.Keys == nil {
+		return nil, nil
+	}
+	used, err := ask[*messages.UsageStatus](ctx, n, usageID, &messages.GetUsage{})
+	if err != nil {
+		return nil, err
+	}
+	byClient := make(map[string]*messages.ClientUsage)
+	for _, u := range used.GetClients() {
+		byClient[u.GetClient()] = u
+	}
+	var all []*messages.KeyStatus
+	for _, k := range n.cfg.Keys.All() {
+		u := byClient[gateway.KeyClient(k.Name)]
+		if u == nil { // it was not used yet: its limits are untouched
+			u = &messages.ClientUsage{
+				Client: gateway.KeyClient(k.Name), RequestsLeft: float64(k.Limits.RequestsPerMinute), TokensLeft: float64(k.Limits.TokensPerMinute),
+			}
+		}
+		u.Limits = gateway.LimitsOf(quota.Limits(k.Limits))
+		all = append(all, &messages.KeyStatus{
+			Name: k.Name, Tenant: k.Tenant, Admin: k.Admin, MaxPriority: k.MaxPriority, Weight: k.Weight, Usage: u,
+		})
+	}
+	return all, nil
+}

@@ -1,0 +1,253 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/kvblock"
+	"troupe/cluster/store"
+	"troupe/control"
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+const (
+	hbmName = "hbm"
+	// moveWithin is how long blocks may take to be copied by the operator's word.
+	moveWithin = time.Minute
+	// moveAgain is when a replica that has said nothing is told again: it may have crashed meanwhile.
+	moveAgain = 10 * time.Second
+)
+
+// KV implements control.Backend.
+func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
+	here, err := n.replicasHere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch w := req.GetWhat().(type) {
+	case *messages.KvNodeRequest_Stats:
+		stats, err := n.kvStats(ctx, here)
+		return &messages.KvNodeResponse{Node: stats}, err
+	case *messages.KvNodeRequest_Offload:
+		return n.move(ctx, only(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
+	case *messages.KvNodeRequest_Restore:
+		adapter, err := n.revisionOf(w.Restore.GetModel(), w.Restore.GetAdapter())
+		if err != nil {
+			return nil, err
+		}
+		salt, err := n.salt(w.Restore.GetTenant(), "")
+		if err != nil {
+			return nil, control.Refuse(messages.Reason_REASON_NOT_READY, err.Error())
+		}
+		return n.move(ctx, only(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
+			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(), CacheSalt: salt,
+		}), nil
+	case *messages.KvNodeRequest_Flush:
+		return n.flush(ctx, here, w.Flush.GetTier())
+	}
+	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
+}
+
+// replicasHere are those of this node, as they are now; one that does not answer at once, as it was.
+func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, error) {
+	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	if err != nil {
+		return nil, err
+	}
+	here := slices.DeleteFunc(slices.Clone(t.GetReplicas()), func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
+	var asked sync.WaitGroup
+	for i, r := range here {
+		asked.Go(func() {
+			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
+			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, askAgain, askAgain); err == nil {
+				here[i] = now
+			}
+		})
+	}
+	asked.Wait()
+	slices.SortFunc(here, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return here, nil
+}
+
+// only are those of a model and of a name, where these are given.
+func only(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
+	return slices.DeleteFunc(slices.Clone(all), func(r *messages.ReplicaStatus) bool {
+		return model != "" && r.GetModel() != model || name != "" && r.GetName() != name
+	})
+}
+
+func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*messages.KvNode, error) {
+	tiers, err := n.Tiers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: here, Paths: n.copies.paths()}
+	for i, t := range n.tiers {
+		stats.Tiers = append(stats.Tiers, &messages.KvTier{
+			Detail: t.detail, SlotBytes: uint64(t.store.SlotBytes()), Slots: tiers[i],
+			Watermark: n.cfg.Tiers.Watermark, Policy: n.cfg.Tiers.Policy,
+		})
+	}
+	remote, err := n.Remote(ctx)
+	if remote != nil {
+		stats.Tiers = append(stats.Tiers, remoteStats(remote))
+	}
+	return stats, err
+}
+
+// move has replicas move blocks, all at once. Of one that does not, it says why.
+func (n *Node) move(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) *messages.KvNodeResponse {
+	moved := make([]*messages.KvMoved, len(replicas))
+	var asked sync.WaitGroup
+	for i, r := range replicas {
+		asked.Go(func() {
+			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
+			var err error
+			if moved[i], err = movedBy(askFor[*messages.BlocksMoved](ctx, n, to, order, moveAgain, moveWithin)); err != nil {
+				moved[i] = &messages.KvMoved{Node: n.cfg.Name, Replica: r.GetName(), Detail: err.Error()}
+			}
+		})
+	}
+	asked.Wait()
+	return &messages.KvNodeResponse{Moved: moved}
+}
+
+func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error) {
+	return outcome(answer.GetMoved(), answer.GetRefused(), err)
+}
+
+// flush drops blocks of a tier of this node, or of all.
+func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name string) (*messages.KvNodeResponse, error) {
+	if name == kvblock.RemoteName {
+		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{
+			Node: n.cfg.Name, Tier: name, Detail: "it keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm",
+		}}}, nil
+	}
+	res := &messages.KvNodeResponse{}
+	if name == "" || name == hbmName {
+		res = n.move(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})
+	}
+	for _, t := range n.tiers {
+		if name != "" && name != t.name {
+			continue
+		}
+		moved, err := movedBy(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}))
+		if err != nil {
+			return nil, fmt.Errorf("tier %s: %w", t.name, err)
+		}
+		res.Moved = append(res.Moved, moved)
+	}
+	for _, m := range res.GetMoved() {
+		m.Node = n.cfg.Name
+	}
+	return res, nil
+}
+
+// Prefix implements control.Backend.
+func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
+	d, err := n.Deployment(ctx, of.GetModel())
+	if err != nil {
+		return nil, 0, n.unlessAdapter(of.GetModel(), err)
+	}
+	if _, err := n.revisionOf(of.GetModel(), of.GetAdapter()); err != nil {
+		return nil, 0, err
+	}
+	turns := make([]openai.Message, len(of.GetMessages()))
+	for i, m := range of.GetMessages() {
+		turns[i] = openai.Message{Role: m.GetRole(), Content: m.GetContent()}
+	}
+	if tokens = of.GetTokens(); len(tokens) > 0 {
+		err = n.gateway.Fits(ctx, of.GetModel(), tokens)
+	} else {
+		tokens, err = n.gateway.Prefix(ctx, of.GetModel(), of.GetPrompt(), turns)
+	}
+	if wrong := (*openai.Error)(nil); errors.As(err, &wrong) {
+		err = control.Refuse(wrong.Reason, wrong.Message)
+	}
+	return tokens, int(d.GetSpec().GetBlockTokens()), err
+}
+
+// Pin implements control.Backend.
+func (n *Node) Pin(ctx context.Context, pin *messages.PinnedPrefix) error {
+	err := n.store.PutPin(ctx, pin)
+	if err == nil {
+		n.events.Publish("kv.pinned", pin.GetName(), fmt.Sprintf("%d blocks of %s", pin.GetBlocks(), pin.GetModel()))
+	}
+	return err
+}
+
+// Unpin implements control.Backend.
+func (n *Node) Unpin(ctx context.Context, name string) error {
+	err := n.store.DeletePin(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("nothing is pinned under the name %q; kv.stats has the names", name))
+	}
+	if err == nil {
+		n.events.Publish("kv.unpinned", name, "its blocks may leave again")
+	}
+	return err
+}
+
+// pinned are the prefixes that are to be kept. It is safe for concurrent use.
+type pinned struct {
+	mu      sync.Mutex
+	version uint64
+	byName  map[string]*messages.PinnedPrefix
+}
+
+// apply takes a change of what is stored.
+func (p *pinned) apply(c store.PinChange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.version++
+	if delete(p.byName, c.Name); c.Pin != nil {
+		p.byName[c.Name] = c.Pin
+	}
+}
+
+// of are the pins of a model, or of all, in the order of their names; and a number that changes with them.
+func (p *pinned) of(model string) (version uint64, all []*messages.PinnedPrefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pin := range p.byName {
+		if model == "" || pin.GetModel() == model {
+			all = append(all, pin)
+		}
+	}
+	slices.SortFunc(all, func(a, b *messages.PinnedPrefix) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return p.version, all
+}
+
+// Pins implements control.Backend.
+func (n *Node) Pins() []*messages.PinnedPrefix {
+	_, all := n.pins.of("")
+	return all
+}
+
+// watchPins follows what is pinned.
+func (n *Node) watchPins(ctx context.Context, synced func()) {
+	for ctx.Err() == nil {
+		err := n.store.WatchPins(ctx, func(c store.PinChange) {
+			if c.Synced {
+				synced()
+				return
+			}
+			n.pins.apply(c)
+		})
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchAgain):
+			n.cfg.Log.Warn().Err(err).Msg("store lost, watching pins again")
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package node
+
+import (
+	"testing"
+
+	"troupe/cluster/store"
+	"troupe/control/catalogue"
+	"troupe/messages"
+)
+
+// TestPinsFollowTheCatalogue: the prefix of an adapter is of its present revision, and is none while there is no such adapter.
+func TestPinsFollowTheCatalogue(t *testing.T) {
+	n := &Node{catalogue: catalogue.New(), pins: pinned{version: 1, byName: map[string]*messages.PinnedPrefix{
+		"a": {Name: "a", Model: "m", Adapter: "psalms"}, "b": {Name: "b", Model: "m"}, "c": {Name: "c", Model: "other"},
+	}}}
+	check := func(after uint64, want ...string) uint64 {
+		t.Helper()
+		version, all := n.pinsOf("m")
+		if len(all) != len(want) || version <= after {
+			t.Fatalf("version %d after %d: %v", version, after, all)
+		}
+		for i, p := range all {
+			if p.GetAdapter() != want[i] {
+				t.Errorf("%v, not of %q", p, want[i])
+			}
+		}
+		return version
+	}
+	version := check(0, "")
+	n.catalogue.Apply(store.AdapterChange{Model: "m", Name: "psalms", Spec: &messages.AdapterSpec{Model: "m", Name: "psalms", Revision: 7}, At: 7})
+	version = check(version, "psalms@7", "")
+	if key, err := n.revisionOf("m", "psalms"); key != "psalms@7" || err != nil {
+		t.Errorf("%q, %v", key, err)
+	}
+	n.catalogue.Apply(store.AdapterChange{Model: "m", Name: "psalms", At: 8})
+	check(version, "")
+	if _, err := n.revisionOf("m", "psalms"); err == nil {
+		t.Error("an adapter that was deleted has a revision")
+	}
+	if key, err := n.revisionOf("m", ""); key != "" || err != nil {
+		t.Errorf("of none: %q, %v", key, err)
+	}
+}

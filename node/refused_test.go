@@ -1,0 +1,45 @@
+package node_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRefusedScaleIsNotAnnounced: a change that was not made is no event.
+func TestRefusedScaleIsNotAnnounced(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	events, err := conn.SubscribeSync("troupe.v1.events.model.scaled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	problem := errors.New("no quorum")
+	read := make(chan struct{}, 1)
+	n.CheckStore(func() error {
+		select {
+		case read <- struct{}{}: // the deployment is read, and then not written
+			return nil
+		default:
+			return problem
+		}
+	})
+	if _, _, err := n.Scale(t.Context(), "kjv", 2); !errors.Is(err, problem) {
+		t.Errorf("got %v", err)
+	}
+	n.CheckStore(func() error { return nil })
+	if _, _, err := n.Scale(t.Context(), "kjv", 3); err != nil {
+		t.Fatal(err)
+	}
+	m, err := events.NextMsg(time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "from 1 to 3 replicas"; !strings.Contains(string(m.Data), want) {
+		t.Errorf("%s, want %q", m.Data, want)
+	}
+}

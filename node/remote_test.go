@@ -1,0 +1,259 @@
+package node_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/bulk"
+	"troupe/engine/kvstore"
+	"troupe/messages"
+	"troupe/node"
+	"troupe/testkit"
+)
+
+// TestOtherReplicasBlocksAreReused: what a replica on one node has computed, another fetches from its HBM and does not compute, and the tokens are
+// the same.
+func TestOtherReplicasBlocksAreReused(t *testing.T) {
+	a, b := lenders(t, nil, nil)
+	prompt := text(1, 200)
+	want, cached := a.generate(prompt)
+	if cached != 0 {
+		t.Fatalf("%d tokens of a new prompt are cached", cached)
+	}
+	b.hears(a.replica().GetName(), prompt)
+	got, cached := b.generate(prompt)
+	if !slices.Equal(got, want) || cached != 192 {
+		t.Errorf("got %v with %d tokens cached, want %v with 192", got, cached, want)
+	}
+	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
+	s, err := b.Remote(t.Context())
+	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 || len(s.GetHolders()) != 1 || s.GetHolders()[0].GetBytesPerSecond() == 0 {
+		t.Errorf("the remote tier: %v, %v", s, err)
+	}
+	stats, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 || all[len(all)-1].GetSlots().GetName() != "remote" {
+		t.Errorf("%v, %v", stats, err)
+	}
+	res, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
+	if err != nil || len(res.GetMoved()) != 1 || !strings.Contains(res.GetMoved()[0].GetDetail(), "dram") {
+		t.Errorf("a tier without blocks was flushed: %v, %v", res, err)
+	}
+}
+
+// TestOtherNodesTiersAreReused: the same for blocks that are in a tier of the other node only.
+func TestOtherNodesTiersAreReused(t *testing.T) {
+	for _, nvme := range []bool{false, true} {
+		t.Run(map[bool]string{false: "dram", true: "nvme"}[nvme], func(t *testing.T) {
+			a, b := tieredPair(t, nvme, filepath.Join(t.TempDir(), "kv"))
+			prompt := text(1, 200)
+			want := a.descend(prompt)
+			b.hearsTiers(a)
+			got, cached := b.generate(prompt)
+			all, err := a.Tiers(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) || cached != 192 || all[0].GetLent() != 12 {
+				t.Errorf("got %v with %d tokens cached, want %v with 192; %v", got, cached, want, all)
+			}
+		})
+	}
+}
+
+// TestDamagedAtTheSource: blocks that broke on the disk of the node that holds them are found out there, dropped, and computed where they were wanted.
+func TestDamagedAtTheSource(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kv")
+	a, b := tieredPair(t, true, path)
+	prompt := text(1, 200)
+	want := a.descend(prompt)
+	b.hearsTiers(a)
+	scratch(t, path)
+	got, cached := b.generate(prompt)
+	if !slices.Equal(got, want) || cached != 0 {
+		t.Errorf("got %v with %d tokens cached, want %v with none", got, cached, want)
+	}
+	all, err := a.Tiers(t.Context())
+	if err != nil || all[0].GetDamaged() == 0 || all[0].GetLent() != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	until(t, "the counters", func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
+	if line := `troupe_kv_copies_failed_total{from="remote",to="hbm"} 12`; !strings.Contains(scrape(t, b.Node), line) {
+		t.Errorf("no %s", line)
+	}
+}
+
+// TestLenderFaults: a holder that crashes, or is silent, costs the blocks and no token; and it lends again.
+func TestLenderFaults(t *testing.T) {
+	for _, on := range []string{"*messages.LeaseBlocks", "*replica.returned"} {
+		t.Run(on, func(t *testing.T) {
+			crash := &testkit.Crash{On: on, Times: 1}
+			a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
+				if i == 0 && kind == "replica" {
+					return crash.Middleware
+				}
+				return nil
+			})
+			for i := range uint32(2) {
+				prompt := text(i, 200)
+				want, _ := a.generate(prompt)
+				b.hears(a.replica().GetName(), prompt)
+				got, cached := b.generate(prompt)
+				if !slices.Equal(got, want) || i > 0 && cached != 192 {
+					t.Errorf("prompt %d: got %v with %d tokens cached, want %v", i, got, cached, want)
+				}
+			}
+			if crash.Crashed() == 0 {
+				t.Error("it did not crash")
+			}
+		})
+	}
+}
+
+// TestTokenIsTheRightToSend: over real connections, blocks come only to a transfer whose token was given, and a reader that does not take them holds
+// nothing for longer than the lease.
+func TestTokenIsTheRightToSend(t *testing.T) {
+	var asked atomic.Pointer[messages.LeaseBlocks]
+	a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
+		return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+				if m, ok := env.Message.(*messages.LeaseBlocks); ok {
+					asked.Store(m)
+				}
+				next(ctx, env)
+			}
+		}
+	})
+	prompt := text(1, 200)
+	a.generate(prompt)
+	b.hears(a.replica().GetName(), prompt)
+	b.generate(prompt)
+	space, size := asked.Load().GetSpace(), int(asked.Load().GetBlockBytes())
+	plane, err := bulk.Listen(bulk.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	var came atomic.Int64
+	stalled := make(chan struct{})
+	expect := func(stall bool) *messages.BulkTicket {
+		ticket, err := plane.Expect(size+kvstore.SealBytes, 12, func(uint32, []byte) error {
+			if came.Add(1); stall {
+				<-stalled
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticket
+	}
+	ticket := expect(false)
+	forged := proto.CloneOf(ticket)
+	forged.Token[0] ^= 1
+	if r := a.leaseOf("forged", space, prompt, forged, 30*time.Second); r.GetRefused() == nil || came.Load() != 0 {
+		t.Errorf("with a forged token %d blocks came: %v", came.Load(), r)
+	}
+	if r := a.leaseOf("true", space, prompt, ticket, 30*time.Second); r.GetSent().GetBlocks() != 12 || came.Load() != 12 {
+		t.Errorf("with the token %d blocks came: %v", came.Load(), r)
+	}
+	if r := a.leaseOf("stalled", space, prompt, expect(true), 200*time.Millisecond); r.GetRefused() == nil {
+		t.Errorf("of a reader that takes nothing: %v", r)
+	}
+	close(stalled)
+	until(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
+}
+
+// TestOtherWeightsAreNotShared: a replica of the same deployment that has loaded other files takes no block of the first.
+func TestOtherWeightsAreNotShared(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(model, os.DirFS(testkit.Model())); err != nil {
+		t.Fatal(err)
+	}
+	a, b := lendersOf(t, model, func() {
+		weights, err := filepath.Glob(filepath.Join(model, "*.safetensors"))
+		if err != nil || len(weights) == 0 {
+			t.Fatal(weights, err)
+		}
+		content, err := os.ReadFile(weights[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[len(content)-1] ^= 1
+		if err := errors.Join(os.WriteFile(weights[0]+".new", content, 0o600), os.Rename(weights[0]+".new", weights[0])); err != nil {
+			t.Fatal(err)
+		}
+	}, nil, nil)
+	prompt := text(1, 200)
+	a.generate(prompt)
+	b.hears(a.replica().GetName(), prompt)
+	if _, cached := b.generate(prompt); cached != 0 {
+		t.Errorf("%d tokens of other weights were reused", cached)
+	}
+	until(t, "the counters", func() bool { return b.replica().GetKvFetchFailed() == 12 })
+}
+
+// TestFetchingChangesNoToken: conversations over two replicas that have little room, so that blocks travel down, up and between the nodes, have the tokens of
+// one replica with room for everything.
+func TestFetchingChangesNoToken(t *testing.T) {
+	const many = 12
+	want := conversations(t, start(t, small(8, 400, 0)), many)
+	a, b := lenders(t, func(i int, c *node.Config) {
+		c.Tiers.DRAMBytes, c.Tiers.Watermark = 100*64<<10, 0.5
+	}, func(_ int, kind string) actor.ReceiverMiddleware {
+		if kind == "router" {
+			return blind
+		}
+		return nil
+	})
+	for range 2 {
+		got := conversations(t, a.Node, many)
+		for i := range want {
+			if got[i] != want[i] || want[i] == "" {
+				t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
+			}
+		}
+		a.hearsTiers(b)
+		b.hearsTiers(a)
+	}
+	until(t, "blocks to be let go of", func() bool {
+		for _, l := range []*lender{a, b} {
+			if r := l.replica(); r.GetKvBlocksFree() != r.GetKvBlocks() {
+				return false
+			}
+			all, err := l.Tiers(t.Context())
+			if err != nil || all[0].GetFree()+all[0].GetResident() != all[0].GetSlots() {
+				return false
+			}
+		}
+		return true
+	})
+	for _, l := range []*lender{a, b} {
+		r := l.replica()
+		t.Logf("%s: restored %d, fetched %d, not fetched %d, lent %d", r.GetName(), r.GetKvRestored(), r.GetKvFetched(), r.GetKvFetchFailed(), r.GetKvLent())
+	}
+	if a.replica().GetKvFetched()+b.replica().GetKvFetched() == 0 {
+		t.Error("no block came from the other node")
+	}
+}
+
+// blind is a middleware of routers that hides prompts from them, so that they do not send requests where their blocks are.
+func blind(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+		if m, ok := env.Message.(*messages.RouteSequence); ok {
+			m = proto.CloneOf(m)
+			m.Prompt = m.Prompt[:1]
+			env = &actor.MessageEnvelope{Header: env.Header, Message: m, Sender: env.Sender}
+		}
+		next(ctx, env)
+	}
+}

@@ -1,0 +1,87 @@
+package node_test
+
+import (
+	"sync"
+	"testing"
+
+	"troupe/cuda/host"
+	"troupe/node"
+	"troupe/testkit"
+)
+
+// TestGivesWayAndGrows: a model that has most of a GPU's memory gives KV blocks up for a second one while streams run, and takes
+// them back when it is short and the second one is gone. No stream notices.
+func TestGivesWayAndGrows(t *testing.T) {
+	want := run(t, start(t, nil))
+	n, g := gated(t, 5, func(c *node.Config) {
+		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 64 << 20}}, nil
+	})
+	first, second := kjv(1), kjv(1)
+	first.MaxSequences, second.MaxSequences = new(uint32(16)), new(uint32(16))
+	deploy(t, n, first)
+	before := replica(t, n, "kjv").GetKvBlocks()
+	texts := make(chan []string, 1)
+	go func() { texts <- run(t, n) }()
+	g.await(t)
+	g.open()
+	second.Name, second.Path = "second", testkit.Model()
+	deploy(t, n, second)
+	until(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
+	during := replica(t, n, "kjv").GetKvBlocks()
+	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during, replica(t, n, "second").GetKvBlocks())
+	for i, got := range <-texts {
+		if got != want[i] {
+			t.Errorf("stream %d: got %q, want %q", i, got, want[i])
+		}
+	}
+	if got := complete(t, n, map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
+		t.Error("the second model does not serve")
+	}
+	added(t, n)
+
+	if err := n.DeleteDeployment(t.Context(), "second"); err != nil {
+		t.Fatal(err)
+	}
+	var again sync.WaitGroup
+	defer again.Wait()
+	enough := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(enough) })
+	defer stop()
+	for range 4 { // more than there is room for
+		again.Go(func() {
+			for {
+				for i, got := range run(t, n) {
+					if got != want[i] {
+						t.Errorf("stream %d: got %q, want %q", i, got, want[i])
+					}
+				}
+				select {
+				case <-enough:
+					return
+				default:
+				}
+			}
+		})
+	}
+	until(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
+	stop()
+	again.Wait()
+	t.Logf("it has %d KV blocks in the end", replica(t, n, "kjv").GetKvBlocks())
+	added(t, n)
+}
+
+// added checks that leased and free memory add up.
+func added(t *testing.T, n *node.Node) {
+	t.Helper()
+	gpus, err := n.Gpus(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := gpus[0].GetFreeBytes()
+	for _, l := range gpus[0].GetLeases() {
+		sum += uint64(l.GetPages()) << 21
+	}
+	if sum != gpus[0].GetMemoryBytes() {
+		t.Errorf("%d bytes of %d: %v", sum, gpus[0].GetMemoryBytes(), gpus[0])
+	}
+}

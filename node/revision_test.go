@@ -1,0 +1,254 @@
+package node_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/node"
+	"troupe/testkit"
+)
+
+// ownFolder is a copy of the shipped model that a test may change.
+func ownFolder(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(dir, os.DirFS(testkit.Model())); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// retrain replaces the weights of a folder by others of the same shapes, as a download does: by another file.
+func retrain(t *testing.T, dir string) {
+	t.Helper()
+	path := filepath.Join(dir, "model.safetensors")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(b) / 4; i < len(b)/2; i++ {
+		if i%2 == 1 {
+			b[i] ^= 2 // a high bit of an F16 number's fraction
+		}
+	}
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// served deploys a folder from a test's configuration.
+func served(dir string) func(*node.Config) {
+	return func(c *node.Config) { c.Deployments[0].Path = dir }
+}
+
+// texts are what a node answers to many prompts, each of them asked several times so that all replicas are used.
+func texts(t *testing.T, n *node.Node) (all []string) {
+	t.Helper()
+	for _, g := range goldens(t)[:4] {
+		for range 4 {
+			status, body := post(t, n, "/v1/completions", map[string]any{
+				"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0,
+			})
+			var c completion
+			if err := json.Unmarshal(body, &c); err != nil || status != http.StatusOK {
+				t.Fatalf("%d %s", status, body)
+			}
+			if !slices.Contains(all, g.Prompt+c.Choices[0].Text) {
+				all = append(all, g.Prompt+c.Choices[0].Text)
+			}
+		}
+	}
+	return all
+}
+
+func deployment(t *testing.T, n *node.Node) *messages.DeploymentStatus {
+	t.Helper()
+	d, err := n.Deployment(t.Context(), "kjv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestOtherFilesDoNotServe: a replica that finds other files than those that are served does not serve, and
+// the deployment says so; models.deploy rolls to them, and then all replicas have them.
+func TestOtherFilesDoNotServe(t *testing.T) {
+	dir := ownFolder(t)
+	n := start(t, served(dir))
+	before := texts(t, n)
+	retrain(t, dir)
+	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the second replica is refused, or serves", func() bool {
+		d := deployment(t, n)
+		return strings.Contains(d.GetDetail(), "run models.deploy to roll to the new files") &&
+			strings.Contains(d.GetDetail(), dir) ||
+			d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 2
+	})
+	if d := deployment(t, n); d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED {
+		t.Errorf("%v: %s", d.GetState(), d.GetDetail())
+	}
+	if now := texts(t, n); !slices.Equal(now, before) {
+		t.Errorf("the replicas answer\n%q\nand before\n%q", now, before)
+	}
+	first := deployment(t, n).GetSpec()
+	spec := kjv(2)
+	spec.Path = dir
+	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "two replicas of the new files", func() bool {
+		d := deployment(t, n)
+		fresh := len(d.GetReplicas()) == 2 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+		for _, r := range d.GetReplicas() {
+			fresh = fresh && r.GetRevisionDigest() == d.GetSpec().GetRevisionDigest() &&
+				r.GetRevisionDigest() != first.GetRevisionDigest()
+		}
+		return fresh
+	})
+	if now := texts(t, n); len(now) != len(before) || slices.Equal(now, before) {
+		t.Errorf("after models.deploy the replicas answer\n%q\nand before\n%q", now, before)
+	}
+}
+
+// TestDeployOfTheSameFilesRollsNothing: where the files are known to be those that are served, replicas
+// stay; the revision that models.deploy answered is still good as if_revision.
+func TestDeployOfTheSameFilesRollsNothing(t *testing.T) {
+	n := start(t, nil)
+	until(t, "the digests", func() bool { return deployment(t, n).GetSpec().GetRevisionDigest() != "" })
+	before := deployment(t, n)
+	if s := before.GetSpec(); len(s.GetWeightsDigest()) != 64 || before.GetWeights() != s.GetWeightsDigest()[:12] ||
+		before.GetRevisionShort() != s.GetRevisionDigest()[:12] {
+		t.Errorf("%v", before)
+	}
+	spec := kjv(1)
+	if _, err := n.PutDeployment(t.Context(), spec, before.GetSpec().GetAskedRevision()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the change", func() bool { return deployment(t, n).GetRevision() != before.GetRevision() })
+	now := deployment(t, n)
+	if now.GetSpec().GetDeploy() != before.GetSpec().GetDeploy() ||
+		now.GetSpec().GetRevisionDigest() != before.GetSpec().GetRevisionDigest() {
+		t.Errorf("%v\n%v", before.GetSpec(), now.GetSpec())
+	}
+	if _, err := n.PutDeployment(t.Context(), spec, before.GetSpec().GetAskedRevision()); err == nil {
+		t.Error("a revision from before another change is accepted")
+	}
+}
+
+// TestServesWhileTheFolderIsGone: requests are answered as before, also after a new revision of the
+// deployment, which says what is wrong, and where.
+func TestServesWhileTheFolderIsGone(t *testing.T) {
+	dir := ownFolder(t)
+	n := start(t, served(dir))
+	before := texts(t, n)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the deployment knows", func() bool {
+		d := deployment(t, n)
+		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED &&
+			(strings.Contains(d.GetDetail(), "no such folder") || strings.Contains(d.GetDetail(), "no node has this folder"))
+	})
+	if d := deployment(t, n).GetDetail(); !strings.Contains(d, "node test: ") || !strings.Contains(d, dir) {
+		t.Error(d)
+	}
+	if now := texts(t, n); !slices.Equal(now, before) {
+		t.Errorf("%q\nand before\n%q", now, before)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "both replicas", func() bool {
+		d := deployment(t, n)
+		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 2
+	})
+}
+
+// TestDeployAsksOtherNodes: a folder that only another node has is checked there, and served from there; a
+// node without it says so clearly. Where none has it, the answer names all.
+func TestDeployAsksOtherNodes(t *testing.T) {
+	nodes := together(t, 2, func(i int, c *node.Config) {
+		if i == 0 {
+			var err error
+			if c.Roots, err = modelfile.NewRoots(t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	conn := connect(t, nodes[0])
+	if refused := deploying(t, conn, filepath.Join(t.TempDir(), "nothing")); !strings.Contains(refused,
+		"no node has this folder") || !strings.Contains(refused, "a, b") {
+		t.Errorf("%q", refused)
+	}
+	for range 8 { // any of the two may be asked
+		if refused := deploying(t, conn, testkit.Model()); refused != "" {
+			t.Fatal(refused)
+		}
+	}
+	until(t, "a replica where the folder is", func() bool {
+		d, err := nodes[0].Deployment(t.Context(), "other")
+		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 1 &&
+			d.GetReplicas()[0].GetNode() == "b"
+	})
+	ask := map[string]any{"model": "other", "prompt": "a", "max_tokens": 1}
+	if status, body := post(t, nodes[1], "/v1/completions", ask); status != http.StatusOK {
+		t.Errorf("b: %d %s", status, body)
+	}
+	until(t, "a knows that it is served", func() bool {
+		d, err := nodes[0].Deployment(t.Context(), "other")
+		return err == nil && d.GetSpec().GetRevisionDigest() != ""
+	})
+	if status, body := post(t, nodes[0], "/v1/completions", ask); status != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body), "ask another node") {
+		t.Errorf("a: %d %s", status, body)
+	}
+}
+
+// TestRevise: which files models.deploy asks for, by what is stored and what is known of those in the folder.
+func TestRevise(t *testing.T) {
+	one, two := engine.Digests{Weights: "w1", Revision: "r1"}, engine.Digests{Weights: "w2", Revision: "r2"}
+	stored := func(path string, d engine.Digests) *messages.DeploymentSpec {
+		return &messages.DeploymentSpec{Path: path, Deploy: 3, WeightsDigest: d.Weights, RevisionDigest: d.Revision,
+			AskedRevision: 7}
+	}
+	for _, tc := range []struct {
+		name   string
+		stored *messages.DeploymentSpec
+		known  engine.Digests
+		deploy uint64
+		want   engine.Digests
+	}{
+		{"the first", nil, engine.Digests{}, 1, engine.Digests{}},
+		{"the first, of files that are known", nil, one, 1, one},
+		{"the same files", stored("p", one), one, 3, one},
+		{"other files", stored("p", one), two, 4, two},
+		{"files that are not known", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
+		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3, engine.Digests{}},
+		{"another folder with the same files", stored("q", one), one, 4, one},
+		{"another folder, before the first replica is loaded", stored("q", engine.Digests{}), engine.Digests{}, 4,
+			engine.Digests{}},
+	} {
+		spec := &messages.DeploymentSpec{Path: "p", Deploy: 99, AskedRevision: 99, WeightsDigest: "x", RevisionDigest: "x"}
+		node.Revise(spec, tc.stored, tc.known)
+		if got := (engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}); got != tc.want ||
+			spec.GetDeploy() != tc.deploy || spec.GetAskedRevision() != 0 {
+			t.Errorf("%s: %v", tc.name, spec)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"troupe/cluster/security"
+	"troupe/messages"
+	"troupe/node"
+)
+
+// copied makes a file of others in one step.
+func joined(t *testing.T, to string, from ...string) {
+	t.Helper()
+	text := ""
+	for _, f := range from {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(b)
+	}
+	put(t, to, text)
+}
+
+// TestCAChangeOfNodes: two nodes get certificates of another CA without a restart, and the old CA
+// is taken out. They stay together all the while, by NATS and by the links of actors. Then one of
+// them is revoked, and is alone.
+func TestCAChangeOfNodes(t *testing.T) {
+	cas := [2]string{t.TempDir(), t.TempDir()}
+	for _, dir := range cas {
+		ca, _, err := security.OpenAuthority(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "b", "guest"} {
+			if _, err := ca.Issue(name, []string{"127.0.0.1"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var dirs [2]string // what each node reads
+	all := func(do func(dir, name string)) {
+		for i, name := range []string{"a", "b"} {
+			do(dirs[i], name)
+		}
+	}
+	certify := func(ca string) {
+		all(func(dir, name string) {
+			joined(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
+			joined(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
+		})
+	}
+	trust := func(cas ...string) {
+		for i := range cas {
+			cas[i] = filepath.Join(cas[i], "ca.crt")
+		}
+		all(func(dir, _ string) { joined(t, filepath.Join(dir, "ca.crt"), cas...) })
+	}
+	dirs[0], dirs[1] = t.TempDir(), t.TempDir()
+	certify(cas[0])
+	trust(cas[0])
+	all(func(dir, _ string) { put(t, filepath.Join(dir, "revoked"), "") })
+	logs := [2]*logged{{}, {}}
+	nodes := together(t, 2, func(i int, c *node.Config) {
+		f := func(name string) string { return filepath.Join(dirs[i], name) }
+		c.Log = zerolog.New(logs[i])
+		id, err := security.Load(
+			security.Files{Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked")},
+			c.Log,
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.TLS, c.Login = id, security.Login{TLS: id}
+	})
+	deploy(t, nodes[0], kjv(2))
+	both := filepath.Join(t.TempDir(), "ca.crt") // a guest trusts either, so that it is the node that refuses
+	joined(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
+	guest := func(ca string) error {
+		id, err := security.Load(security.Files{
+			Cert: filepath.Join(ca, "guest.crt"), Key: filepath.Join(ca, "guest.key"), CA: both,
+		}, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, err := security.Login{TLS: id}.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := nats.Connect(nodes[0].NATSURL(), opts...)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	together := func(when string) {
+		t.Helper()
+		at := where(t, nodes[0])
+		if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
+			t.Fatalf("%s: replicas are at %v", when, at)
+		}
+		for replica, node := range at {
+			from := nodes[0]
+			if node == "a" {
+				from = nodes[1]
+			}
+			until(
+				t,
+				when+": an order over the link to "+node,
+				func() bool { return from.RestartReplica(t.Context(), replica) == nil },
+			)
+		}
+		until(t, when+": both serve", func() bool {
+			d, err := nodes[1].Deployment(t.Context(), "kjv")
+			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+				len(d.GetReplicas()) == 2
+		})
+	}
+	together("at first")
+	if guest(cas[0]) != nil || guest(cas[1]) == nil {
+		t.Error("at first, clients of the old CA alone must be let in")
+	}
+	trust(cas[0], cas[1])
+	together("with both CAs")
+	for _, ca := range cas {
+		if err := guest(ca); err != nil {
+			t.Errorf("with both CAs: %v", err)
+		}
+	}
+	certify(cas[1])
+	together("with new certificates")
+	trust(cas[1])
+	until(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
+	together("with the new CA alone")
+	if err := guest(cas[1]); err != nil {
+		t.Errorf("a client of the new CA: %v", err)
+	}
+	for i, n := range nodes {
+		if len(n.Members()) != 2 {
+			t.Errorf("%s knows %d members\n%s", n.Member().GetName(), len(n.Members()), logs[i])
+		}
+	}
+
+	file, _, err := security.Revoke(cas[1], "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined(t, filepath.Join(dirs[0], "revoked"), file)
+	until(t, "the revoked node to be gone", func() bool { return len(nodes[0].Members()) == 1 })
+}

@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"troupe/cluster/store"
+	"troupe/control"
+	"troupe/messages"
+)
+
+// Update implements control.Backend. The path is stored as an absolute one, so that it means the same after a restart.
+func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, change control.Change) (done control.Updated, err error) {
+	for {
+		stored, at, err := n.store.Get(ctx, name)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			stored, at = nil, 0
+		case err != nil && at == 0:
+			return done, err
+		case err != nil:
+			n.cfg.Log.Warn().Err(err).Str("model", name).Msg("stored deployment cannot be read; replaced")
+			stored = nil
+		}
+		if ifRevision != 0 && ifRevision != at && ifRevision != stored.GetAskedRevision() { // else only digests were added since
+			return done, control.Refuse(messages.Reason_REASON_CONFLICT,
+				fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
+		}
+		spec, err := change(stored)
+		if err != nil {
+			return done, err
+		}
+		spec.AskedRevision = 0
+		if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
+			return done, err
+		}
+		if err := n.nameIsFree(spec.GetName()); err != nil {
+			return done, err
+		}
+		revision, err := n.store.Put(ctx, spec, at)
+		if errors.Is(err, store.ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return done, err
+		}
+		done = control.Updated{Before: stored, After: spec, Revision: revision}
+		n.announce(done)
+		return done, nil
+	}
+}
+
+// nameIsFree refuses the name of an adapter.
+func (n *Node) nameIsFree(name string) error {
+	for _, a := range n.catalogue.All("") {
+		if a.GetName() == name {
+			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
+				fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name, a.GetModel()))
+		}
+	}
+	return nil
+}
+
+// announce publishes a change, as one of scale where nothing but the number of replicas is another.
+func (n *Node) announce(done control.Updated) {
+	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
+	for _, c := range changes {
+		if f := c.GetField(); f != "replicas" && f != "min_replicas" && f != "max_replicas" {
+			kind = "model.deployed"
+		}
+	}
+	if done.Before == nil || changes == nil {
+		kind = "model.deployed"
+	}
+	n.events.Publish(kind, done.After.GetName(), fmt.Sprintf("revision %d: %s", done.Revision, control.ChangesText(changes)))
+}

@@ -1,0 +1,96 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"troupe/cluster/reply"
+	"troupe/messages"
+)
+
+const (
+	explainAfter = 2 * time.Second // that a start waits for the store
+	explainEvery = 5 * time.Second
+)
+
+// explained runs a step of the start that needs the store. While it waits, the log says what for, as far as other
+// nodes know; so does its error.
+func (n *Node) explained(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var mu sync.Mutex
+		var last string
+		waiting, end := context.WithCancel(ctx)
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			wait := time.NewTimer(explainAfter)
+			defer wait.Stop()
+			for {
+				select {
+				case <-waiting.Done():
+					return
+				case <-wait.C:
+				}
+				why := n.whyNoStore(waiting)
+				mu.Lock()
+				last = why
+				mu.Unlock()
+				if why != "" {
+					n.cfg.Log.Warn().Str("reason", why).Msg("waiting for the store")
+				}
+				wait.Reset(explainEvery)
+			}
+		})
+		err := step(ctx)
+		end()
+		asking.Wait()
+		if err != nil && last == "" {
+			last = n.whyNoStore(context.WithoutCancel(ctx))
+		}
+		return because(err, last)
+	}
+}
+
+// because adds what is known of its cause to an error.
+func because(err error, why string) error {
+	if err == nil || why == "" {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, why)
+}
+
+// whyNoStore asks another node why the store does not answer; "" where that is not known.
+func (n *Node) whyNoStore(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, explainAfter)
+	defer cancel()
+	answer, err := reply.AskPeer(ctx, n.conn, "troupe.v1.nodes.list", nil)
+	if err != nil {
+		return "" // nobody is there who could say
+	}
+	res := &messages.ListNodesResponse{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(answer.Data, res); err != nil {
+		return ""
+	}
+	return troubles(res)
+}
+
+// troubles says what keeps the store from answering, by what a node knows of all.
+func troubles(res *messages.ListNodesResponse) string {
+	var all []string
+	if s := res.GetStore(); s != nil && s.GetReason() != messages.Reason_REASON_NO_SPACE {
+		all = append(all, s.GetDetail())
+	}
+	for _, n := range res.GetNodes() {
+		switch d := n.GetDisk(); {
+		case d.GetLow() || d.GetStopped():
+			all = append(all, fmt.Sprintf("node %s: %s", n.GetMember().GetName(), d.GetDetail()))
+		case n.GetUnreachable() != "" && res.GetStore() != nil:
+			all = append(all, fmt.Sprintf("node %s: %s", n.GetMember().GetName(), n.GetUnreachable()))
+		}
+	}
+	return strings.Join(all, "; ")
+}

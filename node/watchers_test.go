@@ -1,0 +1,48 @@
+package node_test
+
+import (
+	"maps"
+	"net/http"
+	"testing"
+
+	"troupe/messages"
+	"troupe/node"
+)
+
+// watchers returns the number of watchers of every actor of some nodes that has any, by node and id.
+func watchers(nodes []*node.Node) map[string]uint32 {
+	found := make(map[string]uint32)
+	var visit func(node string, actors []*messages.ActorNode)
+	visit = func(node string, actors []*messages.ActorNode) {
+		for _, a := range actors {
+			if a.GetWatchers() > 0 {
+				found[node+":"+a.GetId()] = a.GetWatchers()
+			}
+			visit(node, a.GetChildren())
+		}
+	}
+	for _, n := range nodes {
+		visit(n.Member().GetName(), n.Tree())
+	}
+	return found
+}
+
+// TestRequestsLeaveNoWatchers serves requests on local and remote replicas. Afterwards every actor
+// has the watchers that it had before the first.
+func TestRequestsLeaveNoWatchers(t *testing.T) {
+	nodes := together(t, 2, nil)
+	deploy(t, nodes[0], kjv(2))
+	var before map[string]uint32
+	until(t, "a deployment and a router to watch each replica", func() bool {
+		before = watchers(nodes)
+		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 && before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
+	})
+	for range 20 {
+		for _, n := range nodes {
+			if status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "In the beginning", "n": 4, "max_tokens": 1}); status != http.StatusOK {
+				t.Fatalf("%d %s", status, body)
+			}
+		}
+	}
+	until(t, "the watchers of before", func() bool { return maps.Equal(watchers(nodes), before) })
+}

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// TestWebLog: what the HTTP server says of its clients is bounded, and does not show what a handler
+// panicked with.
+func TestWebLog(t *testing.T) {
+	var mu sync.Mutex
+	log := &bytes.Buffer{}
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the\nPROMPT of a client\n: PROMPT") }),
+	)
+	server.Config.ErrorLog = newWebLog(zerolog.New(writer(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.Write(p)
+	})))
+	server.StartTLS()
+	defer server.Close()
+	said := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.String()
+	}
+	if _, err := server.Client().Get(server.URL); err == nil {
+		t.Error("a handler that panics answers")
+	}
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(said(), "panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no word of the panic: %s", said())
+		}
+	}
+	for range 500 {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte("this is no TLS\r\n\r\n"))
+		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) { // until the server closes
+		}
+		conn.Close()
+	}
+	if _, err := tls.Dial("tcp", server.Listener.Addr().String(), nil); err == nil {
+		t.Error("the test's certificate is trusted")
+	}
+	text := said()
+	if strings.Contains(text, "PROMPT") || !strings.Contains(text, `"stack":"`) {
+		t.Errorf("%s", text)
+	}
+	if n := strings.Count(text, "\n"); n < 5 || n > 100 || !strings.Contains(text, "TLS handshake error") {
+		t.Errorf("%d lines: %s", n, text)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

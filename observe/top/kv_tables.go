@@ -1,0 +1,179 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"troupe/core/kv"
+	"troupe/core/units"
+	"troupe/messages"
+)
+
+var tierColumns = []column{
+	{name: "TIER"}, {name: "FULL", numeric: true, bar: true}, {name: "BLOCKS", numeric: true}, {name: "PINNED", numeric: true}, {name: "MOVING", numeric: true},
+	{name: "HITS", numeric: true}, {name: "IN", numeric: true}, {name: "DOWN", numeric: true}, {name: "DROPPED", numeric: true}, {name: "DAMAGED", numeric: true}, {name: "NOTE"},
+}
+
+// tierSection has HBM and the tiers below it, node by node.
+func tierSection(s KVSample) section {
+	t := section{columns: tierColumns}
+	for _, n := range s.GetNodes() {
+		if n.GetUnreachable() != "" {
+			blank := make([]cell, len(tierColumns))
+			blank[0], blank[len(blank)-1] = word(n.GetNode()), word("unreachable: "+n.GetUnreachable())
+			t.rows = append(t.rows, row{blank, bad})
+			continue
+		}
+		t.rows = append(t.rows, row{hbmCells(n), well})
+		for _, tier := range n.GetTiers() {
+			m := well
+			if tier.GetSlots().GetDamaged() > 0 {
+				m = uneasy
+			}
+			cells := tierCells
+			if tier.GetSlots().GetName() == "remote" {
+				cells = remoteCells
+			}
+			t.rows = append(t.rows, row{cells(n.GetNode(), tier), m})
+		}
+	}
+	return t
+}
+
+func tierCells(node string, t *messages.KvTier) []cell {
+	s := t.GetSlots()
+	return []cell{
+		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()),
+		number(float64(s.GetResident())), number(float64(s.GetPinned())), number(float64(s.GetArriving() + s.GetLeaving())), hits(s.GetHits(), s.GetMisses()),
+		number(float64(s.GetArrivals())), number(float64(s.GetDepartures())), number(float64(s.GetDrops())), number(float64(s.GetDamaged())),
+		word(fmt.Sprintf("%s; %s; %s", t.GetDetail(), slabs(s), t.GetPolicy())),
+	}
+}
+
+// remoteCells are of the tier of what other nodes hold: it is full with what is on its way, and its blocks are those that are known to be there.
+func remoteCells(node string, t *messages.KvTier) []cell {
+	s := t.GetSlots()
+	note := t.GetDetail()
+	for _, h := range s.GetHolders() {
+		note += fmt.Sprintf("; %s: %d blocks came", h.GetName(), h.GetBlocks())
+		if h.GetBytesPerSecond() > 0 {
+			note += fmt.Sprintf(", %s/s after %.1f ms", units.FormatBytes(int64(h.GetBytesPerSecond())), 1000*h.GetFirstSeconds())
+		}
+	}
+	return []cell{
+		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()), number(float64(s.GetResident())), number(0),
+		number(float64(s.GetArriving())), hits(s.GetHits(), s.GetMisses()), number(float64(s.GetArrivals())), number(0), number(0), number(0), word(note),
+	}
+}
+
+// slabs says what sizes of block a tier is given to.
+func slabs(s *messages.SlotsStatus) string {
+	free, parts := s.GetSlabs(), []string(nil)
+	for _, z := range s.GetSizes() {
+		free -= z.GetSlabs()
+		parts = append(parts, fmt.Sprintf("%d for %s", z.GetSlabs(), units.FormatBytes(int64(z.GetBlockBytes()))))
+	}
+	return fmt.Sprintf("slabs: %s", strings.Join(append(parts, fmt.Sprintf("%d free", free)), ", "))
+}
+
+// hbmCells add up what the replicas of a node have.
+func hbmCells(n *messages.KvNode) []cell {
+	var used, size, there, missed, in, down, evicted uint64
+	var blocks, pinned uint32
+	for _, r := range n.GetReplicas() {
+		held := r.GetKvBlocks() - r.GetKvBlocksFree() + r.GetKvBlocksCached()
+		used, size = used+uint64(held)*r.GetKvBlockBytes(), size+uint64(r.GetKvBlocks())*r.GetKvBlockBytes()
+		there, missed = there+r.GetKvHits(), missed+r.GetKvMisses()
+		in, down, evicted = in+r.GetKvRestored(), down+r.GetKvOffloaded(), evicted+r.GetKvEvictions()
+		blocks, pinned = blocks+held, pinned+r.GetKvBlocksPinned()
+	}
+	return []cell{
+		word(place(n.GetNode(), "hbm")), full(used, size), number(float64(blocks)), number(float64(pinned)), number(0), hits(there, missed),
+		number(float64(in)), number(float64(down)), number(float64(evicted)), number(0), word(count(len(n.GetReplicas()), "replica")),
+	}
+}
+
+func full(used, size uint64) cell {
+	part := float64(used) / float64(max(1, size))
+	return cell{text: fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(size))), number: part, share: part}
+}
+
+func hits(there, missed uint64) cell { return percent(float64(there) / float64(max(1, there+missed))) }
+
+var pathColumns = []column{
+	{name: "PATH"}, {name: "BLOCKS", numeric: true}, {name: "FAILED", numeric: true}, {name: "BYTES", numeric: true}, {name: "NOW", numeric: true}, {name: "SPEED", numeric: true}, {name: "BLOCK TAKES", numeric: true},
+}
+
+// pathSection has what was copied, and how much of it since the sample before.
+func pathSection(before, now KVSample) section {
+	then := map[string]uint64{}
+	for _, n := range before.GetNodes() {
+		for _, p := range n.GetPaths() {
+			then[pathName(n, p)] = p.GetBytes()
+		}
+	}
+	seconds := now.Time.Sub(before.Time).Seconds()
+	t := section{columns: pathColumns}
+	for _, n := range now.GetNodes() {
+		for _, p := range n.GetPaths() {
+			moving := cell{}
+			if before.KvStatsResponse != nil {
+				moving = bytesPerSecond(grown(then[pathName(n, p)], p.GetBytes()) / seconds)
+			}
+			speed, each := cell{}, cell{} // unknown where nothing came
+			if p.GetBlocks() > 0 {
+				speed, each = bytesPerSecond(float64(p.GetBytes())/p.GetSeconds()), word(fmt.Sprintf("%.2f ms", 1000*p.GetSeconds()/float64(p.GetBlocks())))
+			}
+			t.rows = append(t.rows, row{[]cell{
+				word(pathName(n, p)), number(float64(p.GetBlocks())), number(float64(p.GetFailed())), word(units.FormatBytes(int64(p.GetBytes()))), moving, speed, each,
+			}, well})
+		}
+	}
+	return t
+}
+
+func pathName(n *messages.KvNode, p *messages.KvPath) string {
+	return place(n.GetNode(), p.GetFrom()) + " → " + p.GetTo()
+}
+
+func bytesPerSecond(n float64) cell { return word(units.FormatBytes(int64(n)) + "/s") }
+
+var blockColumns = []column{
+	{name: "REPLICA"}, {name: "GPU"}, {name: "BLOCKS", numeric: true}, {name: "IN USE", numeric: true}, {name: "CACHED", numeric: true}, {name: "PINNED", numeric: true},
+	{name: "OFFLOADED", numeric: true}, {name: "RESTORED", numeric: true}, {name: "RECOMPUTED", numeric: true}, {name: "RESTORES", numeric: true}, {name: "AVOIDED", numeric: true}, {name: "NOTE"},
+}
+
+// blockSection has the replicas: blocks in HBM, and what was decided about those below.
+func blockSection(s KVSample) section {
+	t := section{columns: blockColumns}
+	for _, n := range s.GetNodes() {
+		for _, r := range n.GetReplicas() {
+			note, m := misfit(r, n.GetTiers())
+			t.rows = append(t.rows, row{[]cell{
+				word(r.GetName()), word(place(r.GetNode(), r.GetGpu())), number(float64(r.GetKvBlocks())), number(float64(r.GetKvBlocks() - r.GetKvBlocksFree())),
+				number(float64(r.GetKvBlocksCached())), number(float64(r.GetKvBlocksPinned())), number(float64(r.GetKvOffloaded())), number(float64(r.GetKvRestored())),
+				number(float64(r.GetKvRecomputed())), number(float64(r.GetKvRestores())), number(float64(r.GetKvRestoresAvoided())), word(note),
+			}, m})
+		}
+	}
+	return t
+}
+
+// misfit says that a replica's blocks are too large for the tiers of its node.
+func misfit(r *messages.ReplicaStatus, tiers []*messages.KvTier) (string, mood) {
+	for _, t := range tiers {
+		if r.GetKvBlockBytes() > t.GetSlotBytes() {
+			return fmt.Sprintf("its blocks of %s are too large for a tier; make it larger", units.FormatBytes(int64(r.GetKvBlockBytes()))), uneasy
+		}
+	}
+	return "", well
+}
+
+func pinSection(s KVSample) section {
+	t := section{columns: []column{{name: "PIN"}, {name: "MODEL"}, {name: "ADAPTER"}, {name: "TENANT"}, {name: "BLOCKS", numeric: true}}}
+	for _, p := range s.GetPins() {
+		t.rows = append(t.rows, row{[]cell{word(p.GetName()), word(p.GetModel()), word(p.GetAdapter()), word(cmp.Or(p.GetTenant(), kv.SharedTenant)), number(float64(p.GetBlocks()))}, well})
+	}
+	return t
+}

@@ -1,0 +1,175 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"troupe/core/units"
+	"troupe/messages"
+)
+
+// sections are nodes, GPUs, replicas and deployments, in this order.
+func sections(s Sample, r rates) []section {
+	return []section{nodeSection(s, r), gpuSection(s), replicaSection(s, r), modelSection(s)}
+}
+
+var nodeColumns = []column{
+	{name: "NODE"}, {name: "STATE"}, {name: "GPUS", numeric: true}, {name: "REPL", numeric: true}, {name: "SESS", numeric: true},
+	{name: "RUN", numeric: true}, {name: "WAIT", numeric: true}, {name: "IN/s", numeric: true}, {name: "OUT/s", numeric: true}, {name: "NOTE"},
+}
+
+func nodeSection(s Sample, r rates) section {
+	t := section{columns: nodeColumns}
+	for _, n := range s.Nodes {
+		name := n.GetMember().GetName()
+		if n.GetUnreachable() != "" {
+			blank := make([]cell, len(nodeColumns))
+			blank[0], blank[1], blank[len(blank)-1] = word(name), word("unreachable"), word(n.GetUnreachable())
+			if out(n) {
+				blank[1] = enumName(n.GetMember().GetState().String(), "MEMBER_STATE_")
+			}
+			t.rows = append(t.rows, row{blank, bad})
+			continue
+		}
+		state, m := enumName(n.GetMember().GetState().String(), "MEMBER_STATE_"), well
+		if n.GetDraining() {
+			state = word("draining")
+		}
+		note := n.GetDetail()
+		if d := n.GetDisk(); d.GetLow() || d.GetStopped() {
+			state, note = word(map[bool]string{true: "disk full", false: "disk low"}[d.GetStopped()]), d.GetDetail()
+		}
+		if state.text != "up" {
+			m = uneasy
+		}
+		t.rows = append(t.rows, row{[]cell{
+			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())), number(float64(n.GetSessions())),
+			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
+			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
+		}, m})
+	}
+	return t
+}
+
+var gpuColumns = []column{
+	{name: "GPU"}, {name: "STATE"}, {name: "MEMORY", numeric: true, bar: true}, {name: "HOLDS"}, {name: "PRODUCT"},
+}
+
+func gpuSection(s Sample) section {
+	t := section{columns: gpuColumns}
+	for _, n := range s.Nodes {
+		for _, g := range n.GetGpus() {
+			t.rows = append(t.rows, row{[]cell{
+				word(place(n.GetMember().GetName(), g.GetName())), enumName(g.GetState().String(), "GPU_STATE_"), memory(g), holds(g), product(g),
+			}, well})
+		}
+	}
+	return t
+}
+
+func memory(g *messages.GpuStatus) cell {
+	used := g.GetMemoryBytes() - g.GetFreeBytes()
+	part := float64(used) / float64(max(1, g.GetMemoryBytes()))
+	return cell{text: fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(g.GetMemoryBytes()))), number: part, share: part}
+}
+
+func product(g *messages.GpuStatus) cell {
+	if g.GetSimulated() {
+		return word(g.GetProduct() + " (software)")
+	}
+	return word(g.GetProduct())
+}
+
+// holds names who has memory of a device.
+func holds(g *messages.GpuStatus) cell {
+	var owners []string
+	for _, l := range g.GetLeases() {
+		owners = append(owners, l.GetOwner())
+	}
+	slices.Sort(owners)
+	return word(strings.Join(slices.Compact(owners), ", "))
+}
+
+var replicaColumns = []column{
+	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true}, {name: "WAIT", numeric: true},
+	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true}, {name: "IN/s", numeric: true},
+	{name: "OUT/s", numeric: true},
+}
+
+func replicaSection(s Sample, r rates) section {
+	t := section{columns: replicaColumns}
+	for _, d := range s.Models {
+		for _, p := range d.GetReplicas() {
+			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), uneasy
+			switch p.GetState() {
+			case messages.ReplicaState_REPLICA_STATE_SERVING:
+				if m = well; p.Squeezed() {
+					m = uneasy
+				}
+			case messages.ReplicaState_REPLICA_STATE_FAILED:
+				m = bad
+			}
+			kv := float64(p.GetKvBlocks()-p.GetKvBlocksFree()) / float64(max(1, p.GetKvBlocks()))
+			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
+			t.rows = append(t.rows, row{[]cell{
+				word(p.GetName()), word(place(p.GetNode(), p.GetGpu())), state, number(float64(p.GetIncarnation())),
+				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits), number(onGPU(p)),
+				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
+			}, m})
+		}
+	}
+	return t
+}
+
+// onGPU is how many adapters a replica has on its GPU.
+func onGPU(r *messages.ReplicaStatus) (n float64) {
+	for _, a := range r.GetAdapters() {
+		if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
+			n++
+		}
+	}
+	return n
+}
+
+// reason is why a deployment is not as it should be, and which of its replicas are squeezed.
+func reason(d *messages.DeploymentStatus) string {
+	squeezed := d.GetSqueezed()
+	if len(squeezed) == 0 {
+		return d.GetDetail()
+	}
+	text := fmt.Sprintf("%d squeezed: %s", len(squeezed), squeezed[0])
+	if len(squeezed) > 1 {
+		text += ", …"
+	}
+	if d.GetDetail() != "" {
+		text = d.GetDetail() + "; " + text
+	}
+	return text
+}
+
+var modelColumns = []column{{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"}}
+
+func modelSection(s Sample) section {
+	t := section{columns: modelColumns}
+	for _, d := range s.Models {
+		serving := 0
+		for _, p := range d.GetReplicas() {
+			if p.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
+				serving++
+			}
+		}
+		m := uneasy
+		switch d.GetState() {
+		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED:
+			m = well
+		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
+			m = bad
+		}
+		t.rows = append(t.rows, row{[]cell{
+			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
+			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)}, word(d.GetNode()), word(reason(d)),
+		}, m})
+	}
+	return t
+}
