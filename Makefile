@@ -11,19 +11,23 @@ BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),p
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
+.PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
 .PHONY: fuzz fuzz-execs bench bench-shares bench-kv chaos damaged soak soak-plot rolling sim nats
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-build: ## build the node binary to .bin/node
+build: ## build the binary to .bin/troupe
 	@mkdir -p $(BIN)
-	go build -trimpath -buildmode=$(BUILDMODE) -o $(BIN)/node ./cmd/node
-	@[ $(BUILDMODE) = default ] || go version -m $(BIN)/node | grep -q buildmode=$(BUILDMODE) || { echo "$(BIN)/node is not position-independent"; exit 1; }
+	go build -trimpath -buildmode=$(BUILDMODE) -o $(BIN)/troupe ./cmd/node
+	@[ $(BUILDMODE) = default ] || go version -m $(BIN)/troupe | grep -q buildmode=$(BUILDMODE) || { echo "$(BIN)/troupe is not position-independent"; exit 1; }
+
+PREFIX ?= /usr/local
+install: build ## install troupe to PREFIX/bin (/usr/local/bin)
+	install -D -m 755 $(BIN)/troupe $(DESTDIR)$(PREFIX)/bin/troupe
 
 run: build ## run one node with the shipped model and show a first completion
-	$(BIN)/node up --config examples/quickstart.yaml --try "In the beginning"
+	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
 test: ## run all tests, under the race detector
 	go test -race -timeout 20m ./...

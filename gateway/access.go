@@ -82,7 +82,7 @@ func (c caller) admin(keys bool) bool { return !keys || c.key != nil && c.key.Ad
 // notAdmin is the answer to a key that may use models alone.
 func notAdmin() *openai.Error {
 	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; add admin: true to its line "+
-		"in the file of keys, or make one with \"node keys new --admin\"")
+		"in the file of keys, or make one with \"troupe keys new --admin\"")
 }
 
 // may reports whether the caller may use a model.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/core/kv"
@@ -104,12 +103,6 @@ func (l *lender) hearsTiers(of *lender) {
 // lenders starts two nodes with one replica each; change says what is special about one of them, wrap about its actors.
 func lenders(t *testing.T, change func(i int, c *node.Config), wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
 	t.Helper()
-	return lendersOf(t, testkit.Model(), nil, change, wrap)
-}
-
-// lendersOf starts the second replica after between, where that is not nil.
-func lendersOf(t *testing.T, model string, between func(), change func(i int, c *node.Config), wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
-	t.Helper()
 	both := []*lender{{t: t}, {t: t}}
 	nodes := together(t, 2, func(i int, c *node.Config) {
 		c.Tiers.RestoreAlways = true
@@ -129,14 +122,7 @@ func lendersOf(t *testing.T, model string, between func(), change func(i int, c 
 		}
 	})
 	spec := kjv(2)
-	if spec.Path, spec.KvBlocks = model, new(uint32(48)); between != nil {
-		spec.Replicas = new(uint32(1))
-		deploy(t, nodes[0], spec)
-		until(t, "the weights to be known", func() bool { return replica(t, nodes[0], "kjv").GetKvTravels() })
-		between()
-		spec = proto.CloneOf(spec)
-		spec.Replicas = new(uint32(2))
-	}
+	spec.KvBlocks = new(uint32(48))
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {
 		both[i].Node = n

@@ -39,7 +39,7 @@ func TestRefusedScaleIsNotAnnounced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "from 1 to 3 replicas"; !strings.Contains(string(m.Data), want) {
+	if want := "replicas from 1 to 3"; !strings.Contains(string(m.Data), want) {
 		t.Errorf("%s, want %q", m.Data, want)
 	}
 }

@@ -260,7 +260,7 @@ func (f Files) verify(chain []*x509.Certificate, cas *x509.CertPool, node bool) 
 func notFor(use string) error {
 	return fmt.Errorf(
 		"it does not allow use as a %s, but a node is both client and server; issue one with both extended key "+
-			"usages, as \"node certs\" does without --client",
+			"usages, as \"troupe certs\" does without --client",
 		use,
 	)
 }

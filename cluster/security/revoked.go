@@ -40,7 +40,7 @@ func ReadRevoked(file string) (*Revoked, error) {
 		sum, err := hex.DecodeString(strings.ReplaceAll(line, ":", ""))
 		if err != nil || len(sum) != sha256.Size {
 			return nil, fmt.Errorf("revoked certificates: %s, line %d: not a SHA-256 fingerprint; "+
-				"write 64 hexadecimal digits, as \"node certs --revoke\" does", file, n)
+				"write 64 hexadecimal digits, as \"troupe certs --revoke\" does", file, n)
 		}
 		r.sums[[sha256.Size]byte(sum)] = true
 	}

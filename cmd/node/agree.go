@@ -31,7 +31,7 @@ func (s settings) clash() error {
 			"--nats-routes and --nats-cluster-listen are for a NATS server of this node's own, and with --join it has none; leave them out, or --join"},
 		{o.Join != "" && o.NATSUsers != "",
 			"--nats-users is for a NATS server of this node's own, and with --join it has none; leave it out, or --join"},
-		{some(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "node certs" makes all three`},
+		{some(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "troupe certs" makes all three`},
 		{o.TLSRevoked != "" && o.TLSCert == "", "--tls-revoked is about certificates between nodes; give --tls-cert, --tls-key and --tls-ca too"},
 		{some(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
 		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0, "--kv-nvme-path is for the space that --kv-nvme gives; say how much: --kv-nvme 20GiB"},
@@ -39,7 +39,7 @@ func (s settings) clash() error {
 		{login && o.Join == "" && o.NATSUsers == "",
 			"--nats-creds and --nats-nkey say who this node is, and its own NATS server asks nobody; add --nats-users, or --join"},
 		{o.NATSUsers != "" && !login,
-			`--nats-users counts for this node too; give it one of the users with --nats-nkey ("node keys nkey" makes one) or --nats-creds`},
+			`--nats-users counts for this node too; give it one of the users with --nats-nkey ("troupe keys nkey" makes one) or --nats-creds`},
 		{graceTooLong(o), "--drain-grace is a part of --drain-timeout, and must be shorter; requests need the rest to finish"},
 	} {
 		if c.wrong {

@@ -35,7 +35,7 @@ func (r remote) connect(who string) (*nats.Conn, error) {
 	}
 	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(askWithin), nats.ErrorHandler(nothing))...)
 	if err != nil {
-		return nil, fmt.Errorf("NATS at %s: %w; %s", r.shown(), err, security.Remedy(err, "start a node with \"node up\", or say where one is with --nats"))
+		return nil, fmt.Errorf("NATS at %s: %w; %s", r.shown(), err, security.Remedy(err, "start a node with \"troupe up\", or say where one is with --nats"))
 	}
 	return conn, nil
 }
@@ -57,7 +57,7 @@ func (r remote) ask(ctx context.Context, conn *nats.Conn, endpoint string, reque
 		return fmt.Errorf("NATS at %s: %w; the user needs that permission, or its inbox prefix with --nats-inbox-prefix",
 			r.shown(), conn.LastError())
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"node up\", or name another server with --nats", r.shown())
+		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"troupe up\", or name another server with --nats", r.shown())
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no node at %s answers, though there are some; look whether their machines are overloaded or hang: %w", r.shown(), err)
 	case err != nil:

@@ -48,7 +48,7 @@ func (s settings) warn(log zerolog.Logger) {
 	}
 }
 
-// checkSetup says what "node up" refuses or warns about.
+// checkSetup says what "troupe up" refuses or warns about.
 func checkSetup(_ context.Context, s settings) []finding {
 	if all := s.careless(); len(all) > 0 {
 		return all
@@ -62,7 +62,7 @@ func (s settings) exposed() (all []finding) {
 	switch {
 	case web && s.APIKeys == "":
 		all = append(all, open("--http", s.HTTP, "is reached from other machines, and everybody there could use the models",
-			`give keys out with --api-keys ("node keys new" makes one)`, defaultHTTP))
+			`give keys out with --api-keys ("troupe keys new" makes one)`, defaultHTTP))
 	case web && !byTLS:
 		all = append(all, open("--http", s.HTTP, "takes API keys from other machines over plain HTTP, where others can read them",
 			"serve HTTPS with --http-tls-cert and --http-tls-key, give --http-behind-tls if a proxy in front has TLS", defaultHTTP))
@@ -70,18 +70,18 @@ func (s settings) exposed() (all []finding) {
 	if s.MetricsListen != "" && beyond(s.MetricsListen) && s.APIKeys == "" {
 		all = append(all, finding{"exposed", bad,
 			fmt.Sprintf("--metrics-listen %s is reached from other machines, and everyone there could read the names of the models", s.MetricsListen),
-			fmt.Sprintf(`give keys out with --api-keys ("node keys new --admin" makes one), listen on %s, or say --insecure`, thisMachine)})
+			fmt.Sprintf(`give keys out with --api-keys ("troupe keys new --admin" makes one), listen on %s, or say --insecure`, thisMachine)})
 	}
 	for _, l := range s.nodeListeners() {
 		if beyond(l.addr) && s.TLSCert == "" {
 			all = append(all, open(l.flag, l.addr, "is reached from other machines, and everybody there could pass for a node",
-				`give certificates with --tls-cert, --tls-key and --tls-ca ("node certs" makes them)`, thisMachine))
+				`give certificates with --tls-cert, --tls-key and --tls-ca ("troupe certs" makes them)`, thisMachine))
 		}
 	}
 	if s.NATSListen != "" && beyond(s.NATSListen) && s.TLSCert != "" && s.NATSUsers == "" {
 		all = append(all, open("--nats-listen", s.NATSListen,
 			"is reached from other machines, and every certificate of the CA, a client's too, may do everything there",
-			`say who may do what with --nats-users and --nats-nkey ("node keys nkey" makes one)`, thisMachine))
+			`say who may do what with --nats-users and --nats-nkey ("troupe keys nkey" makes one)`, thisMachine))
 	}
 	return all
 }

@@ -29,11 +29,11 @@ Whoever steers the cluster with the nats command line needs a certificate too, w
 
 Examples:
 
-  node certs --out certs --hosts 10.0.0.7 n1     n1 is reached at 10.0.0.7; the first call makes the CA too
-  node certs --out certs --hosts 10.0.0.8 n2
-  node certs --out certs --client anna           for the nats command line
-  node certs --show certs                        who, for which hosts, until when
-  node certs --revoke certs n2                   no node accepts the certificate of n2 any more`
+  troupe certs --out certs --hosts 10.0.0.7 n1     n1 is reached at 10.0.0.7; the first call makes the CA too
+  troupe certs --out certs --hosts 10.0.0.8 n2
+  troupe certs --out certs --client anna           for the nats command line
+  troupe certs --show certs                        who, for which hosts, until when
+  troupe certs --revoke certs n2                   no node accepts the certificate of n2 any more`
 }
 
 // Run makes certificates, or shows them.

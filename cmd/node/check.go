@@ -70,7 +70,7 @@ func newChecker(base string) *checker {
 	for tag, check := range c.rules {
 		valid := func(f validator.FieldLevel) bool { return check(f.Field().String()) == nil }
 		if err := c.validate.RegisterValidation(tag, valid); err != nil {
-			panic(fmt.Sprintf("node: rule %s: %v", tag, err))
+			panic(fmt.Sprintf("troupe: rule %s: %v", tag, err))
 		}
 	}
 	return c

@@ -9,22 +9,22 @@ import (
 )
 
 type doctorCommand struct {
-	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"The file that \"node up\" is given."`
+	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"The file that \"troupe up\" is given."`
 	JSON    bool   `name:"json" help:"Print JSON."`
 	Options `embed:""`
 }
 
 func (doctorCommand) Help() string {
-	return `It looks at what "node up" would use with the same options: who is let in and may change keys, driver and management library, the rights to the devices, links and
+	return `It looks at what "troupe up" would use with the same options: who is let in and may change keys, driver and management library, the rights to the devices, links and
 errors of every GPU, measured copy bandwidth, limits, ports, NATS, the data folder, and the room for KV tiers. The exit status is 1 where something has to be mended.
 
 A running node need not be stopped for it, though bandwidth is then measured beside its work.
 
 Examples:
 
-  node doctor
-  node doctor --config troupe.yaml
-  node doctor --json | jq '.[] | select(.state != "ok")'`
+  troupe doctor
+  troupe doctor --config troupe.yaml
+  troupe doctor --json | jq '.[] | select(.state != "ok")'`
 }
 
 // state is how grave a finding is.

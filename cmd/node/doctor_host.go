@@ -86,7 +86,7 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	}
 	cfg := node.Config{Log: zerolog.Nop()}
 	if err := s.secure(&cfg); err != nil {
-		return []finding{{"NATS", bad, err.Error(), "see \"node certs\" and \"node keys\""}}
+		return []finding{{"NATS", bad, err.Error(), "see \"troupe certs\" and \"troupe keys\""}}
 	}
 	login, err := cfg.Login.Options()
 	if err != nil {
@@ -94,7 +94,7 @@ func checkNATS(ctx context.Context, s settings) []finding {
 	}
 	shown := security.WithoutSecrets(s.Join)
 	conn, err := nats.Connect(s.Join, append(login,
-		nats.Name("node doctor"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(askWithin))...)
+		nats.Name("troupe doctor"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(askWithin))...)
 	if err != nil {
 		return []finding{{"NATS", bad, fmt.Sprintf("%s: %v", shown, err),
 			security.Remedy(err, "start the node or NATS server there, or correct --join")}}

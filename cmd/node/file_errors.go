@@ -122,7 +122,7 @@ func (f file) checkFractions(path string) error {
 		for j := range fields.NumField() {
 			name := fields.Field(j).Tag.Get("yaml")
 			field := fmt.Sprintf("$.deployments[%d].%s", i, name)
-			if node, ok := f.node(field).(*ast.FloatNode); ok && fields.Field(j).Type.Kind() == reflect.Uint32 {
+			if node, ok := f.node(field).(*ast.FloatNode); ok && fields.Field(j).Type == reflect.TypeFor[*uint32]() {
 				return f.atField(path, field, fmt.Sprintf("%s must be a whole number, not %s", name, node.GetToken().Value))
 			}
 		}

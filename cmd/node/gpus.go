@@ -19,7 +19,7 @@ func (s *settings) devices(cfg *node.Config) (err error) {
 	}
 	found, none, err := driver.Probe()
 	if err != nil {
-		return fmt.Errorf("this machine's GPUs: %w; \"node doctor\" looks closer, and --devices host:1x4GiB does without them", err)
+		return fmt.Errorf("this machine's GPUs: %w; \"troupe doctor\" looks closer, and --devices host:1x4GiB does without them", err)
 	}
 	if len(found) == 0 {
 		cfg.Devices = hostDevices(1, machineMemory()/2)
@@ -33,7 +33,7 @@ func (s *settings) devices(cfg *node.Config) (err error) {
 	for _, info := range found {
 		d, err := driver.Open(info.Index, s.CUBLAS)
 		if err != nil {
-			return errors.Join(fmt.Errorf("%w; \"node doctor\" looks closer", err), closeAll(cfg.GPUs))
+			return errors.Join(fmt.Errorf("%w; \"troupe doctor\" looks closer", err), closeAll(cfg.GPUs))
 		}
 		gpu := node.GPU{Device: d, Source: telemetry.Device(d)}
 		if source := sources[info.UUID]; source != nil {

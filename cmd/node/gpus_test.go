@@ -65,7 +65,7 @@ func TestUpWithGPUs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	node := exec.CommandContext(ctx, self, "up", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
-	node.Args[0] = "node"
+	node.Args[0] = "troupe"
 	node.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries(t, nvml))
 	out, err := node.StdoutPipe()
 	if err != nil {

@@ -19,11 +19,11 @@ type newKeyCommand struct {
 }
 
 func (newKeyCommand) Help() string {
-	return `The key is shown once and kept nowhere. The line goes under "keys:" in the file that "node up --api-keys" names; a running node takes it at once.
+	return `The key is shown once and kept nowhere. The line goes under "keys:" in the file that "troupe up --api-keys" names; a running node takes it at once.
 
 Example:
 
-  node keys new --name anna --models 'kjv-*,llama'`
+  troupe keys new --name anna --models 'kjv-*,llama'`
 }
 
 // Run prints a new key and its line for the file.
@@ -41,11 +41,11 @@ type newNkeyCommand struct {
 }
 
 func (newNkeyCommand) Help() string {
-	return `The public key goes into the file that "node up --nats-users" names, or into the configuration of any nats-server.
+	return `The public key goes into the file that "troupe up --nats-users" names, or into the configuration of any nats-server.
 
 Example:
 
-  node keys nkey --out n1.nk`
+  troupe keys nkey --out n1.nk`
 }
 
 // Run writes a new seed and prints the public key.

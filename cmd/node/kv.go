@@ -29,16 +29,16 @@ and AVOIDED those where computing them again was faster. A PIN is a prefix that 
 
 Examples:
 
-  node kv
-  node kv --watch
-  node kv --json | jq '.nodes[].tiers[].slots'
+  troupe kv
+  troupe kv --watch
+  troupe kv --json | jq '.nodes[].tiers[].slots'
   nats req troupe.v1.kv.pin '{"model": "kjv-2m", "messages": [{"role": "system", "content": "…"}]}'
   nats req troupe.v1.kv.flush '{"tier": "dram"}'`
 }
 
 // Run shows the KV tiers.
 func (k kvCommand) Run(c console) error {
-	conn, err := k.connect("node kv")
+	conn, err := k.connect("troupe kv")
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"troupe/cluster/security"
 )
 
-// login is how a command says to NATS who it is. Options and environment are called as those of "node up".
+// login is how a command says to NATS who it is. Options and environment are called as those of "troupe up".
 type login struct {
-	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate, where NATS asks for one; \"node certs\" makes it."`
+	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate, where NATS asks for one; \"troupe certs\" makes it."`
 	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key."`
 	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA of the nodes."`
 	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials for NATS, as nsc makes them."`

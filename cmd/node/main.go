@@ -19,12 +19,12 @@ const about = `Troupe serves many language models on a shared pool of GPUs.
 
 Start a node, then ask it for text:
 
-  node up --config examples/quickstart.yaml --try "In the beginning"
-  node tree
-  node top
+  troupe up --config examples/quickstart.yaml --try "In the beginning"
+  troupe tree
+  troupe top
 
-What "node up" is told by flag can be told by environment (--http as TROUPE_HTTP) and by a YAML file too.
-"node COMMAND --help" shows more examples.`
+What "troupe up" is told by flag can be told by environment (--http as TROUPE_HTTP) and by a YAML file too.
+"troupe COMMAND --help" shows more examples.`
 
 type commands struct {
 	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
@@ -45,14 +45,14 @@ func main() {
 }
 
 func run(args []string, c console) int {
-	parser, err := kong.New(&commands{}, kong.Name("node"), kong.Description(about), kong.Writers(c.out, c.log),
+	parser, err := kong.New(&commands{}, kong.Name("troupe"), kong.Description(about), kong.Writers(c.out, c.log),
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Bind(c), helpVars())
 	if err != nil {
-		panic(fmt.Sprintf("node: command line: %v", err))
+		panic(fmt.Sprintf("troupe: command line: %v", err))
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		err = &usageError{fmt.Errorf("%w; see node --help", err)}
+		err = &usageError{fmt.Errorf("%w; see troupe --help", err)}
 	} else {
 		err = command.Run()
 	}
@@ -68,7 +68,7 @@ func exitCode(err error, log io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(log, "node: %s\n", strings.TrimRight(err.Error(), "\n"))
+	fmt.Fprintf(log, "troupe: %s\n", strings.TrimRight(err.Error(), "\n"))
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		return 2
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"node": main})
+	testscript.Main(m, map[string]func(){"troupe": main})
 }
 
 // TestScripts runs testdata/*.txtar: the binary as a person meets it.

@@ -20,7 +20,7 @@ import (
 	"troupe/messages"
 )
 
-// Options are what "node up" can be told by flag, by environment and by file, in this order of precedence.
+// Options are what "troupe up" can be told by flag, by environment and by file, in this order of precedence.
 // Empty means not given.
 type Options struct {
 	Name         string `yaml:"name" env:"TROUPE_NAME" placeholder:"NAME" help:"Name of this node (default: this machine's)." validate:"omitempty,name"`
@@ -53,13 +53,13 @@ type Options struct {
 
 	ModelRoots string `group:"Models" name:"model-roots" yaml:"model_roots" env:"TROUPE_MODEL_ROOTS" placeholder:"DIR,..." help:"Folders that models and adapters may be read from, after links are resolved (default: any)." validate:"omitempty,roots"`
 
-	TLSCert           string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"node certs\" makes one." validate:"omitempty,file"`
+	TLSCert           string `group:"Security" yaml:"tls_cert" env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate of this node, for other nodes and for NATS; \"troupe certs\" makes one." validate:"omitempty,file"`
 	TLSKey            string `group:"Security" yaml:"tls_key" env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
 	TLSCA             string `group:"Security" name:"tls-ca" yaml:"tls_ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA that other nodes must have their certificates of." validate:"omitempty,file"`
 	NATSCreds         string `group:"Security" yaml:"nats_creds" env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials of this node for NATS: a JWT and its key, as nsc makes them." validate:"omitempty,file"`
-	NATSNkey          string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"node keys nkey\" makes one." validate:"omitempty,file"`
+	NATSNkey          string `group:"Security" yaml:"nats_nkey" env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or its nkey seed; \"troupe keys nkey\" makes one." validate:"omitempty,file"`
 	NATSUsers         string `group:"Security" yaml:"nats_users" env:"TROUPE_NATS_USERS" placeholder:"FILE" type:"path" help:"Who may use the NATS server of this node: the authorization or accounts of a nats-server configuration." validate:"omitempty,file"`
-	APIKeys           string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"node keys new\" makes a key." validate:"omitempty,file"`
+	APIKeys           string `group:"Security" yaml:"api_keys" env:"TROUPE_API_KEYS" placeholder:"FILE" type:"path" help:"Who may use which models over HTTP; \"troupe keys new\" makes a key." validate:"omitempty,file"`
 	HTTPTLSCert       string `group:"Security" name:"http-tls-cert" yaml:"http_tls_cert" env:"TROUPE_HTTP_TLS_CERT" placeholder:"FILE" type:"path" help:"Serve HTTPS with this certificate." validate:"omitempty,file"`
 	HTTPTLSKey        string `group:"Security" name:"http-tls-key" yaml:"http_tls_key" env:"TROUPE_HTTP_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key." validate:"omitempty,file"`
 	HTTPConns         string `group:"Security" name:"http-connections" yaml:"http_connections" env:"TROUPE_HTTP_CONNECTIONS" placeholder:"N" help:"HTTP connections that may be open; beyond that, probes alone are answered (default: half of the file descriptors, 8192 at most)." validate:"omitempty,count"`
@@ -68,7 +68,7 @@ type Options struct {
 	MetricsListen     string `group:"Security" yaml:"metrics_listen" env:"TROUPE_METRICS_LISTEN" placeholder:"ADDR" help:"Serve /metrics, /live, /health and /ready here too: on loopback without a key, else with an admin's (default: nowhere)." validate:"omitempty,listen"`
 	AllowedHosts      string `group:"Security" yaml:"allowed_hosts" env:"TROUPE_ALLOWED_HOSTS" placeholder:"NAME,..." help:"Further names under which HTTP clients reach this node. Without --api-keys a node on loopback answers to localhost, addresses and its own names alone." validate:"omitempty,hosts"`
 	AllowedOrigins    string `group:"Security" yaml:"allowed_origins" env:"TROUPE_ALLOWED_ORIGINS" placeholder:"ORIGIN,..." help:"Pages that browsers may use the API from, like https://chat.example (default: none but the node's own)." validate:"omitempty,origins"`
-	TLSRevoked        string `group:"Security" yaml:"tls_revoked" env:"TROUPE_TLS_REVOKED" placeholder:"FILE" type:"path" help:"Fingerprints of certificates that are revoked; \"node certs --revoke\" writes them. Read again when it changes." validate:"omitempty,file"`
+	TLSRevoked        string `group:"Security" yaml:"tls_revoked" env:"TROUPE_TLS_REVOKED" placeholder:"FILE" type:"path" help:"Fingerprints of certificates that are revoked; \"troupe certs --revoke\" writes them. Read again when it changes." validate:"omitempty,file"`
 	HTTPBehindTLS     *bool  `group:"Security" name:"http-behind-tls" yaml:"http_behind_tls" env:"TROUPE_HTTP_BEHIND_TLS" negatable:"" help:"A proxy in front of --http has TLS, so API keys may come over plain HTTP."`
 	AuditLog          string `group:"Security" yaml:"audit_log" env:"TROUPE_AUDIT_LOG" placeholder:"FILE" type:"path" help:"Append a line of JSON for each change of state, and each request that was not allowed (default: lines in the log)."`
 	NATSInboxPrefixes string `group:"Security" yaml:"nats_inbox_prefixes" env:"TROUPE_NATS_INBOX_PREFIXES" placeholder:"PREFIX,..." help:"Inbox prefixes of NATS users, beside _INBOX and those in --nats-users: _INBOX_anna. One node tells the others. Requests that expect their answer elsewhere are dropped." validate:"omitempty,prefixes"`

@@ -161,7 +161,7 @@ func (s *settings) placeNATS(ctx context.Context, login []nats.Option) error {
 // isTroupe reports whether nodes use the NATS server at a URL. The error says why a NATS server that is there did not tell.
 func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error) {
 	conn, err := nats.Connect(url, append(login,
-		nats.Name("node up"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(introduced))...)
+		nats.Name("troupe up"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(introduced))...)
 	if refused(err) {
 		return false, fmt.Errorf("the NATS server at %s does not let this node in (%w); where it is a Troupe's, join it with --nats-nkey, --nats-creds or --tls-cert", url, err)
 	}

@@ -39,7 +39,7 @@ func TestSecured(t *testing.T) {
 	keys := write(t, dir, "keys.yaml", "keys:\n"+line+"\n")
 	cmd := exec.Command(self, "up", "--data", filepath.Join(dir, "data"), "--http", "0.0.0.0:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
 		"--api-keys", keys, "--http-tls-cert", filepath.Join(dir, "n1.crt"), "--http-tls-key", filepath.Join(dir, "n1.key"))
-	cmd.Args[0] = "node"
+	cmd.Args[0] = "troupe"
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

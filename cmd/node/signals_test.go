@@ -130,7 +130,7 @@ func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than all that it may wait for
 	t.Cleanup(cancel)
 	node := exec.CommandContext(ctx, self, args...)
-	node.Args[0] = "node"
+	node.Args[0] = "troupe"
 	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector's exit takes a second else
 	out, err := node.StderrPipe()
 	if err != nil {

@@ -24,15 +24,15 @@ func (topCommand) Help() string {
 
 Examples:
 
-  node top
-  node top --nats nats://10.0.0.7:4222
-  node top --once
-  node top --json | jq '.nodes[] | select(.unreachable != "") | .member.name'`
+  troupe top
+  troupe top --nats nats://10.0.0.7:4222
+  troupe top --once
+  troupe top --json | jq '.nodes[] | select(.unreachable != "") | .member.name'`
 }
 
 // Run shows the cluster until it is told to end.
 func (t topCommand) Run(c console) error {
-	conn, err := t.connect("node top")
+	conn, err := t.connect("troupe top")
 	if err != nil {
 		return err
 	}

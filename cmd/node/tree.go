@@ -25,16 +25,16 @@ A node that does not answer is shown too, with the reason. Where sessions are ma
 
 Examples:
 
-  node tree
-  node tree --node b
-  node tree --nats nats://10.0.0.7:4222
-  node tree --json | jq '.. | .last_failure? // empty'
-  node tree --dot | dot -Tsvg > tree.svg`
+  troupe tree
+  troupe tree --node b
+  troupe tree --nats nats://10.0.0.7:4222
+  troupe tree --json | jq '.. | .last_failure? // empty'
+  troupe tree --dot | dot -Tsvg > tree.svg`
 }
 
 // Run asks a node for the tree and prints it.
 func (t treeCommand) Run(c console) error {
-	conn, err := t.connect("node tree")
+	conn, err := t.connect("troupe tree")
 	if err != nil {
 		return err
 	}

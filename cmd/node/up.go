@@ -30,15 +30,15 @@ Logs go to standard error, as JSON unless that is a terminal.
 
 Examples:
 
-  node up                                      all GPUs of this machine, or one software GPU; nothing deployed yet
-  node up --devices host:2x512MiB              two software GPUs
-  node up --config examples/quickstart.yaml    with deployments, as the file says
-  node up                                      in another terminal: a second node, which joins the first
-  node up --join nats://10.0.0.7:4222 --tls-cert n2.crt --tls-key n2.key --tls-ca ca.crt
+  troupe up                                      all GPUs of this machine, or one software GPU; nothing deployed yet
+  troupe up --devices host:2x512MiB              two software GPUs
+  troupe up --config examples/quickstart.yaml    with deployments, as the file says
+  troupe up                                      in another terminal: a second node, which joins the first
+  troupe up --join nats://10.0.0.7:4222 --tls-cert n2.crt --tls-key n2.key --tls-ca ca.crt
                                                join the nodes of other machines
-  node up --kv-dram 32GiB --kv-nvme 200GiB --kv-nvme-path /mnt/nvme/kv
+  troupe up --kv-dram 32GiB --kv-nvme 200GiB --kv-nvme-path /mnt/nvme/kv
                                                room for KV blocks beside GPU memory: prompts seen before are computed again less often
-  TROUPE_HTTP=:8080 node up --api-keys keys.yaml --http-tls-cert h.crt --http-tls-key h.key
+  TROUPE_HTTP=:8080 troupe up --api-keys keys.yaml --http-tls-cert h.crt --http-tls-key h.key
                                                reachable from other machines, port 8080
 
 A file:

@@ -28,7 +28,7 @@ func TestUp(t *testing.T) {
 	defer cancel()
 	node := exec.CommandContext(ctx, self, "up", "--config", config, "--data", t.TempDir(), "--http", "127.0.0.1:0",
 		"--nats-listen", "127.0.0.1:0", "--devices", "host:2x512MiB", "--drain-timeout", "1h", "--try", "In the beginning")
-	node.Args[0] = "node"
+	node.Args[0] = "troupe"
 	log := &bytes.Buffer{}
 	node.Stderr = log
 	out, err := node.StdoutPipe()
@@ -39,7 +39,7 @@ func TestUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := readUntil(out, serving)
-	for _, want := range []string{"HTTP  http://127.0.0.1:", "NATS  nats://127.0.0.1:", "curl http://", "troupe.v1.infer.kjv-2m", "node tree --nats", "In the beginning"} {
+	for _, want := range []string{"HTTP  http://127.0.0.1:", "NATS  nats://127.0.0.1:", "curl http://", "troupe.v1.infer.kjv-2m", "troupe tree --nats", "In the beginning"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not print %q", want)
 		}

@@ -36,7 +36,7 @@ func TestCommandsOfAUser(t *testing.T) {
 	}
 	cmd := exec.Command(self, "up", "--name", "n1", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0",
 		"--devices", "host:1x256MiB", "--nats-users", write(t, dir, "users.conf", config), "--nats-nkey", filepath.Join(dir, "node.nk"))
-	cmd.Args[0] = "node"
+	cmd.Args[0] = "troupe"
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestCommandsOfAUser(t *testing.T) {
 	}
 	run := func(args ...string) (string, error) {
 		c := exec.Command(self, append(args, "--nats", url, "--nats-nkey", filepath.Join(dir, "anna.nk"))...)
-		c.Args[0] = "node"
+		c.Args[0] = "troupe"
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}

@@ -43,7 +43,7 @@ func parse(content []byte) ([]Key, error) {
 		return nil, malformed(err)
 	}
 	if len(f.Keys) == 0 {
-		return nil, errors.New(`it has no keys, so nobody could ask anything; make one with "node keys new"`)
+		return nil, errors.New(`it has no keys, so nobody could ask anything; make one with "troupe keys new"`)
 	}
 	keys, names, sums := make([]Key, len(f.Keys)), map[string]int{}, map[[sha256.Size]byte]int{}
 	for i, e := range f.Keys {
@@ -83,7 +83,7 @@ func (e entry) key() (Key, error) {
 	case (e.Key == "") == (e.SHA256 == ""):
 		return k, errors.New("it needs either key or sha256")
 	case e.Key != "" && len(e.Key) < shortest:
-		return k, fmt.Errorf("it has %d characters and could be guessed; use %d or more, as \"node keys new\" makes it", len(e.Key), shortest)
+		return k, fmt.Errorf("it has %d characters and could be guessed; use %d or more, as \"troupe keys new\" makes it", len(e.Key), shortest)
 	case e.Key != "":
 		k.sum = sha256.Sum256([]byte(e.Key))
 	default:

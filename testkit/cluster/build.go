@@ -84,7 +84,7 @@ func RemoveBinaries() {
 	b.dir, b.paths = "", nil
 }
 
-// options are what "node up --help" of the built node says that it takes.
+// options are what "troupe up --help" of the built node says that it takes.
 var options = sync.OnceValues(func() (string, error) {
 	bin, err := build(nodePackage)
 	if err != nil {
@@ -92,7 +92,7 @@ var options = sync.OnceValues(func() (string, error) {
 	}
 	out, err := exec.Command(bin, "up", "--help").CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("node up --help: %w\n%s", err, out)
+		return "", fmt.Errorf("troupe up --help: %w\n%s", err, out)
 	}
 	return string(out), nil
 })

@@ -248,6 +248,6 @@ func connect(t *testing.T, url string) *nats.Conn {
 // TestKnows: an option is known by its whole name.
 func TestKnows(t *testing.T) {
 	if !cluster.Knows("--http") || !cluster.Knows("--nats-listen") || cluster.Knows("--htt") || cluster.Knows("--nats") {
-		t.Error("options are not what node up --help says")
+		t.Error("options are not what troupe up --help says")
 	}
 }
