@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"troupe/core/units"
@@ -89,7 +88,7 @@ func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 				if !recover {
 					retry = backoff{}
 				} else if retry.due(now) {
-					s.reopen(cfg.Log)
+					s.reopen(cfg)
 				}
 			}
 		}
@@ -139,14 +138,19 @@ func (s *Server) writeError() string {
 }
 
 // reopen starts the server again, with the store as it is on disk. JetStream alone could be enabled again, but a stream
-// that is not read yet would be reported as missing to clients, which would make it again.
-func (s *Server) reopen(log zerolog.Logger) {
+// that is not read yet would be reported as missing to clients, which would make it again. Where the folder still takes
+// no bytes the server goes on: clients can talk through it.
+func (s *Server) reopen(cfg *Config) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	log.Warn().Msg("opening the store again: the NATS server of this node starts again, and clients reconnect")
+	if err := cfg.writable(); err != nil {
+		cfg.Log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
+		return
+	}
+	cfg.Log.Warn().Msg("opening the store again: the NATS server of this node starts again, and clients reconnect")
 	s.running.stop()
 	if err := s.running.start(); err != nil {
-		log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
+		cfg.Log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
 	}
 }
 

@@ -95,6 +95,29 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestNotReopened: while the folder takes no bytes for another reason than space, clients keep their server.
+func TestNotReopened(t *testing.T) {
+	cfg := Config{StoreDir: t.TempDir(), Log: zerolog.Nop()}
+	s, err := start(t, func(c *Config) { c.StoreDir = cfg.StoreDir })
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.running.now()
+	block := filepath.Join(cfg.StoreDir, ".writable")
+	if err := os.Mkdir(block, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s.reopen(&cfg); s.running.now() != before || !before.Running() {
+		t.Error("the server was ended")
+	}
+	if err := os.Remove(block); err != nil {
+		t.Fatal(err)
+	}
+	if s.reopen(&cfg); s.running.now() == before || !s.running.now().Running() || s.writeError() != "" {
+		t.Error("the server was not started again")
+	}
+}
+
 // TestFullDiskInCluster: of three servers one has a full disk. The others keep taking writes, and it takes part again
 // when there is space.
 func TestFullDiskInCluster(t *testing.T) {

@@ -2,8 +2,8 @@
 // what is asked of nodes under `nodes.<name>`, adapters under `adapters.<model>/<name>`, pinned prefixes under `pins.<name>`,
 // and the cluster secret under `secrets.prefixes`.
 //
-// Invariant: a watch tells the last value of every key, also after the connection or the server was lost meanwhile; it may
-// tell one twice.
+// Invariants: a watch tells the last value of every key, also after the connection or the server was lost meanwhile; it may
+// tell one twice. A change that fails was not made, and will not be, unless its reason is REASON_OUTCOME_UNKNOWN.
 package store
 
 import (
