@@ -62,6 +62,12 @@ func resettable(fields protoreflect.FieldDescriptors) (names []string) {
 	return names
 }
 
+// unlisted are the fields that Changes leaves out: nodes count with them. A change of files shows as revision_digest, which
+// is empty until the first replica has read the new ones.
+var unlisted = map[protoreflect.Name]bool{
+	"name": true, "applied": true, "weights_digest": true, "deploy": true, "asked_revision": true,
+}
+
 // Changes lists the fields in which two normalized deployments differ. Before is nil for a new one; then these are the
 // fields that do not have their default.
 func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChange) {
@@ -73,7 +79,7 @@ func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChang
 	fields := to.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if kept[f.Name()] || from.Has(f) == to.Has(f) && from.Get(f).Equal(to.Get(f)) {
+		if unlisted[f.Name()] || from.Has(f) == to.Has(f) && from.Get(f).Equal(to.Get(f)) {
 			continue
 		}
 		change := &messages.FieldChange{Field: string(f.Name()), From: textOf(f, from), To: textOf(f, to)}
@@ -102,9 +108,12 @@ func textOf(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 func ChangesText(all []*messages.FieldChange) string {
 	var parts []string
 	for _, c := range all {
-		if c.GetFrom() == "" {
+		switch {
+		case c.GetFrom() == "":
 			parts = append(parts, c.GetField()+" "+c.GetTo())
-		} else {
+		case c.GetTo() == "":
+			parts = append(parts, fmt.Sprintf("%s from %s to none", c.GetField(), c.GetFrom()))
+		default:
 			parts = append(parts, fmt.Sprintf("%s from %s to %s", c.GetField(), c.GetFrom(), c.GetTo()))
 		}
 	}

@@ -126,3 +126,13 @@ func TestMergeKeepsTheRest(t *testing.T) {
 		}
 	})
 }
+
+// TestChangesNameOtherFiles checks that a deployment whose files changed says so.
+func TestChangesNameOtherFiles(t *testing.T) {
+	before := (&messages.DeploymentSpec{Name: "a", Path: "/p", WeightsDigest: "w", RevisionDigest: "r", Deploy: 1}).Complete()
+	after := proto.CloneOf(before)
+	after.WeightsDigest, after.RevisionDigest, after.Deploy = "", "", 2
+	if got, want := ChangesText(Changes(before, after)), "revision_digest from r to none"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
