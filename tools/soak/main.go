@@ -66,7 +66,10 @@ func (c command) run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Printf("seed %d, data and logs in %s\n", c.Seed, dir)
-	nodes, err := cluster.New(ctx, cluster.Config{Dir: dir, Nodes: 2, Devices: "host:2x256MiB"})
+	nodes, err := cluster.New(ctx, cluster.Config{
+		Dir: dir, Nodes: 2, Devices: "host:2x256MiB",
+		Flags: []string{"--kv-dram", "16MiB"}, // full after the warm-up: the index of a tier that fills grows with it
+	})
 	if err != nil {
 		return err
 	}
