@@ -69,7 +69,7 @@ type device struct {
 	freeing  map[string][]asker          // lease -> who waits for it to be free
 	users    map[string]user             // lease -> who uses its KV memory, as last heard
 	resizing map[string]*resize          // lease -> its KV memory grows or shrinks
-	fixed    map[string]bool             // leases that can not be resized
+	fixed    map[string]bool             // leases that cannot be resized
 	adapting map[string]*adapting        // lease -> it gets memory for adapters
 	attempt  uint64                      // of the last resize; unique over all lives
 	busy     time.Time                   // when memory was last wanted for something else than growing
