@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/gateway/openai"
+	"troupe/gateway/web"
 	"troupe/messages"
 )
 
@@ -115,10 +116,10 @@ func drainingNow() *openai.Error {
 }
 
 // admit lets a request in, and answers it otherwise. Each admitted request must leave.
-func (g *Gateway) admit(w http.ResponseWriter, c caller) bool {
+func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, c caller) bool {
 	at, ok := g.door.enter()
 	if at != taking {
-		w.Header().Set("Connection", "close")
+		web.CloseAfter(w, r)
 	}
 	if !ok {
 		g.fail(w, asked{caller: c, endpoint: "draining"}, drainingNow())

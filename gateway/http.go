@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"troupe/gateway/openai"
+	"troupe/gateway/web"
 	"troupe/messages"
 )
 
@@ -78,7 +79,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.Contains(pattern, " /v1/") {
-		if !g.admit(w, c) {
+		if !g.admit(w, r, c) {
 			return
 		}
 		defer g.door.leave()
@@ -91,7 +92,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 			defer release()
 			r = r.WithContext(ctx)
 		} else if !open[pattern] {
-			w.Header().Set("Connection", "close")
+			web.CloseAfter(w, r)
 			g.fail(w, asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}, unauthorized(w, r))
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/gateway/openai"
+	"troupe/gateway/web"
 	"troupe/messages"
 )
 
@@ -30,7 +31,7 @@ func Starting() http.Handler {
 		e := openai.Refusal(messages.Reason_REASON_NOT_READY, "this node is starting; /ready answers 200 once it serves")
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
-		w.Header().Set("Connection", "close") // the body was not read
+		web.CloseAfter(w, r) // the body was not read
 		writeJSON(w, e.Status, e.JSON())
 	})
 	return mux

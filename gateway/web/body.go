@@ -10,6 +10,7 @@ import (
 type body struct {
 	io.ReadCloser
 	w       http.ResponseWriter
+	conn    *conn // nil: not of a Listener
 	limits  Limits
 	began   time.Time
 	read    int64
@@ -22,7 +23,7 @@ func watch(w http.ResponseWriter, r *http.Request, limits Limits) *body {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	b := &body{ReadCloser: r.Body, w: w, limits: limits, began: time.Now()}
+	b := &body{ReadCloser: r.Body, w: w, conn: connOf(r), limits: limits, began: time.Now()}
 	b.extend()
 	w.Header().Set("Connection", "close")
 	r.Body = b
@@ -50,7 +51,7 @@ func (b *body) Read(p []byte) (int, error) {
 		control := http.NewResponseController(b.w)
 		if err == io.EOF {
 			_ = control.SetReadDeadline(time.Time{}) // as in extend
-			keepAlive(b.w)
+			b.keepAlive()
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(b.limits.Write))
 	}
@@ -64,8 +65,12 @@ func (b *body) abandon() {
 	}
 }
 
-// keepAlive lets the connection serve further requests.
-func keepAlive(w http.ResponseWriter) { w.Header().Del("Connection") }
+// keepAlive lets the connection serve further requests, unless the handler wants it closed.
+func (b *body) keepAlive() {
+	if b.conn == nil || !b.conn.closing.Load() {
+		b.w.Header().Del("Connection")
+	}
+}
 
 // setWriteDeadline cuts off a client that does not take an answer.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {

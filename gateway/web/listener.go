@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,6 +78,7 @@ type conn struct {
 	spare   bool
 	end     *time.Timer // of a spare one
 	once    sync.Once
+	closing atomic.Bool // to be closed after the answer
 }
 
 // Close closes the connection and stops counting it.

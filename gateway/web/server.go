@@ -29,14 +29,29 @@ func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http
 	}
 }
 
+// CloseAfter closes the connection of a request after its answer. A "Connection: close" header that
+// a handler sets by itself is removed when the body has been read.
+func CloseAfter(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
+	if c := connOf(r); c != nil {
+		c.closing.Store(true)
+	}
+}
+
+// connOf returns the connection of a request; nil if no Listener accepted it.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
 // guard sets the deadlines of a request and answers those of spare connections.
 func guard(limits Limits, handler, busy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setWriteDeadline(w, limits.Write)
 		b := watch(w, r, limits)
 		defer b.abandon()
-		if c, _ := r.Context().Value(connKey{}).(*conn); c != nil && c.spare {
-			w.Header().Set("Connection", "close")
+		if c := connOf(r); c != nil && c.spare {
+			CloseAfter(w, r)
 			if b != nil || r.Method != http.MethodGet || !probes[r.URL.Path] {
 				busy.ServeHTTP(w, r)
 				return
