@@ -27,11 +27,11 @@ func adapterBytes(p *testkit.Peer, pid *actor.PID) uint64 {
 	return 0
 }
 
-// TestLeasesPagesForAdapters: from what is free, once; they are there after a crash, and free when the lease is.
-func TestLeasesPagesForAdapters(t *testing.T) {
+// TestLeaseAdapters: from what is free, once; they are there after a crash, and free when the lease is.
+func TestLeaseAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.QuarantineGpu", Times: 1}
-		asker, pid := play(t, &shelf{}, crash.Middleware)
+		asker, pid := play(t, &fakeModels{}, crash.Middleware)
 		ask := func(lease string, pages uint32) *messages.LeaseAdaptersResult {
 			asker.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: lease, Pages: pages})
 			synctest.Wait()
@@ -64,13 +64,13 @@ func TestLeasesPagesForAdapters(t *testing.T) {
 	})
 }
 
-// TestPagesThatCanNotBeHad are no longer leased.
-func TestPagesThatCanNotBeHad(t *testing.T) {
+// TestFailedAdapterLeaseReleasesPages are no longer leased.
+func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 	for want, err := range map[messages.Reason]error{
 		messages.Reason_REASON_NO_MEMORY: cuda.ErrOutOfMemory, messages.Reason_REASON_UNSUPPORTED: errors.ErrUnsupported,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &shelf{failResize: err}
+			s := &fakeModels{failResize: err}
 			asker, pid := play(t, s)
 			asker.Send(pid, load("l", "m-0", "m"))
 			synctest.Wait()
@@ -83,11 +83,11 @@ func TestPagesThatCanNotBeHad(t *testing.T) {
 	}
 }
 
-// TestGivesWayToAdapters: where the pages that are free are too few, KV memory gives way, or they are refused. Whoever asks meanwhile is answered too.
-func TestGivesWayToAdapters(t *testing.T) {
+// TestKVYieldsToAdapters: where the pages that are free are too few, KV memory gives way, or they are refused. Whoever asks meanwhile is answered too.
+func TestKVYieldsToAdapters(t *testing.T) {
 	for name, want := range map[string]messages.Reason{"shrinks": 0, "refuses": messages.Reason_REASON_NO_MEMORY, "unloaded": messages.Reason_REASON_NOT_FOUND} {
 		synctest.Test(t, func(t *testing.T) {
-			p, send := full(t, &shelf{})
+			p, send := playFull(t, &fakeModels{})
 			send(&messages.LeaseAdapters{RequestId: "1", Lease: "m-0", Pages: 4}) // two are free
 			send(&messages.LeaseAdapters{RequestId: "2", Lease: "m-0", Pages: 4})
 			ask := last[*messages.ShrinkKV](t, p)

@@ -14,7 +14,7 @@ import (
 func (d *device) needs() (leases []string, needs []hbm.Need) {
 	all := make(map[string]hbm.Need)
 	for lease, l := range d.loading {
-		if l.counts {
+		if l.budgeted {
 			all[lease] = l.facts.Need(l.spec())
 		}
 	}
@@ -40,14 +40,14 @@ func (d *device) budget() hbm.Budget {
 
 // share is what a lease has of the memory for KV blocks, in pages.
 type share struct {
-	promised int // and does not give up
-	all      int // gets back when there is room
+	guaranteed int // and does not give up
+	full       int // gets back when there is room
 }
 
 func (d *device) shares() map[string]share {
 	leases, needs := d.needs()
 	b := d.emptyBudget().With(needs...)
-	promised, all := hbm.Shares(b.Promised(), needs), hbm.Shares(b.KV(), needs)
+	promised, all := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
 	shares := make(map[string]share, len(leases))
 	for i, lease := range leases {
 		shares[lease] = share{hbm.PagesOf(promised[i]), hbm.PagesOf(all[i])}
@@ -55,19 +55,19 @@ func (d *device) shares() map[string]share {
 	return shares
 }
 
-// awaitsYield reports whether replicas that do not say yet what they use could give up so many pages: they are loading,
+// mayYieldLater reports whether replicas that do not say yet what they use could give up so many pages: they are loading,
 // or about to report. As long as one loads, the time does not count.
-func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bool {
+func (d *device) mayYieldLater(missing int, pools []hbm.Pool, until *time.Time) bool {
 	shares, loading := d.shares(), false
 	could := make(map[string]int)
 	for _, l := range d.ledger.Leases() {
-		if l.Kind == "kv" && !d.fixed[l.Owner] && d.freeing[l.Owner] == nil {
-			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].promised)
+		if l.Kind == "kv" && !d.notResizable[l.Owner] && d.freeing[l.Owner] == nil {
+			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].guaranteed)
 			loading = loading || d.loading[l.Owner] != nil && could[l.Owner] > 0
 		}
 	}
 	for _, p := range pools {
-		could[p.Owner] = max(0, p.Pages-p.Least)
+		could[p.Owner] = max(0, p.Pages-p.Min)
 	}
 	for _, pages := range could {
 		missing -= pages
@@ -82,21 +82,21 @@ func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bo
 }
 
 // alone is how many KV blocks a model would have as the only one on the device.
-func (d *device) alone(m residency.Loaded) int {
+func (d *device) blocksAlone(m residency.Loaded) int {
 	need := m.Facts.Need(m.LoadSpec)
-	return min(m.Facts.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+	return min(m.Facts.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }
 
-func (d *device) budgetStatus() *messages.MemoryBudget {
+func (d *device) budgetReport() *messages.MemoryBudget {
 	leases, _ := d.needs()
 	b := d.budget()
 	return &messages.MemoryBudget{
-		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Least), Replicas: leases,
+		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Min), Replicas: leases,
 	}
 }
 
-// overload is the refusal of a load that the budget has no room for.
-func (d *device) overload(l *load, over *hbm.Overload) *messages.Refused {
+// overloadRefusal is the refusal of a load that the budget has no room for.
+func (d *device) overloadRefusal(l *load, over *hbm.Overload) *messages.Refused {
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ", " + l.command.GetPath() + ": " + over.Error(),
 		Memory: messages.ShortOfMemory(l.command.GetPath(), over),

@@ -15,18 +15,18 @@ import (
 	"troupe/testkit"
 )
 
-// obliging are replicas that give way whenever they are asked, and report each second.
-type obliging struct {
+// yieldingReplicas are replicas that give way whenever they are asked, and report each second.
+type yieldingReplicas struct {
 	*testkit.Peer
-	t     *testing.T
-	pid   *actor.PID
-	shelf *shelf
-	asked int
+	t      *testing.T
+	pid    *actor.PID
+	models *fakeModels
+	asked  int
 }
 
-func (o *obliging) pass(d time.Duration) {
+func (o *yieldingReplicas) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		for _, m := range o.shelf.Held() {
+		for _, m := range o.models.Held() {
 			o.Send(o.pid, &messages.KVReport{Lease: m.Lease, Blocks: uint32(m.KVBlocks), Least: 64})
 		}
 		synctest.Wait()
@@ -39,13 +39,13 @@ func (o *obliging) pass(d time.Duration) {
 	}
 }
 
-// TestTinyReplicasStop: replicas are placed as long as each has its least, and then refused; what was taken from one
+// TestBudgetLimitsReplicas: replicas are placed as long as each has its least, and then refused; what was taken from one
 // comes back when the others are gone.
-func TestTinyReplicasStop(t *testing.T) {
+func TestBudgetLimitsReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{context: 1024}
+		s := &fakeModels{context: 1024}
 		p, pid := playWith(t, s, func(c *gpu.Config) { c.Info, c.KVReserve = cuda.Info{MemoryBytes: 64 << 20}, 0.3 })
-		o := &obliging{Peer: p, t: t, pid: pid, shelf: s}
+		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
 		place := func(i int) *messages.LoadModelResult {
 			ask := load(fmt.Sprint(i), fmt.Sprint("m-", i), "m")
 			ask.MaxSequences = 16 // 1024 blocks, or 16 MiB, of which 4 MiB at least; and 4 MiB of weights
@@ -83,12 +83,12 @@ func TestTinyReplicasStop(t *testing.T) {
 	})
 }
 
-// TestWeightsLeaveTheReserve: a model whose weights would leave less than the reserve is refused, though nothing else is
+// TestWeightsLeaveReserve: a model whose weights would leave less than the reserve is refused, though nothing else is
 // there.
-func TestWeightsLeaveTheReserve(t *testing.T) {
+func TestWeightsLeaveReserve(t *testing.T) {
 	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4
 		synctest.Test(t, func(t *testing.T) {
-			p, pid := playWith(t, &shelf{}, func(c *gpu.Config) { c.KVReserve = share })
+			p, pid := playWith(t, &fakeModels{}, func(c *gpu.Config) { c.KVReserve = share })
 			p.Send(pid, load("1", "m-0", "m"))
 			synctest.Wait()
 			got := last[loadResult](t, p)
@@ -99,12 +99,12 @@ func TestWeightsLeaveTheReserve(t *testing.T) {
 	}
 }
 
-// TestWaitsForOneThatLoads: a load that is short waits for a replica that is still loading, and can give way then.
-func TestWaitsForOneThatLoads(t *testing.T) {
+// TestLoadWaitsForLoadingReplica: a load that is short waits for a replica that is still loading, and can give way then.
+func TestLoadWaitsForLoadingReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{context: 4096, delay: time.Minute}
+		s := &fakeModels{context: 4096, delay: time.Minute}
 		p, pid := playWith(t, s, func(*gpu.Config) {})
-		o := &obliging{Peer: p, t: t, pid: pid, shelf: s}
+		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
 		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB, of which 4 can be given up
 		synctest.Wait()
 		second := load("2", "n-0", "m")

@@ -24,7 +24,7 @@ import (
 )
 
 // shelf holds models without a device.
-type shelf struct {
+type fakeModels struct {
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
 	loads      int
@@ -34,14 +34,14 @@ type shelf struct {
 	failResize error
 }
 
-func (s *shelf) Inspect(path string) (engine.Facts, error) {
+func (s *fakeModels) Inspect(path string) (engine.Facts, error) {
 	if path == "missing" {
 		return engine.Facts{}, errors.New("missing: no config.json")
 	}
 	return engine.Facts{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
 }
 
-func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
+func (s *fakeModels) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
 	s.mu.Lock()
 	s.loads++
 	s.mu.Unlock()
@@ -60,14 +60,14 @@ func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loade
 	return s.held[spec.Lease], nil
 }
 
-func (s *shelf) Unload(lease string) (int64, error) {
+func (s *fakeModels) Unload(lease string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, lease)
 	return 1, nil
 }
 
-func (s *shelf) Resize(lease string, blocks int) (residency.Loaded, error) {
+func (s *fakeModels) Resize(lease string, blocks int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
@@ -79,7 +79,7 @@ func (s *shelf) Resize(lease string, blocks int) (residency.Loaded, error) {
 	return m, nil
 }
 
-func (s *shelf) LeaseAdapters(lease string, pages int) (residency.Loaded, error) {
+func (s *fakeModels) LeaseAdapters(lease string, pages int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
@@ -91,7 +91,7 @@ func (s *shelf) LeaseAdapters(lease string, pages int) (residency.Loaded, error)
 	return m, nil
 }
 
-func (s *shelf) Held() (all []residency.Loaded) {
+func (s *fakeModels) Held() (all []residency.Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.held {
@@ -100,11 +100,11 @@ func (s *shelf) Held() (all []residency.Loaded) {
 	return all
 }
 
-func play(t *testing.T, s *shelf, mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+func play(t *testing.T, s *fakeModels, mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	return playWith(t, s, func(*gpu.Config) {}, mw...)
 }
 
-func playWith(t *testing.T, s *shelf, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	s.held = map[string]residency.Loaded{}
 	sys := testkit.System(t)
 	cfg := gpu.Config{
@@ -137,9 +137,9 @@ type (
 	status       = *messages.GpuStatus
 )
 
-func TestLoadsOnceForAllWhoAsk(t *testing.T) {
+func TestConcurrentRequestsShareLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{delay: time.Second}
+		s := &fakeModels{delay: time.Second}
 		p, pid := play(t, s)
 		p.Send(pid, load("1", "m-0", "m"))
 		p.Send(pid, load("2", "m-0", "m"))
@@ -158,16 +158,16 @@ func TestLoadsOnceForAllWhoAsk(t *testing.T) {
 	})
 }
 
-func TestRefusalsLeaveNothingLeased(t *testing.T) {
+func TestRefusedLoadLeasesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
-		shelf *shelf
+		shelf *fakeModels
 		ask   *messages.LoadModel
 		want  messages.Reason
 	}{
-		"no such model":  {&shelf{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
-		"does not fit":   {&shelf{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16, KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
-		"damaged":        {&shelf{fail: errors.New("truncated")}, load("1", "m-0", "m"), messages.Reason_REASON_LOAD_FAILED},
-		"device is full": {&shelf{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"), messages.Reason_REASON_NO_MEMORY},
+		"no such model":  {&fakeModels{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
+		"does not fit":   {&fakeModels{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16, KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
+		"damaged":        {&fakeModels{fail: errors.New("truncated")}, load("1", "m-0", "m"), messages.Reason_REASON_LOAD_FAILED},
+		"device is full": {&fakeModels{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"), messages.Reason_REASON_NO_MEMORY},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,9 +185,9 @@ func TestRefusalsLeaveNothingLeased(t *testing.T) {
 	}
 }
 
-func TestUnload(t *testing.T) {
+func TestUnloadFreesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, pid := play(t, &shelf{})
+		p, pid := play(t, &fakeModels{})
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
 		for range 2 { // what is not held is unloaded too
@@ -203,10 +203,10 @@ func TestUnload(t *testing.T) {
 	})
 }
 
-// TestCrash: the next life takes its ledger from what is on the device, and a load that was lost is asked for again.
-func TestCrash(t *testing.T) {
+// TestCrashRebuildsLedger: the next life takes its ledger from what is on the device, and a load that was lost is asked for again.
+func TestCrashRebuildsLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{delay: time.Second}
+		s := &fakeModels{delay: time.Second}
 		crash := &testkit.Crash{On: "*messages.UnloadModel", Times: 1}
 		p, pid := play(t, s, crash.Middleware)
 		p.Send(pid, load("1", "m-0", "m"))

@@ -21,20 +21,20 @@ import (
 )
 
 // ward is a device whose health and self-test the test decides.
-type ward struct {
-	mu     sync.Mutex
-	now    health.Observation
-	hangs  chan struct{} // while it is not nil, a look at the device waits for it
-	ill    error         // of the self-test
-	looks  int
-	tests  int
-	events []string
+type fakeDevice struct {
+	mu           sync.Mutex
+	now          health.Observation
+	hang         chan struct{} // while it is not nil, a look at the device waits for it
+	selfTestErr  error         // of the self-test
+	observations int
+	selfTests    int
+	events       []string
 }
 
-func (w *ward) Health() health.Observation {
+func (w *fakeDevice) Health() health.Observation {
 	w.mu.Lock()
-	w.looks++
-	hangs := w.hangs
+	w.observations++
+	hangs := w.hang
 	w.mu.Unlock()
 	if hangs != nil {
 		<-hangs
@@ -46,28 +46,31 @@ func (w *ward) Health() health.Observation {
 	return now
 }
 
-func (w *ward) set(change func()) {
+func (w *fakeDevice) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change()
 }
 
-func (w *ward) config(c *gpu.Config) {
-	c.Source = w
+func (w *fakeDevice) configure(c *gpu.Config) {
+	c.Health = w
 	c.SelfTest = func(context.Context) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.tests++
-		return w.ill
+		w.selfTests++
+		return w.selfTestErr
 	}
 	c.Publish = func(kind, subject, detail string) {
 		w.set(func() { w.events = append(w.events, fmt.Sprintf("%s %s %s", kind, subject, detail)) })
 	}
 }
 
-func (w *ward) tried() (n int)       { w.set(func() { n = w.tests }); return n }
-func (w *ward) looked() (n int)      { w.set(func() { n = w.looks }); return n }
-func (w *ward) told() (all []string) { w.set(func() { all = slices.Clone(w.events) }); return all }
+func (w *fakeDevice) selfTestCount() (n int)    { w.set(func() { n = w.selfTests }); return n }
+func (w *fakeDevice) observationCount() (n int) { w.set(func() { n = w.observations }); return n }
+func (w *fakeDevice) published() (all []string) {
+	w.set(func() { all = slices.Clone(w.events) })
+	return all
+}
 
 func ask(t *testing.T, p *testkit.Peer, pid *actor.PID) *messages.GpuStatus {
 	t.Helper()
@@ -82,8 +85,8 @@ type (
 
 const quarantined = messages.GpuState_GPU_STATE_QUARANTINED
 
-// TestFaultsQuarantine: each by its own cause, and told to the world.
-func TestFaultsQuarantine(t *testing.T) {
+// TestFaultsQuarantineDevice: each by its own cause, and told to the world.
+func TestFaultsQuarantineDevice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		now   health.Observation
 		cause messages.QuarantineCause
@@ -96,8 +99,8 @@ func TestFaultsQuarantine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &ward{now: health.Observation{Uncorrectable: health.Known(0), Temperature: health.Known(41)}}
-				p, pid := playWith(t, &shelf{}, w.config)
+				w := &fakeDevice{now: health.Observation{Uncorrectable: health.Known(0), Temperature: health.Known(41)}}
+				p, pid := playWith(t, &fakeModels{}, w.configure)
 				synctest.Wait()
 				if g := ask(t, p, pid); g.GetState() == quarantined || g.GetHealth().GetTemperatureCelsius() != 41 || g.GetHealth().PowerMilliwatts != nil {
 					t.Fatalf("%v", g)
@@ -105,8 +108,8 @@ func TestFaultsQuarantine(t *testing.T) {
 				w.set(func() { w.now = tc.now })
 				time.Sleep(1100 * time.Millisecond)
 				g := ask(t, p, pid)
-				if (g.GetState() == quarantined) != (tc.cause != 0) || g.GetQuarantine().GetCause() != tc.cause || len(w.told()) != 1 || !strings.HasPrefix(w.told()[0], tc.event) {
-					t.Fatalf("%v, %q", g, w.told())
+				if (g.GetState() == quarantined) != (tc.cause != 0) || g.GetQuarantine().GetCause() != tc.cause || len(w.published()) != 1 || !strings.HasPrefix(w.published()[0], tc.event) {
+					t.Fatalf("%v, %q", g, w.published())
 				}
 				p.Send(pid, load("1", "m-0", "m"))
 				synctest.Wait()
@@ -118,12 +121,12 @@ func TestFaultsQuarantine(t *testing.T) {
 	}
 }
 
-// TestQuarantineOutlivesACrash, and so does what was seen: an old fault is no new one.
-func TestQuarantineOutlivesACrash(t *testing.T) {
+// TestQuarantineSurvivesCrash, and so does what was seen: an old fault is no new one.
+func TestQuarantineSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &ward{now: health.Observation{RemapFailed: true}}
+		w := &fakeDevice{now: health.Observation{RemapFailed: true}}
 		crash := &testkit.Crash{On: "*messages.UnloadModel", Times: 2}
-		p, pid := playWith(t, &shelf{}, w.config, crash.Middleware)
+		p, pid := playWith(t, &fakeModels{}, w.configure, crash.Middleware)
 		synctest.Wait()
 		p.Send(pid, &messages.UnloadModel{})
 		time.Sleep(time.Second)
@@ -140,13 +143,13 @@ func TestQuarantineOutlivesACrash(t *testing.T) {
 	})
 }
 
-// TestRelease: after a self-test that it passes, or by the operator's word.
-func TestRelease(t *testing.T) {
+// TestReleaseEndsQuarantine: after a self-test that it passes, or by the operator's word.
+func TestReleaseEndsQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &ward{ill: errors.New("a bit has changed")}
-		p, pid := playWith(t, &shelf{}, w.config)
+		w := &fakeDevice{selfTestErr: errors.New("a bit has changed")}
+		p, pid := playWith(t, &fakeModels{}, w.configure)
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "0"})
-		if r := last[releaseResult](t, p); r.GetReleased() == nil || w.tried() != 0 {
+		if r := last[releaseResult](t, p); r.GetReleased() == nil || w.selfTestCount() != 0 {
 			t.Errorf("there was nothing to release: %v", r)
 		}
 		p.Send(pid, &messages.QuarantineGpu{RequestId: "q", Detail: "smoke"})
@@ -161,26 +164,26 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v", g)
 		}
 		time.Sleep(time.Hour)
-		if w.tried() != 1 {
-			t.Errorf("%d self-tests; nobody asked for more", w.tried())
+		if w.selfTestCount() != 1 {
+			t.Errorf("%d self-tests; nobody asked for more", w.selfTestCount())
 		}
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "2", Untested: true})
-		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil || w.tried() != 1 {
+		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil || w.selfTestCount() != 1 {
 			t.Errorf("%v", r)
 		}
-		if want := []string{"gpu.quarantined", "gpu.released"}; len(w.told()) != 2 || !strings.HasPrefix(w.told()[1], want[1]) {
-			t.Errorf("%q", w.told())
+		if want := []string{"gpu.quarantined", "gpu.released"}; len(w.published()) != 2 || !strings.HasPrefix(w.published()[1], want[1]) {
+			t.Errorf("%q", w.published())
 		}
 	})
 }
 
-// TestLostDeviceComesBack: an engine found it lost. What it held is freed once nobody uses it, loads are refused, and it is tried
+// TestLostDeviceIsRetested: an engine found it lost. What it held is freed once nobody uses it, loads are refused, and it is tried
 // now and then until it passes.
-func TestLostDeviceComesBack(t *testing.T) {
+func TestLostDeviceIsRetested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &ward{ill: cuda.ErrDeviceLost}
-		s := &shelf{}
-		p, pid := playWith(t, s, w.config)
+		w := &fakeDevice{selfTestErr: cuda.ErrDeviceLost}
+		s := &fakeModels{}
+		p, pid := playWith(t, s, w.configure)
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
 		p.Send(pid, &messages.DeviceFailed{Lease: "m-0", Detail: "fault in troupe_matmul"})
@@ -189,14 +192,14 @@ func TestLostDeviceComesBack(t *testing.T) {
 			t.Errorf("it is on a lost device: %v", r)
 		}
 		time.Sleep(2 * time.Second)
-		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() || g.GetState() != quarantined || w.tried() != 0 {
+		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() || g.GetState() != quarantined || w.selfTestCount() != 0 {
 			t.Errorf("%v, held %v", g, s.Held())
 		}
 		time.Sleep(70 * time.Second)
-		if g := ask(t, p, pid); g.GetState() != quarantined || w.tried() != 2 {
-			t.Errorf("%d self-tests: %v", w.tried(), g)
+		if g := ask(t, p, pid); g.GetState() != quarantined || w.selfTestCount() != 2 {
+			t.Errorf("%d self-tests: %v", w.selfTestCount(), g)
 		}
-		w.set(func() { w.ill = nil })
+		w.set(func() { w.selfTestErr = nil })
 		time.Sleep(30 * time.Second)
 		if g := ask(t, p, pid); g.GetState() == quarantined {
 			t.Errorf("%v", g)
@@ -204,11 +207,11 @@ func TestLostDeviceComesBack(t *testing.T) {
 	})
 }
 
-// TestAdoptsInQuarantine: while a device works, what is on it may be taken up again: its sequences have to be moved yet.
-func TestAdoptsInQuarantine(t *testing.T) {
+// TestQuarantinedDeviceAdopts: while a device works, what is on it may be taken up again: its sequences have to be moved yet.
+func TestQuarantinedDeviceAdopts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &ward{}
-		p, pid := playWith(t, &shelf{}, w.config)
+		w := &fakeDevice{}
+		p, pid := playWith(t, &fakeModels{}, w.configure)
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
 		p.Send(pid, &messages.QuarantineGpu{RequestId: "q"})
@@ -219,15 +222,15 @@ func TestAdoptsInQuarantine(t *testing.T) {
 	})
 }
 
-// TestHangingDevice: a look that does not end holds up nobody, and no second one begins.
-func TestHangingDevice(t *testing.T) {
+// TestHangingDeviceBlocksNothing: a look that does not end holds up nobody, and no second one begins.
+func TestHangingDeviceBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &ward{hangs: make(chan struct{})}
-		p, pid := playWith(t, &shelf{}, w.config)
+		w := &fakeDevice{hang: make(chan struct{})}
+		p, pid := playWith(t, &fakeModels{}, w.configure)
 		time.Sleep(time.Minute)
-		if g := ask(t, p, pid); g.GetHealth() != nil || w.looked() != 1 {
-			t.Errorf("%v, %d looks", g, w.looked())
+		if g := ask(t, p, pid); g.GetHealth() != nil || w.observationCount() != 1 {
+			t.Errorf("%v, %d looks", g, w.observationCount())
 		}
-		close(w.hangs)
+		close(w.hang)
 	})
 }

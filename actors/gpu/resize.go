@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	yieldWithin = 5 * time.Second        // for a load to get the memory that others give up
-	askEvery    = 500 * time.Millisecond // a replica to shrink
-	spreadEvery = time.Second            // and after nothing else wanted the memory for as long
-	heardWithin = 3 * time.Second        // of a replica, or nothing is asked of it
+	yieldTimeout        = 5 * time.Second        // for a load to get the memory that others give up
+	shrinkRetryInterval = 500 * time.Millisecond // a replica to shrink
+	distributeInterval  = time.Second            // and after nothing else wanted the memory for as long
+	reportMaxAge        = 3 * time.Second        // of a replica, or nothing is asked of it
 )
 
 // user is what a replica last said about the KV memory of its lease.
-type user struct {
-	replica *actor.PID
-	report  *messages.KVReport
-	heard   time.Time
+type kvUser struct {
+	replica    *actor.PID
+	report     *messages.KVReport
+	reportedAt time.Time
 }
 
 // resize is a lease on its way to another number of blocks.
 type resize struct {
-	attempt uint64
-	blocks  int
-	replica *actor.PID
-	until   time.Time
-	done    <-chan struct{} // closed when its job has ended; nil while the replica still uses what it is to give up
-	askers  []asker         // who asked for the model meanwhile
+	attempt    uint64
+	blocks     int
+	replica    *actor.PID
+	deadline   time.Time
+	done       <-chan struct{} // closed when its job has ended; nil while the replica still uses what it is to give up
+	requesters []requester     // who asked for the model meanwhile
 }
 
-// askShrink, resized and spread are notes to self.
+// requestShrink, resized and spread are notes to self.
 type (
-	askShrink struct {
+	retryShrink struct {
 		incarnation uint64
 		lease       string
 		attempt     uint64
@@ -55,26 +55,26 @@ type (
 		model       residency.Loaded
 		err         error
 	}
-	spread struct{ incarnation uint64 }
+	distributeTick struct{ incarnation uint64 }
 )
 
-func (d *device) receiveResize(ctx actor.Context) {
+func (d *device) receiveMemory(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *messages.KVReport:
 		d.onReport(ctx, msg)
 	case *messages.KVShrunk:
 		d.onShrunk(ctx, msg)
-	case *askShrink:
+	case *retryShrink:
 		if z := d.resizing[msg.lease]; msg.incarnation == d.incarnation && z != nil && z.attempt == msg.attempt && z.done == nil {
-			d.askShrink(ctx, msg.lease, z)
+			d.requestShrink(ctx, msg.lease, z)
 		}
 	case *resized:
 		d.onResized(ctx, msg)
-	case *spread:
+	case *distributeTick:
 		if msg.incarnation == d.incarnation {
-			d.place(ctx)
-			d.spread(ctx)
-			supervise.After(ctx, spreadEvery, msg)
+			d.retryWaiting(ctx)
+			d.distributeFree(ctx)
+			supervise.After(ctx, distributeInterval, msg)
 		}
 	case *messages.LeaseAdapters:
 		d.onLeaseAdapters(ctx, msg)
@@ -91,29 +91,29 @@ func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	if !held || ctx.Sender() == nil {
 		return
 	}
-	d.users[msg.GetLease()] = user{ctx.Sender(), msg, time.Now()}
+	d.kvUsers[msg.GetLease()] = kvUser{ctx.Sender(), msg, time.Now()}
 	if d.resizing[msg.GetLease()] == nil && int(msg.GetBlocks()) != m.KVBlocks {
 		ctx.Send(ctx.Sender(), &messages.GrowKV{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
 	}
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
 // room sees to it that so many pages are free for a lease, as far as KV memory can give way. It reports false while that is under way, and
 // notes until when, at most.
-func (d *device) room(ctx actor.Context, lease string, need int, until *time.Time) bool {
+func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time.Time) bool {
 	free := int(d.ledger.Free() / hbm.PageBytes)
 	if need <= free || !until.IsZero() && !time.Now().Before(*until) {
 		return true
 	}
 	if until.IsZero() {
-		*until = time.Now().Add(yieldWithin)
+		*until = time.Now().Add(yieldTimeout)
 	}
 	if len(d.resizing) > 0 {
 		return false
 	}
-	pools := d.pools()
+	pools := d.resizablePools()
 	gifts, why, ok := hbm.Yield(need, free, pools)
-	if !ok && d.awaitsYield(need-free, pools, until) {
+	if !ok && d.mayYieldLater(need-free, pools, until) {
 		return false
 	}
 	d.Log.Info().Str("lease", lease).Bool("ok", ok).Str("why", why).Msg("short of memory")
@@ -124,49 +124,49 @@ func (d *device) room(ctx actor.Context, lease string, need int, until *time.Tim
 		m := d.held[g.Owner]
 		left := int64(hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes)-g.Pages) * hbm.PageBytes
 		d.attempt++
-		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.users[g.Owner].replica, until: *until}
+		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.kvUsers[g.Owner].replica, deadline: *until}
 		d.resizing[g.Owner] = z
-		d.askShrink(ctx, g.Owner, z)
+		d.requestShrink(ctx, g.Owner, z)
 	}
 	return false
 }
 
 // pools are those that can be resized now.
-func (d *device) pools() (all []hbm.Pool) {
+func (d *device) resizablePools() (all []hbm.Pool) {
 	shares := d.shares()
-	for lease, u := range d.users {
+	for lease, u := range d.kvUsers {
 		m, held := d.held[lease]
-		if !held || d.fixed[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil || time.Since(u.heard) > heardWithin {
+		if !held || d.notResizable[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil || time.Since(u.reportedAt) > reportMaxAge {
 			continue
 		}
 		pagesOf := func(blocks uint32) int { return hbm.PagesOf(int64(blocks) * m.KVBlockBytes) }
 		pages := pagesOf(uint32(m.KVBlocks))
 		all = append(all, hbm.Pool{
 			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(), Pages: pages,
-			Least: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all,
-			Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
+			Min: max(pagesOf(u.report.GetLeast()), shares[lease].guaranteed), Share: shares[lease].full,
+			Wanted: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
 		})
 	}
 	return all
 }
 
-// askShrink asks a replica, again and again, until it answers or time is up.
-func (d *device) askShrink(ctx actor.Context, lease string, z *resize) {
-	if !time.Now().Before(z.until) {
-		d.keepKV(ctx, lease, z, "it did not answer within "+yieldWithin.String())
+// requestShrink asks a replica, again and again, until it answers or time is up.
+func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
+	if !time.Now().Before(z.deadline) {
+		d.abortShrink(ctx, lease, z, "it did not answer within "+yieldTimeout.String())
 		return
 	}
 	ctx.Request(z.replica, &messages.ShrinkKV{Lease: lease, Blocks: uint32(z.blocks), Attempt: z.attempt})
-	supervise.After(ctx, askEvery, &askShrink{d.incarnation, lease, z.attempt})
+	supervise.After(ctx, shrinkRetryInterval, &retryShrink{d.incarnation, lease, z.attempt})
 }
 
-// keepKV ends a shrink that came to nothing. Its replica is asked for nothing until it reports again.
-func (d *device) keepKV(ctx actor.Context, lease string, z *resize, why string) {
+// abortShrink ends a shrink that came to nothing. Its replica is asked for nothing until it reports again.
+func (d *device) abortShrink(ctx actor.Context, lease string, z *resize, why string) {
 	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("KV memory not given up")
 	delete(d.resizing, lease)
-	delete(d.users, lease)
+	delete(d.kvUsers, lease)
 	ctx.Send(z.replica, &messages.GrowKV{Lease: lease, Blocks: uint32(d.held[lease].KVBlocks)})
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
 // onShrunk: nobody uses those blocks any more, and no step runs. An answer that nobody waits for is told what there is.
@@ -180,16 +180,16 @@ func (d *device) onShrunk(ctx actor.Context, msg *messages.KVShrunk) {
 			ctx.Send(ctx.Sender(), &messages.GrowKV{Lease: lease, Blocks: uint32(m.KVBlocks)})
 		}
 	case msg.GetRefused() != nil:
-		d.keepKV(ctx, lease, z, msg.GetRefused().GetDetail())
+		d.abortShrink(ctx, lease, z, msg.GetRefused().GetDetail())
 	default:
-		d.resize(ctx, lease, z)
+		d.startResize(ctx, lease, z)
 	}
 }
 
 // resize has the memory resized, in a job.
-func (d *device) resize(ctx actor.Context, lease string, z *resize) {
+func (d *device) startResize(ctx actor.Context, lease string, z *resize) {
 	models, blocks, note := d.Models, z.blocks, resized{incarnation: d.incarnation, lease: lease, attempt: z.attempt}
-	z.done = supervise.Job(ctx, d.life,
+	z.done = supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (residency.Loaded, error) {
 			if err := life.Err(); err != nil {
 				return residency.Loaded{}, err
@@ -213,7 +213,7 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 		msg.model.AdapterPages = d.held[msg.lease].AdapterPages // another note tells of those
 		d.held[msg.lease] = msg.model
 	} else {
-		d.fixed[msg.lease] = errors.Is(msg.err, errors.ErrUnsupported)
+		d.notResizable[msg.lease] = errors.Is(msg.err, errors.ErrUnsupported)
 		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("KV memory not resized")
 	}
 	m := d.held[msg.lease]
@@ -222,47 +222,47 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 	}
 	ctx.Send(d.hbm, &messages.BlocksResized{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
 	ctx.Send(z.replica, &messages.GrowKV{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
-	for _, a := range z.askers {
-		ctx.Send(a.replyTo, d.granted(a.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
+	for _, a := range z.requesters {
+		ctx.Send(a.replyTo, d.loadedResult(a.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 	}
 	if errors.Is(msg.err, cuda.ErrDeviceLost) {
-		d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
+		d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 	}
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
 // place goes on with the loads that wait for memory, the oldest first, and then with the adapters that do.
-func (d *device) place(ctx actor.Context) {
+func (d *device) retryWaiting(ctx actor.Context) {
 	var waiting []*load
 	for _, l := range d.loading {
-		if l.waits {
+		if l.waiting {
 			waiting = append(waiting, l)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *load) int { return a.began.Compare(b.began) })
+	slices.SortFunc(waiting, func(a, b *load) int { return a.started.Compare(b.started) })
 	for _, l := range waiting {
 		d.start(ctx, l)
 	}
-	for _, lease := range slices.Sorted(maps.Keys(d.adapting)) {
-		if a := d.adapting[lease]; a.done == nil {
-			d.adapt(ctx, lease, a)
+	for _, lease := range slices.Sorted(maps.Keys(d.adapterLeases)) {
+		if a := d.adapterLeases[lease]; a.done == nil {
+			d.startAdapterLease(ctx, lease, a)
 		}
 	}
 }
 
 // spread gives free memory back to replicas that have less than their share, and to those that are short of it, once
 // nothing else has wanted it for a while.
-func (d *device) spread(ctx actor.Context) {
+func (d *device) distributeFree(ctx actor.Context) {
 	if len(d.loading)+len(d.freeing)+len(d.resizing) > 0 || d.quarantine != nil {
-		d.busy = time.Now()
+		d.lastDemand = time.Now()
 	}
-	if time.Since(d.busy) < spreadEvery {
+	if time.Since(d.lastDemand) < distributeInterval {
 		return
 	}
-	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.pools()) {
-		m, u := d.held[g.Owner], d.users[g.Owner]
+	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.resizablePools()) {
+		m, u := d.held[g.Owner], d.kvUsers[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Full())
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Max())
 		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue
@@ -272,6 +272,6 @@ func (d *device) spread(ctx actor.Context) {
 		}
 		d.attempt++
 		d.resizing[g.Owner] = &resize{attempt: d.attempt, blocks: blocks, replica: u.replica}
-		d.resize(ctx, g.Owner, d.resizing[g.Owner])
+		d.startResize(ctx, g.Owner, d.resizing[g.Owner])
 	}
 }

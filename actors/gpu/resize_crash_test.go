@@ -17,7 +17,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 	for _, on := range []string{"*gpu.inspected", "*messages.KVShrunk", "*gpu.resized"} {
 		t.Run(on, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, crash := &shelf{context: 4096}, &testkit.Crash{On: on, Times: 1}
+				s, crash := &fakeModels{context: 4096}, &testkit.Crash{On: on, Times: 1}
 				if on == "*gpu.inspected" {
 					crash.After = 1 // the first is m-0's
 				}
@@ -58,7 +58,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 }
 
 // has is what it holds under a lease.
-func (s *shelf) has(lease string) residency.Loaded {
+func (s *fakeModels) has(lease string) residency.Loaded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[lease]

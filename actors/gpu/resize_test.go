@@ -13,7 +13,7 @@ import (
 )
 
 // full plays a device of 16 MiB: m-0 has 512 KV blocks of 16 KiB, of which 256 can be given up, and 4 MiB are free.
-func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
+func playFull(t *testing.T, s *fakeModels) (*testkit.Peer, func(msg any)) {
 	s.context = 4096
 	p, pid := playWith(t, s, func(c *gpu.Config) { c.Info = cuda.Info{MemoryBytes: 16 << 20} })
 	send := func(msg any) {
@@ -38,10 +38,10 @@ func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
 	return p, send
 }
 
-// TestGivesWay: a load that is short of memory waits until a replica has shrunk.
-func TestGivesWay(t *testing.T) {
+// TestLoadWaitsForShrink: a load that is short of memory waits until a replica has shrunk.
+func TestLoadWaitsForShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, send := full(t, &shelf{})
+		p, send := playFull(t, &fakeModels{})
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128
 		send(second)
@@ -72,11 +72,11 @@ func TestGivesWay(t *testing.T) {
 	})
 }
 
-// TestTellsAgain: a replica that knows of another number of blocks than there are, as after the loss of a message, is told. It is not while
+// TestWrongBlockCountIsCorrected: a replica that knows of another number of blocks than there are, as after the loss of a message, is told. It is not while
 // that number changes, nor by a report of a lease that there is not.
-func TestTellsAgain(t *testing.T) {
+func TestWrongBlockCountIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, send := full(t, &shelf{})
+		p, send := playFull(t, &fakeModels{})
 		told := func(n int) {
 			t.Helper()
 			got := testkit.Got[*messages.GrowKV](p)
@@ -97,21 +97,21 @@ func TestTellsAgain(t *testing.T) {
 	})
 }
 
-// TestDoesNotGiveWay: a replica that refuses, is silent, or whose memory can not shrink, keeps what it has, and the load is refused.
-func TestDoesNotGiveWay(t *testing.T) {
+// TestFailedShrinkRefusesLoad: a replica that refuses, is silent, or whose memory can not shrink, keeps what it has, and the load is refused.
+func TestFailedShrinkRefusesLoad(t *testing.T) {
 	for name, tc := range map[string]struct {
-		shelf  *shelf
+		shelf  *fakeModels
 		answer func(attempt uint64) *messages.KVShrunk
 	}{
-		"silent": {&shelf{}, func(uint64) *messages.KVShrunk { return nil }},
-		"refuses": {&shelf{}, func(a uint64) *messages.KVShrunk {
+		"silent": {&fakeModels{}, func(uint64) *messages.KVShrunk { return nil }},
+		"refuses": {&fakeModels{}, func(a uint64) *messages.KVShrunk {
 			return &messages.KVShrunk{Lease: "m-0", Attempt: a, Refused: &messages.Refused{}}
 		}},
-		"fixed": {&shelf{failResize: errors.ErrUnsupported}, func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
+		"fixed": {&fakeModels{failResize: errors.ErrUnsupported}, func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, send := full(t, tc.shelf)
+				p, send := playFull(t, tc.shelf)
 				second := load("2", "n-0", "m")
 				second.KvBlocks = 128
 				send(second)
@@ -134,10 +134,10 @@ func TestDoesNotGiveWay(t *testing.T) {
 	}
 }
 
-// TestSpreads: what is free goes to who is short of it.
-func TestSpreads(t *testing.T) {
+// TestFreeMemoryIsDistributed: what is free goes to who is short of it.
+func TestFreeMemoryIsDistributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, send := full(t, &shelf{})
+		p, send := playFull(t, &fakeModels{})
 		send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128, Wants: 200})
 		time.Sleep(2500 * time.Millisecond)
 		if got := last[*messages.GrowKV](t, p); got.GetBlocks() != 712 {

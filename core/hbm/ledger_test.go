@@ -64,7 +64,7 @@ func TestLedgerInvariants(t *testing.T) {
 	})
 }
 
-func TestLeasesAreSorted(t *testing.T) {
+func TestLeasesSorted(t *testing.T) {
 	l := NewLedger(8 * PageBytes)
 	for _, c := range [][2]string{{"b", "kv"}, {"a", "weights"}, {"a", "kv"}} {
 		l.Lease(c[0], c[1], 1)

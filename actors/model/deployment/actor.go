@@ -43,72 +43,72 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	tickEvery   = time.Second
-	drainWithin = 30 * time.Second
-	placeWithin = 500 * time.Millisecond // how long to wait for the GPUs' answers
-	knowWithin  = 3 * time.Second        // how long to wait for a node to say what it has
-	avoidFor    = 10 * time.Second       // a GPU that refused
-	restFor     = 30 * time.Second       // a GPU on which a replica ended twice within as long
+	tickInterval      = time.Second
+	drainTimeout      = 30 * time.Second
+	gpuReplyTimeout   = 500 * time.Millisecond // how long to wait for the GPUs' answers
+	nodeReplyTimeout  = 3 * time.Second        // how long to wait for a node to say what it has
+	avoidAfterRefusal = 10 * time.Second       // a GPU that refused
+	avoidAfterCrash   = 30 * time.Second       // a GPU on which a replica ended twice within as long
 )
 
 type deployment struct {
 	Config
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
 
-	spec      *messages.DeploymentSpec // nil until the group has answered
-	revision  uint64
-	removing  bool
-	nodes     map[string]*node              // name -> a living member
-	replicas  map[string]*copyOf            // name -> replica
-	strays    map[place]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
-	homes     map[string]place              // replica name -> where its lease still is after it died
-	ended     map[string]time.Time          // replica name -> when it last did by itself
-	lost      map[string]bool               // names of replicas that went with their node, and may come back with it
-	facts     *engine.Facts                 // of the model at spec.path; nil until inspected
-	failure   *messages.Refused             // why the last attempt failed; nil once one succeeded
-	avoid     map[place]time.Time           // GPU -> until when
-	sick      map[place]bool                // GPUs that are quarantined, as they last said
-	told      *messages.DeploymentStatus    // what the router was told last
-	ready     bool                          // as told last
-	noRoom    bool                          // for one more replica, as of the last tick
-	crowded   bool                          // failure says so
-	survey    map[place]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
-	calm      time.Time                     // until when no replica is moved to a better place
-	recording bool                          // the digests of the first replica are being stored
-	deposed   bool                          // somebody has heard of a later reign
+	spec          *messages.DeploymentSpec // nil until the group has answered
+	revision      uint64
+	removing      bool
+	nodes         map[string]*node                 // name -> a living member
+	replicas      map[string]*replicaState         // name -> replica
+	orphans       map[location]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
+	lastPlacement map[string]location              // replica name -> where its lease still is after it died
+	lastExit      map[string]time.Time             // replica name -> when it last did by itself
+	reservedNames map[string]bool                  // names of replicas that went with their node, and may come back with it
+	facts         *engine.Facts                    // of the model at spec.path; nil until inspected
+	failure       *messages.Refused                // why the last attempt failed; nil once one succeeded
+	avoidUntil    map[location]time.Time           // GPU -> until when
+	quarantined   map[location]bool                // GPUs that are quarantined, as they last said
+	published     *messages.DeploymentStatus       // what the router was told last
+	wasReady      bool                             // as told last
+	noRoom        bool                             // for one more replica, as of the last tick
+	outOfMemory   bool                             // failure says so
+	gpuSurvey     map[location]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
+	stableUntil   time.Time                        // until when no replica is moved to a better place
+	recording     bool                             // the digests of the first replica are being stored
+	fenced        bool                             // somebody has heard of a later reign
 }
 
 // node is a living member as the deployment sees it.
 type node struct {
 	member   *messages.Member
 	draining bool // by the operator's word
-	known    bool // it has said which replicas it has
+	reported bool // it has said which replicas it has
 	since    time.Time
 }
 
 // open reports whether replicas may be placed there.
-func (n *node) open() bool {
+func (n *node) schedulable() bool {
 	return n != nil && !n.draining && n.member.GetState() == messages.MemberState_MEMBER_STATE_UP
 }
 
 // place is a replica or a GPU of a node.
-type place struct{ node, name string }
+type location struct{ node, name string }
 
-// copyOf is one replica as the deployment sees it.
-type copyOf struct {
+// replicaState is one replica as the deployment sees it.
+type replicaState struct {
 	spec       *messages.ReplicaSpec
 	phase      phase
 	since      time.Time // of the phase
 	pid        *actor.PID
 	status     *messages.ReplicaStatus
-	gpus       map[place]*messages.GpuStatus // answers, while placing
-	moving     bool                          // its sequences are being moved to another replica
-	adopted    bool                          // an earlier reign or incarnation started it
-	holds      hbm.Need                      // of its GPU, as that said last; zero: not known
-	leaves     string                        // why, once it drains
-	substitute string                        // the replica that was started for this one to move to; see moves
+	gpus       map[location]*messages.GpuStatus // answers, while placing
+	migrating  bool                             // its sequences are being moved to another replica
+	adopted    bool                             // an earlier reign or incarnation started it
+	leased     hbm.Need                         // of its GPU, as that said last; zero: not known
+	drainCause string                           // why, once it drains
+	substitute string                           // the replica that was started for this one to move to; see moves
 }
 
 type phase int
@@ -122,10 +122,10 @@ const (
 	stopping
 )
 
-// tick, placeNow, inspected and removed are notes; removed is to the group, the others to self. See also weighNow.
+// tick, placementTimeout, inspected and removed are notes; removed is to the group, the others to self. See also surveyTimeout.
 type (
-	tick     struct{ incarnation uint64 }
-	placeNow struct {
+	tick             struct{ incarnation uint64 }
+	placementTimeout struct {
 		incarnation uint64
 		replica     string
 	}
@@ -146,7 +146,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *actor.Started:
 		d.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		d.onEnding(ctx)
+		d.onStopping(ctx)
 	case *tick:
 		d.onTick(ctx, msg)
 	case *messages.ApplyDeployment:
@@ -156,21 +156,21 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.MembersChanged:
 		d.onMembers(ctx, msg)
 	case *messages.ListReplicasResult:
-		d.onReplicas(ctx, msg)
+		d.onReplicaList(ctx, msg)
 	case *inspected:
 		d.onInspected(ctx, msg)
 	case *messages.GpuStatus:
-		d.onGPU(ctx, msg)
-	case *placeNow:
-		d.onPlaceNow(ctx, msg)
-	case *weighNow:
-		d.onWeighNow(ctx, msg)
+		d.onGPUStatus(ctx, msg)
+	case *placementTimeout:
+		d.onPlacementTimeout(ctx, msg)
+	case *surveyTimeout:
+		d.onSurveyTimeout(ctx, msg)
 	case *messages.StartReplicaResult:
 		d.onReplicaStarted(ctx, msg)
 	case *messages.ReplicaChanged:
-		d.onChanged(ctx, msg.GetStatus(), msg.GetFailure())
+		d.onReplicaStatus(ctx, msg.GetStatus(), msg.GetFailure())
 	case *messages.ReplicaStatus:
-		d.onChanged(ctx, msg, nil)
+		d.onReplicaStatus(ctx, msg, nil)
 	case *messages.ReplicaDrained:
 		d.onDrained(ctx, msg)
 	case *messages.MigrateSequencesResult:
@@ -187,21 +187,21 @@ func (d *deployment) Receive(ctx actor.Context) {
 }
 
 func (d *deployment) onStarted(ctx actor.Context) {
-	d.life, d.end = context.WithCancel(context.Background())
+	d.lifetime, d.cancel = context.WithCancel(context.Background())
 	d.nodes = make(map[string]*node)
-	d.replicas = make(map[string]*copyOf)
-	d.strays = make(map[place]string)
-	d.homes = make(map[string]place)
-	d.ended = make(map[string]time.Time)
-	d.avoid = make(map[place]time.Time)
-	d.sick = make(map[place]bool)
-	d.lost = make(map[string]bool)
+	d.replicas = make(map[string]*replicaState)
+	d.orphans = make(map[location]string)
+	d.lastPlacement = make(map[string]location)
+	d.lastExit = make(map[string]time.Time)
+	d.avoidUntil = make(map[location]time.Time)
+	d.quarantined = make(map[location]bool)
+	d.reservedNames = make(map[string]bool)
 	d.onMembers(ctx, d.Members())
 	d.onTick(ctx, &tick{d.incarnation})
 }
 
-func (d *deployment) onEnding(ctx actor.Context) {
-	d.end()
+func (d *deployment) onStopping(ctx actor.Context) {
+	d.cancel()
 	for _, r := range d.replicas {
 		if r.pid != nil {
 			ctx.Unwatch(r.pid)
@@ -215,20 +215,20 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	supervise.After(ctx, tickEvery, msg)
+	supervise.After(ctx, tickInterval, msg)
 	if d.spec == nil {
 		ctx.Request(ctx.Parent(), &messages.GetDesired{Name: d.Name})
 	}
 	for _, n := range d.nodes {
-		d.acquaint(ctx, n)
+		d.queryNode(ctx, n)
 	}
 	for _, r := range d.replicas {
-		d.push(ctx, r)
+		d.resend(ctx, r)
 	}
-	d.stopStrays(ctx)
-	d.visit(ctx)
+	d.stopOrphans(ctx)
+	d.pollGPUs(ctx)
 	d.noRoom = false
-	d.told = nil // a router that crashed has forgotten
+	d.published = nil // a router that crashed has forgotten
 	d.reconcile(ctx)
 	d.rebalance(ctx)
 }
@@ -238,10 +238,10 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 		d.facts = nil
 	}
 	d.spec, d.revision, d.removing, d.failure, d.noRoom = msg.GetSpec(), msg.GetRevision(), false, nil, false
-	clear(d.avoid)
-	d.rest(calmFor)
+	clear(d.avoidUntil)
+	d.extendStable(stableFor)
 	for _, r := range d.replicas {
-		d.judge(ctx, r)
+		d.checkRevision(ctx, r)
 	}
 	d.reconcile(ctx)
 }

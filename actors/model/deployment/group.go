@@ -60,28 +60,28 @@ func GroupProps(cfg GroupConfig) *actor.Props {
 }
 
 const (
-	watchAgain  = time.Second
-	settleEvery = time.Second
-	coolDown    = 30 * time.Second // of a deployment that crashed too often
+	watchRetryDelay = time.Second
+	syncInterval    = time.Second
+	crashCooldown   = 30 * time.Second // of a deployment that crashed too often
 )
 
 type group struct {
 	GroupConfig
 	incarnation uint64
-	life        context.Context
-	end         context.CancelFunc
+	lifetime    context.Context
+	cancel      context.CancelFunc
 
-	stored map[string]*stored
-	synced bool            // the store has been read once
-	seen   map[string]bool // names told since the last pass over the store ended; the store is passed over again after an outage
-	reigns map[string]*reign
-	ending bool // its children end because it does
+	stored      map[string]*stored
+	synced      bool            // the store has been read once
+	seen        map[string]bool // names told since the last pass over the store ended; the store is passed over again after an outage
+	leaderships map[string]*leadership
+	ending      bool // its children end because it does
 }
 
 // stored is a deployment as it is stored.
 type stored struct{ apply *messages.ApplyDeployment }
 
-// changed, watchEnded, watchNow and settleNow are notes to self.
+// changed, watchEnded, watchNow and syncTick are notes to self.
 type (
 	changed struct {
 		incarnation uint64
@@ -91,8 +91,8 @@ type (
 		incarnation uint64
 		err         error
 	}
-	watchNow  struct{ incarnation uint64 }
-	settleNow struct{ incarnation uint64 }
+	watchNow struct{ incarnation uint64 }
+	syncTick struct{ incarnation uint64 }
 )
 
 func (g *group) Receive(ctx actor.Context) {
@@ -100,7 +100,7 @@ func (g *group) Receive(ctx actor.Context) {
 	case *actor.Started:
 		g.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		g.end()
+		g.cancel()
 		g.ending = true
 	case *changed:
 		g.onChanged(ctx, msg)
@@ -110,16 +110,16 @@ func (g *group) Receive(ctx actor.Context) {
 		if msg.incarnation == g.incarnation {
 			g.watch(ctx)
 		}
-	case *settleNow:
-		g.onSettleNow(ctx, msg)
-	case *lookAgain:
+	case *syncTick:
+		g.onSyncTick(ctx, msg)
+	case *retryAcquire:
 		if msg.incarnation == g.incarnation {
-			g.settle(ctx)
+			g.syncLeases(ctx)
 		}
 	case *messages.MembersChanged:
 		g.onMembers(ctx, msg)
-	case *tried:
-		g.onTried(ctx, msg)
+	case *leaseAttempt:
+		g.onLeaseAttempt(ctx, msg)
 	case *removed:
 		g.onRemoved(ctx, msg)
 	case *messages.GetDesired:
@@ -130,17 +130,17 @@ func (g *group) Receive(ctx actor.Context) {
 }
 
 func (g *group) onStarted(ctx actor.Context) {
-	g.life, g.end = context.WithCancel(context.Background())
+	g.lifetime, g.cancel = context.WithCancel(context.Background())
 	g.stored = make(map[string]*stored)
-	g.reigns = make(map[string]*reign)
+	g.leaderships = make(map[string]*leadership)
 	g.watch(ctx)
-	g.onSettleNow(ctx, &settleNow{g.incarnation})
+	g.onSyncTick(ctx, &syncTick{g.incarnation})
 }
 
-func (g *group) onSettleNow(ctx actor.Context, msg *settleNow) {
+func (g *group) onSyncTick(ctx actor.Context, msg *syncTick) {
 	if msg.incarnation == g.incarnation {
-		supervise.After(ctx, settleEvery, msg)
-		g.settle(ctx)
+		supervise.After(ctx, syncInterval, msg)
+		g.syncLeases(ctx)
 	}
 }
 
@@ -148,7 +148,7 @@ func (g *group) onSettleNow(ctx actor.Context, msg *settleNow) {
 func (g *group) watch(ctx actor.Context) {
 	g.seen = make(map[string]bool)
 	root, self, store, incarnation := ctx.ActorSystem().Root, ctx.Self(), g.Store, g.incarnation
-	supervise.Job(ctx, g.life,
+	supervise.Job(ctx, g.lifetime,
 		func(life context.Context) (struct{}, error) {
 			return struct{}{}, store.Watch(life, func(c Change) { root.Send(self, &changed{incarnation, c}) })
 		},
@@ -156,11 +156,11 @@ func (g *group) watch(ctx actor.Context) {
 }
 
 func (g *group) onWatchEnded(ctx actor.Context, msg *watchEnded) {
-	if msg.incarnation != g.incarnation || g.life.Err() != nil {
+	if msg.incarnation != g.incarnation || g.lifetime.Err() != nil {
 		return
 	}
 	g.Log.Warn().Err(msg.err).Msg("store lost, watching it again")
-	supervise.After(ctx, watchAgain, &watchNow{g.incarnation})
+	supervise.After(ctx, watchRetryDelay, &watchNow{g.incarnation})
 }
 
 func (g *group) onChanged(ctx actor.Context, msg *changed) {
@@ -176,14 +176,14 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 			}
 		}
 		g.seen, g.synced = make(map[string]bool), true
-		ctx.Send(g.Router, g.names())
+		ctx.Send(g.Router, g.storedNames())
 	case c.Spec == nil:
 		g.remove(ctx, c.Name)
 	default:
 		g.seen[c.Name] = true
 		g.apply(ctx, c)
 	}
-	g.settle(ctx)
+	g.syncLeases(ctx)
 }
 
 func (g *group) apply(ctx actor.Context, c Change) {
@@ -193,7 +193,7 @@ func (g *group) apply(ctx actor.Context, c Change) {
 	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
 	g.stored[c.Name] = s
 	ctx.Send(g.Router, s.apply)
-	if r := g.reigns[c.Name]; r != nil && r.child != nil {
+	if r := g.leaderships[c.Name]; r != nil && r.child != nil {
 		ctx.Send(r.child, s.apply)
 	}
 }
@@ -202,12 +202,12 @@ func (g *group) remove(ctx actor.Context, name string) {
 	delete(g.stored, name)
 	gone := &messages.RemoveDeployment{Name: name}
 	ctx.Send(g.Router, gone)
-	if r := g.reigns[name]; r != nil && r.child != nil {
+	if r := g.leaderships[name]; r != nil && r.child != nil {
 		ctx.Send(r.child, gone)
 	}
 }
 
-func (g *group) names() *messages.ListDeploymentsResult {
+func (g *group) storedNames() *messages.ListDeploymentsResult {
 	all := &messages.ListDeploymentsResult{}
 	for name := range g.stored {
 		all.Names = append(all.Names, name)
@@ -222,7 +222,7 @@ func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
 			ctx.Send(ctx.Sender(), s.apply)
 		}
 		if g.synced {
-			ctx.Send(ctx.Sender(), g.names())
+			ctx.Send(ctx.Sender(), g.storedNames())
 		}
 		return
 	}

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	rolePrefix = "deployment."
-	patience   = 200 * time.Millisecond // of each node in the order in which they try to take a free lease
-	tryWithin  = 2 * time.Second
+	rolePrefix    = "deployment."
+	takeoverDelay = 200 * time.Millisecond // of each node in the order in which they try to take a free lease
+	leaseTimeout  = 2 * time.Second
 )
 
 // reign is what this node has to do with the lease of one deployment.
-type reign struct {
-	term   uint64     // of the child
-	child  *actor.PID // nil: it does not run here
-	trying bool       // the lease is being taken or given back
-	free   time.Time  // since when nobody holds it, as far as is known
-	rest   time.Time  // not to be taken before
+type leadership struct {
+	term       uint64     // of the child
+	child      *actor.PID // nil: it does not run here
+	attempting bool       // the lease is being taken or given back
+	freeSince  time.Time  // since when nobody holds it, as far as is known
+	notBefore  time.Time  // not to be taken before
 }
 
 // tried is a note to self: the lease of a deployment was taken, given back, or neither.
-type tried struct {
+type leaseAttempt struct {
 	incarnation uint64
 	name        string
 	err         error
 }
 
-// lookAgain is a note to self.
-type lookAgain struct{ incarnation uint64 }
+// retryAcquire is a note to self.
+type retryAcquire struct{ incarnation uint64 }
 
 // settle starts what this node holds the lease of, stops what it holds no more, and takes what is free.
-func (g *group) settle(ctx actor.Context) {
+func (g *group) syncLeases(ctx actor.Context) {
 	if !g.synced {
 		return
 	}
-	for _, name := range g.concerned() {
-		r := g.reigns[name]
+	for _, name := range g.leadershipNames() {
+		r := g.leaderships[name]
 		if r == nil {
-			r = &reign{}
-			g.reigns[name] = r
+			r = &leadership{}
+			g.leaderships[name] = r
 		}
 		holder, term := g.Leases.Holder(rolePrefix + name)
 		mine := holder == g.Node && !g.leaving()
@@ -54,32 +54,32 @@ func (g *group) settle(ctx actor.Context) {
 		case r.child != nil && (!mine || term != r.term):
 			g.Log.Info().Str("model", name).Str("holder", holder).Msg("deployment lives elsewhere now")
 			ctx.Stop(r.child) // and once it is gone, settles again
-		case r.child != nil || r.trying:
+		case r.child != nil || r.attempting:
 		case mine:
 			g.spawn(ctx, name, r, term)
 		case holder == g.Node:
 			g.release(ctx, name, r, term)
 		case holder != "":
-			r.free = time.Time{}
+			r.freeSince = time.Time{}
 			if g.stored[name] == nil {
-				delete(g.reigns, name)
+				delete(g.leaderships, name)
 			}
 		default:
-			g.take(ctx, name, r)
+			g.tryAcquire(ctx, name, r)
 		}
 	}
 }
 
-// concerned are all deployments that are stored, or were and have left a lease.
-func (g *group) concerned() []string {
-	names := g.names().GetNames()
+// leadershipNames are all deployments that are stored, or were and have left a lease.
+func (g *group) leadershipNames() []string {
+	names := g.storedNames().GetNames()
 	for _, role := range g.Leases.Roles() {
 		if name, ok := strings.CutPrefix(role, rolePrefix); ok && g.stored[name] == nil {
 			names = append(names, name)
 		}
 	}
-	for name := range g.reigns {
-		if g.stored[name] == nil && g.reigns[name].child != nil {
+	for name := range g.leaderships {
+		if g.stored[name] == nil && g.leaderships[name].child != nil {
 			names = append(names, name)
 		}
 	}
@@ -87,54 +87,54 @@ func (g *group) concerned() []string {
 }
 
 // take takes a free lease, after those who come before this node had the time to.
-func (g *group) take(ctx actor.Context, name string, r *reign) {
+func (g *group) tryAcquire(ctx actor.Context, name string, r *leadership) {
 	rank, ok := g.rank(name)
-	if r.free.IsZero() {
-		r.free = time.Now()
+	if r.freeSince.IsZero() {
+		r.freeSince = time.Now()
 	}
-	wait := time.Until(r.free.Add(time.Duration(rank) * patience))
-	if !ok || r.trying || time.Now().Before(r.rest) {
+	wait := time.Until(r.freeSince.Add(time.Duration(rank) * takeoverDelay))
+	if !ok || r.attempting || time.Now().Before(r.notBefore) {
 		return
 	}
 	if wait > 0 {
-		supervise.After(ctx, wait, &lookAgain{g.incarnation})
+		supervise.After(ctx, wait, &retryAcquire{g.incarnation})
 		return
 	}
-	g.try(ctx, name, r, func(c context.Context) error {
+	g.startAttempt(ctx, name, r, func(c context.Context) error {
 		_, err := g.Leases.Acquire(c, rolePrefix+name)
 		return err
 	})
 }
 
-func (g *group) release(ctx actor.Context, name string, r *reign, term uint64) {
-	if !r.trying {
-		g.try(ctx, name, r, func(c context.Context) error { return g.Leases.Release(c, rolePrefix+name, term) })
+func (g *group) release(ctx actor.Context, name string, r *leadership, term uint64) {
+	if !r.attempting {
+		g.startAttempt(ctx, name, r, func(c context.Context) error { return g.Leases.Release(c, rolePrefix+name, term) })
 	}
 }
 
-func (g *group) try(ctx actor.Context, name string, r *reign, do func(context.Context) error) {
-	r.trying = true
+func (g *group) startAttempt(ctx actor.Context, name string, r *leadership, do func(context.Context) error) {
+	r.attempting = true
 	incarnation := g.incarnation
-	supervise.Job(ctx, g.life,
+	supervise.Job(ctx, g.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, tryWithin)
+			c, cancel := context.WithTimeout(life, leaseTimeout)
 			defer cancel()
 			return struct{}{}, do(c)
 		},
-		func(_ struct{}, err error) any { return &tried{incarnation, name, err} })
+		func(_ struct{}, err error) any { return &leaseAttempt{incarnation, name, err} })
 }
 
-func (g *group) onTried(ctx actor.Context, msg *tried) {
-	r := g.reigns[msg.name]
+func (g *group) onLeaseAttempt(ctx actor.Context, msg *leaseAttempt) {
+	r := g.leaderships[msg.name]
 	if msg.incarnation != g.incarnation || r == nil {
 		return
 	}
-	r.trying = false
+	r.attempting = false
 	if msg.err != nil { // settled again within a second
 		g.Log.Debug().Err(msg.err).Str("model", msg.name).Msg("lease neither taken nor given back")
 		return
 	}
-	g.settle(ctx)
+	g.syncLeases(ctx)
 }
 
 // rank is this node's place in the order in which nodes try to take a deployment's lease: by a hash of both names, so that
@@ -163,7 +163,7 @@ func (g *group) leaving() bool {
 	return !ok
 }
 
-func (g *group) spawn(ctx actor.Context, name string, r *reign, term uint64) {
+func (g *group) spawn(ctx actor.Context, name string, r *leadership, term uint64) {
 	pid, err := ctx.SpawnNamed(g.Deployment(name, term), name)
 	if err != nil {
 		g.Log.Error().Err(err).Str("model", name).Msg("deployment not started")
@@ -175,17 +175,17 @@ func (g *group) spawn(ctx actor.Context, name string, r *reign, term uint64) {
 
 // onMembers passes the members on, and looks at the leases again.
 func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	for _, r := range g.reigns {
+	for _, r := range g.leaderships {
 		if r.child != nil {
 			ctx.Send(r.child, msg)
 		}
 	}
-	g.settle(ctx)
+	g.syncLeases(ctx)
 }
 
 // onRemoved: nothing is left of a deployment that was deleted. Unless it was deployed again meanwhile, the lease goes too.
 func (g *group) onRemoved(ctx actor.Context, msg *removed) {
-	r := g.reigns[msg.name]
+	r := g.leaderships[msg.name]
 	if r == nil || r.child == nil || r.term != msg.term || g.stored[msg.name] != nil {
 		return
 	}
@@ -198,19 +198,19 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	if g.ending {
 		return
 	}
-	for name, r := range g.reigns {
-		if !same(r.child, msg.GetWho()) {
+	for name, r := range g.leaderships {
+		if !samePID(r.child, msg.GetWho()) {
 			continue
 		}
 		r.child = nil
-		if holder, term := g.Leases.Holder(rolePrefix + name); holder == g.Node && term == r.term && !r.trying {
-			r.rest = time.Now().Add(coolDown)
+		if holder, term := g.Leases.Holder(rolePrefix + name); holder == g.Node && term == r.term && !r.attempting {
+			r.notBefore = time.Now().Add(crashCooldown)
 			g.release(ctx, name, r, term)
 			continue
 		}
 		if g.stored[name] == nil {
-			delete(g.reigns, name)
+			delete(g.leaderships, name)
 		}
 	}
-	g.settle(ctx)
+	g.syncLeases(ctx)
 }

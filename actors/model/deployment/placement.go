@@ -18,7 +18,7 @@ import (
 // inspect reads the model's headers, to know how much memory a replica needs.
 func (d *deployment) inspect(ctx actor.Context) {
 	inspect, path, incarnation := d.Inspect, d.spec.GetPath(), d.incarnation
-	supervise.Job(ctx, d.life,
+	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (engine.Facts, error) { return inspect(path) },
 		func(f engine.Facts, err error) any { return &inspected{incarnation, path, f, err} })
 }
@@ -28,22 +28,22 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 		return
 	}
 	if msg.err != nil { // the next tick looks again
-		d.fail(&messages.Refused{
+		d.setFailure(&messages.Refused{
 			Reason: messages.Reason_REASON_LOAD_FAILED, Detail: "node " + d.Node + ": " + msg.err.Error(),
 		})
-		d.tell(ctx)
+		d.publishStatus(ctx)
 		return
 	}
 	d.facts = &msg.facts
 	d.reconcile(ctx)
 }
 
-// askGPUs asks all GPUs of the cluster how they are, and returns where their answers belong.
-func (d *deployment) askGPUs(ctx actor.Context, id string) map[place]*messages.GpuStatus {
-	asked := make(map[place]*messages.GpuStatus)
+// queryGPUs asks all GPUs of the cluster how they are, and returns where their answers belong.
+func (d *deployment) queryGPUs(ctx actor.Context, id string) map[location]*messages.GpuStatus {
+	asked := make(map[location]*messages.GpuStatus)
 	for name, n := range d.nodes {
 		for _, gpu := range n.member.GetGpus() {
-			asked[place{name, gpu}] = nil
+			asked[location{name, gpu}] = nil
 			ctx.Request(d.GPU(n.member, gpu), &messages.GetGpu{RequestId: id})
 		}
 	}
@@ -51,10 +51,10 @@ func (d *deployment) askGPUs(ctx actor.Context, id string) map[place]*messages.G
 }
 
 // visit asks the GPUs on which replicas are whether they may stay there.
-func (d *deployment) visit(ctx actor.Context) {
-	asked := make(map[place]bool)
+func (d *deployment) pollGPUs(ctx actor.Context) {
+	asked := make(map[location]bool)
 	for _, r := range d.replicas {
-		at := place{r.spec.GetNode(), r.spec.GetGpu()}
+		at := location{r.spec.GetNode(), r.spec.GetGpu()}
 		if n := d.nodes[at.node]; n != nil && r.phase > placing && !asked[at] {
 			asked[at] = true
 			ctx.Request(d.GPU(n.member, at.name), &messages.GetGpu{RequestId: d.Name})
@@ -62,18 +62,18 @@ func (d *deployment) visit(ctx actor.Context) {
 	}
 }
 
-func (d *deployment) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
-	at := place{msg.GetNode(), msg.GetName()}
-	if sick := quarantined(msg); sick != d.sick[at] {
-		d.sick[at] = sick
+func (d *deployment) onGPUStatus(ctx actor.Context, msg *messages.GpuStatus) {
+	at := location{msg.GetNode(), msg.GetName()}
+	if sick := isQuarantined(msg); sick != d.quarantined[at] {
+		d.quarantined[at] = sick
 		defer d.reconcile(ctx)
 	}
-	if _, asked := d.survey[at]; asked {
-		d.survey[at] = msg
+	if _, asked := d.gpuSurvey[at]; asked {
+		d.gpuSurvey[at] = msg
 	}
 	for name, r := range d.replicas {
 		if r.spec.GetNode() == at.node && r.spec.GetGpu() == at.name {
-			r.holds = held(msg, name)
+			r.leased = leasedMemory(msg, name)
 		}
 	}
 	for _, r := range d.replicas {
@@ -86,51 +86,51 @@ func (d *deployment) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 				return
 			}
 		}
-		d.choose(ctx, r)
+		d.choosePlacement(ctx, r)
 		return
 	}
 }
 
-// onPlaceNow: a GPU that has not answered by now is not a candidate.
-func (d *deployment) onPlaceNow(ctx actor.Context, msg *placeNow) {
+// onPlacementTimeout: a GPU that has not answered by now is not a candidate.
+func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {
 	if r := d.replicas[msg.replica]; msg.incarnation == d.incarnation && r != nil && r.phase == placing {
-		d.choose(ctx, r)
+		d.choosePlacement(ctx, r)
 	}
 }
 
 // choose decides on a GPU: the one that still holds the replica's lease, else by core/schedule.
-func (d *deployment) choose(ctx actor.Context, r *copyOf) {
+func (d *deployment) choosePlacement(ctx actor.Context, r *replicaState) {
 	name := r.spec.GetName()
-	at, left := d.homes[name]
-	if !left || r.gpus[at] == nil || quarantined(r.gpus[at]) || !d.nodes[at.node].open() {
+	at, left := d.lastPlacement[name]
+	if !left || r.gpus[at] == nil || isQuarantined(r.gpus[at]) || !d.nodes[at.node].schedulable() {
 		gpus := d.candidates(r.gpus, r)
 		chosen, why, ok := schedule.Place(d.need(), gpus)
 		if !ok {
-			d.unplaced(ctx, r, why, schedule.Closest(d.need(), gpus))
+			d.onNoRoom(ctx, r, why, schedule.Closest(d.need(), gpus))
 			return
 		}
-		at = place{chosen.Node, chosen.Name}
+		at = location{chosen.Node, chosen.Name}
 		d.Log.Info().Str("replica", name).Str("gpu", at.node+"/"+at.name).Str("why", why).Msg("replica placed")
 		d.Publish("replica.placed", name, why)
 	}
 	r.spec = proto.Clone(r.spec).(*messages.ReplicaSpec)
 	r.spec.Node, r.spec.Gpu = at.node, at.name
-	d.enter(ctx, r, starting)
+	d.setPhase(ctx, r, starting)
 }
 
-// unplaced: there is no room. The next tick tries again.
-func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string, closest *hbm.Overload) {
+// onNoRoom: there is no room. The next tick tries again.
+func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, closest *hbm.Overload) {
 	name := r.spec.GetName()
 	delete(d.replicas, name)
 	d.noRoom = true
-	if d.failure == nil || d.crowded { // else what a GPU itself said tells more
+	if d.failure == nil || d.outOfMemory { // else what a GPU itself said tells more
 		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why}
 		if closest != nil {
 			refused.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
 			refused.Memory = messages.ShortOfMemory(d.spec.GetPath(), closest)
 		}
-		d.fail(refused)
-		d.crowded = true
+		d.setFailure(refused)
+		d.outOfMemory = true
 	}
 	d.reconcile(ctx)
 }
@@ -147,22 +147,22 @@ func (d *deployment) need() hbm.Need {
 }
 
 // budget is a GPU's memory as it counts it.
-func budget(s *messages.GpuStatus) hbm.Budget {
+func budgetOf(s *messages.GpuStatus) hbm.Budget {
 	b := s.GetBudget()
 	return hbm.Budget{
-		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()), Least: int64(b.GetKvLeast()),
+		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()), Min: int64(b.GetKvLeast()),
 		Replicas: len(b.GetReplicas()),
 	}
 }
 
 // candidates are the GPUs that answered. A replica that is starting there, and is not counted yet, is counted too.
-func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf) []schedule.GPU {
+func (d *deployment) candidates(gpus map[location]*messages.GpuStatus, but *replicaState) []schedule.GPU {
 	var all []schedule.GPU
 	for at, s := range gpus {
 		g := schedule.GPU{
-			Node: at.node, Name: at.name, Memory: budget(s), Avoid: time.Now().Before(d.avoid[at]),
-			Quarantined: quarantined(s),
-			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].open(), Silent: s == nil,
+			Node: at.node, Name: at.name, Memory: budgetOf(s), Avoid: time.Now().Before(d.avoidUntil[at]),
+			Quarantined: isQuarantined(s),
+			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].schedulable(), Silent: s == nil,
 		}
 		for name, other := range d.replicas {
 			if other == but || other.spec.GetNode() != at.node || other.phase > up {
@@ -180,6 +180,6 @@ func (d *deployment) candidates(gpus map[place]*messages.GpuStatus, but *copyOf)
 	return all
 }
 
-func quarantined(s *messages.GpuStatus) bool {
+func isQuarantined(s *messages.GpuStatus) bool {
 	return s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
 }

@@ -18,8 +18,8 @@ import (
 // compare-and-set, before it may serve; a replica that has found other files does not serve. See core/schedule.Judge.
 
 const (
-	recordWithin = 5 * time.Second  // how long storing digests may take
-	finishWithin = 10 * time.Minute // how long a replica drains whose sequences no other replica may go on with
+	recordTimeout = 5 * time.Second  // how long storing digests may take
+	finishTimeout = 10 * time.Minute // how long a replica drains whose sequences no other replica may go on with
 )
 
 // recorded is a note to self.
@@ -29,17 +29,17 @@ type recorded struct {
 }
 
 // wanted is the revision that is asked for.
-func (d *deployment) wanted() schedule.Revision {
+func (d *deployment) wantedRevision() schedule.Revision {
 	return schedule.Revision{Digest: d.spec.GetRevisionDigest(), Deploy: d.spec.GetDeploy()}
 }
 
 // files is the revision that a replica has.
-func (r *copyOf) files() schedule.Revision {
+func (r *replicaState) revision() schedule.Revision {
 	return schedule.Revision{Digest: r.status.GetRevisionDigest(), Deploy: r.spec.GetDeploy()}
 }
 
 // current reports whether a replica is as they are asked for.
-func (d *deployment) current(r *copyOf) bool {
+func (d *deployment) current(r *replicaState) bool {
 	want := d.replicaSpec(r.spec.GetName())
 	want.Node, want.Gpu = r.spec.GetNode(), r.spec.GetGpu()
 	want.Priority = r.spec.GetPriority() // not worth a restart
@@ -50,15 +50,15 @@ func (d *deployment) current(r *copyOf) bool {
 		is.MaxAdapters = cmp.Or(is.GetMaxAdapters(), messages.DefaultAdapters)
 		is.MaxAdapterRank = cmp.Or(is.GetMaxAdapterRank(), messages.DefaultAdapterRank)
 	}
-	return proto.Equal(want, is) && d.wanted().Same(r.files())
+	return proto.Equal(want, is) && d.wantedRevision().Same(r.revision())
 }
 
 // judge looks at the files that a replica has found.
-func (d *deployment) judge(ctx actor.Context, r *copyOf) {
-	if d.spec == nil || d.removing || d.deposed || r.phase != starting && r.phase != loading {
+func (d *deployment) checkRevision(ctx actor.Context, r *replicaState) {
+	if d.spec == nil || d.removing || d.fenced || r.phase != starting && r.phase != loading {
 		return
 	}
-	switch schedule.Judge(d.wanted(), r.files()) {
+	switch schedule.Judge(d.wantedRevision(), r.revision()) {
 	case schedule.Record:
 		d.record(ctx, r.status)
 	case schedule.Confirm:
@@ -66,12 +66,12 @@ func (d *deployment) judge(ctx actor.Context, r *copyOf) {
 			ctx.Send(r.pid, &messages.ConfirmRevision{RevisionDigest: d.spec.GetRevisionDigest()})
 		}
 	case schedule.Reject:
-		d.onFailed(ctx, r, d.differs(r, r.status.GetRevisionDigest()))
+		d.onFailed(ctx, r, d.weightsDiffer(r, r.status.GetRevisionDigest()))
 	}
 }
 
-// differs is why a replica does not serve that has found other files.
-func (d *deployment) differs(r *copyOf, found string) *messages.Refused {
+// weightsDiffer is why a replica does not serve that has found other files.
+func (d *deployment) weightsDiffer(r *replicaState, found string) *messages.Refused {
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
 		Detail: "replica " + r.spec.GetName() + " found the files of revision " + digest.Short(found) + " in " +
@@ -88,9 +88,9 @@ func (d *deployment) record(ctx actor.Context, found *messages.ReplicaStatus) {
 	}
 	d.recording = true
 	record, name, deploy, incarnation := d.Record, d.Name, d.spec.GetDeploy(), d.incarnation
-	supervise.Job(ctx, d.life,
+	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, recordWithin)
+			c, cancel := context.WithTimeout(life, recordTimeout)
 			defer cancel()
 			return struct{}{}, record(c, name, deploy, found.GetWeightsDigest(), found.GetRevisionDigest())
 		},
@@ -109,10 +109,10 @@ func (d *deployment) onRecorded(msg *recorded) {
 
 // alone reports whether no replica that serves may go on with the sequences of one that drains, though
 // there are others.
-func (d *deployment) alone(r *copyOf) bool {
+func (d *deployment) noMigrationTarget(r *replicaState) bool {
 	others := false
 	for _, other := range d.replicas {
-		if other == r || !other.ready() {
+		if other == r || !other.serving() {
 			continue
 		}
 		if sameFiles(other, r) {
@@ -124,7 +124,7 @@ func (d *deployment) alone(r *copyOf) bool {
 }
 
 // sameFiles reports whether sequences may move from one replica to the other, as far as is known.
-func sameFiles(a, b *copyOf) bool {
+func sameFiles(a, b *replicaState) bool {
 	x, y := a.status.GetRevisionDigest(), b.status.GetRevisionDigest()
 	return x == "" || y == "" || x == y
 }

@@ -23,21 +23,21 @@ import (
 
 // host is a node, played by the test: its replicas group and its one GPU.
 type host struct {
-	name     string
-	group    *testkit.Peer
-	gpu      *testkit.Peer
-	mu       sync.Mutex
-	replicas map[string]*testkit.Peer // name -> the replica
-	specs    map[string]*messages.ReplicaSpec
-	term     uint64 // the highest that was heard
-	memory   uint64
-	others   uint64 // that other models need
-	stopped  []string
-	starts   int
-	frail    bool            // its replicas end as soon as they are started
-	bad      bool            // they fail to load
-	files    string          // the revision that they find; empty: they say nothing of it
-	serve    map[string]bool // replicas that were confirmed
+	name        string
+	group       *testkit.Peer
+	gpu         *testkit.Peer
+	mu          sync.Mutex
+	replicas    map[string]*testkit.Peer // name -> the replica
+	specs       map[string]*messages.ReplicaSpec
+	term        uint64 // the highest that was heard
+	memory      uint64
+	others      uint64 // that other models need
+	stopped     []string
+	starts      int
+	crashing    bool            // its replicas end as soon as they are started
+	failsToLoad bool            // they fail to load
+	files       string          // the revision that they find; empty: they say nothing of it
+	confirmed   map[string]bool // replicas that were confirmed
 }
 
 // stage is a cluster of hosts around one deployment.
@@ -67,7 +67,7 @@ func play(t *testing.T, hosts ...string) *stage {
 func (s *stage) host(name string) *host {
 	h := &host{
 		name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
-		serve: make(map[string]bool), memory: 100 << 20,
+		confirmed: make(map[string]bool), memory: 100 << 20,
 	}
 	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message { return h.answer(s, m) })
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
@@ -152,7 +152,7 @@ func (s *stage) pass(d time.Duration) {
 }
 
 // has checks which replicas a host has.
-func (s *stage) has(name string, want ...string) {
+func (s *stage) expectReplicas(name string, want ...string) {
 	s.t.Helper()
 	h := s.hosts[name]
 	h.mu.Lock()
@@ -168,7 +168,7 @@ func (s *stage) has(name string, want ...string) {
 }
 
 // told is the deployment's last word to the router.
-func (s *stage) told() *messages.DeploymentStatus {
+func (s *stage) lastStatus() *messages.DeploymentStatus {
 	all := testkit.Got[*messages.RouteDeployment](s.router)
 	if len(all) == 0 {
 		return nil
@@ -202,7 +202,7 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 			h.replicas[name] = testkit.NewPeer(s.t, s.sys, fmt.Sprint(h.name, "-", name, "-", h.starts), func(q proto.Message) proto.Message { return h.replica(name, q) })
 		}
 		started := h.started(name)
-		if h.frail {
+		if h.crashing {
 			go h.replicas[name].Stop()
 			delete(h.replicas, name)
 		}
@@ -243,7 +243,7 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 	if c, ok := m.(*messages.ConfirmRevision); ok {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.serve[name] = c.GetRevisionDigest() == h.files
+		h.confirmed[name] = c.GetRevisionDigest() == h.files
 		return nil
 	}
 	if _, ok := m.(*messages.GetReplica); !ok {
@@ -255,7 +255,7 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 		return nil
 	}
 	pid, state := h.replicas[name].PID, messages.ReplicaState_REPLICA_STATE_SERVING
-	if h.bad {
+	if h.failsToLoad {
 		state = messages.ReplicaState_REPLICA_STATE_FAILED
 	}
 	found, wanted := "", h.specs[name].GetRevisionDigest()
@@ -263,7 +263,7 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 	case h.files == "":
 	case wanted != "" && wanted != h.files:
 		state, found = messages.ReplicaState_REPLICA_STATE_FAILED, h.files
-	case wanted == "" && !h.serve[name]:
+	case wanted == "" && !h.confirmed[name]:
 		state = messages.ReplicaState_REPLICA_STATE_LOADING
 	}
 	digest := h.files
@@ -277,10 +277,10 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 	}
 }
 
-var _ deployment.Leases = (*seats)(nil)
+var _ deployment.Leases = (*fakeLeases)(nil)
 
 // seats are the leases of a test.
-type seats struct {
+type fakeLeases struct {
 	mu      sync.Mutex
 	holders map[string]string
 	terms   map[string]uint64
@@ -288,13 +288,13 @@ type seats struct {
 	node    string // who acquires
 }
 
-func (l *seats) Holder(role string) (string, uint64) {
+func (l *fakeLeases) Holder(role string) (string, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holders[role], l.terms[role]
 }
 
-func (l *seats) Roles() []string {
+func (l *fakeLeases) Roles() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
@@ -304,21 +304,21 @@ func (l *seats) Roles() []string {
 	return all
 }
 
-func (l *seats) Acquire(_ context.Context, role string) (bool, error) {
+func (l *fakeLeases) Acquire(_ context.Context, role string) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holders[role] == "" {
-		l.give(role, l.node)
+		l.assign(role, l.node)
 	}
 	return l.holders[role] == l.node, nil
 }
 
-func (l *seats) give(role, node string) {
+func (l *fakeLeases) assign(role, node string) {
 	l.last++
 	l.holders[role], l.terms[role] = node, l.last
 }
 
-func (l *seats) Release(_ context.Context, role string, term uint64) error {
+func (l *fakeLeases) Release(_ context.Context, role string, term uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.terms[role] == term {

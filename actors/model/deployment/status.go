@@ -12,17 +12,17 @@ import (
 )
 
 // tell has the router tell everybody how the deployment is, where that changed.
-func (d *deployment) tell(ctx actor.Context) {
+func (d *deployment) publishStatus(ctx actor.Context) {
 	s := d.status()
 	s.Replicas = nil // they tell it themselves
-	if proto.Equal(s, d.told) {
+	if proto.Equal(s, d.published) {
 		return
 	}
 	ready := s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
-	if ready && !d.ready {
+	if ready && !d.wasReady {
 		d.Publish("model.ready", d.Name, fmt.Sprintf("%d of %d replicas serve", d.spec.GetReplicas(), d.spec.GetReplicas()))
 	}
-	d.told, d.ready = s, ready
+	d.published, d.wasReady = s, ready
 	ctx.Send(d.Router, &messages.RouteDeployment{Status: s})
 }
 
@@ -33,7 +33,7 @@ func (d *deployment) status() *messages.DeploymentStatus {
 	}
 	serving := 0
 	for _, r := range d.replicas {
-		if r.ready() {
+		if r.serving() {
 			serving++
 		}
 		if r.status != nil {
@@ -41,15 +41,15 @@ func (d *deployment) status() *messages.DeploymentStatus {
 		}
 	}
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	s.State, s.Detail = d.state(serving)
+	s.State, s.Detail = d.stateAndDetail(serving)
 	return s
 }
 
 // fault says what is wrong though as many replicas serve as were asked for; empty: nothing.
-func (d *deployment) fault() string {
+func (d *deployment) degradedCause() string {
 	earlier, gone := 0, ""
 	for _, r := range d.replicas {
-		if r.ready() && !d.current(r) {
+		if r.serving() && !d.current(r) {
 			earlier++
 		}
 		if why := r.status.GetFolderFault(); why != "" && (gone == "" || why < gone) {
@@ -65,7 +65,7 @@ func (d *deployment) fault() string {
 	return ""
 }
 
-func (d *deployment) state(serving int) (messages.DeploymentState, string) {
+func (d *deployment) stateAndDetail(serving int) (messages.DeploymentState, string) {
 	want := int(d.spec.GetReplicas())
 	switch {
 	case d.removing:
@@ -74,9 +74,9 @@ func (d *deployment) state(serving int) (messages.DeploymentState, string) {
 		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; those left finish what they have"
 	case d.spec.Stopped():
 		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; models.scale starts it"
-	case d.spec != nil && serving >= want && d.fault() != "":
+	case d.spec != nil && serving >= want && d.degradedCause() != "":
 		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED,
-			fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.fault())
+			fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.degradedCause())
 	case d.spec != nil && serving >= want:
 		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
 	case serving > 0:

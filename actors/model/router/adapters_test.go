@@ -17,13 +17,13 @@ func holds(where messages.AdapterLocation) func(*messages.ReplicaAnnounced) {
 	}
 }
 
-// TestAdapterGoesWhereItIs: a request goes where its adapter is nearest to the GPU, whichever node decides, in the revision that it asks for; and the
+// TestAdapterAffinity: a request goes where its adapter is nearest to the GPU, whichever node decides, in the revision that it asks for; and the
 // decision can be explained.
-func TestAdapterGoesWhereItIs(t *testing.T) {
+func TestAdapterAffinity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", holds(messages.AdapterLocation_ADAPTER_LOCATION_DRAM))
 		w.announce(b, "m-1", holds(messages.AdapterLocation_ADAPTER_LOCATION_GPU))
 		w.announce(b, "m-2", holds(messages.AdapterLocation_ADAPTER_LOCATION_DISK))
@@ -57,9 +57,9 @@ func TestAdapterGoesWhereItIs(t *testing.T) {
 	})
 }
 
-// TestCatalogueIsCarriedOut: the router tells the replicas of its own node what they hold that they should not, with each report; those of other
+// TestRouterReconcilesLocalAdapters: the router tells the replicas of its own node what they hold that they should not, with each report; those of other
 // nodes, and those that do not serve, are not its business.
-func TestCatalogueIsCarriedOut(t *testing.T) {
+func TestRouterReconcilesLocalAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		w.adapters = func(model string, held []*messages.AdapterHeld) (tell []proto.Message) {
@@ -69,7 +69,7 @@ func TestCatalogueIsCarriedOut(t *testing.T) {
 			return tell
 		}
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", holds(messages.AdapterLocation_ADAPTER_LOCATION_GPU))
 		w.announce(b, "m-1", nil)
 		w.announce(b, "m-2", func(m *messages.ReplicaAnnounced) {

@@ -11,14 +11,14 @@ import (
 )
 
 // memory keeps the last decisions, by request. Its size is bounded.
-type memory struct {
-	byRequest map[string][]record
+type decisionLog struct {
+	byRequest map[string][]logEntry
 	order     []string // of requests, as they came; a ring
 	next      int
 }
 
 // record is one decision. It is put into words when somebody asks.
-type record struct {
+type logEntry struct {
 	time     time.Time
 	decision route.Decision
 	refused  *messages.Refused
@@ -26,32 +26,32 @@ type record struct {
 	moved    *messages.SequenceMoved // it was none: the sequence was handed over
 }
 
-// perRequest is how many decisions of one request are kept: the newest.
-const perRequest = 8
+// decisionsPerRequest is how many decisions of one request are kept: the newest.
+const decisionsPerRequest = 8
 
-func newMemory(requests int) memory {
-	return memory{byRequest: make(map[string][]record), order: make([]string, requests)}
+func newDecisionLog(requests int) decisionLog {
+	return decisionLog{byRequest: make(map[string][]logEntry), order: make([]string, requests)}
 }
 
-func (m *memory) add(request string, r record) {
+func (m *decisionLog) add(request string, r logEntry) {
 	all, known := m.byRequest[request]
 	if !known {
 		delete(m.byRequest, m.order[m.next])
 		m.order[m.next] = request
 		m.next = (m.next + 1) % len(m.order)
 	}
-	if len(all) == perRequest {
+	if len(all) == decisionsPerRequest {
 		all = all[1:]
 	}
 	m.byRequest[request] = append(all, r)
 }
 
 // explain puts the decisions on a request into words.
-func (m *memory) explain(request, node string) *messages.Explanation {
+func (m *decisionLog) explain(request, node string) *messages.Explanation {
 	e := &messages.Explanation{RequestId: request}
 	for _, r := range m.byRequest[request] {
 		if r.moved != nil {
-			e.Decisions = append(e.Decisions, handed(r.moved, r.time, node))
+			e.Decisions = append(e.Decisions, migrationDecision(r.moved, r.time, node))
 			continue
 		}
 		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name, Why: r.decision.Why(), Refused: r.refused, Cause: r.cause}
@@ -67,7 +67,7 @@ func (m *memory) explain(request, node string) *messages.Explanation {
 }
 
 // handed puts into words that a running sequence was handed over to another replica.
-func handed(m *messages.SequenceMoved, at time.Time, node string) *messages.RouteDecision {
+func migrationDecision(m *messages.SequenceMoved, at time.Time, node string) *messages.RouteDecision {
 	how := m.GetReport()
 	pause := time.Duration(how.GetPauseSeconds() * float64(time.Second)).Round(time.Microsecond)
 	return &messages.RouteDecision{Time: timestamppb.New(at), Router: node, Replica: m.GetReplica(), Cause: m.GetCause(), Why: fmt.Sprintf(

@@ -8,28 +8,28 @@ import (
 	"troupe/messages"
 )
 
-// Stored is what is deployed, for those on the node who only want to read it and would wait for the router's turn. The router
+// DeploymentCache is what is deployed, for those on the node who only want to read it and would wait for the router's turn. The router
 // alone writes it; it outlives the router's crashes and is safe for concurrent use.
-type Stored struct {
+type DeploymentCache struct {
 	mu  sync.RWMutex
 	all map[string]*messages.ApplyDeployment
 }
 
 // Find returns a deployment, or nil.
-func (s *Stored) Find(name string) *messages.ApplyDeployment {
+func (s *DeploymentCache) Find(name string) *messages.ApplyDeployment {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.all[name]
 }
 
 // names of all deployments, in order.
-func (s *Stored) names() []string {
+func (s *DeploymentCache) names() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Sorted(maps.Keys(s.all))
 }
 
-func (s *Stored) put(d *messages.ApplyDeployment) {
+func (s *DeploymentCache) put(d *messages.ApplyDeployment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -38,7 +38,7 @@ func (s *Stored) put(d *messages.ApplyDeployment) {
 	s.all[d.GetSpec().GetName()] = d
 }
 
-func (s *Stored) remove(name string) {
+func (s *DeploymentCache) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, name)

@@ -20,48 +20,48 @@ func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 		}
 		living[m.GetName()] = true
 		if p := r.peers[m.GetName()]; p == nil || p.member.GetId() != m.GetId() {
-			r.forget(m.GetName())
+			r.forgetNode(m.GetName())
 			p = &peer{member: m, pid: r.Peer(m)}
 			r.peers[m.GetName()] = p
 			ctx.Send(p.pid, r.snapshot(ctx))
-			r.ask(ctx, p)
+			r.requestSnapshot(ctx, p)
 		}
 	}
 	for node := range r.peers {
 		if !living[node] {
-			r.forget(node)
+			r.forgetNode(node)
 			delete(r.peers, node)
 		}
 	}
-	r.inform()
+	r.notifySynced()
 }
 
 // inform says so when nothing is missing any more of what others know. What is news from then on comes as to everybody.
-func (r *router) inform() {
-	if r.whole || !r.synced {
+func (r *router) notifySynced() {
+	if r.syncedOnce || !r.storeSynced {
 		return
 	}
 	for _, p := range r.peers {
-		if !p.feed.Known() {
+		if !p.deltas.Known() {
 			return
 		}
 	}
-	r.whole = true
-	r.Informed()
+	r.syncedOnce = true
+	r.OnSynced()
 }
 
 // mute reports whether nothing comes from a node any more. That of which nothing is known, as of the own one, is not.
-func (p *peer) mute() bool { return p != nil && time.Since(p.heard) >= silentAfter }
+func (p *peer) isSilent() bool { return p != nil && time.Since(p.lastHeard) >= silenceTimeout }
 
-// stoodStill says for how long this node, or its router, has heard nobody: that does not count as silence of others.
-func (r *router) stoodStill(d time.Duration) {
+// creditStall says for how long this node, or its router, has heard nobody: that does not count as silence of others.
+func (r *router) creditStall(d time.Duration) {
 	for _, p := range r.peers {
-		p.heard = p.heard.Add(d)
+		p.lastHeard = p.lastHeard.Add(d)
 	}
 }
 
 // forget drops what was on a node.
-func (r *router) forget(node string) {
+func (r *router) forgetNode(node string) {
 	for _, t := range r.models {
 		for name, m := range t.replicas {
 			if m.node == node {
@@ -69,24 +69,24 @@ func (r *router) forget(node string) {
 			}
 		}
 	}
-	for name, s := range r.led {
+	for name, s := range r.deploymentStatus {
 		if s.GetNode() == node {
-			delete(r.led, name)
+			delete(r.deploymentStatus, name)
 		}
 	}
 	r.forgetTiers(node)
 }
 
 // ask asks a peer for a snapshot, unless it was asked a moment ago.
-func (r *router) ask(ctx actor.Context, p *peer) {
-	if time.Since(p.asked) >= askEvery {
-		p.asked = time.Now()
+func (r *router) requestSnapshot(ctx actor.Context, p *peer) {
+	if time.Since(p.snapshotRequested) >= snapshotRetryInterval {
+		p.snapshotRequested = time.Now()
 		ctx.Request(p.pid, &messages.GetRoutes{Node: r.Node})
 	}
 }
 
-// onPeer takes the word of another router. One that is no member yet, or no more, is not listened to.
-func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
+// onRoutesAnnounced takes the word of another router. One that is no member yet, or no more, is not listened to.
+func (r *router) onRoutesAnnounced(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	p := r.peers[msg.GetNode()]
 	if p == nil {
 		return
@@ -94,44 +94,44 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	if !p.watched {
 		ctx.Watch(p.pid)
 	}
-	p.heard, p.watched = time.Now(), true
-	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
+	p.lastHeard, p.watched = time.Now(), true
+	switch p.deltas.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
 	case route.FeedAsk:
-		r.ask(ctx, p)
+		r.requestSnapshot(ctx, p)
 		return
 	case route.FeedIgnore:
 		return
 	}
 	if msg.GetSnapshot() {
-		r.forget(msg.GetNode())
+		r.forgetNode(msg.GetNode())
 	}
 	p.sessions = msg.GetSessions()
 	for _, a := range msg.GetReplicas() {
-		r.adopt(msg.GetNode(), a)
+		r.applyReplica(msg.GetNode(), a)
 	}
 	for _, t := range msg.GetTiers() {
-		r.adoptTier(msg.GetNode(), t)
+		r.applyTier(msg.GetNode(), t)
 	}
 	for _, name := range msg.GetGone() {
-		r.gone(msg.GetNode(), name)
+		r.removeReplica(msg.GetNode(), name)
 	}
 	for _, s := range msg.GetDeployments() {
-		if s.GetTerm() >= r.led[s.GetSpec().GetName()].GetTerm() {
-			r.led[s.GetSpec().GetName()] = s
+		if s.GetTerm() >= r.deploymentStatus[s.GetSpec().GetName()].GetTerm() {
+			r.deploymentStatus[s.GetSpec().GetName()] = s
 		}
 	}
 	for _, name := range msg.GetWithdrawn() {
-		if r.led[name].GetNode() == msg.GetNode() {
-			delete(r.led, name)
+		if r.deploymentStatus[name].GetNode() == msg.GetNode() {
+			delete(r.deploymentStatus, name)
 		}
 	}
-	r.inform()
+	r.notifySynced()
 }
 
 // snapshot is everything about this node, as of the last announcement; what is news since then comes with the next one, and does no
 // harm twice.
 func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
-	all := r.blank(ctx)
+	all := r.newDelta(ctx)
 	all.Sequence, all.Snapshot, all.Sessions = r.sequence, true, uint32(r.Sessions())
 	for _, t := range r.models {
 		for name, m := range t.replicas {
@@ -143,8 +143,8 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 			}
 		}
 	}
-	all.Tiers = r.tiersHere()
-	for _, s := range r.led {
+	all.Tiers = r.localTiers()
+	for _, s := range r.deploymentStatus {
 		if s.GetNode() == r.Node {
 			all.Deployments = append(all.Deployments, s)
 		}
@@ -154,11 +154,11 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 
 // adopt takes what is announced of a replica. Where two nodes have one of that name, because one of them was out while the name
 // was given away, the one that serves is the one.
-func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
+func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 	s := a.GetStatus()
 	t := r.models[s.GetModel()]
 	if t == nil {
-		t = &table{route.NewRoutes(), make(map[string]*replica)}
+		t = &modelRoutes{route.NewRoutes(), make(map[string]*replica)}
 		r.models[s.GetModel()] = t
 	}
 	name := s.GetName()
@@ -200,7 +200,7 @@ func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	return where
 }
 
-func (r *router) gone(node, name string) {
+func (r *router) removeReplica(node, name string) {
 	for _, t := range r.models {
 		if m := t.replicas[name]; m != nil && m.node == node {
 			t.remove(name)
@@ -208,7 +208,7 @@ func (r *router) gone(node, name string) {
 	}
 }
 
-func (t *table) remove(name string) {
+func (t *modelRoutes) remove(name string) {
 	delete(t.replicas, name)
 	t.routes.Remove(name)
 }

@@ -8,13 +8,13 @@ import (
 	"troupe/testkit"
 )
 
-// TestReplacedWeights: a request that has output goes to replicas with the same files. Where there is none
+// TestOutputStaysWithRevision: a request that has output goes to replicas with the same files. Where there is none
 // it waits, as long as these are deployed; where others are, it ends.
-func TestReplacedWeights(t *testing.T) {
+func TestOutputStaysWithRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a := w.start("a")
-		w.live(a)
+		w.setMembers(a)
 		deployed := func(digest string) {
 			w.store.Send(a.PID, &messages.ApplyDeployment{Revision: 8, Spec: &messages.DeploymentSpec{
 				Name: "m", RevisionDigest: digest + "-0123456789", WeightsDigest: digest,
@@ -39,14 +39,14 @@ func TestReplacedWeights(t *testing.T) {
 		}
 		w.client.Send(a.PID, &messages.GetDeployment{Name: "m"})
 		synctest.Wait()
-		if d := statuses(w); d.GetWeights() != "one" || d.GetRevisionShort() != "one-01234567" {
+		if d := lastStatus(w); d.GetWeights() != "one" || d.GetRevisionShort() != "one-01234567" {
 			t.Errorf("%v", d)
 		}
 	})
 }
 
-// statuses is the last answer about a deployment.
-func statuses(w *world) *messages.DeploymentStatus {
+// lastStatus is the last answer about a deployment.
+func lastStatus(w *testCluster) *messages.DeploymentStatus {
 	all := testkit.Got[*messages.DeploymentStatus](w.client)
 	return all[len(all)-1]
 }

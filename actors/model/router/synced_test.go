@@ -16,33 +16,33 @@ import (
 	"troupe/testkit"
 )
 
-// TestInformed: a router that has started says once that it knows what the others do, and not before it has the word of each, and of the store.
-func TestInformed(t *testing.T) {
+// TestOnSyncedCalledOnce: a router that has started says once that it knows what the others do, and not before it has the word of each, and of the store.
+func TestOnSyncedCalledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		silent := "b"
-		w.losing(func(to string, m proto.Message) bool {
+		w.setDrop(func(to string, m proto.Message) bool {
 			said, ok := m.(*messages.RoutesAnnounced)
 			return ok && to != "a" && said.GetNode() == silent
 		})
 		var informed atomic.Int32
-		c := w.blank("c", func() { informed.Add(1) })
+		c := w.startEmpty("c", func() { informed.Add(1) })
 		w.store.Send(c.PID, &messages.ListDeploymentsResult{})
-		w.live(a, b, c)
+		w.setMembers(a, b, c)
 		if informed.Load() != 0 {
 			t.Error("it does not know what b says")
 		}
-		w.losing(nil)
+		w.setDrop(nil)
 		w.pass(time.Second)
-		w.live(a, c)
-		w.live(a, b, c)
+		w.setMembers(a, c)
+		w.setMembers(a, b, c)
 		if n := informed.Load(); n != 1 {
 			t.Errorf("it said %d times that it knows all", n)
 		}
-		d := w.blank("d", func() { informed.Add(1) })
-		w.live(a, b, d)
+		d := w.startEmpty("d", func() { informed.Add(1) })
+		w.setMembers(a, b, d)
 		if informed.Load() != 1 {
 			t.Error("it does not know what is stored")
 		}
@@ -55,12 +55,12 @@ func TestInformed(t *testing.T) {
 }
 
 // blank is a node's router that was told nothing.
-func (w *world) blank(name string, informed func()) *node {
-	n := &node{name: name, stored: &router.Stored{}}
+func (w *testCluster) startEmpty(name string, informed func()) *node {
+	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 0 }, Log: zerolog.Nop(),
-		Stored: n.stored, Informed: informed,
+		Cache: n.cache, OnSynced: informed,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
-	}), w.loses(name))
+	}), w.dropMiddleware(name))
 	return n
 }

@@ -41,11 +41,11 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	checkEvery   = 400 * time.Millisecond  // how often a session that hears nothing asks
-	suspectAfter = 1200 * time.Millisecond // a replica that says nothing, though asked, is given up
-	retryLeast   = 20 * time.Millisecond   // before a route is asked for again
-	// maxFutile interruptions without one new token between them end the sequence: it is what crashes the replicas.
-	maxFutile = 8
+	checkInterval  = 400 * time.Millisecond  // how often a session that hears nothing asks
+	silenceTimeout = 1200 * time.Millisecond // a replica that says nothing, though asked, is given up
+	minRetryDelay  = 20 * time.Millisecond   // before a route is asked for again
+	// maxInterruptions interruptions without one new token between them end the sequence: it is what crashes the replicas.
+	maxInterruptions = 8
 )
 
 type session struct {
@@ -53,21 +53,21 @@ type session struct {
 	incarnation uint64
 	revision    *string // digest of the files that compute the output; over all incarnations
 
-	replica *serving   // nil while routing
-	other   *actor.PID // a replica that serves it too, or is just about to instead; nil: none
-	since   time.Time  // of other
-	attempt uint64     // counts routes and submissions; stale timers carry an older one
-	futile  int        // interruptions since the last new token
-	silent  *serving   // the replica that was given up and may go on; nil: none
-	avoid   []string   // replicas that were lost, until there is a new token
-	cause   string     // what became of the replica before, for people
-	heard   time.Time
-	timer   *time.Timer // pending note: check, or retry
-	due     time.Time   // when it should come
+	replica       *assignedReplica // nil while routing
+	otherReplica  *actor.PID       // a replica that serves it too, or is just about to instead; nil: none
+	otherSince    time.Time        // of other
+	attempt       uint64           // counts routes and submissions; stale timers carry an older one
+	interruptions int              // interruptions since the last new token
+	abandoned     *assignedReplica // the replica that was given up and may go on; nil: none
+	avoid         []string         // replicas that were lost, until there is a new token
+	cause         string           // what became of the replica before, for people
+	lastHeard     time.Time
+	timer         *time.Timer // pending note: check, or retry
+	timerDue      time.Time   // when it should come
 }
 
-// serving is the replica that a session was routed to.
-type serving struct {
+// assignedReplica is the replica that a session was routed to.
+type assignedReplica struct {
 	name        string
 	pid         *actor.PID
 	incarnation uint64
@@ -85,7 +85,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.route(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.stopTimer()
-		s.leave(ctx)
+		s.detach(ctx)
 	case *messages.RouteSequenceResult:
 		s.onRouted(ctx, msg)
 	case *messages.SubmitSequenceResult:
@@ -99,9 +99,9 @@ func (s *session) Receive(ctx actor.Context) {
 	case *messages.SequenceMoved:
 		s.onMoved(ctx, msg)
 	case *actor.Terminated:
-		s.onGone(ctx, msg.GetWho())
+		s.onReplicaLost(ctx, msg.GetWho())
 	case *actor.DeadLetterResponse:
-		s.onGone(ctx, msg.GetTarget())
+		s.onReplicaLost(ctx, msg.GetTarget())
 	case *messages.CloseSession:
 		s.onClose(ctx)
 	case *check:
@@ -113,19 +113,19 @@ func (s *session) Receive(ctx actor.Context) {
 
 // route asks for a replica.
 func (s *session) route(ctx actor.Context) {
-	s.leave(ctx)
+	s.detach(ctx)
 	s.attempt++
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
 		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(), Cause: s.cause,
-		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.begun(),
+		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.outputRevision(),
 	})
-	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
+	s.setTimer(ctx, checkInterval, &retry{s.incarnation, s.attempt}) // a lost request is asked again
 }
 
 // begun is the digest of the files that the output was computed with: it goes on with no others. Without
 // output there is none.
-func (s *session) begun() string {
+func (s *session) outputRevision() string {
 	if len(s.Client.Output()) == 0 {
 		return ""
 	}
@@ -134,35 +134,35 @@ func (s *session) begun() string {
 
 // routeAfter asks for a replica after a while.
 func (s *session) routeAfter(ctx actor.Context, d time.Duration) {
-	s.leave(ctx)
+	s.detach(ctx)
 	s.attempt++
-	s.arm(ctx, max(d, retryLeast), &retry{s.incarnation, s.attempt})
+	s.setTimer(ctx, max(d, minRetryDelay), &retry{s.incarnation, s.attempt})
 }
 
 // leave forgets the replica. A replica keeps its watchers until they unwatch it, even those that
 // have stopped.
-func (s *session) leave(ctx actor.Context) {
+func (s *session) detach(ctx actor.Context) {
 	if s.replica != nil {
 		ctx.Unwatch(s.replica.pid)
 		s.replica = nil
 	}
 }
 
-func (s *session) submit(ctx actor.Context, to *serving) {
+func (s *session) submit(ctx actor.Context, to *assignedReplica) {
 	s.replica = to
 	s.attempt++
-	s.heard = time.Now()
+	s.lastHeard = time.Now()
 	ctx.Watch(to.pid)
 	ctx.Request(to.pid, &messages.SubmitSequence{
-		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: s.begun(),
+		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: s.outputRevision(),
 	})
-	s.arm(ctx, checkEvery, &check{s.incarnation, s.attempt})
+	s.setTimer(ctx, checkInterval, &check{s.incarnation, s.attempt})
 }
 
 // arm replaces the pending note.
-func (s *session) arm(ctx actor.Context, d time.Duration, note any) {
+func (s *session) setTimer(ctx actor.Context, d time.Duration, note any) {
 	s.stopTimer()
-	s.timer, s.due = supervise.After(ctx, d, note), time.Now().Add(d)
+	s.timer, s.timerDue = supervise.After(ctx, d, note), time.Now().Add(d)
 }
 
 func (s *session) stopTimer() {
@@ -172,7 +172,7 @@ func (s *session) stopTimer() {
 }
 
 // end is the last thing a session does.
-func (s *session) end(ctx actor.Context) {
+func (s *session) stop(ctx actor.Context) {
 	s.cancelOther(ctx)
 	s.stopTimer()
 	ctx.Stop(ctx.Self())

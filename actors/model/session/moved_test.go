@@ -13,14 +13,14 @@ import (
 )
 
 // moving is a session whose replica hands it over to another one.
-type moving struct {
+type migrationStage struct {
 	*stage
 	target *testkit.Peer
 }
 
-func playMoving(t *testing.T) *moving {
+func playMoving(t *testing.T) *migrationStage {
 	s := play(t, always)
-	m := &moving{stage: s, target: testkit.NewPeer(t, s.router.System(), "target", func(m proto.Message) proto.Message {
+	m := &migrationStage{stage: s, target: testkit.NewPeer(t, s.router.System(), "target", func(m proto.Message) proto.Message {
 		if m, ok := m.(*messages.SubmitSequence); ok {
 			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
 		}
@@ -30,25 +30,25 @@ func playMoving(t *testing.T) *moving {
 	return m
 }
 
-func (m *moving) moved(from *testkit.Peer) {
+func (m *migrationStage) sendMoved(from *testkit.Peer) {
 	from.Send(m.session, &messages.SequenceMoved{
 		RequestId: "r", Replica: "m-1", Actor: &messages.ActorRef{Address: m.target.PID.GetAddress(), Id: m.target.PID.GetId()}, Incarnation: 3,
 	})
 	synctest.Wait()
 }
 
-func (m *moving) emitFrom(from *testkit.Peer, first uint32, tokens ...uint32) {
+func (m *migrationStage) emitFrom(from *testkit.Peer, first uint32, tokens ...uint32) {
 	from.Send(m.session, &messages.TokensEmitted{RequestId: "r", FirstIndex: first, Tokens: tokens})
 	synctest.Wait()
 }
 
 func cancelled(p *testkit.Peer) int { return len(testkit.Got[*messages.CancelSequence](p)) }
 
-// TestMovedGoesOnThere: it asks the new replica, and what becomes of the old one is nothing to it any more.
-func TestMovedGoesOnThere(t *testing.T) {
+// TestMovedSessionFollowsTarget: it asks the new replica, and what becomes of the old one is nothing to it any more.
+func TestMovedSessionFollowsTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
-		m.moved(m.replica)
+		m.sendMoved(m.replica)
 		if len(testkit.Got[*messages.GetSequence](m.target)) != 1 {
 			t.Error("the new replica was not asked")
 		}
@@ -63,7 +63,7 @@ func TestMovedGoesOnThere(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		m.emitFrom(m.target, 3, 13)
-		m.saw(10, 11, 12, 13)
+		m.expectOutput(10, 11, 12, 13)
 		if _, n := m.submitted(); n != 1 || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 || cancelled(m.target) != 0 {
 			t.Errorf("%d submissions, %d routes, cancelled %d times", n, len(testkit.Got[*messages.RouteSequence](m.router)), cancelled(m.target))
 		}
@@ -76,13 +76,13 @@ func TestMovedGoesOnThere(t *testing.T) {
 	})
 }
 
-// TestMovedAndTokensWereLost: what the old replica sent and nobody got, the new one repeats.
-func TestMovedAndTokensWereLost(t *testing.T) {
+// TestTargetRepeatsLostTokens: what the old replica sent and nobody got, the new one repeats.
+func TestTargetRepeatsLostTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
 		m.emitFrom(m.target, 3, 13) // token 2 is not there yet
-		m.saw(10, 11)
-		m.moved(m.replica)
+		m.expectOutput(10, 11)
+		m.sendMoved(m.replica)
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 4})
 		synctest.Wait()
 		all := testkit.Got[*messages.SubmitSequence](m.target)
@@ -92,8 +92,8 @@ func TestMovedAndTokensWereLost(t *testing.T) {
 	})
 }
 
-// TestBothGoOn: the word that it moved was lost, and two replicas decode it. One of them is cancelled.
-func TestBothGoOn(t *testing.T) {
+// TestDuplicateDecodeIsCancelled: the word that it moved was lost, and two replicas decode it. One of them is cancelled.
+func TestDuplicateDecodeIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
 		m.emitFrom(m.target, 2, 12)
@@ -103,33 +103,33 @@ func TestBothGoOn(t *testing.T) {
 		}
 		time.Sleep(700 * time.Millisecond)
 		m.emitFrom(m.replica, 3, 13)
-		m.saw(10, 11, 12, 13)
+		m.expectOutput(10, 11, 12, 13)
 		if cancelled(m.target) != 1 || cancelled(m.replica) != 0 {
 			t.Errorf("cancelled %d times at the target, %d at the source", cancelled(m.target), cancelled(m.replica))
 		}
 	})
 }
 
-// TestFinishedElsewhere: the replica that it was routed to need not go on.
-func TestFinishedElsewhere(t *testing.T) {
+// TestFinishAtTargetCancelsSource: the replica that it was routed to need not go on.
+func TestFinishAtTargetCancelsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
 		m.target.Send(m.session, &messages.TokensEmitted{RequestId: "r", FirstIndex: 2, Tokens: []uint32{12}, Finish: length})
 		synctest.Wait()
-		if m.saw(10, 11, 12); m.ends != 1 || cancelled(m.replica) != 1 {
+		if m.expectOutput(10, 11, 12); m.ends != 1 || cancelled(m.replica) != 1 {
 			t.Errorf("ended %d times, cancelled %d times at the source", m.ends, cancelled(m.replica))
 		}
 	})
 }
 
-// TestMovedByAStranger: a replica that the session has left can not point it elsewhere.
-func TestMovedByAStranger(t *testing.T) {
+// TestMovedFromLeftReplicaIsRefused: a replica that the session has left can not point it elsewhere.
+func TestMovedFromLeftReplicaIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
 		stranger := testkit.NewPeer(t, m.router.System(), "stranger", nil)
-		m.moved(stranger)
+		m.sendMoved(stranger)
 		m.emit(2, 12)
-		m.saw(10, 11, 12)
+		m.expectOutput(10, 11, 12)
 		if cancelled(m.target) != 1 || len(testkit.Got[*messages.GetSequence](m.target)) != 0 {
 			t.Errorf("cancelled %d times where nobody waits for it", cancelled(m.target))
 		}

@@ -12,8 +12,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestSilentReplicaIsAsked: one that lost the sequence gets it again, with the output.
-func TestSilentReplicaIsAsked(t *testing.T) {
+// TestSilentReplicaIsQueried: one that lost the sequence gets it again, with the output.
+func TestSilentReplicaIsQueried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
@@ -35,16 +35,16 @@ func TestSilentReplicaIsAsked(t *testing.T) {
 	})
 }
 
-// TestSilentReplica: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
+// TestSilentReplicaIsAbandoned: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
 // sequence again, which it has.
-func TestSilentReplica(t *testing.T) {
+func TestSilentReplicaIsAbandoned(t *testing.T) {
 	for _, other := range []string{"m-0", "m-1"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := play(t, always)
 			s.emit(0, 10)
-			s.told.Lock()
+			s.stateMu.Lock()
 			s.silent, s.next = true, other
-			s.told.Unlock()
+			s.stateMu.Unlock()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
@@ -61,15 +61,15 @@ func TestSilentReplica(t *testing.T) {
 	}
 }
 
-// TestGivesUpInTime: a silent replica is given up 1.2 s after its last word, whenever that came.
-func TestGivesUpInTime(t *testing.T) {
+// TestSilenceTimeoutStartsAtLastMessage: a silent replica is given up 1.2 s after its last word, whenever that came.
+func TestSilenceTimeoutStartsAtLastMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		time.Sleep(390 * time.Millisecond)
 		s.emit(0, 10)
-		s.told.Lock()
+		s.stateMu.Lock()
 		s.silent = true
-		s.told.Unlock()
+		s.stateMu.Unlock()
 		for _, want := range []int{1, 2} {
 			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
 				t.Errorf("asked %d times for a route, want %d", n, want)
@@ -80,8 +80,8 @@ func TestGivesUpInTime(t *testing.T) {
 	})
 }
 
-// TestStoodStill: a session that could not have heard its replica asks it before it gives it up.
-func TestStoodStill(t *testing.T) {
+// TestStalledSessionQueriesFirst: a session that could not have heard its replica asks it before it gives it up.
+func TestStalledSessionQueriesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{}, 1)
 		turn <- struct{}{}
@@ -92,9 +92,9 @@ func TestStoodStill(t *testing.T) {
 			}
 		})
 		s.emit(0, 10)
-		s.told.Lock()
+		s.stateMu.Lock()
 		s.silent = true
-		s.told.Unlock()
+		s.stateMu.Unlock()
 		<-turn
 		time.Sleep(3 * time.Second)
 		turn <- struct{}{}
@@ -113,9 +113,9 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		lose := func(next string) {
-			s.told.Lock()
+			s.stateMu.Lock()
 			s.next = next
-			s.told.Unlock()
+			s.stateMu.Unlock()
 			s.replica.Send(s.session, &actor.DeadLetterResponse{Target: s.replica.PID})
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
@@ -135,8 +135,8 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 	})
 }
 
-// TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.
-func TestLateWordOfALeftReplica(t *testing.T) {
+// TestMessageFromLeftReplicaIsIgnored: what comes from a replica that a session has left does not disturb it.
+func TestMessageFromLeftReplicaIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(), "another")})

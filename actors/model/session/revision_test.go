@@ -20,9 +20,9 @@ func (s *stage) interrupt() {
 	synctest.Wait()
 }
 
-// TestGoesOnWithTheSameWeights: from its first token on, a session asks for replicas with the files that
+// TestOutputStaysWithRevision: from its first token on, a session asks for replicas with the files that
 // computed it, also after a crash; before, for any.
-func TestGoesOnWithTheSameWeights(t *testing.T) {
+func TestOutputStaysWithRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.SequenceMoved", Times: 1}
 		s := play(t, always, crash.Middleware)
@@ -49,8 +49,8 @@ func TestGoesOnWithTheSameWeights(t *testing.T) {
 	})
 }
 
-// TestReplacedWeightsReachTheClient: where no replica has the files any more, the client is told.
-func TestReplacedWeightsReachTheClient(t *testing.T) {
+// TestReplacedWeightsFailRequest: where no replica has the files any more, the client is told.
+func TestReplacedWeightsFailRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, func(n int) *messages.Refused {
 			if n == 1 {

@@ -46,7 +46,7 @@ type stage struct {
 	t       *testing.T
 	router  *testkit.Peer
 	replica *testkit.Peer
-	told    sync.Mutex
+	stateMu sync.Mutex
 	emitted uint32 // by the replica
 	silent  bool   // the replica says nothing when asked
 	next    string // replica that the router names; empty: m-0
@@ -64,8 +64,8 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 					Accepted: &messages.SequenceAccepted{RevisionDigest: "one"},
 				}}
 		}
-		s.told.Lock()
-		defer s.told.Unlock()
+		s.stateMu.Lock()
+		defer s.stateMu.Unlock()
 		if _, ok := m.(*messages.GetSequence); ok && !s.silent {
 			return &messages.SequenceStatus{Known: true, OutputTokens: s.emitted}
 		}
@@ -77,8 +77,8 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if refused := route(routes); refused != nil {
 			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		}
-		s.told.Lock()
-		defer s.told.Unlock()
+		s.stateMu.Lock()
+		defer s.stateMu.Unlock()
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
 			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
 		}}}
@@ -95,13 +95,13 @@ func always(int) *messages.Refused { return nil }
 
 // emit sends tokens as the replica.
 func (s *stage) emit(first uint32, tokens ...uint32) {
-	s.end(messages.FinishReason_FINISH_REASON_UNSPECIFIED, first, tokens...)
+	s.emitFinal(messages.FinishReason_FINISH_REASON_UNSPECIFIED, first, tokens...)
 }
 
-func (s *stage) end(finish messages.FinishReason, first uint32, tokens ...uint32) {
-	s.told.Lock()
+func (s *stage) emitFinal(finish messages.FinishReason, first uint32, tokens ...uint32) {
+	s.stateMu.Lock()
 	s.emitted = max(s.emitted, first+uint32(len(tokens)))
-	s.told.Unlock()
+	s.stateMu.Unlock()
 	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
 	synctest.Wait()
 }
@@ -112,7 +112,7 @@ func (s *stage) submitted() ([]uint32, int) {
 	return all[len(all)-1].GetOutput(), len(all)
 }
 
-func (s *stage) saw(want ...uint32) {
+func (s *stage) expectOutput(want ...uint32) {
 	s.t.Helper()
 	if got := s.Output(); !slices.Equal(got, want) {
 		s.t.Errorf("the client saw %v, want %v", got, want)
@@ -121,21 +121,21 @@ func (s *stage) saw(want ...uint32) {
 
 const length = messages.FinishReason_FINISH_REASON_LENGTH
 
-func TestDeliversEachTokenOnce(t *testing.T) {
+func TestTokensAreDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
 		s.emit(0, 10) // repeated whole
 		s.emit(0, 10, 11)
-		s.end(length, 1, 11, 12)
-		s.saw(10, 11, 12)
+		s.emitFinal(length, 1, 11, 12)
+		s.expectOutput(10, 11, 12)
 		if s.finish != length || s.ends != 1 {
 			t.Errorf("finish %v, ended %d times", s.finish, s.ends)
 		}
 	})
 }
 
-func TestGapIsSubmittedAgain(t *testing.T) {
+func TestGapIsResubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
@@ -143,11 +143,11 @@ func TestGapIsSubmittedAgain(t *testing.T) {
 		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
 			t.Errorf("%d submissions, the last with %v", n, output)
 		}
-		s.saw(10)
+		s.expectOutput(10)
 	})
 }
 
-func TestInterruptionGoesOnElsewhere(t *testing.T) {
+func TestInterruptionIsResubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10, 11)
@@ -162,7 +162,7 @@ func TestInterruptionGoesOnElsewhere(t *testing.T) {
 	})
 }
 
-func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
+func TestRepeatedInterruptionsFailRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		for range 20 {
@@ -176,7 +176,7 @@ func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
 	})
 }
 
-func TestWaitsForAReplica(t *testing.T) {
+func TestNotReadyIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, func(n int) *messages.Refused {
 			if n < 5 {
@@ -192,7 +192,7 @@ func TestWaitsForAReplica(t *testing.T) {
 	})
 }
 
-func TestRefusalsReachTheClient(t *testing.T) {
+func TestRefusalFailsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, func(int) *messages.Refused { return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL} })
 		if s.refused.GetReason() != messages.Reason_REASON_QUEUE_FULL {
@@ -216,7 +216,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-func TestRouterDown(t *testing.T) {
+func TestRouteIsRetriedUntilRouterStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
 		c := &client{}
@@ -249,8 +249,8 @@ func TestCloseCancels(t *testing.T) {
 	})
 }
 
-// TestCrash: the next life of a session goes on from what the client has seen.
-func TestCrash(t *testing.T) {
+// TestRestartContinuesStream: the next life of a session goes on from what the client has seen.
+func TestRestartContinuesStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.TokensEmitted", After: 1, Times: 1}
 		s := play(t, always, crash.Middleware)
@@ -259,7 +259,7 @@ func TestCrash(t *testing.T) {
 		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
 			t.Errorf("%d submissions, the last with %v", n, output)
 		}
-		s.end(length, 1, 11)
-		s.saw(10, 11)
+		s.emitFinal(length, 1, 11)
+		s.expectOutput(10, 11)
 	})
 }
