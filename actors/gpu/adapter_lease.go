@@ -40,7 +40,8 @@ func (d *device) onLeaseAdapters(ctx actor.Context, msg *messages.LeaseAdapters)
 	case a != nil:
 		a.requesters = append(a.requesters, who)
 	case !held || d.freeing[lease] != nil:
-		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name))
+		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NOT_FOUND,
+			"lease "+lease+" is not held on "+d.Name))
 	case m.AdapterPages > 0:
 		ctx.Respond(adaptersResult(who.requestID, m))
 	default:
@@ -54,7 +55,8 @@ func (d *device) onLeaseAdapters(ctx actor.Context, msg *messages.LeaseAdapters)
 func (d *device) startAdapterLease(ctx actor.Context, lease string, a *adapterLease) {
 	m, held := d.held[lease]
 	if !held || d.freeing[lease] != nil {
-		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name+" any more")
+		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NOT_FOUND,
+			"lease "+lease+" is not held on "+d.Name+" any more")
 		return
 	}
 	pages := d.adapterPages(m, a.pages)

@@ -42,7 +42,8 @@ func TestLeaseAdapters(t *testing.T) {
 		}
 		asker.Send(pid, load("l", "m-0", "m"))
 		synctest.Wait()
-		if r := ask("m-0", 100).GetRefused(); r.GetReason() != messages.Reason_REASON_NO_MEMORY || adapterBytes(asker, pid) != 0 {
+		if r := ask("m-0", 100).GetRefused(); r.GetReason() != messages.Reason_REASON_NO_MEMORY ||
+			adapterBytes(asker, pid) != 0 {
 			t.Errorf("more than there is: %v", r)
 		}
 		if got := ask("m-0", 2).GetLeased(); got.GetPages() != 2 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
@@ -67,7 +68,8 @@ func TestLeaseAdapters(t *testing.T) {
 // TestFailedAdapterLeaseReleasesPages are no longer leased.
 func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 	for want, err := range map[messages.Reason]error{
-		messages.Reason_REASON_NO_MEMORY: cuda.ErrOutOfMemory, messages.Reason_REASON_UNSUPPORTED: errors.ErrUnsupported,
+		messages.Reason_REASON_NO_MEMORY:   cuda.ErrOutOfMemory,
+		messages.Reason_REASON_UNSUPPORTED: errors.ErrUnsupported,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &fakeModels{failResize: err}
@@ -76,7 +78,8 @@ func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 			synctest.Wait()
 			asker.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: "m-0", Pages: 1})
 			synctest.Wait()
-			if r := last[*messages.LeaseAdaptersResult](t, asker).GetRefused(); r.GetReason() != want || adapterBytes(asker, pid) != 0 {
+			if r := last[*messages.LeaseAdaptersResult](t, asker).GetRefused(); r.GetReason() != want ||
+				adapterBytes(asker, pid) != 0 {
 				t.Errorf("%v: %v, %d bytes", err, r, adapterBytes(asker, pid))
 			}
 		})
@@ -85,7 +88,8 @@ func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 
 // TestKVYieldsToAdapters: where the pages that are free are too few, KV memory gives way, or they are refused. Whoever asks meanwhile is answered too.
 func TestKVYieldsToAdapters(t *testing.T) {
-	for name, want := range map[string]messages.Reason{"shrinks": 0, "refuses": messages.Reason_REASON_NO_MEMORY, "unloaded": messages.Reason_REASON_NOT_FOUND} {
+	for name, want := range map[string]messages.Reason{"shrinks": 0, "refuses": messages.Reason_REASON_NO_MEMORY,
+		"unloaded": messages.Reason_REASON_NOT_FOUND} {
 		synctest.Test(t, func(t *testing.T) {
 			p, send := playFull(t, &fakeModels{})
 			send(&messages.LeaseAdapters{RequestId: "1", Lease: "m-0", Pages: 4}) // two are free

@@ -65,9 +65,11 @@ func TestBudgetLimitsReplicas(t *testing.T) {
 			}
 		}
 		refused := place(8).GetRefused()
-		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20, Reserve: 18 << 20}
+		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20,
+			Reserve: 18 << 20}
 		if refused.GetReason() != messages.Reason_REASON_NO_MEMORY || refused.GetMemory().String() != want.String() ||
-			!strings.Contains(refused.GetDetail(), "gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV") {
+			!strings.Contains(refused.GetDetail(),
+				"gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV") {
 			t.Errorf("one more: %v", refused)
 		}
 		if got := s.has("m-0").KVBlocks; got != 256 {
@@ -92,7 +94,8 @@ func TestWeightsLeaveReserve(t *testing.T) {
 			p.Send(pid, load("1", "m-0", "m"))
 			synctest.Wait()
 			got := last[loadResult](t, p)
-			if reserve := got.GetRefused().GetMemory().GetReserve(); (got.GetLoaded() != nil) != fits || (reserve == 14<<20) == fits {
+			if reserve := got.GetRefused().GetMemory().GetReserve(); (got.GetLoaded() != nil) != fits ||
+				(reserve == 14<<20) == fits {
 				t.Errorf("%g: %v", share, got)
 			}
 		})

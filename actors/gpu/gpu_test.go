@@ -104,12 +104,15 @@ func play(t *testing.T, s *fakeModels, mw ...actor.ReceiverMiddleware) (*testkit
 	return playWith(t, s, func(*gpu.Config) {}, mw...)
 }
 
-func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer,
+	*actor.PID) {
 	s.held = map[string]residency.Loaded{}
 	sys := testkit.System(t)
 	cfg := gpu.Config{
-		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s, HBM: kvblock.Props(kvblock.Config{Device: "gpu-0"}),
-		SelfTest: func(context.Context) error { return nil }, Publish: func(string, string, string) {}, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s,
+		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
+		SelfTest: func(context.Context) error { return nil }, Publish: func(string, string, string) {},
+		Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 	}
 	change(&cfg)
 	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(cfg), mw...)
@@ -117,7 +120,8 @@ func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config), mw ...actor
 }
 
 func load(id, lease, path string) *messages.LoadModel {
-	return &messages.LoadModel{RequestId: id, Lease: lease, Path: path, BlockTokens: 16, MaxSequences: 2, StepTokens: 8}
+	return &messages.LoadModel{RequestId: id, Lease: lease, Path: path, BlockTokens: 16, MaxSequences: 2,
+		StepTokens: 8}
 }
 
 // last is the last answer of a type.
@@ -144,7 +148,8 @@ func TestConcurrentRequestsShareLoad(t *testing.T) {
 		p.Send(pid, load("1", "m-0", "m"))
 		p.Send(pid, load("2", "m-0", "m"))
 		time.Sleep(2 * time.Second)
-		if got := last[loadResult](t, p); got.GetLoaded() == nil || len(testkit.Got[loadResult](p)) != 2 || s.loads != 1 {
+		if got := last[loadResult](t, p); got.GetLoaded() == nil || len(testkit.Got[loadResult](p)) != 2 ||
+			s.loads != 1 {
 			t.Errorf("%v, %d answers, %d loads", got, len(testkit.Got[loadResult](p)), s.loads)
 		}
 		p.Send(pid, load("3", "m-0", "m"))
@@ -152,7 +157,8 @@ func TestConcurrentRequestsShareLoad(t *testing.T) {
 			t.Errorf("asked again: %v", got)
 		}
 		p.Send(pid, &messages.GetGpu{})
-		if got := last[status](t, p); got.GetState() != messages.GpuState_GPU_STATE_SERVING || got.GetFreeBytes() >= got.GetMemoryBytes()-4<<20 {
+		if got := last[status](t, p); got.GetState() != messages.GpuState_GPU_STATE_SERVING ||
+			got.GetFreeBytes() >= got.GetMemoryBytes()-4<<20 {
 			t.Errorf("%v", got)
 		}
 	})
@@ -164,10 +170,13 @@ func TestRefusedLoadLeasesNothing(t *testing.T) {
 		ask   *messages.LoadModel
 		want  messages.Reason
 	}{
-		"no such model":  {&fakeModels{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
-		"does not fit":   {&fakeModels{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16, KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
-		"damaged":        {&fakeModels{fail: errors.New("truncated")}, load("1", "m-0", "m"), messages.Reason_REASON_LOAD_FAILED},
-		"device is full": {&fakeModels{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"), messages.Reason_REASON_NO_MEMORY},
+		"no such model": {&fakeModels{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
+		"does not fit": {&fakeModels{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16,
+			KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
+		"damaged": {&fakeModels{fail: errors.New("truncated")}, load("1", "m-0", "m"),
+			messages.Reason_REASON_LOAD_FAILED},
+		"device is full": {&fakeModels{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"),
+			messages.Reason_REASON_NO_MEMORY},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -177,7 +186,8 @@ func TestRefusedLoadLeasesNothing(t *testing.T) {
 					t.Errorf("%v", got)
 				}
 				p.Send(pid, &messages.GetGpu{})
-				if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() || got.GetState() != messages.GpuState_GPU_STATE_IDLE {
+				if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() ||
+					got.GetState() != messages.GpuState_GPU_STATE_IDLE {
 					t.Errorf("%v", got)
 				}
 			})

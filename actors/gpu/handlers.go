@@ -29,8 +29,9 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 	}
 	if m, ok := d.held[lease]; ok && !d.isLost() {
 		if other := leaseMismatch(m, msg); other != nil {
-			ctx.Send(who.replyTo, &messages.LoadModelResult{RequestId: who.requestID, FoundRevision: m.Digests.Revision,
-				Outcome: &messages.LoadModelResult_Refused{Refused: other}})
+			ctx.Send(who.replyTo, &messages.LoadModelResult{RequestId: who.requestID,
+				FoundRevision: m.Digests.Revision,
+				Outcome:       &messages.LoadModelResult_Refused{Refused: other}})
 			return
 		}
 		ctx.Send(who.replyTo, d.loadedResult(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
@@ -131,8 +132,9 @@ func (d *device) leaseForLoad(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage
 func (l *load) spec() engine.LoadSpec {
 	c := l.command
 	return engine.LoadSpec{
-		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()), AskedBlocks: int(c.GetKvBlocks()),
-		Limits: limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
+		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()),
+		AskedBlocks: int(c.GetKvBlocks()),
+		Limits:      limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
 		Revision: c.GetRevisionDigest(), Deploy: c.GetDeploy(),
 	}
 }
@@ -160,8 +162,10 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	delete(d.loading, msg.lease)
 	d.held[msg.lease], d.lastDemand = msg.model, time.Now()
 	took := time.Since(l.started)
-	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).Msg("model loaded")
-	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Facts.WeightBytes)}
+	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).
+		Msg("model loaded")
+	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk",
+		Bytes: uint64(msg.model.Facts.WeightBytes)}
 	for _, a := range l.requesters {
 		ctx.Send(a.replyTo, d.loadedResult(a.requestID, msg.model, metrics, false))
 	}
@@ -183,7 +187,8 @@ func (d *device) refuseError(ctx actor.Context, lease string, err error) {
 }
 
 func (d *device) refuseFound(ctx actor.Context, lease string, why *messages.Refused, found string) {
-	d.Log.Warn().Str("lease", lease).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("model refused")
+	d.Log.Warn().Str("lease", lease).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).
+		Msg("model refused")
 	for _, a := range d.loading[lease].requesters {
 		refused := refusedLoad(a.requestID, why)
 		refused.FoundRevision = found
@@ -199,7 +204,8 @@ func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
 		return
 	}
 	if _, busy := d.loading[lease]; busy {
-		ctx.Send(who.replyTo, refusedUnload(who.requestID, messages.Reason_REASON_NOT_READY, "lease "+lease+" is being loaded"))
+		ctx.Send(who.replyTo, refusedUnload(who.requestID, messages.Reason_REASON_NOT_READY,
+			"lease "+lease+" is being loaded"))
 		return
 	}
 	if _, ok := d.held[lease]; !ok {
@@ -255,13 +261,16 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	d.retryWaiting(ctx)
 }
 
-func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {
-	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
-		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
-		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
-		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages), KvBlocksAlone: uint32(d.blocksAlone(m)),
-		WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
-	}}}
+func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *messages.SwitchMetrics,
+	adopted bool) *messages.LoadModelResult {
+	return &messages.LoadModelResult{RequestId: requestID,
+		Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
+			Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
+			ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
+			Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages),
+			KvBlocksAlone: uint32(d.blocksAlone(m)),
+			WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
+		}}}
 }
 
 // leaseMismatch says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet

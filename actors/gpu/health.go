@@ -85,8 +85,10 @@ func (d *device) onObserved(ctx actor.Context, msg *observed) {
 }
 
 var causes = map[health.Cause]messages.QuarantineCause{
-	health.Operator: messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR, health.Lost: messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
-	health.Memory: messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY, health.XID: messages.QuarantineCause_QUARANTINE_CAUSE_XID,
+	health.Operator: messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR,
+	health.Lost:     messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
+	health.Memory:   messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY,
+	health.XID:      messages.QuarantineCause_QUARANTINE_CAUSE_XID,
 }
 
 // lost reports whether what is on the device is given up.
@@ -101,7 +103,8 @@ func (d *device) recoverLost(ctx actor.Context) {
 			d.unload(ctx, lease, nil)
 		}
 	}
-	due := len(d.releaseRequesters) > 0 || d.lastObservation.Lost == "" && time.Since(d.lastSelfTest) >= selfTestInterval
+	due := len(d.releaseRequesters) > 0 || d.lastObservation.Lost == "" &&
+		time.Since(d.lastSelfTest) >= selfTestInterval
 	if due && d.isEmpty() {
 		d.startSelfTest(ctx)
 	}
@@ -141,7 +144,8 @@ func (d *device) onQuarantine(ctx actor.Context, msg *messages.QuarantineGpu) {
 		detail += ": " + msg.GetDetail()
 	}
 	d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR, detail)
-	ctx.Respond(&messages.QuarantineGpuResult{RequestId: msg.GetRequestId(), Outcome: &messages.QuarantineGpuResult_Quarantined{Quarantined: d.status()}})
+	ctx.Respond(&messages.QuarantineGpuResult{RequestId: msg.GetRequestId(),
+		Outcome: &messages.QuarantineGpuResult_Quarantined{Quarantined: d.status()}})
 }
 
 // onRelease ends the quarantine at once, or once the device has passed a self-test.
@@ -153,7 +157,8 @@ func (d *device) onRelease(ctx actor.Context, msg *messages.ReleaseGpu) {
 		ctx.Respond(d.releasedResult(msg.GetRequestId()))
 		return
 	}
-	d.releaseRequesters = slices.DeleteFunc(d.releaseRequesters, func(a requester) bool { return a.requestID == msg.GetRequestId() }) // it asks again
+	d.releaseRequesters = slices.DeleteFunc(d.releaseRequesters,
+		func(a requester) bool { return a.requestID == msg.GetRequestId() }) // it asks again
 	d.releaseRequesters = append(d.releaseRequesters, requester{msg.GetRequestId(), ctx.Sender()})
 	if !d.isLost() || d.isEmpty() { // else once it is
 		d.startSelfTest(ctx)
@@ -203,13 +208,15 @@ func (d *device) endQuarantine(why string) {
 }
 
 func (d *device) releasedResult(requestID string) *messages.ReleaseGpuResult {
-	return &messages.ReleaseGpuResult{RequestId: requestID, Outcome: &messages.ReleaseGpuResult_Released{Released: d.status()}}
+	return &messages.ReleaseGpuResult{RequestId: requestID,
+		Outcome: &messages.ReleaseGpuResult_Released{Released: d.status()}}
 }
 
 // quarantineRefusal says that the device is quarantined, and why.
 func (d *device) quarantineRefusal(detail string) *messages.Refused {
 	return &messages.Refused{
-		Reason: messages.Reason_REASON_QUARANTINED, Detail: d.Node + "/" + d.Name + " is quarantined: " + detail + "; gpus.release ends that",
+		Reason: messages.Reason_REASON_QUARANTINED, Detail: d.Node + "/" + d.Name + " is quarantined: " + detail +
+			"; gpus.release ends that",
 	}
 }
 
@@ -233,10 +240,14 @@ func (s *sharedState) health() *messages.GpuHealth {
 	}
 	o := s.lastObservation
 	return &messages.GpuHealth{
-		Observed: timestamppb.New(s.observedAt), MemoryUsedBytes: uint64Reading(o.MemoryUsed), UtilisationPercent: uint32Reading(o.Utilisation),
-		MemoryUtilisationPercent: uint32Reading(o.MemoryUtilisation), TemperatureCelsius: uint32Reading(o.Temperature), PowerMilliwatts: uint32Reading(o.Power),
-		EccCorrected: uint64Reading(o.Corrected), EccUncorrectable: uint64Reading(o.Uncorrectable), RemapPending: o.RemapPending, RemapFailed: o.RemapFailed,
-		PcieGeneration: uint32(o.PCIe.Generation), PcieWidth: uint32(o.PCIe.Width), Nvlinks: uint32(o.NVLinks), Events: s.events,
+		Observed: timestamppb.New(s.observedAt), MemoryUsedBytes: uint64Reading(o.MemoryUsed),
+		UtilisationPercent:       uint32Reading(o.Utilisation),
+		MemoryUtilisationPercent: uint32Reading(o.MemoryUtilisation),
+		TemperatureCelsius:       uint32Reading(o.Temperature), PowerMilliwatts: uint32Reading(o.Power),
+		EccCorrected: uint64Reading(o.Corrected), EccUncorrectable: uint64Reading(o.Uncorrectable),
+		RemapPending: o.RemapPending, RemapFailed: o.RemapFailed,
+		PcieGeneration: uint32(o.PCIe.Generation), PcieWidth: uint32(o.PCIe.Width), Nvlinks: uint32(o.NVLinks),
+		Events: s.events,
 	}
 }
 

@@ -92,28 +92,36 @@ func TestFaultsQuarantineDevice(t *testing.T) {
 		cause messages.QuarantineCause
 		event string
 	}{
-		"lost":           {health.Observation{Lost: "GPU is lost"}, messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "gpu.quarantined node/gpu-0 device lost: GPU is lost"},
-		"memory errors":  {health.Observation{Uncorrectable: health.Known(1)}, messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY, "gpu.quarantined node/gpu-0 1 uncorrectable"},
-		"fell off":       {health.Observation{XIDs: []uint64{79}}, messages.QuarantineCause_QUARANTINE_CAUSE_XID, "gpu.quarantined node/gpu-0 XID 79"},
+		"lost": {health.Observation{Lost: "GPU is lost"},
+			messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
+			"gpu.quarantined node/gpu-0 device lost: GPU is lost"},
+		"memory errors": {health.Observation{Uncorrectable: health.Known(1)},
+			messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY, "gpu.quarantined node/gpu-0 1 uncorrectable"},
+		"fell off": {health.Observation{XIDs: []uint64{79}}, messages.QuarantineCause_QUARANTINE_CAUSE_XID,
+			"gpu.quarantined node/gpu-0 XID 79"},
 		"a kernel's own": {health.Observation{XIDs: []uint64{31}}, 0, "gpu.event node/gpu-0 XID 31"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &fakeDevice{now: health.Observation{Uncorrectable: health.Known(0), Temperature: health.Known(41)}}
+				w := &fakeDevice{now: health.Observation{Uncorrectable: health.Known(0),
+					Temperature: health.Known(41)}}
 				p, pid := playWith(t, &fakeModels{}, w.configure)
 				synctest.Wait()
-				if g := ask(t, p, pid); g.GetState() == quarantined || g.GetHealth().GetTemperatureCelsius() != 41 || g.GetHealth().PowerMilliwatts != nil {
+				if g := ask(t, p, pid); g.GetState() == quarantined || g.GetHealth().GetTemperatureCelsius() != 41 ||
+					g.GetHealth().PowerMilliwatts != nil {
 					t.Fatalf("%v", g)
 				}
 				w.set(func() { w.now = tc.now })
 				time.Sleep(1100 * time.Millisecond)
 				g := ask(t, p, pid)
-				if (g.GetState() == quarantined) != (tc.cause != 0) || g.GetQuarantine().GetCause() != tc.cause || len(w.published()) != 1 || !strings.HasPrefix(w.published()[0], tc.event) {
+				if (g.GetState() == quarantined) != (tc.cause != 0) || g.GetQuarantine().GetCause() != tc.cause ||
+					len(w.published()) != 1 || !strings.HasPrefix(w.published()[0], tc.event) {
 					t.Fatalf("%v, %q", g, w.published())
 				}
 				p.Send(pid, load("1", "m-0", "m"))
 				synctest.Wait()
-				if got := last[loadResult](t, p); (got.GetRefused().GetReason() == messages.Reason_REASON_QUARANTINED) != (tc.cause != 0) {
+				if got := last[loadResult](t,
+					p); (got.GetRefused().GetReason() == messages.Reason_REASON_QUARANTINED) != (tc.cause != 0) {
 					t.Errorf("%v", got)
 				}
 			})
@@ -153,14 +161,17 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 			t.Errorf("there was nothing to release: %v", r)
 		}
 		p.Send(pid, &messages.QuarantineGpu{RequestId: "q", Detail: "smoke"})
-		if r := last[quarantineResult](t, p); r.GetRequestId() != "q" || r.GetQuarantined().GetQuarantine().GetDetail() != "by the operator's word: smoke" {
+		if r := last[quarantineResult](t, p); r.GetRequestId() != "q" ||
+			r.GetQuarantined().GetQuarantine().GetDetail() != "by the operator's word: smoke" {
 			t.Errorf("%v", r)
 		}
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "1"})
-		if r := last[releaseResult](t, p).GetRefused(); r.GetReason() != messages.Reason_REASON_QUARANTINED || !strings.Contains(r.GetDetail(), "a bit has changed") {
+		if r := last[releaseResult](t, p).GetRefused(); r.GetReason() != messages.Reason_REASON_QUARANTINED ||
+			!strings.Contains(r.GetDetail(), "a bit has changed") {
 			t.Errorf("%v", r)
 		}
-		if g := ask(t, p, pid); g.GetState() != quarantined || g.GetQuarantine().GetSelfTest() != "failed: a bit has changed" {
+		if g := ask(t, p, pid); g.GetState() != quarantined ||
+			g.GetQuarantine().GetSelfTest() != "failed: a bit has changed" {
 			t.Errorf("%v", g)
 		}
 		time.Sleep(time.Hour)
@@ -168,10 +179,12 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 			t.Errorf("%d self-tests; nobody asked for more", w.selfTestCount())
 		}
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "2", Untested: true})
-		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil || w.selfTestCount() != 1 {
+		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil ||
+			w.selfTestCount() != 1 {
 			t.Errorf("%v", r)
 		}
-		if want := []string{"gpu.quarantined", "gpu.released"}; len(w.published()) != 2 || !strings.HasPrefix(w.published()[1], want[1]) {
+		if want := []string{"gpu.quarantined", "gpu.released"}; len(w.published()) != 2 ||
+			!strings.HasPrefix(w.published()[1], want[1]) {
 			t.Errorf("%q", w.published())
 		}
 	})
@@ -188,11 +201,13 @@ func TestLostDeviceIsRetested(t *testing.T) {
 		synctest.Wait()
 		p.Send(pid, &messages.DeviceFailed{Lease: "m-0", Detail: "fault in troupe_matmul"})
 		p.Send(pid, load("2", "m-0", "m"))
-		if r := last[loadResult](t, p).GetRefused(); r.GetReason() != messages.Reason_REASON_QUARANTINED || !strings.Contains(r.GetDetail(), "troupe_matmul") {
+		if r := last[loadResult](t, p).GetRefused(); r.GetReason() != messages.Reason_REASON_QUARANTINED ||
+			!strings.Contains(r.GetDetail(), "troupe_matmul") {
 			t.Errorf("it is on a lost device: %v", r)
 		}
 		time.Sleep(2 * time.Second)
-		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() || g.GetState() != quarantined || w.selfTestCount() != 0 {
+		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() ||
+			g.GetState() != quarantined || w.selfTestCount() != 0 {
 			t.Errorf("%v, held %v", g, s.Held())
 		}
 		time.Sleep(70 * time.Second)

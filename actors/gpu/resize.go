@@ -65,7 +65,8 @@ func (d *device) receiveMemory(ctx actor.Context) {
 	case *messages.KVShrunk:
 		d.onShrunk(ctx, msg)
 	case *retryShrink:
-		if z := d.resizing[msg.lease]; msg.incarnation == d.incarnation && z != nil && z.attempt == msg.attempt && z.done == nil {
+		if z := d.resizing[msg.lease]; msg.incarnation == d.incarnation && z != nil && z.attempt == msg.attempt &&
+			z.done == nil {
 			d.requestShrink(ctx, msg.lease, z)
 		}
 	case *resized:
@@ -124,7 +125,8 @@ func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time
 		m := d.held[g.Owner]
 		left := int64(hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes)-g.Pages) * hbm.PageBytes
 		d.attempt++
-		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.kvUsers[g.Owner].replica, deadline: *until}
+		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.kvUsers[g.Owner].replica,
+			deadline: *until}
 		d.resizing[g.Owner] = z
 		d.requestShrink(ctx, g.Owner, z)
 	}
@@ -136,14 +138,16 @@ func (d *device) resizablePools() (all []hbm.Pool) {
 	shares := d.shares()
 	for lease, u := range d.kvUsers {
 		m, held := d.held[lease]
-		if !held || d.notResizable[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil || time.Since(u.reportedAt) > reportMaxAge {
+		if !held || d.notResizable[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil ||
+			time.Since(u.reportedAt) > reportMaxAge {
 			continue
 		}
 		pagesOf := func(blocks uint32) int { return hbm.PagesOf(int64(blocks) * m.KVBlockBytes) }
 		pages := pagesOf(uint32(m.KVBlocks))
 		all = append(all, hbm.Pool{
-			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(), Pages: pages,
-			Min: max(pagesOf(u.report.GetLeast()), shares[lease].guaranteed), Share: shares[lease].full,
+			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(),
+			Pages: pages,
+			Min:   max(pagesOf(u.report.GetLeast()), shares[lease].guaranteed), Share: shares[lease].full,
 			Wanted: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
 		})
 	}

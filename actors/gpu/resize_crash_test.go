@@ -43,12 +43,15 @@ func TestCrashWhileShrinking(t *testing.T) {
 				if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
 					t.Errorf("the second model: %v", last[loadResult](t, p))
 				}
-				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks || got.GetBlocks() >= 512 {
-					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(), s.has("m-0").KVBlocks)
+				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks ||
+					got.GetBlocks() >= 512 {
+					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(),
+						s.has("m-0").KVBlocks)
 				}
 				p.Send(pid, &messages.GetGpu{})
 				for _, l := range last[status](t, p).GetLeases() {
-					if m := s.has(l.GetOwner()); l.GetKind() == "kv" && int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
+					if m := s.has(l.GetOwner()); l.GetKind() == "kv" &&
+						int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
 						t.Errorf("%v is leased, and there are %d blocks", l, m.KVBlocks)
 					}
 				}

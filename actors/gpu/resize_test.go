@@ -58,7 +58,8 @@ func TestLoadWaitsForShrink(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		send(shrunk) // it has not heard yet
-		if got := testkit.Got[*messages.GrowKV](p); len(got) != 2 || got[0].GetBlocks() != 384 || got[1].GetBlocks() != 384 {
+		if got := testkit.Got[*messages.GrowKV](p); len(got) != 2 || got[0].GetBlocks() != 384 ||
+			got[1].GetBlocks() != 384 {
 			t.Errorf("%v", got)
 		}
 		send(&messages.GetGpu{})
@@ -107,7 +108,8 @@ func TestFailedShrinkRefusesLoad(t *testing.T) {
 		"refuses": {&fakeModels{}, func(a uint64) *messages.KVShrunk {
 			return &messages.KVShrunk{Lease: "m-0", Attempt: a, Refused: &messages.Refused{}}
 		}},
-		"fixed": {&fakeModels{failResize: errors.ErrUnsupported}, func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
+		"fixed": {&fakeModels{failResize: errors.ErrUnsupported},
+			func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -126,7 +128,8 @@ func TestFailedShrinkRefusesLoad(t *testing.T) {
 					t.Errorf("%v", got)
 				}
 				send(&messages.GetGpu{})
-				if got := last[status](t, p); got.GetFreeBytes() != 4<<20 || got.GetState() != messages.GpuState_GPU_STATE_SERVING {
+				if got := last[status](t, p); got.GetFreeBytes() != 4<<20 ||
+					got.GetState() != messages.GpuState_GPU_STATE_SERVING {
 					t.Errorf("%v", got)
 				}
 			})

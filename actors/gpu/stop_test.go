@@ -34,7 +34,8 @@ func TestStopWaitsForJobs(t *testing.T) {
 	for name, give := range map[string]func(*fakeModels) *messages.UnloadModel{
 		"load": func(*fakeModels) *messages.UnloadModel { return nil },
 		"unload": func(s *fakeModels) *messages.UnloadModel {
-			s.held["m-0"] = residency.Loaded{LoadSpec: engine.LoadSpec{Lease: "m-0", KVBlocks: 1}, KVBlockBytes: 16 << 10}
+			s.held["m-0"] = residency.Loaded{LoadSpec: engine.LoadSpec{Lease: "m-0", KVBlocks: 1},
+				KVBlockBytes: 16 << 10}
 			return &messages.UnloadModel{RequestId: "1", Lease: "m-0"}
 		},
 	} {

@@ -49,7 +49,8 @@ func (o *Overload) Error() string {
 	size := units.FormatBytes
 	return fmt.Sprintf("short of memory by %s: %s needed, and %s for KV blocks at least; of %s, %d replicas need %s and %s, "+
 		"and %s are kept for KV blocks (kv_reserve); delete a model, lower max_sequences or kv_blocks, or use a larger device",
-		size(o.Short), size(o.Need.Fixed), size(o.min()), size(b.Total), b.Replicas, size(b.Fixed), size(b.Min), size(b.Reserve))
+		size(o.Short), size(o.Need.Fixed), size(o.min()), size(b.Total), b.Replicas, size(b.Fixed), size(b.Min),
+		size(b.Reserve))
 }
 
 // Sizes are the bytes that the replica needs in all, those that the replicas on the device need, those of the device, and those
@@ -111,7 +112,8 @@ func Shares(kv int64, needs []Need) []int64 {
 		}
 		return left >= 0
 	}
-	level := int64(sort.Search(int(kv/PageBytes)+1, func(pages int) bool { return !fits(int64(pages) * PageBytes) })-1) * PageBytes
+	level := int64(sort.Search(int(kv/PageBytes)+1,
+		func(pages int) bool { return !fits(int64(pages) * PageBytes) })-1) * PageBytes
 	all := make([]int64, len(needs))
 	for i, n := range needs {
 		all[i] = min(share(level, n), kv)

@@ -21,12 +21,16 @@ func TestBudgetAdmitsUntilMinimumsDoNotFit(t *testing.T) {
 		"tiny": {512, 0.3, Need{Fixed: 16, Min: 48, MinAlone: 2, Max: 192}, 8,
 			"short of memory by 64 MiB: 16 MiB needed, and 48 MiB for KV blocks at least; of 512 MiB, 8 replicas need 128 MiB and 384 MiB, " +
 				"and 152 MiB are kept for KV blocks (kv_reserve)"},
-		"tiny, with little for KV blocks": {512, 0.3, Need{Fixed: 16, Min: 4, MinAlone: 2, Max: 4}, 22, "short of memory by 8 MiB"},
-		"no reserve":                      {512, 0, Need{Fixed: 16, Min: 4, MinAlone: 2, Max: 4}, 25, "of 512 MiB, 25 replicas"},
-		"one, of the size of the rest":    {100, 0.3, Need{Fixed: 70, Min: 48, MinAlone: 2, Max: 48}, 1, ""},
-		"one, that needs all for itself":  {100, 0.3, Need{Fixed: 20, Min: 1000, MinAlone: 2, Max: 9000}, 1, ""},
-		"weights into the reserve":        {100, 0.3, Need{Fixed: 72, Min: 2, MinAlone: 2, Max: 2}, 0, "short of memory by 2 MiB: 72 MiB needed, and 2 MiB"},
-		"asked for more than there is":    {100, 0.3, Need{Fixed: 20, Min: 90, MinAlone: 90, Max: 90}, 0, "short of memory by 10 MiB: 20 MiB needed, and 90 MiB"},
+		"tiny, with little for KV blocks": {512, 0.3, Need{Fixed: 16, Min: 4, MinAlone: 2, Max: 4}, 22,
+			"short of memory by 8 MiB"},
+		"no reserve": {512, 0, Need{Fixed: 16, Min: 4, MinAlone: 2, Max: 4}, 25,
+			"of 512 MiB, 25 replicas"},
+		"one, of the size of the rest":   {100, 0.3, Need{Fixed: 70, Min: 48, MinAlone: 2, Max: 48}, 1, ""},
+		"one, that needs all for itself": {100, 0.3, Need{Fixed: 20, Min: 1000, MinAlone: 2, Max: 9000}, 1, ""},
+		"weights into the reserve": {100, 0.3, Need{Fixed: 72, Min: 2, MinAlone: 2, Max: 2}, 0,
+			"short of memory by 2 MiB: 72 MiB needed, and 2 MiB"},
+		"asked for more than there is": {100, 0.3, Need{Fixed: 20, Min: 90, MinAlone: 90, Max: 90}, 0,
+			"short of memory by 10 MiB: 20 MiB needed, and 90 MiB"},
 	} {
 		b, n := NewBudget(int64(tc.total*mib), tc.share), tc.need
 		n.Fixed, n.Min, n.MinAlone, n.Max = n.Fixed*mib, n.Min*mib, n.MinAlone*mib, n.Max*mib
@@ -113,7 +117,8 @@ func (d *device) resize(t *rapid.T, changes []Change, sign int) {
 func TestBudgetInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pages := rapid.Int64Range(4, 200).Draw(t, "pages")
-		d := &device{Ledger: NewLedger(pages * PageBytes), empty: NewBudget(pages*PageBytes, rapid.Float64Range(0, 0.9).Draw(t, "reserve"))}
+		d := &device{Ledger: NewLedger(pages * PageBytes), empty: NewBudget(pages*PageBytes,
+			rapid.Float64Range(0, 0.9).Draw(t, "reserve"))}
 		grow := func(t *rapid.T) { d.resize(t, Grow(int(d.Free()/PageBytes), d.pools()), 1) }
 		t.Repeat(map[string]func(*rapid.T){
 			"place": func(t *rapid.T) {
@@ -162,7 +167,8 @@ func TestBudgetInvariants(t *testing.T) {
 				d.needs = append(append([]Need(nil), d.needs[:i]...), d.needs[i+1:]...)
 				grow(t)
 				if len(d.names) == 1 {
-					if want := min(d.needs[0].Max, d.empty.With(d.needs...).KV()); int64(d.kv(d.names[0]))*PageBytes != want {
+					if want := min(d.needs[0].Max,
+						d.empty.With(d.needs...).KV()); int64(d.kv(d.names[0]))*PageBytes != want {
 						t.Fatalf("alone again, it has %d pages of %d", d.kv(d.names[0]), want/PageBytes)
 					}
 				}

@@ -60,7 +60,8 @@ type Change struct {
 // says what is missing.
 func Yield(need, free int, pools []Pool) (gifts []Change, why string, ok bool) {
 	order := slices.SortedFunc(slices.Values(pools), func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.LastUsed, b.LastUsed), cmp.Compare(a.Owner, b.Owner))
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.LastUsed, b.LastUsed),
+			cmp.Compare(a.Owner, b.Owner))
 	})
 	missing := need - free
 	var said []string
@@ -72,7 +73,8 @@ func Yield(need, free int, pools []Pool) (gifts []Change, why string, ok bool) {
 		}
 	}
 	if missing > 0 {
-		return nil, fmt.Sprintf("%d pages needed, %d free; what KV pools could give leaves %d missing", need, free, missing), false
+		return nil, fmt.Sprintf("%d pages needed, %d free; what KV pools could give leaves %d missing", need, free,
+			missing), false
 	}
 	if len(gifts) == 0 {
 		return nil, fmt.Sprintf("%d pages needed, %d free", need, free), true
@@ -84,7 +86,8 @@ func Yield(need, free int, pools []Pool) (gifts []Change, why string, ok bool) {
 // first, among equals to the one that ran last, then by name.
 func Grow(free int, pools []Pool) (grants []Change) {
 	order := slices.SortedFunc(slices.Values(pools), func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.LastUsed, a.LastUsed), cmp.Compare(a.Owner, b.Owner))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.LastUsed, a.LastUsed),
+			cmp.Compare(a.Owner, b.Owner))
 	})
 	granted := make([]int, len(order))
 	for _, lacks := range []func(i int, p Pool) int{

@@ -36,12 +36,15 @@ func TestYieldLowestPriorityFirst(t *testing.T) {
 
 func TestGrowBelowShareFirst(t *testing.T) {
 	pools := []Pool{
-		{Owner: "batch", Priority: 1, LastUsed: 99, Wanted: 50}, {Owner: "chat", Priority: 3, LastUsed: 1, Wanted: 20},
-		{Owner: "code", Priority: 3, LastUsed: 9, Wanted: 5}, {Owner: "idle", Priority: 3}, {Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
+		{Owner: "batch", Priority: 1, LastUsed: 99, Wanted: 50}, {Owner: "chat", Priority: 3, LastUsed: 1,
+			Wanted: 20},
+		{Owner: "code", Priority: 3, LastUsed: 9, Wanted: 5}, {Owner: "idle", Priority: 3},
+		{Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
 		{Owner: "rich", Priority: 3, Pages: 30, Share: 10},
 	}
 	for free, want := range map[int]string{
-		0: "[]", 5: "[{squeezed 5}]", 12: "[{code 5} {chat 1} {squeezed 6}]", 200: "[{code 5} {chat 20} {batch 50} {squeezed 6}]",
+		0: "[]", 5: "[{squeezed 5}]", 12: "[{code 5} {chat 1} {squeezed 6}]",
+		200: "[{code 5} {chat 20} {batch 50} {squeezed 6}]",
 	} {
 		if got := fmt.Sprint(Grow(free, pools)); got != want {
 			t.Errorf("%d free: %s", free, got)
@@ -58,8 +61,10 @@ func TestYieldAndGrowInvariants(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "pools") {
 			pages := rapid.IntRange(0, 16).Draw(t, "pages")
 			p := Pool{
-				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"), LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
-				Pages: pages, Min: rapid.IntRange(0, 16).Draw(t, "least"), Wanted: rapid.IntRange(0, 9).Draw(t, "wants"),
+				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"),
+				LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
+				Pages:    pages, Min: rapid.IntRange(0, 16).Draw(t, "least"), Wanted: rapid.IntRange(0, 9).Draw(t,
+					"wants"),
 			}
 			if _, short := l.Resize(p.Owner, "kv", int64(pages)*PageBytes); short != nil {
 				t.Fatal(short)
@@ -106,14 +111,16 @@ func TestYieldAndGrowInvariants(t *testing.T) {
 func TestResizeKeepsPages(t *testing.T) {
 	l := NewLedger(4 * PageBytes)
 	first, _ := l.Resize("a", "kv", 2*PageBytes)
-	if _, short := l.Resize("a", "kv", 5*PageBytes); short == nil || short.Need != 3*PageBytes || l.Free() != 2*PageBytes {
+	if _, short := l.Resize("a", "kv", 5*PageBytes); short == nil || short.Need != 3*PageBytes ||
+		l.Free() != 2*PageBytes {
 		t.Errorf("%v, %d free", short, l.Free())
 	}
 	grown, _ := l.Resize("a", "kv", 3*PageBytes-1)
 	if len(grown.Pages) != 3 || grown.Pages[0] != first.Pages[0] || grown.Pages[1] != first.Pages[1] {
 		t.Errorf("%v grew to %v", first.Pages, grown.Pages)
 	}
-	if shrunk, _ := l.Resize("a", "kv", 1); len(shrunk.Pages) != 1 || shrunk.Pages[0] != first.Pages[0] || l.Free() != 3*PageBytes || len(grown.Pages) != 3 {
+	if shrunk, _ := l.Resize("a", "kv", 1); len(shrunk.Pages) != 1 || shrunk.Pages[0] != first.Pages[0] ||
+		l.Free() != 3*PageBytes || len(grown.Pages) != 3 {
 		t.Errorf("%v", shrunk)
 	}
 }

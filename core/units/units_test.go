@@ -3,7 +3,8 @@ package units
 import "testing"
 
 func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]int64{"512MiB": 512 << 20, "1.5 GiB": 3 << 29, "4096": 4096, "2GB": 2e9, " 7 B ": 7, "0": 0} {
+	for text, want := range map[string]int64{"512MiB": 512 << 20, "1.5 GiB": 3 << 29, "4096": 4096, "2GB": 2e9,
+		" 7 B ": 7, "0": 0} {
 		if got, err := ParseBytes(text); got != want || err != nil {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
@@ -16,7 +17,8 @@ func TestParseBytes(t *testing.T) {
 }
 
 func TestFormatBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1 << 20: "1 MiB", 3 << 29: "1.5 GiB", 5 << 40: "5 TiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1 << 20: "1 MiB", 3 << 29: "1.5 GiB",
+		5 << 40: "5 TiB"} {
 		if got := FormatBytes(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

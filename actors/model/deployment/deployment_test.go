@@ -67,7 +67,8 @@ func TestDrainingNodeIsEmptied(t *testing.T) {
 		s.change(func(m *messages.MembersChanged) { m.Draining = []string{"a"} })
 		s.pass(10 * time.Second)
 		s.expectReplicas("a", "m-0", "m-2")
-		if d := s.lastStatus().GetFailure().GetDetail(); !strings.Contains(d, "1 of 2 short of memory") || !strings.Contains(d, "1 draining") {
+		if d := s.lastStatus().GetFailure().GetDetail(); !strings.Contains(d, "1 of 2 short of memory") ||
+			!strings.Contains(d, "1 draining") {
 			t.Errorf("%q", d)
 		}
 	})
@@ -82,7 +83,8 @@ func TestNextTermAdoptsReplicas(t *testing.T) {
 		before := s.pid
 		s.start(2)
 		s.apply(2)
-		s.router.Send(before, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(1)), BlockTokens: new(uint32(16))}, Revision: 2})
+		s.router.Send(before, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p",
+			Replicas: new(uint32(1)), BlockTokens: new(uint32(16))}, Revision: 2})
 		s.pass(time.Minute)
 		s.expectReplicas("a", "m-0")
 		s.expectReplicas("b", "m-1")
@@ -134,7 +136,9 @@ func TestCrashingReplicaBacksOff(t *testing.T) {
 				s.hosts["a"].crashing = true
 				s.start(1)
 				s.apply(uint32(len(hosts)))
-				if f := s.lastStatus().GetFailure(); len(hosts) == 1 && (f.GetReason() != messages.Reason_REASON_ENGINE_FAILED || !strings.Contains(f.GetDetail(), "a/gpu-0")) {
+				if f := s.lastStatus().GetFailure(); len(hosts) == 1 &&
+					(f.GetReason() != messages.Reason_REASON_ENGINE_FAILED || !strings.Contains(f.GetDetail(),
+						"a/gpu-0")) {
 					t.Errorf("%v", f)
 				}
 				s.pass(50 * time.Second)
@@ -166,7 +170,8 @@ func TestUnreadableModelFails(t *testing.T) {
 		s.inspect = errors.New("config.json: no such file")
 		s.start(1)
 		s.apply(1)
-		if s.lastStatus().GetState() != messages.DeploymentState_DEPLOYMENT_STATE_FAILED || s.lastStatus().GetFailure().GetReason() != messages.Reason_REASON_LOAD_FAILED {
+		if s.lastStatus().GetState() != messages.DeploymentState_DEPLOYMENT_STATE_FAILED ||
+			s.lastStatus().GetFailure().GetReason() != messages.Reason_REASON_LOAD_FAILED {
 			t.Errorf("%v", s.lastStatus())
 		}
 	})
@@ -183,7 +188,8 @@ func TestScaleToZero(t *testing.T) {
 		s.pass(time.Minute)
 		s.expectReplicas("a")
 		stopped := messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
-		if got := s.lastStatus(); got.GetState() != stopped || !strings.Contains(got.GetDetail(), "models.scale starts it") {
+		if got := s.lastStatus(); got.GetState() != stopped || !strings.Contains(got.GetDetail(),
+			"models.scale starts it") {
 			t.Errorf("%v", got)
 		}
 		s.apply(1)

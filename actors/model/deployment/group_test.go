@@ -35,19 +35,23 @@ type groupStage struct {
 func playGroup(t *testing.T, mw ...actor.ReceiverMiddleware) *groupStage {
 	sys := testkit.System(t)
 	o := &groupStage{
-		fakeLeases: &fakeLeases{holders: map[string]string{}, terms: map[string]uint64{}, node: "a"}, t: t, changes: make(chan deployment.Change, 10),
-		live: map[string]int{}, terms: map[string]uint64{}, state: messages.MemberState_MEMBER_STATE_UP,
+		fakeLeases: &fakeLeases{holders: map[string]string{}, terms: map[string]uint64{}, node: "a"}, t: t,
+		changes: make(chan deployment.Change, 10),
+		live:    map[string]int{}, terms: map[string]uint64{}, state: messages.MemberState_MEMBER_STATE_UP,
 	}
 	o.router = testkit.NewPeer(t, sys, "router", nil)
-	o.group = testkit.Spawn(t, sys, "deployments", supervise.Strategy(nil), deployment.GroupProps(deployment.GroupConfig{
-		Node: "a", Store: o, Leases: o.fakeLeases, Router: o.router.PID, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
-		Members: func() *messages.MembersChanged {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			return &messages.MembersChanged{Members: []*messages.Member{{Name: "a", State: o.state}, {Name: "b", State: messages.MemberState_MEMBER_STATE_UP}}}
-		},
-		Deployment: o.child,
-	}), mw...)
+	o.group = testkit.Spawn(t, sys, "deployments", supervise.Strategy(nil),
+		deployment.GroupProps(deployment.GroupConfig{
+			Node: "a", Store: o, Leases: o.fakeLeases, Router: o.router.PID, Strategy: supervise.Strategy(nil),
+			Log: zerolog.Nop(),
+			Members: func() *messages.MembersChanged {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				return &messages.MembersChanged{Members: []*messages.Member{{Name: "a", State: o.state},
+					{Name: "b", State: messages.MemberState_MEMBER_STATE_UP}}}
+			},
+			Deployment: o.child,
+		}), mw...)
 	return o
 }
 
@@ -146,7 +150,8 @@ func TestDeletedDeploymentReleasesLease(t *testing.T) {
 		o.store(deployment.Change{Name: "m", Revision: 2})
 		o.expectLive("m", 0)
 		o.expectLive("orphan", 0)
-		if roles := o.Roles(); len(roles) != 0 || !slices.Contains(o.commands, "remove m") || !slices.Contains(o.commands, "remove orphan") {
+		if roles := o.Roles(); len(roles) != 0 || !slices.Contains(o.commands, "remove m") ||
+			!slices.Contains(o.commands, "remove orphan") {
 			t.Errorf("leases of %q are left; %q", roles, o.commands)
 		}
 		o.store(put("m", 3))

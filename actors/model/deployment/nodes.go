@@ -97,7 +97,8 @@ func (d *deployment) onReplicaList(ctx actor.Context, msg *messages.ListReplicas
 			}
 			continue
 		}
-		c := &replicaState{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor()), adopted: true}
+		c := &replicaState{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor()),
+			adopted: true}
 		d.replicas[r.GetReplica()] = c
 		ctx.Watch(c.pid)
 		d.resend(ctx, c)
@@ -120,7 +121,8 @@ func (d *deployment) stopOrphans(ctx actor.Context) {
 func (d *deployment) checkFenced(r *messages.Refused) bool {
 	if r.GetReason() == messages.Reason_REASON_STALE_TERM && !d.fenced {
 		d.fenced = true
-		d.Log.Warn().Str("model", d.Name).Uint64("term", d.Term).Str("detail", r.GetDetail()).Msg("deployment deposed")
+		d.Log.Warn().Str("model", d.Name).Uint64("term", d.Term).Str("detail", r.GetDetail()).
+			Msg("deployment deposed")
 	}
 	return d.fenced
 }
@@ -161,7 +163,8 @@ func (d *deployment) onReplicaExit(ctx actor.Context, r *replicaState) {
 	d.avoidUntil[at] = time.Now().Add(avoidAfterCrash)
 	d.setFailure(&messages.Refused{
 		Reason: messages.Reason_REASON_ENGINE_FAILED,
-		Detail: "replica " + name + " ended twice within " + avoidAfterCrash.String() + " on " + at.node + "/" + at.name + ", which is left alone for as long; the log of its node says why",
+		Detail: "replica " + name + " ended twice within " + avoidAfterCrash.String() + " on " + at.node + "/" +
+			at.name + ", which is left alone for as long; the log of its node says why",
 	})
 	d.setPhase(ctx, r, stopping)
 }

@@ -30,7 +30,8 @@ func (d *deployment) resend(ctx actor.Context, r *replicaState) {
 			d.setPhase(ctx, r, stopping)
 			return
 		}
-		ctx.Request(d.Replicas(n.member), &messages.DrainReplica{RequestId: name, Replica: name, Model: d.Name, Term: d.Term})
+		ctx.Request(d.Replicas(n.member), &messages.DrainReplica{RequestId: name, Replica: name, Model: d.Name,
+			Term: d.Term})
 		d.migrateSequences(ctx, r)
 	case stopping:
 		ctx.Request(d.Replicas(n.member), &messages.StopReplica{
@@ -188,7 +189,8 @@ func (d *deployment) onStopped(ctx actor.Context, msg *messages.StopReplicaResul
 
 func (d *deployment) setFailure(why *messages.Refused) {
 	if d.failure.GetDetail() != why.GetDetail() {
-		d.Log.Warn().Str("model", d.Name).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("deployment failed")
+		d.Log.Warn().Str("model", d.Name).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).
+			Msg("deployment failed")
 		d.Publish("model.failed", d.Name, why.GetDetail())
 	}
 	d.failure, d.outOfMemory = why, false

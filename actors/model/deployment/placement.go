@@ -124,7 +124,8 @@ func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, cl
 	delete(d.replicas, name)
 	d.noRoom = true
 	if d.failure == nil || d.outOfMemory { // else what a GPU itself said tells more
-		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why}
+		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name +
+			": " + why}
 		if closest != nil {
 			refused.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
 			refused.Memory = messages.ShortOfMemory(d.spec.GetPath(), closest)
@@ -138,7 +139,8 @@ func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, cl
 // need is what a replica needs of a GPU.
 func (d *deployment) need() hbm.Need {
 	return d.facts.Need(engine.LoadSpec{
-		BlockTokens: int(d.spec.GetBlockTokens()), AskedBlocks: int(d.spec.GetKvBlocks()), AdapterPages: int(d.spec.GetAdapterPages()),
+		BlockTokens: int(d.spec.GetBlockTokens()), AskedBlocks: int(d.spec.GetKvBlocks()),
+		AdapterPages: int(d.spec.GetAdapterPages()),
 		Limits: engine.Limits{
 			StepTokens: int(d.spec.GetStepTokens()), MaxSequences: int(d.spec.GetMaxSequences()),
 			MaxAdapters: int(d.spec.GetMaxAdapters()), MaxRank: int(d.spec.GetMaxAdapterRank()),
@@ -150,7 +152,8 @@ func (d *deployment) need() hbm.Need {
 func budgetOf(s *messages.GpuStatus) hbm.Budget {
 	b := s.GetBudget()
 	return hbm.Budget{
-		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()), Min: int64(b.GetKvLeast()),
+		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),
+		Min:      int64(b.GetKvLeast()),
 		Replicas: len(b.GetReplicas()),
 	}
 }
@@ -162,7 +165,8 @@ func (d *deployment) candidates(gpus map[location]*messages.GpuStatus, but *repl
 		g := schedule.GPU{
 			Node: at.node, Name: at.name, Memory: budgetOf(s), Avoid: time.Now().Before(d.avoidUntil[at]),
 			Quarantined: isQuarantined(s),
-			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].schedulable(), Silent: s == nil,
+			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].schedulable(),
+			Silent:      s == nil,
 		}
 		for name, other := range d.replicas {
 			if other == but || other.spec.GetNode() != at.node || other.phase > up {

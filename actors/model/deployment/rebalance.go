@@ -66,12 +66,14 @@ func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
 
 // stable reports whether there is nothing else to do: as many serve as were asked for, as they were asked for, where they may stay.
 func (d *deployment) stable() bool {
-	if d.spec == nil || d.removing || d.fenced || !d.allNodesReported() || len(d.orphans) > 0 || len(d.replicas) != int(d.spec.GetReplicas()) {
+	if d.spec == nil || d.removing || d.fenced || !d.allNodesReported() || len(d.orphans) > 0 ||
+		len(d.replicas) != int(d.spec.GetReplicas()) {
 		return false
 	}
 	for _, r := range d.replicas {
 		at := location{r.spec.GetNode(), r.spec.GetGpu()}
-		if !r.serving() || !d.current(r) || r.leased == (hbm.Need{}) || d.quarantined[at] || !d.nodes[at.node].schedulable() {
+		if !r.serving() || !d.current(r) || r.leased == (hbm.Need{}) || d.quarantined[at] ||
+			!d.nodes[at.node].schedulable() {
 			return false
 		}
 	}

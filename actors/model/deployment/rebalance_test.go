@@ -35,7 +35,8 @@ func TestRejoinedNodeGetsShare(t *testing.T) {
 		if s.lastStatus().GetState() != ready {
 			t.Errorf("%v", s.lastStatus())
 		}
-		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 || m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
+		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 ||
+			m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
 			t.Errorf("the sequences were not moved: %v", m)
 		}
 		s.pass(10 * time.Minute)
@@ -82,7 +83,8 @@ func TestNoRebalanceWithoutRoom(t *testing.T) {
 
 // TestFailedMoveBacksOff: where the substitute does not come up, the replica stays, and it is not tried again and again.
 func TestFailedMoveBacksOff(t *testing.T) {
-	for name, ails := range map[string]func(*host){"loading": func(h *host) { h.failsToLoad = true }, "running": func(h *host) { h.crashing = true }} {
+	for name, ails := range map[string]func(*host){"loading": func(h *host) { h.failsToLoad = true },
+		"running": func(h *host) { h.crashing = true }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := playUnbalanced(t)

@@ -23,8 +23,9 @@ type storedStage struct {
 
 // playStored starts a reign of a deployment that is stored.
 func playStored(s *stage, replicas uint32) *storedStage {
-	x := &storedStage{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas), BlockTokens: new(uint32(16)),
-		Deploy: 1}}
+	x := &storedStage{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas),
+		BlockTokens: new(uint32(16)),
+		Deploy:      1}}
 	s.record = func(deploy uint64, weights, revision string) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -89,7 +90,8 @@ func TestFirstReplicaSetsRevision(t *testing.T) {
 			d.GetFailure().GetReason() != messages.Reason_REASON_WEIGHTS_DIFFER {
 			t.Errorf("%v", d)
 		}
-		for _, part := range []string{"revision " + winner.files, "revision " + loser.files, "node " + loser.name, " p ",
+		for _, part := range []string{"revision " + winner.files, "revision " + loser.files, "node " + loser.name,
+			" p ",
 			"run models.deploy"} {
 			if !strings.Contains(d.GetDetail(), part) {
 				t.Errorf("%q lacks %q", d.GetDetail(), part)

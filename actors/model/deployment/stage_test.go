@@ -69,7 +69,10 @@ func (s *stage) host(name string) *host {
 		name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
 		confirmed: make(map[string]bool), memory: 100 << 20,
 	}
-	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message { return h.answer(s, m) })
+	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message {
+		return h.answer(s,
+			m)
+	})
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -78,7 +81,8 @@ func (s *stage) host(name string) *host {
 		}}
 		for owner := range h.replicas {
 			s.Budget.Replicas = append(s.Budget.Replicas, owner)
-			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed, Pages: needed / hbm.PageBytes})
+			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed,
+				Pages: needed / hbm.PageBytes})
 		}
 		return s
 	})
@@ -111,7 +115,8 @@ func (s *stage) now() *messages.MembersChanged { s.mu.Lock(); defer s.mu.Unlock(
 // join has a host join, or join again.
 func (s *stage) join(name, id string) {
 	s.change(func(m *messages.MembersChanged) {
-		m.Members = append(m.Members, &messages.Member{Id: id, Name: name, State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
+		m.Members = append(m.Members, &messages.Member{Id: id, Name: name,
+			State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
 	})
 }
 
@@ -124,25 +129,29 @@ func (s *stage) leave(name string) {
 
 // start starts a reign.
 func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
-	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("reign-", term), supervise.Strategy(nil), deployment.Props(deployment.Config{
-		Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID, Publish: func(string, string, string) {}, Log: zerolog.Nop(),
-		Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
-		GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
-		Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {
-			if s.record == nil {
-				return nil
-			}
-			return s.record(deploy, weights, revision)
-		},
-		Inspect: func(string) (engine.Facts, error) {
-			return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
-		},
-	}), mw...)
+	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("reign-", term), supervise.Strategy(nil),
+		deployment.Props(deployment.Config{
+			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID, Publish: func(string, string,
+				string) {
+			}, Log: zerolog.Nop(),
+			Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
+			GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
+			Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {
+				if s.record == nil {
+					return nil
+				}
+				return s.record(deploy, weights, revision)
+			},
+			Inspect: func(string) (engine.Facts, error) {
+				return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
+			},
+		}), mw...)
 }
 
 // apply says how many replicas there are to be.
 func (s *stage) apply(replicas uint32) {
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
+	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p",
+		Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
 	s.pass(10 * time.Second)
 }
 
@@ -199,14 +208,16 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 		if h.replicas[name] == nil {
 			h.starts++
 			h.specs[name] = m.GetReplica()
-			h.replicas[name] = testkit.NewPeer(s.t, s.sys, fmt.Sprint(h.name, "-", name, "-", h.starts), func(q proto.Message) proto.Message { return h.replica(name, q) })
+			h.replicas[name] = testkit.NewPeer(s.t, s.sys, fmt.Sprint(h.name, "-", name, "-", h.starts),
+				func(q proto.Message) proto.Message { return h.replica(name, q) })
 		}
 		started := h.started(name)
 		if h.crashing {
 			go h.replicas[name].Stop()
 			delete(h.replicas, name)
 		}
-		return &messages.StartReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StartReplicaResult_Started{Started: started}}
+		return &messages.StartReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StartReplicaResult_Started{Started: started}}
 	case *messages.DrainReplica:
 		return &messages.ReplicaDrained{Replica: m.GetReplica()}
 	case *messages.StopReplica:
@@ -215,7 +226,8 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 			h.stopped = append(h.stopped, m.GetReplica())
 			s.sys.Root.Poison(p.PID) // after what it was told before
 		}
-		return &messages.StopReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StopReplicaResult_Stopped{Stopped: &messages.ReplicaStopped{Replica: m.GetReplica()}}}
+		return &messages.StopReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StopReplicaResult_Stopped{Stopped: &messages.ReplicaStopped{Replica: m.GetReplica()}}}
 	}
 	return nil
 }
@@ -226,16 +238,19 @@ func (h *host) stale(m proto.Message) proto.Message {
 	case *messages.ListReplicas:
 		return &messages.ListReplicasResult{Node: h.name, Refused: refused}
 	case *messages.StopReplica:
-		return &messages.StopReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StopReplicaResult_Refused{Refused: refused}}
+		return &messages.StopReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StopReplicaResult_Refused{Refused: refused}}
 	case *messages.StartReplica:
-		return &messages.StartReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StartReplicaResult_Refused{Refused: refused}}
+		return &messages.StartReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StartReplicaResult_Refused{Refused: refused}}
 	}
 	return nil
 }
 
 func (h *host) started(name string) *messages.ReplicaStarted {
 	pid := h.replicas[name].PID
-	return &messages.ReplicaStarted{Replica: name, Spec: h.specs[name], Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}}
+	return &messages.ReplicaStarted{Replica: name, Spec: h.specs[name],
+		Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}}
 }
 
 // replica is what a replica answers.
@@ -271,9 +286,10 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 		digest = ""
 	}
 	return &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest, RevisionDigest: digest,
-		FoundRevision: found,
-		Actor:         &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
+		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest,
+		RevisionDigest: digest,
+		FoundRevision:  found,
+		Actor:          &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
 	}
 }
 

@@ -20,14 +20,16 @@ func (d *deployment) publishStatus(ctx actor.Context) {
 	}
 	ready := s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 	if ready && !d.wasReady {
-		d.Publish("model.ready", d.Name, fmt.Sprintf("%d of %d replicas serve", d.spec.GetReplicas(), d.spec.GetReplicas()))
+		d.Publish("model.ready", d.Name, fmt.Sprintf("%d of %d replicas serve", d.spec.GetReplicas(),
+			d.spec.GetReplicas()))
 	}
 	d.published, d.wasReady = s, ready
 	ctx.Send(d.Router, &messages.RouteDeployment{Status: s})
 }
 
 func (d *deployment) status() *messages.DeploymentStatus {
-	s := &messages.DeploymentStatus{Spec: d.spec, Revision: d.revision, Node: d.Node, Term: d.Term, Failure: d.failure}
+	s := &messages.DeploymentStatus{Spec: d.spec, Revision: d.revision, Node: d.Node, Term: d.Term,
+		Failure: d.failure}
 	if s.Spec == nil {
 		s.Spec = &messages.DeploymentSpec{Name: d.Name}
 	}
@@ -40,7 +42,10 @@ func (d *deployment) status() *messages.DeploymentStatus {
 			s.Replicas = append(s.Replicas, r.status)
 		}
 	}
-	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int {
+		return cmp.Compare(a.GetName(),
+			b.GetName())
+	})
 	s.State, s.Detail = d.stateAndDetail(serving)
 	return s
 }
@@ -71,16 +76,19 @@ func (d *deployment) stateAndDetail(serving int) (messages.DeploymentState, stri
 	case d.removing:
 		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas finish what they have"
 	case d.spec.Stopped() && len(d.replicas) > 0:
-		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; those left finish what they have"
+		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
+			"it has 0 replicas by request; those left finish what they have"
 	case d.spec.Stopped():
-		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED, "it has 0 replicas by request; models.scale starts it"
+		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
+			"it has 0 replicas by request; models.scale starts it"
 	case d.spec != nil && serving >= want && d.degradedCause() != "":
 		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED,
 			fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.degradedCause())
 	case d.spec != nil && serving >= want:
 		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
 	case serving > 0:
-		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve. %s", serving, want, d.failure.GetDetail())
+		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve. %s", serving,
+			want, d.failure.GetDetail())
 	case d.failure != nil:
 		return messages.DeploymentState_DEPLOYMENT_STATE_FAILED, d.failure.GetDetail()
 	}

@@ -29,7 +29,8 @@ func TestAdapterAffinity(t *testing.T) {
 		w.announce(b, "m-2", holds(messages.AdapterLocation_ADAPTER_LOCATION_DISK))
 		psalms := func(revision uint64) func(*messages.RouteSequence) {
 			return func(q *messages.RouteSequence) {
-				q.Adapter, q.AdapterSpec = "psalms", &messages.AdapterSpec{Name: "psalms", Model: "m", Revision: revision}
+				q.Adapter, q.AdapterSpec = "psalms", &messages.AdapterSpec{Name: "psalms", Model: "m",
+					Revision: revision}
 			}
 		}
 		for _, n := range []*node{a, b} {
@@ -40,7 +41,8 @@ func TestAdapterAffinity(t *testing.T) {
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "r"})
 		synctest.Wait()
 		d := testkit.Got[*messages.Explanation](w.client)[0].GetDecisions()[0]
-		if !strings.Contains(d.GetWhy(), "adapter psalms@7 on its GPU") || d.GetCandidates()[0].GetAdapter() != messages.AdapterLocation_ADAPTER_LOCATION_GPU ||
+		if !strings.Contains(d.GetWhy(), "adapter psalms@7 on its GPU") ||
+			d.GetCandidates()[0].GetAdapter() != messages.AdapterLocation_ADAPTER_LOCATION_GPU ||
 			d.GetCandidates()[2].GetAdapter() != messages.AdapterLocation_ADAPTER_LOCATION_DISK {
 			t.Errorf("%v", d)
 		}
@@ -51,7 +53,8 @@ func TestAdapterAffinity(t *testing.T) {
 		w.route(a, "other", psalms(8))
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "other"})
 		synctest.Wait()
-		if d := testkit.Got[*messages.Explanation](w.client)[1].GetDecisions()[0]; !strings.Contains(d.GetWhy(), "psalms@8 to be read from disk") {
+		if d := testkit.Got[*messages.Explanation](w.client)[1].GetDecisions()[0]; !strings.Contains(d.GetWhy(),
+			"psalms@8 to be read from disk") {
 			t.Errorf("another revision: %s", d.GetWhy())
 		}
 	})
@@ -64,7 +67,8 @@ func TestRouterReconcilesLocalAdapters(t *testing.T) {
 		w := play(t)
 		w.adapters = func(model string, held []*messages.AdapterHeld) (tell []proto.Message) {
 			for _, h := range held {
-				tell = append(tell, &messages.ForgetAdapter{Adapter: &messages.AdapterSpec{Name: h.GetName(), Model: model, Revision: h.GetRevision()}})
+				tell = append(tell, &messages.ForgetAdapter{Adapter: &messages.AdapterSpec{Name: h.GetName(),
+					Model: model, Revision: h.GetRevision()}})
 			}
 			return tell
 		}

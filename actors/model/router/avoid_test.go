@@ -48,11 +48,13 @@ func TestAvoidsDisconnectedNodes(t *testing.T) {
 		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
 		for sequence := range uint64(3) {
 			b := testkit.NewPeer(t, w.sys, "router-b", nil)
-			b.Send(a.PID, &messages.RoutesAnnounced{Node: "b", Incarnation: 1, Sequence: sequence, Snapshot: true, Replicas: []*messages.ReplicaAnnounced{
-				{Status: &messages.ReplicaStatus{
-					Name: "m-1", Model: "m", State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 64, StepTokens: 64,
-				}},
-			}})
+			b.Send(a.PID, &messages.RoutesAnnounced{Node: "b", Incarnation: 1, Sequence: sequence, Snapshot: true,
+				Replicas: []*messages.ReplicaAnnounced{
+					{Status: &messages.ReplicaStatus{
+						Name: "m-1", Model: "m", State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4,
+						MaxSequences: 64, StepTokens: 64,
+					}},
+				}})
 			synctest.Wait()
 			w.expectRoute(a, "m-1")
 			_ = w.sys.Root.StopFuture(b.PID).Wait()

@@ -54,11 +54,14 @@ func (m *decisionLog) explain(request, node string) *messages.Explanation {
 			e.Decisions = append(e.Decisions, migrationDecision(r.moved, r.time, node))
 			continue
 		}
-		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name, Why: r.decision.Why(), Refused: r.refused, Cause: r.cause}
+		d := &messages.RouteDecision{Time: timestamppb.New(r.time), Router: node, Replica: r.decision.Name,
+			Why: r.decision.Why(), Refused: r.refused, Cause: r.cause}
 		for _, c := range r.decision.Candidates {
 			d.Candidates = append(d.Candidates, &messages.RouteCandidate{
-				Replica: c.Name, Node: c.Node, Cost: float64(c.Cost), PrefillTokens: uint32(c.Prefill), CachedTokens: uint32(c.Cached),
-				Running: uint32(c.Running), Waiting: uint32(c.Waiting), Excluded: c.Excluded.String(), Adapter: locations[c.Adapter],
+				Replica: c.Name, Node: c.Node, Cost: float64(c.Cost), PrefillTokens: uint32(c.Prefill),
+				CachedTokens: uint32(c.Cached),
+				Running:      uint32(c.Running), Waiting: uint32(c.Waiting), Excluded: c.Excluded.String(),
+				Adapter: locations[c.Adapter],
 			})
 		}
 		e.Decisions = append(e.Decisions, d)
@@ -70,9 +73,10 @@ func (m *decisionLog) explain(request, node string) *messages.Explanation {
 func migrationDecision(m *messages.SequenceMoved, at time.Time, node string) *messages.RouteDecision {
 	how := m.GetReport()
 	pause := time.Duration(how.GetPauseSeconds() * float64(time.Second)).Round(time.Microsecond)
-	return &messages.RouteDecision{Time: timestamppb.New(at), Router: node, Replica: m.GetReplica(), Cause: m.GetCause(), Why: fmt.Sprintf(
-		"%s on %s: it was running on %s, which handed it over with its %d KV blocks, %d of which were there; %d bytes were sent, and it paused for %s",
-		m.GetReplica(), m.GetNode(), m.GetFrom(), how.GetBlocks(), how.GetReusedBlocks(), how.GetBytes(), pause)}
+	return &messages.RouteDecision{Time: timestamppb.New(at), Router: node, Replica: m.GetReplica(),
+		Cause: m.GetCause(), Why: fmt.Sprintf(
+			"%s on %s: it was running on %s, which handed it over with its %d KV blocks, %d of which were there; %d bytes were sent, and it paused for %s",
+			m.GetReplica(), m.GetNode(), m.GetFrom(), how.GetBlocks(), how.GetReusedBlocks(), how.GetBytes(), pause)}
 }
 
 var locations = map[route.Residence]messages.AdapterLocation{

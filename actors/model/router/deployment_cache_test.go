@@ -18,7 +18,8 @@ func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 		w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "short"}, Revision: 9})
 		w.store.Send(n.PID, &messages.RemoveDeployment{Name: "short"})
 		synctest.Wait()
-		if n.cache.Find("m").GetRevision() != 7 || n.cache.Find("other").GetRevision() != 8 || n.cache.Find("short") != nil {
+		if n.cache.Find("m").GetRevision() != 7 || n.cache.Find("other").GetRevision() != 8 ||
+			n.cache.Find("short") != nil {
 			t.Errorf("stored: %v, %v, %v", n.cache.Find("m"), n.cache.Find("other"), n.cache.Find("short"))
 		}
 		w.client.Send(n.PID, &messages.GetTable{})

@@ -44,7 +44,8 @@ func (r *router) localTiers() (all []*messages.TierAnnounced) {
 		if name.node == r.Node {
 			held := r.tierBlocks.Held(name.String())
 			all = append(all, &messages.TierAnnounced{
-				Name: t.GetName(), Actor: t.GetActor(), Committed: held[:min(len(held), snapshotBlocks)], Snapshot: true,
+				Name: t.GetName(), Actor: t.GetActor(), Committed: held[:min(len(held), snapshotBlocks)],
+				Snapshot: true,
 			})
 		}
 	}
@@ -61,7 +62,8 @@ func (r *router) onFindBlocks(ctx actor.Context, msg *messages.FindBlocks) {
 	blocks, inTiers := msg.GetBlocks()[:n], msg.GetInTiers()[:n]
 	for i := 0; len(result.GetHeld()) < maxRuns; {
 		run := &messages.BlocksHeld{First: uint32(i)}
-		name, n := r.tierBlocks.Longest(inTiers[i:], msg.GetRequestId(), func(name string) bool { return elsewhere[name] != nil })
+		name, n := r.tierBlocks.Longest(inTiers[i:], msg.GetRequestId(),
+			func(name string) bool { return elsewhere[name] != nil })
 		if n > 0 {
 			run.Name, run.Node, run.Holder, run.Blocks = name, elsewhere[name].node, elsewhere[name].actor, uint32(n)
 		}
@@ -71,7 +73,8 @@ func (r *router) onFindBlocks(ctx actor.Context, msg *messages.FindBlocks) {
 			})
 			if m > 0 && m >= n {
 				holder := t.replicas[name]
-				run.Name, run.Node, run.Holder, run.Blocks = "replica "+name+" on "+holder.node, holder.node, holder.status.GetActor(), uint32(m)
+				run.Name, run.Node, run.Holder, run.Blocks = "replica "+name+" on "+holder.node, holder.node,
+					holder.status.GetActor(), uint32(m)
 			}
 		}
 		if run.GetBlocks() == 0 {

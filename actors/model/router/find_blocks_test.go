@@ -16,12 +16,14 @@ import (
 // find asks a router who holds blocks, for a replica, and puts the answer into words.
 func (w *testCluster) findBlocks(n *node, replica string, blocks, inTiers []uint64) string {
 	w.t.Helper()
-	w.client.Send(n.PID, &messages.FindBlocks{RequestId: "f", Model: "m", Replica: replica, Blocks: blocks, InTiers: inTiers})
+	w.client.Send(n.PID, &messages.FindBlocks{RequestId: "f", Model: "m", Replica: replica, Blocks: blocks,
+		InTiers: inTiers})
 	synctest.Wait()
 	all := testkit.Got[*messages.FindBlocksResult](w.client)
 	var words []string
 	for _, h := range all[len(all)-1].GetHeld() {
-		words = append(words, fmt.Sprintf("%d+%d %s (%s)", h.GetFirst(), h.GetBlocks(), h.GetName(), h.GetHolder().GetId()))
+		words = append(words, fmt.Sprintf("%d+%d %s (%s)", h.GetFirst(), h.GetBlocks(), h.GetName(),
+			h.GetHolder().GetId()))
 	}
 	return strings.Join(words, ", ")
 }
@@ -30,7 +32,8 @@ func (w *testCluster) findBlocks(n *node, replica string, blocks, inTiers []uint
 func (w *testCluster) announceTier(n *node, name string, snapshot bool, evicted []uint64, committed ...uint64) {
 	w.t.Helper()
 	w.client.Send(n.PID, &messages.TierAnnounced{
-		Name: name, Actor: &messages.ActorRef{Address: w.sys.Address(), Id: n.name + "-" + name}, Snapshot: snapshot, Evicted: evicted, Committed: committed,
+		Name: name, Actor: &messages.ActorRef{Address: w.sys.Address(), Id: n.name + "-" + name}, Snapshot: snapshot,
+		Evicted: evicted, Committed: committed,
 	})
 	w.pass(time.Second)
 }

@@ -171,8 +171,9 @@ func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 	t.replicas[name] = &replica{node, s}
 	t.routes.Update(route.Replica{
 		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
-		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
-		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
+		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
+		BlockTokens: int(s.GetBlockTokens()),
+		KVBlocks:    int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
 		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {

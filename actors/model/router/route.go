@@ -22,7 +22,8 @@ func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence)
 	var decision route.Decision
 	if t != nil && (r.Cache.Find(msg.GetModel()) != nil || !r.storeSynced) {
 		decision = t.routes.Route(route.Request{
-			ID: msg.GetRequestId(), Hashes: t.fingerprints(msg), Tokens: len(msg.GetPrompt()), Avoid: r.avoided(t, msg.GetAvoid()),
+			ID: msg.GetRequestId(), Hashes: t.fingerprints(msg), Tokens: len(msg.GetPrompt()),
+			Avoid:   r.avoided(t, msg.GetAvoid()),
 			Adapter: msg.GetAdapterSpec().Key(), Revision: msg.GetRevisionDigest(),
 		})
 	}
@@ -31,26 +32,32 @@ func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence)
 		if t != nil && r.weightsReplaced(msg, t) {
 			refused = &messages.Refused{
 				Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-				Detail: "the weights of model " + msg.GetModel() + " were replaced while the request ran; send it again",
+				Detail: "the weights of model " + msg.GetModel() +
+					" were replaced while the request ran; send it again",
 			}
 		}
-		r.decisions.add(msg.GetRequestId(), logEntry{time: time.Now(), decision: decision, refused: refused, cause: msg.GetCause()})
-		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
+		r.decisions.add(msg.GetRequestId(), logEntry{time: time.Now(), decision: decision, refused: refused,
+			cause: msg.GetCause()})
+		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(),
+			Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
 		return
 	}
 	r.decisions.add(msg.GetRequestId(), logEntry{time: time.Now(), decision: decision, cause: msg.GetCause()})
 	to := t.replicas[decision.Name]
-	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Routed{
-		Routed: &messages.SequenceRouted{
-			Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(), Node: to.node,
-		},
-	}})
+	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(),
+		Outcome: &messages.RouteSequenceResult_Routed{
+			Routed: &messages.SequenceRouted{
+				Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(),
+				Node: to.node,
+			},
+		}})
 }
 
 // weightsReplaced reports whether what computed a request's output is not served any more, and is not going to be.
 func (r *router) weightsReplaced(msg *messages.RouteSequence, t *modelRoutes) bool {
 	begun, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
-	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun && !t.routes.Has(begun)
+	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun &&
+		!t.routes.Has(begun)
 }
 
 // avoided are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
@@ -75,7 +82,8 @@ func (t *modelRoutes) fingerprints(msg *messages.RouteSequence) []uint64 {
 	if blockTokens == 0 {
 		return nil
 	}
-	return kv.Fingerprints(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()), msg.GetPrompt(), blockTokens))
+	return kv.Fingerprints(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()),
+		msg.GetPrompt(), blockTokens))
 }
 
 // noRouteRefusal says why no replica serves: for good, as far as is known, or for a moment.
@@ -83,11 +91,13 @@ func (r *router) noRouteRefusal(model string) *messages.Refused {
 	soon := durationpb.New(routeRetryAfter)
 	switch s := r.deploymentStatus[model]; {
 	case !r.storeSynced:
-		return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "this node is starting", RetryAfter: soon}
+		return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "this node is starting",
+			RetryAfter: soon}
 	case r.Cache.Find(model) == nil:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_FOUND,
-			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Cache.names(), ", ")),
+			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Cache.names(),
+				", ")),
 		}
 	case r.Cache.Find(model).GetSpec().Stopped():
 		return &messages.Refused{
@@ -97,7 +107,8 @@ func (r *router) noRouteRefusal(model string) *messages.Refused {
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
 	}
-	return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "model " + model + " is starting", RetryAfter: soon}
+	return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "model " + model + " is starting",
+		RetryAfter: soon}
 }
 
 // onGetDeployment answers how a deployment is.
@@ -119,7 +130,8 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
 	}
 	if led := r.deploymentStatus[name]; led != nil {
-		s.State, s.Detail, s.Node, s.Term, s.Failure = led.GetState(), led.GetDetail(), led.GetNode(), led.GetTerm(), led.GetFailure()
+		s.State, s.Detail, s.Node, s.Term, s.Failure = led.GetState(), led.GetDetail(), led.GetNode(), led.GetTerm(),
+			led.GetFailure()
 		if r.Cache.Find(name) == nil {
 			s.Spec, s.Revision = led.GetSpec(), led.GetRevision()
 		}
@@ -129,8 +141,12 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 			s.Replicas = append(s.Replicas, m.status)
 		}
 	}
-	s.Weights, s.RevisionShort = shortDigest(s.GetSpec().GetWeightsDigest()), shortDigest(s.GetSpec().GetRevisionDigest())
-	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	s.Weights, s.RevisionShort = shortDigest(s.GetSpec().GetWeightsDigest()),
+		shortDigest(s.GetSpec().GetRevisionDigest())
+	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int {
+		return cmp.Compare(a.GetName(),
+			b.GetName())
+	})
 	s.Squeezed = messages.Squeezed(s.GetReplicas())
 	return s
 }

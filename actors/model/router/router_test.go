@@ -59,7 +59,8 @@ func (w *testCluster) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.t.Helper()
 	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
-		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
+		Sessions: func() int { return 3 }, Log: zerolog.Nop(),
 		Adapters: w.adapters, Cache: n.cache,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), append(mw, w.dropMiddleware(name))...)
@@ -115,7 +116,8 @@ func (w *testCluster) announce(n *node, name string, change func(*messages.Repli
 		w.replicas[name] = testkit.NewPeer(w.t, w.sys, name, nil)
 	}
 	a := &messages.ReplicaAnnounced{Status: &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 8, StepTokens: 64,
+		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4,
+		MaxSequences: 8, StepTokens: 64,
 		Actor: &messages.ActorRef{Address: w.sys.Address(), Id: name}, Incarnation: 2,
 	}}
 	if change != nil {
@@ -216,7 +218,10 @@ func TestPrefixAffinityRespectsSalt(t *testing.T) {
 		}
 		for _, n := range []*node{a, b} {
 			for salt, want := range holders {
-				r := w.route(n, "r"+n.name+salt, func(q *messages.RouteSequence) { q.Prompt, q.CacheSalt = prompt, []byte(salt) })
+				r := w.route(n, "r"+n.name+salt, func(q *messages.RouteSequence) {
+					q.Prompt, q.CacheSalt = prompt,
+						[]byte(salt)
+				})
 				if got := r.GetRouted().GetReplica(); got != want {
 					t.Errorf("%s routes a request with salt %q to %s, want %s", n.name, salt, got, want)
 				}
@@ -267,7 +272,8 @@ func TestRestartRecoversRoutes(t *testing.T) {
 		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}}) // what GetDesired is answered with
 		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		w.pass(time.Second)
-		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 || len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
+		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 ||
+			len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
 			t.Error("it did not crash, or did not ask what there is")
 		}
 		w.expectRoute(a, "m-0")
@@ -295,7 +301,8 @@ func TestRefusalReasons(t *testing.T) {
 		refused("none", messages.Reason_REASON_NOT_FOUND)
 		refused("m", messages.Reason_REASON_NOT_READY)
 		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{
-			Spec: &messages.DeploymentSpec{Name: "m"}, Node: "a", State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
+			Spec: &messages.DeploymentSpec{Name: "m"}, Node: "a",
+			State:   messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
 			Failure: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU"},
 		}})
 		refused("m", messages.Reason_REASON_NO_MEMORY)
@@ -316,7 +323,8 @@ func TestExplanationListsDecisions(t *testing.T) {
 		w.announce(a, "m-0", nil)
 		w.route(a, "first", nil)
 		w.route(a, "first", func(q *messages.RouteSequence) { q.Cause = "m-0 is gone" })
-		w.client.Send(a.PID, &messages.SequenceMoved{RequestId: "first", Replica: "m-1", Node: "b", From: "m-0", Cause: "m-0 leaves",
+		w.client.Send(a.PID, &messages.SequenceMoved{RequestId: "first", Replica: "m-1", Node: "b", From: "m-0",
+			Cause:  "m-0 leaves",
 			Report: &messages.SequenceMigration{Blocks: 5, ReusedBlocks: 2, Bytes: 300, PauseSeconds: 0.006}})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "first"})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "never"})
@@ -326,11 +334,14 @@ func TestExplanationListsDecisions(t *testing.T) {
 			t.Fatalf("%v", all)
 		}
 		d := all[0].GetDecisions()
-		if len(d) != 4 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
+		if len(d) != 4 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil ||
+			d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" ||
+			len(d[1].GetCandidates()) != 1 {
 			t.Errorf("%v", d)
 		}
 		const why = "m-1 on b: it was running on m-0, which handed it over with its 5 KV blocks, 2 of which were there; 300 bytes were sent, and it paused for 6ms"
-		if last := d[len(d)-1]; last.GetWhy() != why || last.GetReplica() != "m-1" || last.GetCause() != "m-0 leaves" || last.GetRouter() != "a" {
+		if last := d[len(d)-1]; last.GetWhy() != why || last.GetReplica() != "m-1" ||
+			last.GetCause() != "m-0 leaves" || last.GetRouter() != "a" {
 			t.Errorf("%v", last)
 		}
 	})

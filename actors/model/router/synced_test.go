@@ -58,7 +58,8 @@ func TestOnSyncedCalledOnce(t *testing.T) {
 func (w *testCluster) startEmpty(name string, informed func()) *node {
 	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
-		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 0 }, Log: zerolog.Nop(),
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
+		Sessions: func() int { return 0 }, Log: zerolog.Nop(),
 		Cache: n.cache, OnSynced: informed,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), w.dropMiddleware(name))

@@ -117,7 +117,8 @@ func (s *session) route(ctx actor.Context) {
 	s.attempt++
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
-		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(), Cause: s.cause,
+		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(),
+		Cause:     s.cause,
 		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.outputRevision(),
 	})
 	s.setTimer(ctx, checkInterval, &retry{s.incarnation, s.attempt}) // a lost request is asked again

@@ -24,12 +24,14 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 	}
 	to := msg.GetRouted()
 	if s.abandoned != nil && to.GetReplica() != s.abandoned.name { // should it wake up, it must not go on for nobody
-		s.Log.Warn().Str("request", s.RequestID).Str("replica", s.abandoned.name).Str("instead", to.GetReplica()).Msg("replica is silent and given up")
+		s.Log.Warn().Str("request", s.RequestID).Str("replica", s.abandoned.name).Str("instead", to.GetReplica()).
+			Msg("replica is silent and given up")
 		ctx.Send(s.abandoned.pid, &messages.CancelSequence{RequestId: s.RequestID})
 	}
 	s.abandoned = nil
 	s.submit(ctx, &assignedReplica{
-		name: to.GetReplica(), pid: actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), incarnation: to.GetIncarnation(),
+		name: to.GetReplica(), pid: actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()),
+		incarnation: to.GetIncarnation(),
 	})
 }
 
@@ -87,7 +89,8 @@ func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 		s.interruptions, s.avoid = 0, nil
 	}
 	if skip := min(seen, last) - first; last > seen || finished { // one message: the client is woken once
-		s.Client.Deliver(msg.GetTokens()[skip:], logprobsFrom(msg.GetLogprobs(), skip), msg.GetCachedTokens(), msg.GetFinish())
+		s.Client.Deliver(msg.GetTokens()[skip:], logprobsFrom(msg.GetLogprobs(), skip), msg.GetCachedTokens(),
+			msg.GetFinish())
 	}
 	if finished {
 		if own {
@@ -107,9 +110,11 @@ func logprobsFrom(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.T
 
 // final are the reasons for which a replica gives a sequence up that no other replica would take either: the request itself, or its adapter.
 var finalReasons = map[messages.Reason]bool{
-	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true, messages.Reason_REASON_NO_MEMORY: true,
-	messages.Reason_REASON_QUEUE_FULL: true, messages.Reason_REASON_NOT_FOUND: true, messages.Reason_REASON_UNSUPPORTED: true,
-	messages.Reason_REASON_NUMERIC: true,
+	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true,
+	messages.Reason_REASON_NO_MEMORY:  true,
+	messages.Reason_REASON_QUEUE_FULL: true, messages.Reason_REASON_NOT_FOUND: true,
+	messages.Reason_REASON_UNSUPPORTED: true,
+	messages.Reason_REASON_NUMERIC:     true,
 }
 
 // onInterrupted: the replica lives on, or its successor will, but without this sequence.

@@ -20,19 +20,22 @@ type migrationStage struct {
 
 func playMoving(t *testing.T) *migrationStage {
 	s := play(t, always)
-	m := &migrationStage{stage: s, target: testkit.NewPeer(t, s.router.System(), "target", func(m proto.Message) proto.Message {
-		if m, ok := m.(*messages.SubmitSequence); ok {
-			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1, Outcome: &messages.SubmitSequenceResult_Accepted{}}
-		}
-		return nil
-	})}
+	m := &migrationStage{stage: s, target: testkit.NewPeer(t, s.router.System(), "target",
+		func(m proto.Message) proto.Message {
+			if m, ok := m.(*messages.SubmitSequence); ok {
+				return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1,
+					Outcome: &messages.SubmitSequenceResult_Accepted{}}
+			}
+			return nil
+		})}
 	s.emit(0, 10, 11)
 	return m
 }
 
 func (m *migrationStage) sendMoved(from *testkit.Peer) {
 	from.Send(m.session, &messages.SequenceMoved{
-		RequestId: "r", Replica: "m-1", Actor: &messages.ActorRef{Address: m.target.PID.GetAddress(), Id: m.target.PID.GetId()}, Incarnation: 3,
+		RequestId: "r", Replica: "m-1", Actor: &messages.ActorRef{Address: m.target.PID.GetAddress(),
+			Id: m.target.PID.GetId()}, Incarnation: 3,
 	})
 	synctest.Wait()
 }
@@ -58,14 +61,17 @@ func TestMovedSessionFollowsTarget(t *testing.T) {
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 2})
 		m.emitFrom(m.target, 2, 12)
 		m.emitFrom(m.replica, 1, 11) // late
-		m.replica.Send(m.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 9, Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
+		m.replica.Send(m.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 9,
+			Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
 		m.replica.Stop()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		m.emitFrom(m.target, 3, 13)
 		m.expectOutput(10, 11, 12, 13)
-		if _, n := m.submitted(); n != 1 || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 || cancelled(m.target) != 0 {
-			t.Errorf("%d submissions, %d routes, cancelled %d times", n, len(testkit.Got[*messages.RouteSequence](m.router)), cancelled(m.target))
+		if _, n := m.submitted(); n != 1 || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 ||
+			cancelled(m.target) != 0 {
+			t.Errorf("%d submissions, %d routes, cancelled %d times", n,
+				len(testkit.Got[*messages.RouteSequence](m.router)), cancelled(m.target))
 		}
 		m.target.Stop()
 		time.Sleep(time.Second)
@@ -86,7 +92,8 @@ func TestTargetRepeatsLostTokens(t *testing.T) {
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 4})
 		synctest.Wait()
 		all := testkit.Got[*messages.SubmitSequence](m.target)
-		if len(all) != 1 || !slices.Equal(all[0].GetOutput(), []uint32{10, 11}) || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 {
+		if len(all) != 1 || !slices.Equal(all[0].GetOutput(), []uint32{10, 11}) ||
+			len(testkit.Got[*messages.RouteSequence](m.router)) != 1 {
 			t.Errorf("%v", all)
 		}
 	})
@@ -114,7 +121,8 @@ func TestDuplicateDecodeIsCancelled(t *testing.T) {
 func TestFinishAtTargetCancelsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
-		m.target.Send(m.session, &messages.TokensEmitted{RequestId: "r", FirstIndex: 2, Tokens: []uint32{12}, Finish: length})
+		m.target.Send(m.session, &messages.TokensEmitted{RequestId: "r", FirstIndex: 2, Tokens: []uint32{12},
+			Finish: length})
 		synctest.Wait()
 		if m.expectOutput(10, 11, 12); m.ends != 1 || cancelled(m.replica) != 1 {
 			t.Errorf("ended %d times, cancelled %d times at the source", m.ends, cancelled(m.replica))

@@ -48,7 +48,9 @@ func TestSilentReplicaIsAbandoned(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
-			if len(routes) != 2 || routes[1].GetAvoid() != nil || routes[1].GetCause() != "m-0 said nothing for 1.2s" || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
+			if len(routes) != 2 || routes[1].GetAvoid() != nil ||
+				routes[1].GetCause() != "m-0 said nothing for 1.2s" || !slices.Equal(routes[1].GetPrompt(),
+				[]uint32{1, 10}) {
 				t.Errorf("routes: %v", routes)
 			}
 			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
@@ -129,7 +131,8 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 		for _, q := range testkit.Got[*messages.RouteSequence](s.router) {
 			avoided = append(avoided, q.GetAvoid())
 		}
-		if want := [][]string{nil, {"m-0"}, {"m-0", "m-1"}, {"m-0", "m-1", "m-2"}, {"m-2"}}; !slices.EqualFunc(avoided, want, slices.Equal) {
+		if want := [][]string{nil, {"m-0"}, {"m-0", "m-1"}, {"m-0", "m-1", "m-2"},
+			{"m-2"}}; !slices.EqualFunc(avoided, want, slices.Equal) {
 			t.Errorf("avoided %v, want %v", avoided, want)
 		}
 	})
@@ -139,7 +142,8 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 func TestMessageFromLeftReplicaIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
-		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(), "another")})
+		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(),
+			"another")})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if _, n := s.submitted(); n != 1 {

@@ -13,9 +13,10 @@ import (
 
 // interrupt makes the session look for a replica again.
 func (s *stage) interrupt() {
-	s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{
-		Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
-	}})
+	s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1,
+		Refused: &messages.Refused{
+			Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
+		}})
 	time.Sleep(50 * time.Millisecond)
 	synctest.Wait()
 }
@@ -27,7 +28,8 @@ func TestOutputStaysWithRevision(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.SequenceMoved", Times: 1}
 		s := play(t, always, crash.Middleware)
 		asked := func() string {
-			routes, submits := testkit.Got[*messages.RouteSequence](s.router), testkit.Got[*messages.SubmitSequence](s.replica)
+			routes, submits := testkit.Got[*messages.RouteSequence](s.router),
+				testkit.Got[*messages.SubmitSequence](s.replica)
 			route, submit := routes[len(routes)-1].GetRevisionDigest(), submits[len(submits)-1].GetRevisionDigest()
 			if route != submit {
 				t.Errorf("routed with %q, submitted with %q", route, submit)

@@ -80,12 +80,14 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		s.stateMu.Lock()
 		defer s.stateMu.Unlock()
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
+			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1,
+			Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
 		}}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
 		RequestID: "r", Client: s.client, Router: s.router.PID,
-		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1}, Deadline: timestamppb.New(time.Now().Add(time.Minute))},
+		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1},
+			Deadline: timestamppb.New(time.Now().Add(time.Minute))},
 	}), mw...)
 	synctest.Wait()
 	return s
@@ -102,7 +104,8 @@ func (s *stage) emitFinal(finish messages.FinishReason, first uint32, tokens ...
 	s.stateMu.Lock()
 	s.emitted = max(s.emitted, first+uint32(len(tokens)))
 	s.stateMu.Unlock()
-	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
+	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first,
+		Tokens: tokens, Finish: finish})
 	synctest.Wait()
 }
 
@@ -151,9 +154,10 @@ func TestInterruptionIsResubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10, 11)
-		s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{
-			Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
-		}})
+		s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1,
+			Refused: &messages.Refused{
+				Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
+			}})
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
 		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10, 11}) {
@@ -166,7 +170,8 @@ func TestRepeatedInterruptionsFailRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		for range 20 {
-			s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
+			s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1,
+				Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -180,7 +185,8 @@ func TestNotReadyIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, func(n int) *messages.Refused {
 			if n < 5 {
-				return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(time.Second)}
+				return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY,
+					RetryAfter: durationpb.New(time.Second)}
 			}
 			return nil
 		})
@@ -221,7 +227,8 @@ func TestRouteIsRetriedUntilRouterStarts(t *testing.T) {
 		sys := testkit.System(t)
 		c := &client{}
 		testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
-			RequestID: "r", Client: c, Router: actor.NewPID(sys.Address(), "router"), Sequence: &messages.SequenceSpec{Model: "m"},
+			RequestID: "r", Client: c, Router: actor.NewPID(sys.Address(), "router"),
+			Sequence: &messages.SequenceSpec{Model: "m"},
 		}))
 		time.Sleep(10 * time.Second)
 		if c.refused != nil {
@@ -232,7 +239,8 @@ func TestRouteIsRetriedUntilRouterStarts(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(testkit.Got[*messages.RouteSequence](router)) != 1 || c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
+		if len(testkit.Got[*messages.RouteSequence](router)) != 1 ||
+			c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
 			t.Errorf("asked %d times, refused with %v", len(testkit.Got[*messages.RouteSequence](router)), c.refused)
 		}
 	})
