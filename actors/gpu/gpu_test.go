@@ -104,8 +104,8 @@ func play(t *testing.T, s *fakeModels, mw ...actor.ReceiverMiddleware) (*testkit
 	return playWith(t, s, func(*gpu.Config) {}, mw...)
 }
 
-func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer,
-	*actor.PID) {
+func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config),
+	mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	s.held = map[string]residency.Loaded{}
 	sys := testkit.System(t)
 	cfg := gpu.Config{

@@ -36,8 +36,8 @@ func TestYieldLowestPriorityFirst(t *testing.T) {
 
 func TestGrowBelowShareFirst(t *testing.T) {
 	pools := []Pool{
-		{Owner: "batch", Priority: 1, LastUsed: 99, Wanted: 50}, {Owner: "chat", Priority: 3, LastUsed: 1,
-			Wanted: 20},
+		{Owner: "batch", Priority: 1, LastUsed: 99, Wanted: 50},
+		{Owner: "chat", Priority: 3, LastUsed: 1, Wanted: 20},
 		{Owner: "code", Priority: 3, LastUsed: 9, Wanted: 5}, {Owner: "idle", Priority: 3},
 		{Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
 		{Owner: "rich", Priority: 3, Pages: 30, Share: 10},
@@ -63,8 +63,8 @@ func TestYieldAndGrowInvariants(t *testing.T) {
 			p := Pool{
 				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"),
 				LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
-				Pages:    pages, Min: rapid.IntRange(0, 16).Draw(t, "least"), Wanted: rapid.IntRange(0, 9).Draw(t,
-					"wants"),
+				Pages:    pages, Min: rapid.IntRange(0, 16).Draw(t, "min"),
+				Wanted: rapid.IntRange(0, 9).Draw(t, "wanted"),
 			}
 			if _, short := l.Resize(p.Owner, "kv", int64(pages)*PageBytes); short != nil {
 				t.Fatal(short)

@@ -136,9 +136,9 @@ func TestCrashingReplicaBacksOff(t *testing.T) {
 				s.hosts["a"].crashing = true
 				s.start(1)
 				s.apply(uint32(len(hosts)))
-				if f := s.lastStatus().GetFailure(); len(hosts) == 1 &&
-					(f.GetReason() != messages.Reason_REASON_ENGINE_FAILED || !strings.Contains(f.GetDetail(),
-						"a/gpu-0")) {
+				f := s.lastStatus().GetFailure()
+				if len(hosts) == 1 && (f.GetReason() != messages.Reason_REASON_ENGINE_FAILED ||
+					!strings.Contains(f.GetDetail(), "a/gpu-0")) {
 					t.Errorf("%v", f)
 				}
 				s.pass(50 * time.Second)
@@ -188,8 +188,8 @@ func TestScaleToZero(t *testing.T) {
 		s.pass(time.Minute)
 		s.expectReplicas("a")
 		stopped := messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
-		if got := s.lastStatus(); got.GetState() != stopped || !strings.Contains(got.GetDetail(),
-			"models.scale starts it") {
+		if got := s.lastStatus(); got.GetState() != stopped ||
+			!strings.Contains(got.GetDetail(), "models.scale starts it") {
 			t.Errorf("%v", got)
 		}
 		s.apply(1)

@@ -109,8 +109,7 @@ func (g *group) tryAcquire(ctx actor.Context, name string, r *leadership) {
 func (g *group) release(ctx actor.Context, name string, r *leadership, term uint64) {
 	if !r.attempting {
 		g.startAttempt(ctx, name, r, func(c context.Context) error {
-			return g.Leases.Release(c, rolePrefix+name,
-				term)
+			return g.Leases.Release(c, rolePrefix+name, term)
 		})
 	}
 }

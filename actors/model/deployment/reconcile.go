@@ -48,10 +48,9 @@ func (d *deployment) scheduleInput() []schedule.Copy {
 	for name, r := range d.replicas {
 		at := location{r.spec.GetNode(), r.spec.GetGpu()}
 		c := schedule.Copy{
-			Name: name, Node: at.node, GPU: at.name, Current: d.current(r), Evicted: r.phase > starting &&
-				(d.quarantined[at] ||
-					!d.nodes[at.node].schedulable()),
-			Moves: d.hasSubstitute(r), Load: int(r.load()), Need: r.leased,
+			Name: name, Node: at.node, GPU: at.name, Current: d.current(r),
+			Evicted: r.phase > starting && (d.quarantined[at] || !d.nodes[at.node].schedulable()),
+			Moves:   d.hasSubstitute(r), Load: int(r.load()), Need: r.leased,
 		}
 		switch {
 		case r.phase <= starting:
@@ -74,8 +73,8 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
 		KvBlocks: d.spec.GetKvBlocks(), MaxSequences: d.spec.GetMaxSequences(), MaxWaiting: d.spec.GetMaxWaiting(),
 		StepTokens: d.spec.GetStepTokens(), Priority: d.spec.GetPriority(),
-		AdapterPages: d.spec.GetAdapterPages(), MaxAdapters: cmp.Or(d.spec.GetMaxAdapters(),
-			messages.DefaultAdapters),
+		AdapterPages:   d.spec.GetAdapterPages(),
+		MaxAdapters:    cmp.Or(d.spec.GetMaxAdapters(), messages.DefaultAdapters),
 		MaxAdapterRank: cmp.Or(d.spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		RevisionDigest: d.spec.GetRevisionDigest(), Deploy: d.spec.GetDeploy(),
 	}

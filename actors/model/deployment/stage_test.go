@@ -70,8 +70,7 @@ func (s *stage) host(name string) *host {
 		confirmed: make(map[string]bool), memory: 100 << 20,
 	}
 	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message {
-		return h.answer(s,
-			m)
+		return h.answer(s, m)
 	})
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
@@ -131,9 +130,8 @@ func (s *stage) leave(name string) {
 func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("reign-", term), supervise.Strategy(nil),
 		deployment.Props(deployment.Config{
-			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID, Publish: func(string, string,
-				string) {
-			}, Log: zerolog.Nop(),
+			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID,
+			Publish: func(string, string, string) {}, Log: zerolog.Nop(),
 			Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
 			GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
 			Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {

@@ -43,8 +43,7 @@ func (d *deployment) status() *messages.DeploymentStatus {
 		}
 	}
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int {
-		return cmp.Compare(a.GetName(),
-			b.GetName())
+		return cmp.Compare(a.GetName(), b.GetName())
 	})
 	s.State, s.Detail = d.stateAndDetail(serving)
 	return s

@@ -96,8 +96,8 @@ func (r *router) noRouteRefusal(model string) *messages.Refused {
 	case r.Cache.Find(model) == nil:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_FOUND,
-			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Cache.names(),
-				", ")),
+			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model,
+				strings.Join(r.Cache.names(), ", ")),
 		}
 	case r.Cache.Find(model).GetSpec().Stopped():
 		return &messages.Refused{
@@ -144,8 +144,7 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 	s.Weights, s.RevisionShort = shortDigest(s.GetSpec().GetWeightsDigest()),
 		shortDigest(s.GetSpec().GetRevisionDigest())
 	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int {
-		return cmp.Compare(a.GetName(),
-			b.GetName())
+		return cmp.Compare(a.GetName(), b.GetName())
 	})
 	s.Squeezed = messages.Squeezed(s.GetReplicas())
 	return s

@@ -219,8 +219,7 @@ func TestPrefixAffinityRespectsSalt(t *testing.T) {
 		for _, n := range []*node{a, b} {
 			for salt, want := range holders {
 				r := w.route(n, "r"+n.name+salt, func(q *messages.RouteSequence) {
-					q.Prompt, q.CacheSalt = prompt,
-						[]byte(salt)
+					q.Prompt, q.CacheSalt = prompt, []byte(salt)
 				})
 				if got := r.GetRouted().GetReplica(); got != want {
 					t.Errorf("%s routes a request with salt %q to %s, want %s", n.name, salt, got, want)

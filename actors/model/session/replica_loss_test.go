@@ -49,8 +49,8 @@ func TestSilentReplicaIsAbandoned(t *testing.T) {
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
 			if len(routes) != 2 || routes[1].GetAvoid() != nil ||
-				routes[1].GetCause() != "m-0 said nothing for 1.2s" || !slices.Equal(routes[1].GetPrompt(),
-				[]uint32{1, 10}) {
+				routes[1].GetCause() != "m-0 said nothing for 1.2s" ||
+				!slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
 				t.Errorf("routes: %v", routes)
 			}
 			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
