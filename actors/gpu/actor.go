@@ -15,8 +15,8 @@ import (
 	"troupe/messages"
 )
 
-// Models is what this actor drives: the models in one device's memory. It is safe for concurrent use,
-// and what it holds survives any actor.
+// Models holds the models in one device's memory. It is safe for concurrent use and survives every
+// actor.
 type Models interface {
 	Inspect(path string) (engine.Facts, error)
 	Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error)
@@ -28,24 +28,24 @@ type Models interface {
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node   string // the member that owns it
+	Node   string // the device's node
 	Name   string // "gpu-0"
 	Info   cuda.Info
 	Models Models
-	HBM    *actor.Props // the child
-	Health HealthSource // observed every second; nil: nobody tells how the device is
+	HBM    *actor.Props // props of the child
+	Health HealthSource // observed every second; nil: the device is not observed
 	Facts  *messages.GpuFacts
-	// KVReserve is the share of the device's memory that is kept for KV blocks.
+	// KVReserve is the share of the device's memory that is reserved for KV blocks.
 	KVReserve float64
-	// SelfTest tries the device; it may hang with it.
+	// SelfTest tests the device. It may hang if the device does.
 	SelfTest func(context.Context) error
-	// Publish announces life-cycle events; it must not block.
+	// Publish publishes life-cycle events; it must not block.
 	Publish  func(kind, subject, detail string)
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for a gpu actor.
+// Props returns the props of a gpu actor.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	kept := &sharedState{}
@@ -64,30 +64,30 @@ type device struct {
 
 	hbm           *actor.PID
 	ledger        *hbm.Ledger
-	held          map[string]residency.Loaded // lease -> the model under it
+	held          map[string]residency.Loaded // lease -> its model
 	loading       map[string]*load            // lease -> the load in flight
-	freeing       map[string][]requester      // lease -> who waits for it to be free
-	kvUsers       map[string]kvUser           // lease -> who uses its KV memory, as last heard
-	resizing      map[string]*resize          // lease -> its KV memory grows or shrinks
+	freeing       map[string][]requester      // lease -> requesters that wait until it is free
+	kvUsers       map[string]kvUser           // lease -> last report on its KV memory
+	resizing      map[string]*resize          // lease -> resize of its KV memory
 	notResizable  map[string]bool             // leases that cannot be resized
-	adapterLeases map[string]*adapterLease    // lease -> it gets memory for adapters
-	attempt       uint64                      // of the last resize; unique over all lives
-	lastDemand    time.Time                   // when memory was last wanted for something else than growing
+	adapterLeases map[string]*adapterLease    // lease -> adapter memory being leased for it
+	attempt       uint64                      // number of the last resize; unique over all incarnations
+	lastDemand    time.Time                   // when memory was last wanted for anything but growth
 
-	selfTesting       bool        // a self-test runs
-	lastSelfTest      time.Time   // when the last one began, or the quarantine
-	releaseRequesters []requester // who waits for it
+	selfTesting       bool        // a self-test is running
+	lastSelfTest      time.Time   // start of the last self-test or of the quarantine
+	releaseRequesters []requester // wait for the self-test
 }
 
-// load is one model on its way to the device.
+// load is a model being loaded to the device.
 type load struct {
-	command    *messages.LoadModel // the first that asked
+	command    *messages.LoadModel // of the first request
 	requesters []requester
 	started    time.Time
-	facts      engine.Facts // once inspected
-	budgeted   bool         // there is room for it by the budget
-	waiting    bool         // for memory that others give up
-	deadline   time.Time    // for how long; zero: it has not been short of any
+	facts      engine.Facts // valid once inspected
+	budgeted   bool         // the budget has room for it
+	waiting    bool         // for memory that other replicas yield
+	deadline   time.Time    // of the wait; zero: it has not waited yet
 }
 
 type requester struct {
@@ -125,7 +125,7 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onStopping()
 	case *actor.Stopping:
 		d.onStopping()
-		d.jobs.Wait() // who stops the actor closes the device next
+		d.jobs.Wait() // the device is closed as soon as the actor has stopped
 	case *messages.LoadModel:
 		d.onLoad(ctx, msg)
 	case *inspected:
@@ -174,7 +174,7 @@ func (d *device) onStarted(ctx actor.Context) {
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
 		if short := d.leaseModel(m.LoadSpec, m.Facts, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
-			panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
+			panic("gpu: " + d.Name + " holds more memory than it has: " + short.Error())
 		}
 	}
 	pid, err := ctx.SpawnNamed(d.HBM, "hbm")
@@ -188,7 +188,8 @@ func (d *device) onStarted(ctx actor.Context) {
 	supervise.After(ctx, distributeInterval, &distributeTick{d.incarnation})
 }
 
-// onStopping blocks until no memory is being resized: the next life takes what there is for granted.
+// onStopping blocks until no resize is running: the next incarnation rebuilds its ledger from the
+// memory as it is.
 func (d *device) onStopping() {
 	d.cancel()
 	for _, z := range d.resizing {
@@ -203,7 +204,7 @@ func (d *device) onStopping() {
 	}
 }
 
-// lease writes a model into the ledger: all of it, or nothing.
+// leaseModel leases the pages of a model, all or none.
 func (d *device) leaseModel(spec engine.LoadSpec, facts engine.Facts, kv int64) *hbm.Shortage {
 	for _, part := range []struct {
 		kind  string

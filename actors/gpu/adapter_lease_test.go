@@ -14,7 +14,7 @@ import (
 	"troupe/testkit"
 )
 
-// adapterBytes are those that a device says it has leased for adapters.
+// adapterBytes returns the bytes that a device reports as leased for adapters.
 func adapterBytes(p *testkit.Peer, pid *actor.PID) uint64 {
 	p.Send(pid, &messages.GetGpu{})
 	synctest.Wait()
@@ -27,7 +27,8 @@ func adapterBytes(p *testkit.Peer, pid *actor.PID) uint64 {
 	return 0
 }
 
-// TestLeaseAdapters: from what is free, once; they are there after a crash, and free when the lease is.
+// TestLeaseAdapters checks that free pages are leased once, that the lease survives a crash, and
+// that it ends with the model's.
 func TestLeaseAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.QuarantineGpu", Times: 1}
@@ -44,28 +45,28 @@ func TestLeaseAdapters(t *testing.T) {
 		synctest.Wait()
 		if r := ask("m-0", 100).GetRefused(); r.GetReason() != messages.Reason_REASON_NO_MEMORY ||
 			adapterBytes(asker, pid) != 0 {
-			t.Errorf("more than there is: %v", r)
+			t.Errorf("more than is free: %v", r)
 		}
 		if got := ask("m-0", 2).GetLeased(); got.GetPages() != 2 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
 			t.Errorf("%v, %d bytes", got, adapterBytes(asker, pid))
 		}
 		if got := ask("m-0", 1).GetLeased(); got.GetPages() != 2 {
-			t.Errorf("asked again: %v", got)
+			t.Errorf("second request: %v", got)
 		}
 		asker.Send(pid, &messages.QuarantineGpu{})
 		synctest.Wait()
 		if crash.Crashed() != 1 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
-			t.Errorf("after a crash there are %d bytes", adapterBytes(asker, pid))
+			t.Errorf("%d bytes after a crash", adapterBytes(asker, pid))
 		}
 		asker.Send(pid, &messages.UnloadModel{Lease: "m-0"})
 		synctest.Wait()
 		if n := adapterBytes(asker, pid); n != 0 {
-			t.Errorf("unloaded, it has %d bytes", n)
+			t.Errorf("%d bytes after the unload", n)
 		}
 	})
 }
 
-// TestFailedAdapterLeaseReleasesPages are no longer leased.
+// TestFailedAdapterLeaseReleasesPages checks that pages are released if their allocation fails.
 func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 	for want, err := range map[messages.Reason]error{
 		messages.Reason_REASON_NO_MEMORY:   cuda.ErrOutOfMemory,
@@ -86,7 +87,8 @@ func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 	}
 }
 
-// TestKVYieldsToAdapters: where the pages that are free are too few, KV memory gives way, or they are refused. Whoever asks meanwhile is answered too.
+// TestKVYieldsToAdapters requests more pages than are free: KV memory yields, or all requests are
+// refused, also those that came meanwhile.
 func TestKVYieldsToAdapters(t *testing.T) {
 	for name, want := range map[string]messages.Reason{"shrinks": 0, "refuses": messages.Reason_REASON_NO_MEMORY,
 		"unloaded": messages.Reason_REASON_NOT_FOUND} {

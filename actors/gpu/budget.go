@@ -9,8 +9,8 @@ import (
 	"troupe/messages"
 )
 
-// needs are the leases that count in the budget, in order, and what each needs: those that are held, and loads that there
-// is room for.
+// needs returns the leases that count in the budget, sorted, and the memory that each needs. These
+// are the leases that are held and the loads that the budget has room for.
 func (d *device) needs() (leases []string, needs []hbm.Need) {
 	all := make(map[string]hbm.Need)
 	for lease, l := range d.loading {
@@ -38,10 +38,10 @@ func (d *device) budget() hbm.Budget {
 	return d.emptyBudget().With(needs...)
 }
 
-// share is what a lease has of the memory for KV blocks, in pages.
+// share is a lease's share of the memory for KV blocks, in pages.
 type share struct {
-	guaranteed int // and does not give up
-	full       int // gets back when there is room
+	guaranteed int // never yielded
+	full       int // restored when there is room
 }
 
 func (d *device) shares() map[string]share {
@@ -55,8 +55,8 @@ func (d *device) shares() map[string]share {
 	return shares
 }
 
-// mayYieldLater reports whether replicas that do not say yet what they use could give up so many pages: they are loading,
-// or about to report. As long as one loads, the time does not count.
+// mayYieldLater reports whether replicas without a recent report could yield the missing pages:
+// they are loading, or about to report. While one of them loads, the wait does not time out.
 func (d *device) mayYieldLater(missing int, pools []hbm.Pool, until *time.Time) bool {
 	shares, loading := d.shares(), false
 	could := make(map[string]int)
@@ -81,7 +81,8 @@ func (d *device) mayYieldLater(missing int, pools []hbm.Pool, until *time.Time) 
 	return true
 }
 
-// alone is how many KV blocks a model would have as the only one on the device.
+// blocksAlone returns the number of KV blocks that a model would have as the only one on the
+// device.
 func (d *device) blocksAlone(m residency.Loaded) int {
 	need := m.Facts.Need(m.LoadSpec)
 	return min(m.Facts.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
@@ -95,7 +96,7 @@ func (d *device) budgetReport() *messages.MemoryBudget {
 	}
 }
 
-// overloadRefusal is the refusal of a load that the budget has no room for.
+// overloadRefusal returns the refusal of a load that does not fit the budget.
 func (d *device) overloadRefusal(l *load, over *hbm.Overload) *messages.Refused {
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ", " + l.command.GetPath() + ": " + over.Error(),

@@ -15,7 +15,8 @@ import (
 	"troupe/testkit"
 )
 
-// yieldingReplicas are replicas that give way whenever they are asked, and report each second.
+// yieldingReplicas plays replicas that yield whenever they are asked and report their KV memory
+// continuously.
 type yieldingReplicas struct {
 	*testkit.Peer
 	t      *testing.T
@@ -39,8 +40,9 @@ func (o *yieldingReplicas) pass(d time.Duration) {
 	}
 }
 
-// TestBudgetLimitsReplicas: replicas are placed as long as each has its least, and then refused; what was taken from one
-// comes back when the others are gone.
+// TestBudgetLimitsReplicas places replicas until they would have less than their minimum, and
+// expects the next one to be refused. The first replica gets its memory back when the others are
+// gone.
 func TestBudgetLimitsReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeModels{context: 1024}
@@ -48,7 +50,7 @@ func TestBudgetLimitsReplicas(t *testing.T) {
 		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
 		place := func(i int) *messages.LoadModelResult {
 			ask := load(fmt.Sprint(i), fmt.Sprint("m-", i), "m")
-			ask.MaxSequences = 16 // 1024 blocks, or 16 MiB, of which 4 MiB at least; and 4 MiB of weights
+			ask.MaxSequences = 16 // at most 1024 blocks (16 MiB), at least 4 MiB of them, and 4 MiB of weights
 			o.Send(pid, ask)
 			o.pass(6 * time.Second)
 			return last[loadResult](t, p)
@@ -60,7 +62,7 @@ func TestBudgetLimitsReplicas(t *testing.T) {
 			}
 			for _, m := range s.Held() {
 				if m.KVBlocks < 256 {
-					t.Errorf("%s has %d KV blocks beside %d others", m.Lease, m.KVBlocks, i)
+					t.Errorf("%s has %d KV blocks next to %d others", m.Lease, m.KVBlocks, i)
 				}
 			}
 		}
@@ -69,26 +71,26 @@ func TestBudgetLimitsReplicas(t *testing.T) {
 			Reserve: 18 << 20}
 		if refused.GetReason() != messages.Reason_REASON_NO_MEMORY || refused.GetMemory().String() != want.String() ||
 			!strings.Contains(refused.GetDetail(),
-				"gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV") {
-			t.Errorf("one more: %v", refused)
+				"gpu-0, m: short of memory by 8 MiB: needs 4 MiB and at least 4 MiB for KV") {
+			t.Errorf("one replica too many: %v", refused)
 		}
 		if got := s.has("m-0").KVBlocks; got != 256 {
-			t.Errorf("the first has %d KV blocks beside seven others", got)
+			t.Errorf("the first replica has %d KV blocks next to seven others", got)
 		}
 		for i := 1; i < 8; i++ {
 			o.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: fmt.Sprint("m-", i)})
 		}
 		o.pass(5 * time.Second)
 		if got := s.has("m-0").KVBlocks; got != 1024 {
-			t.Errorf("alone again, the first has %d KV blocks", got)
+			t.Errorf("the first replica has %d KV blocks on its own", got)
 		}
 	})
 }
 
-// TestWeightsLeaveReserve: a model whose weights would leave less than the reserve is refused, though nothing else is
-// there.
+// TestWeightsLeaveReserve checks that a model whose weights cut into the reserve is refused, even
+// on an empty device.
 func TestWeightsLeaveReserve(t *testing.T) {
-	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4
+	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4 MiB
 		synctest.Test(t, func(t *testing.T) {
 			p, pid := playWith(t, &fakeModels{}, func(c *gpu.Config) { c.KVReserve = share })
 			p.Send(pid, load("1", "m-0", "m"))
@@ -102,13 +104,14 @@ func TestWeightsLeaveReserve(t *testing.T) {
 	}
 }
 
-// TestLoadWaitsForLoadingReplica: a load that is short waits for a replica that is still loading, and can give way then.
+// TestLoadWaitsForLoadingReplica checks that a load short of memory waits for a replica that can
+// yield once it is loaded.
 func TestLoadWaitsForLoadingReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeModels{context: 4096, delay: time.Minute}
 		p, pid := playWith(t, s, func(*gpu.Config) {})
 		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
-		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB, of which 4 can be given up
+		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB and can yield 4 MiB of them
 		synctest.Wait()
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128

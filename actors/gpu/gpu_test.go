@@ -23,7 +23,7 @@ import (
 	"troupe/testkit"
 )
 
-// shelf holds models without a device.
+// fakeModels implements gpu.Models without a device.
 type fakeModels struct {
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
@@ -124,7 +124,7 @@ func load(id, lease, path string) *messages.LoadModel {
 		StepTokens: 8}
 }
 
-// last is the last answer of a type.
+// last returns the last message of a type that the peer received.
 func last[T proto.Message](t *testing.T, p *testkit.Peer) T {
 	t.Helper()
 	synctest.Wait()
@@ -154,7 +154,7 @@ func TestConcurrentRequestsShareLoad(t *testing.T) {
 		}
 		p.Send(pid, load("3", "m-0", "m"))
 		if got := last[loadResult](t, p); !got.GetLoaded().GetAdopted() || got.GetRequestId() != "3" || s.loads != 1 {
-			t.Errorf("asked again: %v", got)
+			t.Errorf("third request: %v", got)
 		}
 		p.Send(pid, &messages.GetGpu{})
 		if got := last[status](t, p); got.GetState() != messages.GpuState_GPU_STATE_SERVING ||
@@ -200,7 +200,7 @@ func TestUnloadFreesMemory(t *testing.T) {
 		p, pid := play(t, &fakeModels{})
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
-		for range 2 { // what is not held is unloaded too
+		for range 2 { // unloading succeeds if the model is not held
 			p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0"})
 			if got := last[unloadResult](t, p); got.GetUnloaded() == nil {
 				t.Errorf("%v", got)
@@ -213,7 +213,8 @@ func TestUnloadFreesMemory(t *testing.T) {
 	})
 }
 
-// TestCrashRebuildsLedger: the next life takes its ledger from what is on the device, and a load that was lost is asked for again.
+// TestCrashRebuildsLedger checks that a restart rebuilds the ledger from the models on the device,
+// and that a lost load can be requested again.
 func TestCrashRebuildsLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeModels{delay: time.Second}
@@ -228,11 +229,11 @@ func TestCrashRebuildsLedger(t *testing.T) {
 		got := last[status](t, p)
 		for _, l := range got.GetLeases() {
 			if l.GetOwner() != "m-0" {
-				t.Errorf("%s holds memory: its load was lost", l.GetOwner())
+				t.Errorf("%s holds memory, though its load was lost", l.GetOwner())
 			}
 		}
 		if len(got.GetLeases()) == 0 {
-			t.Error("what is on the device is forgotten")
+			t.Error("the model on the device has no lease")
 		}
 		p.Send(pid, load("3", "n-0", "m"))
 		time.Sleep(2 * time.Second)

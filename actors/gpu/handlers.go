@@ -18,59 +18,59 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// retryBusy is when to ask again for a lease that is being freed.
+// retryBusy is the retry delay for a lease that is being freed.
 const retryBusy = 100 * time.Millisecond
 
 func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
-	lease, who := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
-	if z := d.resizing[lease]; z != nil && z.done != nil && !d.isLost() { // how much there is will be known soon
-		z.requesters = append(z.requesters, who)
+	lease, req := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
+	if z := d.resizing[lease]; z != nil && z.done != nil && !d.isLost() { // answered when the resize ends
+		z.requesters = append(z.requesters, req)
 		return
 	}
 	if m, ok := d.held[lease]; ok && !d.isLost() {
 		if other := leaseMismatch(m, msg); other != nil {
-			ctx.Send(who.replyTo, &messages.LoadModelResult{RequestId: who.requestID,
+			ctx.Send(req.replyTo, &messages.LoadModelResult{RequestId: req.requestID,
 				FoundRevision: m.Digests.Revision,
 				Outcome:       &messages.LoadModelResult_Refused{Refused: other}})
 			return
 		}
-		ctx.Send(who.replyTo, d.loadedResult(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
+		ctx.Send(req.replyTo, d.loadedResult(req.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 		return
 	}
 	if _, busy := d.freeing[lease]; busy {
-		ctx.Send(who.replyTo, refusedLoad(who.requestID, &messages.Refused{
+		ctx.Send(req.replyTo, refusedLoad(req.requestID, &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_READY, Detail: "lease " + lease + " is being freed",
 			RetryAfter: durationpb.New(retryBusy),
 		}))
 		return
 	}
 	if d.quarantine != nil {
-		ctx.Send(who.replyTo, refusedLoad(who.requestID, d.quarantineRefusal(d.quarantine.GetDetail())))
+		ctx.Send(req.replyTo, refusedLoad(req.requestID, d.quarantineRefusal(d.quarantine.GetDetail())))
 		return
 	}
 	if l, ok := d.loading[lease]; ok {
-		l.join(who)
+		l.join(req)
 		return
 	}
-	d.loading[lease] = &load{command: msg, requesters: []requester{who}, started: time.Now()}
+	d.loading[lease] = &load{command: msg, requesters: []requester{req}, started: time.Now()}
 	models, path, incarnation := d.Models, msg.GetPath(), d.incarnation
 	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (engine.Facts, error) { return models.Inspect(path) },
 		func(f engine.Facts, err error) any { return &inspected{incarnation, lease, f, err} })
 }
 
-// join adds one who waits; asking again replaces the first.
-func (l *load) join(who requester) {
+// join adds a requester. A repeated request replaces the first one.
+func (l *load) join(req requester) {
 	for i, a := range l.requesters {
-		if a.requestID == who.requestID {
-			l.requesters[i] = who
+		if a.requestID == req.requestID {
+			l.requesters[i] = req
 			return
 		}
 	}
-	l.requesters = append(l.requesters, who)
+	l.requesters = append(l.requesters, req)
 }
 
-// onInspected: the sizes are known, and whether there is room.
+// onInspected checks the model's sizes against the budget and starts the load.
 func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	l := d.loading[msg.lease]
 	if msg.incarnation != d.incarnation || l == nil {
@@ -89,7 +89,7 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	d.start(ctx, l)
 }
 
-// start takes the pages and reads the weights, or waits until others have given up as much.
+// start leases the pages and loads the weights, or waits until replicas yield enough memory.
 func (d *device) start(ctx actor.Context, l *load) {
 	lease, fixed := l.command.GetLease(), hbm.PagesOf(l.facts.Need(l.spec()).Fixed)
 	share := d.shares()[lease]
@@ -98,7 +98,7 @@ func (d *device) start(ctx actor.Context, l *load) {
 	}
 	free := int(d.ledger.Free()/hbm.PageBytes) - fixed
 	if free < share.guaranteed {
-		d.refuse(ctx, lease, noMemory(d.Name+": the replicas there did not give up KV memory that they can do without; it is tried again"))
+		d.refuse(ctx, lease, noMemory(d.Name+": replicas did not yield KV memory in time; the load is retried"))
 		return
 	}
 	load, short := d.leaseForLoad(l, int64(min(free, max(share.guaranteed, share.full)))*hbm.PageBytes)
@@ -128,7 +128,7 @@ func (d *device) leaseForLoad(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage
 	return load, d.leaseModel(load, l.facts, int64(load.KVBlocks)*blockBytes)
 }
 
-// spec is what is asked for; how many KV blocks there are is decided last.
+// spec returns the requested load. The number of KV blocks is set later, in leaseForLoad.
 func (l *load) spec() engine.LoadSpec {
 	c := l.command
 	return engine.LoadSpec{
@@ -172,12 +172,13 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	d.retryWaiting(ctx)
 }
 
-// refuse ends a load and tells everyone who waited for it.
+// refuse ends a load and answers all its requesters.
 func (d *device) refuse(ctx actor.Context, lease string, why *messages.Refused) {
 	d.refuseFound(ctx, lease, why, "")
 }
 
-// refuseError is refuse for a load that failed. It says which revision was found in place of the one asked for.
+// refuseError is refuse for a load that failed. The refusal contains the revision that was found if
+// it is not the requested one.
 func (d *device) refuseError(ctx actor.Context, lease string, err error) {
 	found := ""
 	if other := (*engine.OtherWeights)(nil); errors.As(err, &other) {
@@ -198,26 +199,26 @@ func (d *device) refuseFound(ctx actor.Context, lease string, why *messages.Refu
 }
 
 func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
-	lease, who := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
+	lease, req := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
 	if _, busy := d.freeing[lease]; busy {
-		d.freeing[lease] = append(d.freeing[lease], who)
+		d.freeing[lease] = append(d.freeing[lease], req)
 		return
 	}
 	if _, busy := d.loading[lease]; busy {
-		ctx.Send(who.replyTo, refusedUnload(who.requestID, messages.Reason_REASON_NOT_READY,
+		ctx.Send(req.replyTo, refusedUnload(req.requestID, messages.Reason_REASON_NOT_READY,
 			"lease "+lease+" is being loaded"))
 		return
 	}
 	if _, ok := d.held[lease]; !ok {
-		ctx.Send(who.replyTo, unloadedResult(who.requestID, lease, 0))
+		ctx.Send(req.replyTo, unloadedResult(req.requestID, lease, 0))
 		return
 	}
-	d.unload(ctx, lease, []requester{who})
+	d.unload(ctx, lease, []requester{req})
 }
 
-// free gives a lease's memory back, in a job, and tells who waits for it.
-func (d *device) unload(ctx actor.Context, lease string, askers []requester) {
-	d.freeing[lease] = askers
+// unload starts a job that frees a lease's memory; its end is reported to the requesters.
+func (d *device) unload(ctx actor.Context, lease string, requesters []requester) {
+	d.freeing[lease] = requesters
 	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
 	var resized <-chan struct{}
 	if z := d.resizing[lease]; z != nil {
@@ -240,7 +241,7 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	askers := d.freeing[msg.lease]
+	requesters := d.freeing[msg.lease]
 	delete(d.freeing, msg.lease)
 	d.lastDemand = time.Now()
 	if msg.err == nil {
@@ -251,7 +252,7 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 		ctx.Send(d.hbm, &messages.BlocksReleased{Lease: msg.lease})
 		d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.bytes).Msg("model unloaded")
 	}
-	for _, a := range askers {
+	for _, a := range requesters {
 		if msg.err != nil {
 			ctx.Send(a.replyTo, refusedUnload(a.requestID, messages.Reason_REASON_CONFLICT, msg.err.Error()))
 			continue
@@ -273,21 +274,21 @@ func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *mes
 		}}}
 }
 
-// leaseMismatch says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet
-// whether it was.
+// leaseMismatch returns the refusal of a request for a held lease whose model was loaded from other
+// files, or from files that may be others. It returns nil if the lease matches.
 func leaseMismatch(m residency.Loaded, asked *messages.LoadModel) *messages.Refused {
 	switch want := asked.GetRevisionDigest(); {
 	case want != "" && m.Digests.Revision != want:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-			Detail: fmt.Sprintf("lease %s holds revision %s, not %s as asked for; it is loaded again once the lease is given back",
+			Detail: fmt.Sprintf("lease %s holds revision %s, not the requested %s; it is reloaded once the lease is released",
 				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
 		}
 	case want == "" && m.Deploy != asked.GetDeploy():
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_CONFLICT,
 			Detail: "lease " + m.Lease +
-				" was loaded before the last models.deploy; it is loaded again once the lease is given back",
+				" was loaded before the last models.deploy; it is reloaded once the lease is released",
 		}
 	}
 	return nil

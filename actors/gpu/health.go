@@ -19,28 +19,29 @@ import (
 	"troupe/messages"
 )
 
-// HealthSource tells how a device is. It may block.
+// HealthSource observes a device. It may block.
 type HealthSource interface{ Health() health.Observation }
 
 const (
 	observeInterval = time.Second
-	// selfTestInterval is how often a device that was lost is tried. One that has other faults waits for the operator: a copy
-	// that succeeds says nothing about them.
+	// selfTestInterval is the interval between self-tests of a lost device. Other faults wait for
+	// the operator: a self-test says nothing about them.
 	selfTestInterval = 30 * time.Second
 	maxEvents        = 16 // in the status
 )
 
-// sharedState is whether the device may be used, and what is known of it. It outlives the actor.
+// sharedState is the health of the device and its quarantine. All incarnations of the actor share
+// it.
 type sharedState struct {
-	jobs sync.WaitGroup // loads and unloads in flight, of every incarnation
+	jobs sync.WaitGroup // loads and unloads in flight, of all incarnations
 
-	quarantine      *messages.Quarantine // nil: it may be used
-	lastObservation *health.Observation  // the last one
-	observedAt      time.Time            // when
+	quarantine      *messages.Quarantine // nil: not quarantined
+	lastObservation *health.Observation  // nil before the first
+	observedAt      time.Time            // time of lastObservation
 	events          []*messages.GpuEvent
 }
 
-// observeNow, observedAt and tested are notes to self.
+// observeNow, observed and tested are notes to self.
 type (
 	observeNow struct{ incarnation uint64 }
 	observed   struct {
@@ -54,7 +55,7 @@ type (
 	}
 )
 
-// observe asks the source in a job; the next one is asked a while after the answer.
+// observe starts a job that observes the device. The next one starts observeInterval after it ends.
 func (d *device) observe(ctx actor.Context) {
 	source, incarnation := d.Health, d.incarnation
 	supervise.Job(ctx, d.lifetime,
@@ -68,7 +69,7 @@ func (d *device) onObserved(ctx actor.Context, msg *observed) {
 	}
 	supervise.After(ctx, observeInterval, &observeNow{d.incarnation})
 	if msg.err != nil {
-		d.Log.Error().Err(msg.err).Msg("device not observed")
+		d.Log.Error().Err(msg.err).Msg("observing the device failed")
 		return
 	}
 	fault, notes := health.Judge(d.lastObservation, msg.seen)
@@ -91,12 +92,12 @@ var causes = map[health.Cause]messages.QuarantineCause{
 	health.XID:      messages.QuarantineCause_QUARANTINE_CAUSE_XID,
 }
 
-// lost reports whether what is on the device is given up.
+// isLost reports whether the device is lost, and with it the models on it.
 func (d *device) isLost() bool {
 	return d.quarantine.GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
 }
 
-// recoverLost frees what nobody uses any more, and tries whether the device is back.
+// recoverLost unloads the models of a lost device, and tests the device when it is empty.
 func (d *device) recoverLost(ctx actor.Context) {
 	for lease := range d.held {
 		if _, busy := d.freeing[lease]; !busy {
@@ -110,10 +111,10 @@ func (d *device) recoverLost(ctx actor.Context) {
 	}
 }
 
-// empty reports whether nobody uses the device's memory. A lost one is opened again only then.
+// isEmpty reports whether no model uses the device's memory. A lost device is reopened only then.
 func (d *device) isEmpty() bool { return len(d.held)+len(d.loading)+len(d.freeing) == 0 }
 
-// note keeps what happened, for people.
+// recordEvent logs, publishes and keeps a device event.
 func (d *device) recordEvent(detail string) {
 	d.Log.Warn().Str("detail", detail).Msg("device event")
 	d.Publish("gpu.event", d.Node+"/"+d.Name, detail)
@@ -121,7 +122,8 @@ func (d *device) recordEvent(detail string) {
 	d.events = events[max(0, len(events)-maxEvents):]
 }
 
-// startQuarantine quarantines the device. The first cause stays, but for one that turns out to be lost.
+// startQuarantine quarantines the device. The first cause is kept unless the device turns out to be
+// lost.
 func (d *device) startQuarantine(cause messages.QuarantineCause, detail string) {
 	worse := cause == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST && !d.isLost()
 	if d.quarantine != nil && !worse {
@@ -133,13 +135,13 @@ func (d *device) startQuarantine(cause messages.QuarantineCause, detail string) 
 	d.Publish("gpu.quarantined", d.Node+"/"+d.Name, detail)
 }
 
-// onDeviceFailed: an engine has found the device lost.
+// onDeviceFailed handles an engine's report that the device is lost.
 func (d *device) onDeviceFailed(msg *messages.DeviceFailed) {
 	d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.GetDetail())
 }
 
 func (d *device) onQuarantine(ctx actor.Context, msg *messages.QuarantineGpu) {
-	detail := "by the operator's word"
+	detail := "by operator request"
 	if msg.GetDetail() != "" {
 		detail += ": " + msg.GetDetail()
 	}
@@ -148,24 +150,24 @@ func (d *device) onQuarantine(ctx actor.Context, msg *messages.QuarantineGpu) {
 		Outcome: &messages.QuarantineGpuResult_Quarantined{Quarantined: d.status()}})
 }
 
-// onRelease ends the quarantine at once, or once the device has passed a self-test.
+// onRelease ends the quarantine: at once, or when the device has passed a self-test.
 func (d *device) onRelease(ctx actor.Context, msg *messages.ReleaseGpu) {
 	if msg.GetUntested() && d.quarantine != nil {
-		d.endQuarantine("by the operator's word")
+		d.endQuarantine("by operator request")
 	}
 	if d.quarantine == nil {
 		ctx.Respond(d.releasedResult(msg.GetRequestId()))
 		return
 	}
 	d.releaseRequesters = slices.DeleteFunc(d.releaseRequesters,
-		func(a requester) bool { return a.requestID == msg.GetRequestId() }) // it asks again
+		func(a requester) bool { return a.requestID == msg.GetRequestId() }) // drop an earlier attempt
 	d.releaseRequesters = append(d.releaseRequesters, requester{msg.GetRequestId(), ctx.Sender()})
-	if !d.isLost() || d.isEmpty() { // else once it is
+	if !d.isLost() || d.isEmpty() { // a lost device is tested once it is empty
 		d.startSelfTest(ctx)
 	}
 }
 
-// startSelfTest tries the device in a job, unless one does already.
+// startSelfTest starts a job that tests the device, unless one is running.
 func (d *device) startSelfTest(ctx actor.Context) {
 	if d.selfTesting {
 		return
@@ -181,21 +183,22 @@ func (d *device) onTested(ctx actor.Context, msg *tested) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	askers := d.releaseRequesters
+	requesters := d.releaseRequesters
 	d.selfTesting, d.releaseRequesters = false, nil
 	switch {
 	case d.quarantine == nil:
 	case msg.err == nil:
-		d.endQuarantine("it has passed a self-test")
+		d.endQuarantine("self-test passed")
 	default:
-		d.Log.Warn().Err(msg.err).Msg("device failed its self-test")
-		d.quarantine = proto.Clone(d.quarantine).(*messages.Quarantine) // the old one was sent
+		d.Log.Warn().Err(msg.err).Msg("device self-test failed")
+		d.quarantine = proto.Clone(d.quarantine).(*messages.Quarantine) // the old one is in messages
 		d.quarantine.SelfTest = "failed: " + msg.err.Error()
 	}
-	for _, a := range askers {
+	for _, a := range requesters {
 		result := d.releasedResult(a.requestID)
 		if d.quarantine != nil {
-			result.Outcome = &messages.ReleaseGpuResult_Refused{Refused: d.quarantineRefusal("it has failed its self-test: " + msg.err.Error())}
+			refused := d.quarantineRefusal("self-test failed: " + msg.err.Error())
+			result.Outcome = &messages.ReleaseGpuResult_Refused{Refused: refused}
 		}
 		ctx.Send(a.replyTo, result)
 	}
@@ -212,15 +215,15 @@ func (d *device) releasedResult(requestID string) *messages.ReleaseGpuResult {
 		Outcome: &messages.ReleaseGpuResult_Released{Released: d.status()}}
 }
 
-// quarantineRefusal says that the device is quarantined, and why.
+// quarantineRefusal returns the refusal of a request to a quarantined device.
 func (d *device) quarantineRefusal(detail string) *messages.Refused {
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_QUARANTINED, Detail: d.Node + "/" + d.Name + " is quarantined: " + detail +
-			"; gpus.release ends that",
+			"; gpus.release ends the quarantine",
 	}
 }
 
-// reasonOf is the reason of a load that failed.
+// reasonOf returns the reason for a failed load.
 func reasonOf(err error) messages.Reason {
 	switch {
 	case errors.Is(err, cuda.ErrOutOfMemory):
@@ -233,7 +236,7 @@ func reasonOf(err error) messages.Reason {
 	return messages.Reason_REASON_LOAD_FAILED
 }
 
-// health is the last observation as a report; nil before the first.
+// health returns the last observation as a message; nil before the first.
 func (s *sharedState) health() *messages.GpuHealth {
 	if s.lastObservation == nil {
 		return nil

@@ -20,12 +20,12 @@ import (
 	"troupe/testkit"
 )
 
-// ward is a device whose health and self-test the test decides.
+// fakeDevice is a device whose health and self-test the test sets.
 type fakeDevice struct {
 	mu           sync.Mutex
 	now          health.Observation
-	hang         chan struct{} // while it is not nil, a look at the device waits for it
-	selfTestErr  error         // of the self-test
+	hang         chan struct{} // blocks Health until it is closed; nil: not at all
+	selfTestErr  error         // result of the self-test
 	observations int
 	selfTests    int
 	events       []string
@@ -85,7 +85,8 @@ type (
 
 const quarantined = messages.GpuState_GPU_STATE_QUARANTINED
 
-// TestFaultsQuarantineDevice: each by its own cause, and told to the world.
+// TestFaultsQuarantineDevice checks that each fault quarantines the device with its own cause and
+// publishes an event.
 func TestFaultsQuarantineDevice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		now   health.Observation
@@ -129,7 +130,8 @@ func TestFaultsQuarantineDevice(t *testing.T) {
 	}
 }
 
-// TestQuarantineSurvivesCrash, and so does what was seen: an old fault is no new one.
+// TestQuarantineSurvivesCrash checks that a crash keeps the quarantine and the last observation, so
+// that an old fault does not count as a new one.
 func TestQuarantineSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDevice{now: health.Observation{RemapFailed: true}}
@@ -151,7 +153,8 @@ func TestQuarantineSurvivesCrash(t *testing.T) {
 	})
 }
 
-// TestReleaseEndsQuarantine: after a self-test that it passes, or by the operator's word.
+// TestReleaseEndsQuarantine checks that a quarantine ends after a passed self-test, or without one
+// on request.
 func TestReleaseEndsQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDevice{selfTestErr: errors.New("a bit has changed")}
@@ -162,7 +165,7 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 		}
 		p.Send(pid, &messages.QuarantineGpu{RequestId: "q", Detail: "smoke"})
 		if r := last[quarantineResult](t, p); r.GetRequestId() != "q" ||
-			r.GetQuarantined().GetQuarantine().GetDetail() != "by the operator's word: smoke" {
+			r.GetQuarantined().GetQuarantine().GetDetail() != "by operator request: smoke" {
 			t.Errorf("%v", r)
 		}
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "1"})
@@ -176,7 +179,7 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if w.selfTestCount() != 1 {
-			t.Errorf("%d self-tests; nobody asked for more", w.selfTestCount())
+			t.Errorf("%d self-tests, want only the requested one", w.selfTestCount())
 		}
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "2", Untested: true})
 		if r := last[releaseResult](t, p); r.GetRequestId() != "2" || r.GetReleased().GetQuarantine() != nil ||
@@ -190,8 +193,8 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 	})
 }
 
-// TestLostDeviceIsRetested: an engine found it lost. What it held is freed once nobody uses it, loads are refused, and it is tried
-// now and then until it passes.
+// TestLostDeviceIsRetested has an engine report the device lost. Its models are unloaded, loads are
+// refused, and it is tested at intervals until it passes.
 func TestLostDeviceIsRetested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDevice{selfTestErr: cuda.ErrDeviceLost}
@@ -203,7 +206,7 @@ func TestLostDeviceIsRetested(t *testing.T) {
 		p.Send(pid, load("2", "m-0", "m"))
 		if r := last[loadResult](t, p).GetRefused(); r.GetReason() != messages.Reason_REASON_QUARANTINED ||
 			!strings.Contains(r.GetDetail(), "troupe_matmul") {
-			t.Errorf("it is on a lost device: %v", r)
+			t.Errorf("the device is lost: %v", r)
 		}
 		time.Sleep(2 * time.Second)
 		if g := ask(t, p, pid); len(s.Held()) != 0 || g.GetFreeBytes() != g.GetMemoryBytes() ||
@@ -222,7 +225,8 @@ func TestLostDeviceIsRetested(t *testing.T) {
 	})
 }
 
-// TestQuarantinedDeviceAdopts: while a device works, what is on it may be taken up again: its sequences have to be moved yet.
+// TestQuarantinedDeviceAdopts checks that a model on a working quarantined device can be adopted:
+// its sequences have yet to migrate.
 func TestQuarantinedDeviceAdopts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDevice{}
@@ -237,7 +241,8 @@ func TestQuarantinedDeviceAdopts(t *testing.T) {
 	})
 }
 
-// TestHangingDeviceBlocksNothing: a look that does not end holds up nobody, and no second one begins.
+// TestHangingDeviceBlocksNothing checks that an observation that hangs blocks no request, and that
+// no second one starts.
 func TestHangingDeviceBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDevice{hang: make(chan struct{})}

@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	yieldTimeout        = 5 * time.Second        // for a load to get the memory that others give up
-	shrinkRetryInterval = 500 * time.Millisecond // a replica to shrink
-	distributeInterval  = time.Second            // and after nothing else wanted the memory for as long
-	reportMaxAge        = 3 * time.Second        // of a replica, or nothing is asked of it
+	yieldTimeout        = 5 * time.Second        // for replicas to yield memory to a load
+	shrinkRetryInterval = 500 * time.Millisecond // between ShrinkKV commands to a replica
+	distributeInterval  = time.Second            // and the time without other demand before it
+	reportMaxAge        = 3 * time.Second        // of a report; a replica without a newer one is not asked to shrink
 )
 
-// user is what a replica last said about the KV memory of its lease.
+// kvUser is the last report of a replica on the KV memory of its lease.
 type kvUser struct {
 	replica    *actor.PID
 	report     *messages.KVReport
 	reportedAt time.Time
 }
 
-// resize is a lease on its way to another number of blocks.
+// resize is a lease being changed to another number of blocks.
 type resize struct {
 	attempt    uint64
 	blocks     int
 	replica    *actor.PID
 	deadline   time.Time
-	done       <-chan struct{} // closed when its job has ended; nil while the replica still uses what it is to give up
-	requesters []requester     // who asked for the model meanwhile
+	done       <-chan struct{} // closed when its job ends; nil while the replica still uses the blocks to yield
+	requesters []requester     // requested the model meanwhile
 }
 
-// requestShrink, resized and spread are notes to self.
+// retryShrink, resized and distributeTick are notes to self.
 type (
 	retryShrink struct {
 		incarnation uint64
@@ -86,7 +86,8 @@ func (d *device) receiveMemory(ctx actor.Context) {
 	}
 }
 
-// onReport: a replica that knows of fewer blocks than there are is told again.
+// onReport records a replica's report. A replica with a wrong number of blocks is sent the right
+// one.
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	m, held := d.held[msg.GetLease()]
 	if !held || ctx.Sender() == nil {
@@ -99,8 +100,9 @@ func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	d.retryWaiting(ctx)
 }
 
-// room sees to it that so many pages are free for a lease, as far as KV memory can give way. It reports false while that is under way, and
-// notes until when, at most.
+// makeRoom tries to free pages for a lease by having replicas yield KV memory. It reports true if
+// the pages are free, or if no more can be freed; the caller checks which. It reports false while
+// replicas yield, and sets the deadline of the wait.
 func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time.Time) bool {
 	free := int(d.ledger.Free() / hbm.PageBytes)
 	if need <= free || !until.IsZero() && !time.Now().Before(*until) {
@@ -113,7 +115,7 @@ func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time
 		return false
 	}
 	pools := d.resizablePools()
-	gifts, why, ok := hbm.Yield(need, free, pools)
+	yields, why, ok := hbm.Yield(need, free, pools)
 	if !ok && d.mayYieldLater(need-free, pools, until) {
 		return false
 	}
@@ -121,7 +123,7 @@ func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time
 	if !ok {
 		return true
 	}
-	for _, g := range gifts {
+	for _, g := range yields {
 		m := d.held[g.Owner]
 		left := int64(hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes)-g.Pages) * hbm.PageBytes
 		d.attempt++
@@ -133,7 +135,7 @@ func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time
 	return false
 }
 
-// pools are those that can be resized now.
+// resizablePools returns the pools that can be resized now.
 func (d *device) resizablePools() (all []hbm.Pool) {
 	shares := d.shares()
 	for lease, u := range d.kvUsers {
@@ -154,31 +156,32 @@ func (d *device) resizablePools() (all []hbm.Pool) {
 	return all
 }
 
-// requestShrink asks a replica, again and again, until it answers or time is up.
+// requestShrink asks a replica to shrink, repeatedly until it answers or the deadline passes.
 func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
 	if !time.Now().Before(z.deadline) {
-		d.abortShrink(ctx, lease, z, "it did not answer within "+yieldTimeout.String())
+		d.abortShrink(ctx, lease, z, "no answer within "+yieldTimeout.String())
 		return
 	}
 	ctx.Request(z.replica, &messages.ShrinkKV{Lease: lease, Blocks: uint32(z.blocks), Attempt: z.attempt})
 	supervise.After(ctx, shrinkRetryInterval, &retryShrink{d.incarnation, lease, z.attempt})
 }
 
-// abortShrink ends a shrink that came to nothing. Its replica is asked for nothing until it reports again.
+// abortShrink ends a shrink that failed. The replica is not asked again until it reports.
 func (d *device) abortShrink(ctx actor.Context, lease string, z *resize, why string) {
-	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("KV memory not given up")
+	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("replica yields no KV memory")
 	delete(d.resizing, lease)
 	delete(d.kvUsers, lease)
 	ctx.Send(z.replica, &messages.GrowKV{Lease: lease, Blocks: uint32(d.held[lease].KVBlocks)})
 	d.retryWaiting(ctx)
 }
 
-// onShrunk: nobody uses those blocks any more, and no step runs. An answer that nobody waits for is told what there is.
+// onShrunk handles a replica's confirmation that it no longer uses the blocks and runs no step. A
+// stale confirmation is answered with the current number of blocks.
 func (d *device) onShrunk(ctx actor.Context, msg *messages.KVShrunk) {
 	lease := msg.GetLease()
 	z := d.resizing[lease]
 	switch {
-	case z != nil && z.done != nil: // it is told when the memory is resized
+	case z != nil && z.done != nil: // the replica learns the result when the resize ends
 	case z == nil || z.attempt != msg.GetAttempt():
 		if m, held := d.held[lease]; held && ctx.Sender() != nil {
 			ctx.Send(ctx.Sender(), &messages.GrowKV{Lease: lease, Blocks: uint32(m.KVBlocks)})
@@ -190,7 +193,7 @@ func (d *device) onShrunk(ctx actor.Context, msg *messages.KVShrunk) {
 	}
 }
 
-// resize has the memory resized, in a job.
+// startResize starts a job that resizes the memory.
 func (d *device) startResize(ctx actor.Context, lease string, z *resize) {
 	models, blocks, note := d.Models, z.blocks, resized{incarnation: d.incarnation, lease: lease, attempt: z.attempt}
 	z.done = supervise.Job(ctx, d.lifetime,
@@ -206,7 +209,7 @@ func (d *device) startResize(ctx actor.Context, lease string, z *resize) {
 		})
 }
 
-// onResized brings the ledger in line with what is there, and tells everybody.
+// onResized updates the ledger and notifies the replica and the requesters.
 func (d *device) onResized(ctx actor.Context, msg *resized) {
 	z := d.resizing[msg.lease]
 	if msg.incarnation != d.incarnation || z == nil || z.attempt != msg.attempt {
@@ -214,15 +217,15 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 	}
 	delete(d.resizing, msg.lease)
 	if msg.err == nil {
-		msg.model.AdapterPages = d.held[msg.lease].AdapterPages // another note tells of those
+		msg.model.AdapterPages = d.held[msg.lease].AdapterPages // changed by adaptersLeased alone
 		d.held[msg.lease] = msg.model
 	} else {
 		d.notResizable[msg.lease] = errors.Is(msg.err, errors.ErrUnsupported)
-		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("KV memory not resized")
+		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("resizing KV memory failed")
 	}
 	m := d.held[msg.lease]
 	if _, short := d.ledger.Resize(m.Lease, "kv", int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
-		panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
+		panic("gpu: " + d.Name + " holds more memory than it has: " + short.Error())
 	}
 	ctx.Send(d.hbm, &messages.BlocksResized{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
 	ctx.Send(z.replica, &messages.GrowKV{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
@@ -235,7 +238,7 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 	d.retryWaiting(ctx)
 }
 
-// place goes on with the loads that wait for memory, the oldest first, and then with the adapters that do.
+// retryWaiting retries the loads that wait for memory, oldest first, then the adapter leases.
 func (d *device) retryWaiting(ctx actor.Context) {
 	var waiting []*load
 	for _, l := range d.loading {
@@ -254,8 +257,8 @@ func (d *device) retryWaiting(ctx actor.Context) {
 	}
 }
 
-// spread gives free memory back to replicas that have less than their share, and to those that are short of it, once
-// nothing else has wanted it for a while.
+// distributeFree gives free memory to replicas below their share, and then to those that want more,
+// after distributeInterval without other demand.
 func (d *device) distributeFree(ctx actor.Context) {
 	if len(d.loading)+len(d.freeing)+len(d.resizing) > 0 || d.quarantine != nil {
 		d.lastDemand = time.Now()
@@ -272,7 +275,7 @@ func (d *device) distributeFree(ctx actor.Context) {
 			continue
 		}
 		if _, short := d.ledger.Resize(g.Owner, "kv", int64(blocks)*m.KVBlockBytes); short != nil {
-			panic(fmt.Sprintf("gpu: %s grants %d pages that it has not: %v", d.Name, g.Pages, short))
+			panic(fmt.Sprintf("gpu: %s grants %d pages that are not free: %v", d.Name, g.Pages, short))
 		}
 		d.attempt++
 		d.resizing[g.Owner] = &resize{attempt: d.attempt, blocks: blocks, replica: u.replica}

@@ -12,7 +12,8 @@ import (
 	"troupe/testkit"
 )
 
-// full plays a device of 16 MiB: m-0 has 512 KV blocks of 16 KiB, of which 256 can be given up, and 4 MiB are free.
+// playFull starts a device of 16 MiB: m-0 has 512 KV blocks of 16 KiB, of which it can yield 256,
+// and 4 MiB are free.
 func playFull(t *testing.T, s *fakeModels) (*testkit.Peer, func(msg any)) {
 	s.context = 4096
 	p, pid := playWith(t, s, func(c *gpu.Config) { c.Info = cuda.Info{MemoryBytes: 16 << 20} })
@@ -38,7 +39,7 @@ func playFull(t *testing.T, s *fakeModels) (*testkit.Peer, func(msg any)) {
 	return p, send
 }
 
-// TestLoadWaitsForShrink: a load that is short of memory waits until a replica has shrunk.
+// TestLoadWaitsForShrink checks that a load short of memory waits until a replica has shrunk.
 func TestLoadWaitsForShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})
@@ -50,14 +51,14 @@ func TestLoadWaitsForShrink(t *testing.T) {
 			t.Fatalf("%v", ask)
 		}
 		if n := len(testkit.Got[loadResult](p)); n != 1 {
-			t.Errorf("%d loads answered before there was room", n)
+			t.Errorf("%d load answers before there was room", n)
 		}
 		shrunk := &messages.KVShrunk{Lease: "m-0", Attempt: ask.GetAttempt()}
 		send(shrunk)
 		if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
 			t.Errorf("%v", got)
 		}
-		send(shrunk) // it has not heard yet
+		send(shrunk) // the replica repeats its answer
 		if got := testkit.Got[*messages.GrowKV](p); len(got) != 2 || got[0].GetBlocks() != 384 ||
 			got[1].GetBlocks() != 384 {
 			t.Errorf("%v", got)
@@ -73,8 +74,9 @@ func TestLoadWaitsForShrink(t *testing.T) {
 	})
 }
 
-// TestWrongBlockCountIsCorrected: a replica that knows of another number of blocks than there are, as after the loss of a message, is told. It is not while
-// that number changes, nor by a report of a lease that there is not.
+// TestWrongBlockCountIsCorrected checks that a replica whose number of blocks is wrong, as after a
+// lost message, is sent the right one. It is not while the number changes, nor for an unknown
+// lease.
 func TestWrongBlockCountIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})
@@ -82,23 +84,24 @@ func TestWrongBlockCountIsCorrected(t *testing.T) {
 			t.Helper()
 			got := testkit.Got[*messages.GrowKV](p)
 			if len(got) != n || n > 0 && (got[n-1].GetLease() != "m-0" || got[n-1].GetBlocks() != 512) {
-				t.Errorf("told %v, want %d times", got, n)
+				t.Errorf("GrowKV messages: %v, want %d", got, n)
 			}
 		}
-		told(0) // its report was right
+		told(0) // the report was right
 		send(&messages.KVReport{Lease: "m-0", Blocks: 400, Least: 128})
 		told(1)
 		send(&messages.KVReport{Lease: "none", Blocks: 400, Least: 128})
 		told(1)
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128
-		send(second) // m-0 is asked to shrink
+		send(second) // makes m-0 shrink
 		send(&messages.KVReport{Lease: "m-0", Blocks: 384, Least: 128})
 		told(1)
 	})
 }
 
-// TestFailedShrinkRefusesLoad: a replica that refuses, is silent, or whose memory can not shrink, keeps what it has, and the load is refused.
+// TestFailedShrinkRefusesLoad checks that a replica that refuses, is silent, or cannot shrink keeps
+// its memory, and that the load is refused.
 func TestFailedShrinkRefusesLoad(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shelf  *fakeModels
@@ -137,7 +140,7 @@ func TestFailedShrinkRefusesLoad(t *testing.T) {
 	}
 }
 
-// TestFreeMemoryIsDistributed: what is free goes to who is short of it.
+// TestFreeMemoryIsDistributed checks that free memory goes to a replica that wants more.
 func TestFreeMemoryIsDistributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})

@@ -13,7 +13,8 @@ import (
 	"troupe/testkit"
 )
 
-// blockingModels holds models whose loads and unloads end when the test says so, whatever they are told.
+// blockingModels holds models whose loads and unloads block until the test sends to proceed. They
+// ignore cancellation.
 type blockingModels struct {
 	*fakeModels
 	proceed chan struct{}
@@ -29,7 +30,8 @@ func (s blockingModels) Unload(lease string) (int64, error) {
 	return s.fakeModels.Unload(lease)
 }
 
-// TestStopWaitsForJobs: an actor that is stopped waits for what loads and unloads, since the device is closed next.
+// TestStopWaitsForJobs checks that a stopped actor waits for loads and unloads, because the device
+// is closed next.
 func TestStopWaitsForJobs(t *testing.T) {
 	for name, give := range map[string]func(*fakeModels) *messages.UnloadModel{
 		"load": func(*fakeModels) *messages.UnloadModel { return nil },
@@ -58,19 +60,20 @@ func TestStopWaitsForJobs(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if stopped {
-					t.Error("it has stopped while its job runs")
+					t.Error("stopped while its job runs")
 				}
 				close(s.proceed)
 				synctest.Wait()
 				if !stopped {
-					t.Error("it has not stopped though its job has ended")
+					t.Error("not stopped after its job")
 				}
 			})
 		})
 	}
 }
 
-// TestLostDeviceIsTestedWhenEmpty: whoever asks for a lost device waits until nothing is left on it, since it is opened again for its self-test.
+// TestLostDeviceIsTestedWhenEmpty checks that the release of a lost device waits until the device
+// is empty, because the self-test reopens it.
 func TestLostDeviceIsTestedWhenEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := blockingModels{&fakeModels{}, make(chan struct{}, 1)}, &fakeDevice{}
@@ -83,10 +86,10 @@ func TestLostDeviceIsTestedWhenEmpty(t *testing.T) {
 		synctest.Wait()
 		p.Send(pid, &messages.DeviceFailed{Lease: "m-0", Detail: "a bad address"})
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "r"})
-		time.Sleep(2500 * time.Millisecond) // it is observed, and emptied
+		time.Sleep(2500 * time.Millisecond) // one observation, and the unload
 		synctest.Wait()
 		if w.selfTestCount() != 0 || len(testkit.Got[releaseResult](p)) != 0 {
-			t.Errorf("%d self-tests of a device that holds something", w.selfTestCount())
+			t.Errorf("%d self-tests of a device in use", w.selfTestCount())
 		}
 		close(s.proceed)
 		time.Sleep(1500 * time.Millisecond)

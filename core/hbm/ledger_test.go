@@ -19,9 +19,9 @@ func TestLedgerInvariants(t *testing.T) {
 				switch {
 				case short == nil && (int64(len(lease.Pages))*PageBytes < bytes ||
 					l.Free() != free-int64(len(lease.Pages))*PageBytes):
-					t.Fatalf("whole: %d pages for %d bytes", len(lease.Pages), bytes)
+					t.Fatalf("atomic: %d pages for %d bytes", len(lease.Pages), bytes)
 				case short != nil && (bytes <= free || l.Free() != free || short.Need-short.Free <= 0):
-					t.Fatalf("whole: refused %d of %d bytes: %v", bytes, free, short)
+					t.Fatalf("atomic: refused %d of %d bytes: %v", bytes, free, short)
 				}
 			},
 			"resize": func(t *rapid.T) {
@@ -30,7 +30,7 @@ func TestLedgerInvariants(t *testing.T) {
 				had := 0
 				for _, lease := range l.Leases() {
 					if lease.Owner == owner {
-						had = len(lease.Pages) // of the first, which is the one that is resized
+						had = len(lease.Pages) // the first is the one that is resized
 						break
 					}
 				}
@@ -38,9 +38,9 @@ func TestLedgerInvariants(t *testing.T) {
 				switch {
 				case short == nil && (len(lease.Pages) != PagesOf(bytes) ||
 					l.Free() != free-int64(len(lease.Pages)-had)*PageBytes):
-					t.Fatalf("whole: %d pages for %d bytes, of %d", len(lease.Pages), bytes, had)
+					t.Fatalf("atomic: %d pages for %d bytes, before %d", len(lease.Pages), bytes, had)
 				case short != nil && l.Free() != free:
-					t.Fatalf("whole: refused, and %d of %d are free", l.Free(), free)
+					t.Fatalf("atomic: refused, and free went to %d from %d", l.Free(), free)
 				}
 			},
 			"release": func(t *rapid.T) {

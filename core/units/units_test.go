@@ -11,7 +11,7 @@ func TestParseBytes(t *testing.T) {
 	}
 	for _, text := range []string{"", "MiB", "-1GiB", "1XiB", "NaN", "1e30GiB", "0x10"} {
 		if got, err := ParseBytes(text); err == nil {
-			t.Errorf("%q is taken for %d", text, got)
+			t.Errorf("%q is parsed as %d", text, got)
 		}
 	}
 }
@@ -25,7 +25,8 @@ func TestFormatBytes(t *testing.T) {
 	}
 }
 
-// TestKVTokenBytes: Llama-70B with grouped-query attention (80 layers, 8 KV heads of 128) in BF16.
+// TestKVTokenBytes computes the size for Llama-70B in BF16 with grouped-query attention: 80 layers
+// and 8 KV heads of dimension 128.
 func TestKVTokenBytes(t *testing.T) {
 	if got := KVTokenBytes(80, 8, 128, 2); got != 327_680 || 16*got != 5_242_880 {
 		t.Error(got)
@@ -37,12 +38,12 @@ func TestKVSizeBlocks(t *testing.T) {
 		size               KVSize
 		full, least, floor int
 	}{
-		"256 tokens for each sequence":      {KVSize{16, 1024, 64, 0}, 4096, 1024, 1},
-		"one of full length":                {KVSize{16, 1 << 17, 4, 0}, 1 << 15, 1 << 13, 1},
-		"no more than all of full length":   {KVSize{16, 160, 2, 0}, 20, 20, 1},
-		"as asked for":                      {KVSize{16, 160, 2, 99}, 99, 99, 99},
-		"the last block may be half full":   {KVSize{16, 17, 1, 0}, 2, 2, 1},
-		"one sequence, where none are said": {KVSize{0, 3, 0, 0}, 3, 3, 1},
+		"MinSequenceTokens for each sequence": {KVSize{16, 1024, 64, 0}, 4096, 1024, 1},
+		"one sequence of full length":         {KVSize{16, 1 << 17, 4, 0}, 1 << 15, 1 << 13, 1},
+		"at most all of full length":          {KVSize{16, 160, 2, 0}, 20, 20, 1},
+		"requested":                           {KVSize{16, 160, 2, 99}, 99, 99, 99},
+		"partial last block":                  {KVSize{16, 17, 1, 0}, 2, 2, 1},
+		"zero values count as one":            {KVSize{0, 3, 0, 0}, 3, 3, 1},
 	} {
 		if s := tc.size; s.Max() != tc.full || s.Min() != tc.least || s.MinAlone() != tc.floor {
 			t.Errorf("%s: %d, %d and %d", name, s.Max(), s.Min(), s.MinAlone())
