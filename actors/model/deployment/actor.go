@@ -16,24 +16,24 @@ import (
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Name string
-	Node string // where it lives
-	Term uint64 // of its reign
-	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Node string // that runs this actor
+	Term uint64 // of the leadership; replicas refuse commands of older terms
+	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members func() *messages.MembersChanged
-	// Replicas and GPU name the actors of a member.
+	// Replicas returns the replicas group of a member, GPU one of its gpu actors.
 	Replicas func(m *messages.Member) *actor.PID
 	GPU      func(m *messages.Member, gpu string) *actor.PID
-	Router   *actor.PID // of this node: tells all others how the deployment is
+	Router   *actor.PID // of this node; announces the deployment's status
 	Inspect  func(path string) (engine.Facts, error)
-	// Record stores the digests of the files that the first replica has found, unless there are some, or a
-	// later models.deploy.
+	// Record stores the digests that the first replica found, unless digests are stored already or
+	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
-	// Publish announces life-cycle events; it must not block.
+	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
 }
 
-// Props returns the recipe for a deployment.
+// Props returns the props of a deployment.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -45,10 +45,10 @@ func Props(cfg Config) *actor.Props {
 const (
 	tickInterval      = time.Second
 	drainTimeout      = 30 * time.Second
-	gpuReplyTimeout   = 500 * time.Millisecond // how long to wait for the GPUs' answers
-	nodeReplyTimeout  = 3 * time.Second        // how long to wait for a node to say what it has
-	avoidAfterRefusal = 10 * time.Second       // a GPU that refused
-	avoidAfterCrash   = 30 * time.Second       // a GPU on which a replica ended twice within as long
+	gpuReplyTimeout   = 500 * time.Millisecond // for GpuStatus from all GPUs
+	nodeReplyTimeout  = 3 * time.Second        // for a node's list of replicas
+	avoidAfterRefusal = 10 * time.Second       // of a GPU that refused a replica
+	avoidAfterCrash   = 30 * time.Second       // of a GPU on which a replica exited twice within this time
 )
 
 type deployment struct {
@@ -57,58 +57,58 @@ type deployment struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	spec          *messages.DeploymentSpec // nil until the group has answered
+	spec          *messages.DeploymentSpec // nil until the group has sent it
 	revision      uint64
 	removing      bool
-	nodes         map[string]*node                 // name -> a living member
-	replicas      map[string]*replicaState         // name -> replica
-	orphans       map[location]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
-	lastPlacement map[string]location              // replica name -> where its lease still is after it died
-	lastExit      map[string]time.Time             // replica name -> when it last did by itself
-	reservedNames map[string]bool                  // names of replicas that went with their node, and may come back with it
+	nodes         map[string]*node                 // live members by name
+	replicas      map[string]*replicaState         // by name
+	orphans       map[location]string              // replicas whose name was reused meanwhile; to be stopped; value: their GPU
+	lastPlacement map[string]location              // replica name -> GPU that still has the lease of the exited replica
+	lastExit      map[string]time.Time             // replica name -> time of its last exit
+	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
 	facts         *engine.Facts                    // of the model at spec.path; nil until inspected
-	failure       *messages.Refused                // why the last attempt failed; nil once one succeeded
-	avoidUntil    map[location]time.Time           // GPU -> until when
-	quarantined   map[location]bool                // GPUs that are quarantined, as they last said
-	published     *messages.DeploymentStatus       // what the router was told last
-	wasReady      bool                             // as told last
+	failure       *messages.Refused                // of the last attempt; nil after a success
+	avoidUntil    map[location]time.Time           // by GPU
+	quarantined   map[location]bool                // by GPU, as last reported
+	published     *messages.DeploymentStatus       // last status sent to the router
+	wasReady      bool                             // as last published
 	noRoom        bool                             // for one more replica, as of the last tick
-	outOfMemory   bool                             // failure says so
-	gpuSurvey     map[location]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
-	stableUntil   time.Time                        // until when no replica is moved to a better place
-	recording     bool                             // the digests of the first replica are being stored
-	fenced        bool                             // somebody has heard of a later reign
+	outOfMemory   bool                             // failure is a lack of memory
+	gpuSurvey     map[location]*messages.GpuStatus // replies while a move is considered; else nil
+	stableUntil   time.Time                        // earliest time of the next move
+	recording     bool                             // the first replica's digests are being stored
+	fenced        bool                             // a later term has begun
 }
 
-// node is a living member as the deployment sees it.
+// node is the deployment's view of a live member.
 type node struct {
 	member   *messages.Member
-	draining bool // by the operator's word
-	reported bool // it has said which replicas it has
+	draining bool // by operator request
+	reported bool // its list of replicas has arrived
 	since    time.Time
 }
 
-// open reports whether replicas may be placed there.
+// schedulable reports whether replicas may be placed on the node.
 func (n *node) schedulable() bool {
 	return n != nil && !n.draining && n.member.GetState() == messages.MemberState_MEMBER_STATE_UP
 }
 
-// place is a replica or a GPU of a node.
+// location identifies a GPU or a replica on a node.
 type location struct{ node, name string }
 
-// replicaState is one replica as the deployment sees it.
+// replicaState is the deployment's view of one replica.
 type replicaState struct {
 	spec       *messages.ReplicaSpec
 	phase      phase
-	since      time.Time // of the phase
+	since      time.Time // start of the phase
 	pid        *actor.PID
 	status     *messages.ReplicaStatus
-	gpus       map[location]*messages.GpuStatus // answers, while placing
-	migrating  bool                             // its sequences are being moved to another replica
-	adopted    bool                             // an earlier reign or incarnation started it
-	leased     hbm.Need                         // of its GPU, as that said last; zero: not known
-	drainCause string                           // why, once it drains
-	substitute string                           // the replica that was started for this one to move to; see moves
+	gpus       map[location]*messages.GpuStatus // replies while placing
+	migrating  bool                             // a MigrateSequences is in flight
+	adopted    bool                             // started by an earlier term or incarnation
+	leased     hbm.Need                         // on its GPU, as last reported; zero: unknown
+	drainCause string                           // reason while it drains
+	substitute string                           // name of the replica that replaces it; see hasSubstitute
 }
 
 type phase int
@@ -122,7 +122,8 @@ const (
 	stopping
 )
 
-// tick, placementTimeout, inspected and removed are notes; removed is to the group, the others to self. See also surveyTimeout.
+// tick, placementTimeout and inspected are notes to self, and so is surveyTimeout. removed is a
+// note to the group.
 type (
 	tick             struct{ incarnation uint64 }
 	placementTimeout struct {
@@ -210,7 +211,7 @@ func (d *deployment) onStopping(ctx actor.Context) {
 	ctx.Send(d.Router, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}, Withdrawn: true})
 }
 
-// onTick says again what has not been answered.
+// onTick repeats the commands that have not been answered.
 func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != d.incarnation {
 		return
@@ -228,7 +229,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	d.stopOrphans(ctx)
 	d.pollGPUs(ctx)
 	d.noRoom = false
-	d.published = nil // a router that crashed has forgotten
+	d.published = nil // the router may have restarted
 	d.reconcile(ctx)
 	d.rebalance(ctx)
 }

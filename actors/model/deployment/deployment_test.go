@@ -31,8 +31,8 @@ func TestReplicasSpreadOverNodes(t *testing.T) {
 	})
 }
 
-// TestLostNodeIsReplaced: what ran there is placed elsewhere at once, under a name that does not clash when the node comes back; then the
-// surplus goes.
+// TestLostNodeIsReplaced checks that replicas of a lost node are placed elsewhere at once, under
+// new names. When the node comes back, the surplus is removed.
 func TestLostNodeIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
@@ -49,11 +49,12 @@ func TestLostNodeIsReplaced(t *testing.T) {
 		if left := len(s.hosts["a"].replicas) + len(s.hosts["b"].replicas); left != 2 {
 			t.Errorf("%d replicas", left)
 		}
-		s.expectReplicas("b", "m-1") // of three, one goes from where there are two
+		s.expectReplicas("b", "m-1") // the node with two replicas loses one
 	})
 }
 
-// TestDrainingNodeIsEmptied: substitutes first, then the old ones go; and where there is no room they stay, and it is said why.
+// TestDrainingNodeIsEmptied checks that replicas leave a draining node after their substitutes
+// serve. Without room for substitutes they stay, and the status states why.
 func TestDrainingNodeIsEmptied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
@@ -74,7 +75,8 @@ func TestDrainingNodeIsEmptied(t *testing.T) {
 	})
 }
 
-// TestNextTermAdoptsReplicas: it adopts what is there and has nothing loaded again; the reign before is refused, and stops nothing.
+// TestNextTermAdoptsReplicas checks that the next term adopts the replicas without loading any, and
+// that commands of the previous term are refused.
 func TestNextTermAdoptsReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
@@ -89,19 +91,19 @@ func TestNextTermAdoptsReplicas(t *testing.T) {
 		s.expectReplicas("a", "m-0")
 		s.expectReplicas("b", "m-1")
 		if n := len(testkit.Got[*messages.StartReplica](s.hosts["a"].group)); n != 1 {
-			t.Errorf("started %d times", n)
+			t.Errorf("%d starts on host a", n)
 		}
 	})
 }
 
-// TestRestartAdoptsReplicas: the next life adopts what is there.
+// TestRestartAdoptsReplicas checks that a restarted deployment adopts its replicas.
 func TestRestartAdoptsReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
 		crash := &testkit.Crash{On: "*messages.StartReplicaResult", Times: 1}
 		s.start(1, crash.Middleware)
 		s.apply(2)
-		s.apply(2) // the next life asks the group, which the test is not
+		s.apply(2) // a restart asks the group for the spec; the test is no group
 		if crash.Crashed() == 0 || s.lastStatus().GetState() != ready {
 			t.Errorf("crashed %d times, %v", crash.Crashed(), s.lastStatus())
 		}
@@ -110,7 +112,8 @@ func TestRestartAdoptsReplicas(t *testing.T) {
 	})
 }
 
-// TestExitedReplicaRestartsInPlace: one that crashed too often is started again where its memory still is.
+// TestExitedReplicaRestartsInPlace checks that a replica that exited is restarted on the GPU that
+// still has its lease.
 func TestExitedReplicaRestartsInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
@@ -127,7 +130,8 @@ func TestExitedReplicaRestartsInPlace(t *testing.T) {
 	})
 }
 
-// TestCrashingReplicaBacksOff: one that ends again and again is started again at a rate that harms nobody, and elsewhere where there is room. It is said why.
+// TestCrashingReplicaBacksOff checks that a replica that keeps exiting is restarted at a low rate,
+// on another GPU if there is room, and that the status states the failure.
 func TestCrashingReplicaBacksOff(t *testing.T) {
 	for name, hosts := range map[string][]string{"nowhere else": {"a"}, "elsewhere": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +149,7 @@ func TestCrashingReplicaBacksOff(t *testing.T) {
 				a := s.hosts["a"]
 				a.mu.Lock()
 				if a.starts < 3 || a.starts > 6 {
-					t.Errorf("%d starts within a minute", a.starts)
+					t.Errorf("%d starts in a minute", a.starts)
 				}
 				a.crashing = false
 				a.mu.Unlock()
@@ -153,7 +157,7 @@ func TestCrashingReplicaBacksOff(t *testing.T) {
 					b.mu.Lock()
 					defer b.mu.Unlock()
 					if len(b.replicas) != 2 {
-						t.Errorf("b has %d replicas of 2", len(b.replicas))
+						t.Errorf("b has %d replicas, want 2", len(b.replicas))
 					}
 					return
 				}
@@ -177,7 +181,8 @@ func TestUnreadableModelFails(t *testing.T) {
 	})
 }
 
-// TestScaleToZero: a deployment with no replicas has none, is not ready, and says how it is started.
+// TestScaleToZero checks that a deployment with 0 replicas is stopped, and that its status states
+// how to start it.
 func TestScaleToZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
@@ -200,7 +205,8 @@ func TestScaleToZero(t *testing.T) {
 	})
 }
 
-// TestRefusalStatesMemoryShortage: a replica that fits no GPU is refused with sizes.
+// TestRefusalStatesMemoryShortage checks that the refusal of a replica that fits no GPU contains
+// the sizes.
 func TestRefusalStatesMemoryShortage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")

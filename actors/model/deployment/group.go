@@ -11,46 +11,49 @@ import (
 	"troupe/messages"
 )
 
-// Change is a stored deployment, or that one is gone.
+// Change is a change of one stored deployment.
 type Change struct {
 	Name     string
 	Spec     *messages.DeploymentSpec // nil: deleted
 	Revision uint64
-	// Synced marks the end of what was stored when the watch began; the other fields are empty.
+	// Synced marks the end of the deployments that were stored when the watch began; the other
+	// fields are empty.
 	Synced bool
 }
 
-// Store is where the desired state is kept.
+// Store keeps the desired state.
 type Store interface {
-	// Watch gives every stored deployment to apply, then Synced, then each change, until ctx ends or the store is lost.
+	// Watch calls apply for every stored deployment, then with Synced, then for each change. It
+	// returns when ctx ends or the store is lost.
 	Watch(ctx context.Context, apply func(Change)) error
 }
 
-// Leases say which member runs which deployment. Holder and Roles are local and do not block.
+// Leases determine which member runs which deployment. Holder and Roles are local and do not block.
 type Leases interface {
-	// Holder returns the name of the living member that holds a role, and the term; "" where none does.
+	// Holder returns the name of the live member that holds a role, and the term, or "" if there is
+	// none.
 	Holder(role string) (member string, term uint64)
-	// Roles are all that were taken and not given back.
+	// Roles returns the roles that were acquired and not released, including those of lost members.
 	Roles() []string
-	// Acquire takes a role that is free. It reports false where somebody holds it.
+	// Acquire takes a free role. It reports false if another member holds it.
 	Acquire(ctx context.Context, role string) (bool, error)
 	Release(ctx context.Context, role string, term uint64) error
 }
 
 // GroupConfig is fixed for the life of the group and shared by its restarts.
 type GroupConfig struct {
-	Node    string // its name
+	Node    string // name of this node
 	Store   Store
 	Leases  Leases
-	Members func() *messages.MembersChanged // as they are now; changes come as messages
-	Router  *actor.PID                      // of this node; told what is stored
-	// Deployment returns the recipe of a child.
+	Members func() *messages.MembersChanged // current members; changes arrive as MembersChanged
+	Router  *actor.PID                      // of this node; receives the stored deployments
+	// Deployment returns the props of a child.
 	Deployment func(name string, term uint64) *actor.Props
 	Strategy   actor.SupervisorStrategy
 	Log        zerolog.Logger
 }
 
-// GroupProps returns the recipe for the deployments group.
+// GroupProps returns the props of the deployments group.
 func GroupProps(cfg GroupConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -62,7 +65,7 @@ func GroupProps(cfg GroupConfig) *actor.Props {
 const (
 	watchRetryDelay = time.Second
 	syncInterval    = time.Second
-	crashCooldown   = 30 * time.Second // of a deployment that crashed too often
+	crashCooldown   = 30 * time.Second // before a deployment that crashed too often is retried
 )
 
 type group struct {
@@ -73,12 +76,12 @@ type group struct {
 
 	stored      map[string]*stored
 	synced      bool            // the store has been read once
-	seen        map[string]bool // names told since the last pass over the store ended; the store is passed over again after an outage
+	seen        map[string]bool // names received since the watch began; used to find deletions after an outage
 	leaderships map[string]*leadership
-	ending      bool // its children end because it does
+	ending      bool // its children stop because it does
 }
 
-// stored is a deployment as it is stored.
+// stored is a stored deployment.
 type stored struct{ apply *messages.ApplyDeployment }
 
 // changed, watchEnded, watchNow and syncTick are notes to self.
@@ -144,7 +147,7 @@ func (g *group) onSyncTick(ctx actor.Context, msg *syncTick) {
 	}
 }
 
-// watch follows the store in a job.
+// watch starts a job that follows the store.
 func (g *group) watch(ctx actor.Context) {
 	g.seen = make(map[string]bool)
 	root, self, store, incarnation := ctx.ActorSystem().Root, ctx.Self(), g.Store, g.incarnation
@@ -159,7 +162,7 @@ func (g *group) onWatchEnded(ctx actor.Context, msg *watchEnded) {
 	if msg.incarnation != g.incarnation || g.lifetime.Err() != nil {
 		return
 	}
-	g.Log.Warn().Err(msg.err).Msg("store lost, watching it again")
+	g.Log.Warn().Err(msg.err).Msg("store watch lost; retrying")
 	supervise.After(ctx, watchRetryDelay, &watchNow{g.incarnation})
 }
 
@@ -170,7 +173,7 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 	c := msg.change
 	switch {
 	case c.Synced:
-		for name := range g.stored { // deleted while nobody watched
+		for name := range g.stored { // deleted during an outage
 			if !g.seen[name] {
 				g.remove(ctx, name)
 			}
@@ -188,7 +191,7 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 
 func (g *group) apply(ctx actor.Context, c Change) {
 	if g.stored[c.Name] != nil && g.stored[c.Name].apply.GetRevision() == c.Revision {
-		return // seen before the watch was lost
+		return // received before the outage
 	}
 	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
 	g.stored[c.Name] = s
@@ -215,7 +218,7 @@ func (g *group) storedNames() *messages.ListDeploymentsResult {
 	return all
 }
 
-// onGetDesired answers a child that asks what it is to be, or the router, which asks for everything.
+// onGetDesired answers a child with its spec, or the router with all of them.
 func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
 	if msg.GetName() == "" {
 		for _, s := range g.stored {

@@ -18,7 +18,7 @@ import (
 	"troupe/testkit"
 )
 
-// office is a deployments group with a store and leases of the test.
+// groupStage is a deployments group with a store and leases that the test controls.
 type groupStage struct {
 	*fakeLeases
 	t        *testing.T
@@ -27,8 +27,8 @@ type groupStage struct {
 	changes  chan deployment.Change
 	mu       sync.Mutex
 	state    messages.MemberState
-	live     map[string]int    // deployments that live, by name
-	terms    map[string]uint64 // that they were started with
+	live     map[string]int    // running children by deployment
+	terms    map[string]uint64 // of the last child by deployment
 	commands []string
 }
 
@@ -55,7 +55,7 @@ func playGroup(t *testing.T, mw ...actor.ReceiverMiddleware) *groupStage {
 	return o
 }
 
-// child is a deployment that removes itself when told to.
+// child plays a deployment that has nothing to remove.
 func (o *groupStage) child(name string, term uint64) *actor.Props {
 	return actor.PropsFromFunc(func(ctx actor.Context) {
 		o.mu.Lock()
@@ -104,7 +104,7 @@ func (o *groupStage) expectLive(name string, want int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.live[name] != want {
-		o.t.Errorf("%d actors of deployment %s live here, want %d; %q", o.live[name], name, want, o.commands)
+		o.t.Errorf("%d children of deployment %s, want %d; commands: %q", o.live[name], name, want, o.commands)
 	}
 }
 
@@ -114,7 +114,8 @@ func put(name string, revision uint64) deployment.Change {
 
 var synced = deployment.Change{Synced: true}
 
-// TestGroupRunsDeploymentsItLeads: it is taken where it is free, and what is lost is stopped; nothing is removed by that.
+// TestGroupRunsDeploymentsItLeads checks that the group acquires free leases and stops a deployment
+// when its lease is lost, without removing it.
 func TestGroupRunsDeploymentsItLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := playGroup(t)
@@ -128,12 +129,12 @@ func TestGroupRunsDeploymentsItLeads(t *testing.T) {
 		o.pass(5 * time.Second)
 		o.expectLive("m", 0)
 		o.fakeLeases.mu.Lock()
-		o.assign("deployment.m", "") // b has died
+		o.assign("deployment.m", "") // b fails
 		o.fakeLeases.mu.Unlock()
 		o.pass(5 * time.Second)
 		o.expectLive("m", 1)
 		if _, term := o.Holder("deployment.m"); o.terms["m"] != term {
-			t.Errorf("it lives in term %d, the lease is of %d", o.terms["m"], term)
+			t.Errorf("running in term %d, the lease has %d", o.terms["m"], term)
 		}
 		if slices.ContainsFunc(o.commands, func(c string) bool { return strings.HasPrefix(c, "remove") }) {
 			t.Errorf("%q", o.commands)
@@ -141,25 +142,26 @@ func TestGroupRunsDeploymentsItLeads(t *testing.T) {
 	})
 }
 
-// TestDeletedDeploymentReleasesLease: the deployment removes what there is, then its lease goes; also one that was deleted while nobody reigned.
+// TestDeletedDeploymentReleasesLease checks that the lease of a deleted deployment is released
+// after its removal, also if it was deleted without a leader.
 func TestDeletedDeploymentReleasesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := playGroup(t)
-		o.fakeLeases.terms["deployment.orphan"] = 3 // its holder died, and it is not stored any more
+		o.fakeLeases.terms["deployment.orphan"] = 3 // deleted while it had no leader
 		o.store(put("m", 1), synced)
 		o.store(deployment.Change{Name: "m", Revision: 2})
 		o.expectLive("m", 0)
 		o.expectLive("orphan", 0)
 		if roles := o.Roles(); len(roles) != 0 || !slices.Contains(o.commands, "remove m") ||
 			!slices.Contains(o.commands, "remove orphan") {
-			t.Errorf("leases of %q are left; %q", roles, o.commands)
+			t.Errorf("remaining leases: %q; commands: %q", roles, o.commands)
 		}
 		o.store(put("m", 3))
 		o.expectLive("m", 1)
 	})
 }
 
-// TestLeavingNodeReleasesLeases: one that is about to end gives its leases back.
+// TestLeavingNodeReleasesLeases checks that a node that is shutting down releases its leases.
 func TestLeavingNodeReleasesLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := playGroup(t)
@@ -171,12 +173,13 @@ func TestLeavingNodeReleasesLeases(t *testing.T) {
 		o.pass(5 * time.Second)
 		o.expectLive("m", 0)
 		if len(o.Roles()) != 0 {
-			t.Errorf("it holds %q", o.Roles())
+			t.Errorf("still holds %q", o.Roles())
 		}
 	})
 }
 
-// TestGroupRestart: its next life starts what it holds the lease of, and tells the router again what is stored.
+// TestGroupRestart checks that a restarted group starts the deployments whose leases it holds, and
+// sends the stored deployments to the router again.
 func TestGroupRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.MembersChanged", Times: 1}
@@ -187,7 +190,7 @@ func TestGroupRestart(t *testing.T) {
 		o.store(put("m", 1), synced)
 		o.expectLive("m", 1)
 		if n := len(testkit.Got[*messages.ListDeploymentsResult](o.router)); crash.Crashed() == 0 || n != 2 {
-			t.Errorf("crashed %d times, the router was told %d times", crash.Crashed(), n)
+			t.Errorf("%d crashes, %d lists sent to the router", crash.Crashed(), n)
 		}
 	})
 }

@@ -14,20 +14,20 @@ import (
 
 const (
 	rolePrefix    = "deployment."
-	takeoverDelay = 200 * time.Millisecond // of each node in the order in which they try to take a free lease
+	takeoverDelay = 200 * time.Millisecond // between successive nodes that try to acquire a free lease
 	leaseTimeout  = 2 * time.Second
 )
 
-// reign is what this node has to do with the lease of one deployment.
+// leadership is this node's view of the lease of one deployment.
 type leadership struct {
 	term       uint64     // of the child
-	child      *actor.PID // nil: it does not run here
-	attempting bool       // the lease is being taken or given back
-	freeSince  time.Time  // since when nobody holds it, as far as is known
-	notBefore  time.Time  // not to be taken before
+	child      *actor.PID // nil: not running here
+	attempting bool       // an Acquire or Release is in flight
+	freeSince  time.Time  // zero: the lease is held
+	notBefore  time.Time  // of the next Acquire
 }
 
-// tried is a note to self: the lease of a deployment was taken, given back, or neither.
+// leaseAttempt is a note to self: an Acquire or Release has ended.
 type leaseAttempt struct {
 	incarnation uint64
 	name        string
@@ -37,7 +37,8 @@ type leaseAttempt struct {
 // retryAcquire is a note to self.
 type retryAcquire struct{ incarnation uint64 }
 
-// settle starts what this node holds the lease of, stops what it holds no more, and takes what is free.
+// syncLeases starts the deployments whose leases this node holds, stops those whose leases it lost,
+// and acquires free leases.
 func (g *group) syncLeases(ctx actor.Context) {
 	if !g.synced {
 		return
@@ -52,8 +53,8 @@ func (g *group) syncLeases(ctx actor.Context) {
 		mine := holder == g.Node && !g.leaving()
 		switch {
 		case r.child != nil && (!mine || term != r.term):
-			g.Log.Info().Str("model", name).Str("holder", holder).Msg("deployment lives elsewhere now")
-			ctx.Stop(r.child) // and once it is gone, settles again
+			g.Log.Info().Str("model", name).Str("holder", holder).Msg("deployment moved to another node")
+			ctx.Stop(r.child) // its termination calls syncLeases again
 		case r.child != nil || r.attempting:
 		case mine:
 			g.spawn(ctx, name, r, term)
@@ -70,7 +71,8 @@ func (g *group) syncLeases(ctx actor.Context) {
 	}
 }
 
-// leadershipNames are all deployments that are stored, or were and have left a lease.
+// leadershipNames returns the stored deployments, and the deleted ones that still have a lease or a
+// child.
 func (g *group) leadershipNames() []string {
 	names := g.storedNames().GetNames()
 	for _, role := range g.Leases.Roles() {
@@ -86,7 +88,7 @@ func (g *group) leadershipNames() []string {
 	return names
 }
 
-// take takes a free lease, after those who come before this node had the time to.
+// tryAcquire acquires a free lease, after nodes of a lower rank have had the time to.
 func (g *group) tryAcquire(ctx actor.Context, name string, r *leadership) {
 	rank, ok := g.rank(name)
 	if r.freeSince.IsZero() {
@@ -132,15 +134,16 @@ func (g *group) onLeaseAttempt(ctx actor.Context, msg *leaseAttempt) {
 		return
 	}
 	r.attempting = false
-	if msg.err != nil { // settled again within a second
-		g.Log.Debug().Err(msg.err).Str("model", msg.name).Msg("lease neither taken nor given back")
+	if msg.err != nil { // syncLeases retries within a second
+		g.Log.Debug().Err(msg.err).Str("model", msg.name).Msg("acquiring or releasing a lease failed")
 		return
 	}
 	g.syncLeases(ctx)
 }
 
-// rank is this node's place in the order in which nodes try to take a deployment's lease: by a hash of both names, so that
-// deployments are spread over the nodes. It reports false for a node that is leaving.
+// rank returns the position of this node among those that try to acquire a deployment's lease. A
+// hash of both names determines it, so that deployments spread over the nodes. ok is false if this
+// node is leaving.
 func (g *group) rank(name string) (rank int, ok bool) {
 	score := func(node string) uint64 {
 		h := fnv.New64a()
@@ -159,7 +162,7 @@ func (g *group) rank(name string) (rank int, ok bool) {
 	return rank, ok
 }
 
-// leaving reports whether this node gives its leases back, because it is about to end.
+// leaving reports whether this node releases its leases because it is shutting down.
 func (g *group) leaving() bool {
 	_, ok := g.rank("")
 	return !ok
@@ -168,14 +171,14 @@ func (g *group) leaving() bool {
 func (g *group) spawn(ctx actor.Context, name string, r *leadership, term uint64) {
 	pid, err := ctx.SpawnNamed(g.Deployment(name, term), name)
 	if err != nil {
-		g.Log.Error().Err(err).Str("model", name).Msg("deployment not started")
+		g.Log.Error().Err(err).Str("model", name).Msg("starting deployment failed")
 		return
 	}
 	r.child, r.term = pid, term
-	g.Log.Info().Str("model", name).Uint64("term", term).Msg("deployment lives here now")
+	g.Log.Info().Str("model", name).Uint64("term", term).Msg("deployment started")
 }
 
-// onMembers passes the members on, and looks at the leases again.
+// onMembers forwards the members to the children and checks the leases.
 func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	for _, r := range g.leaderships {
 		if r.child != nil {
@@ -185,7 +188,8 @@ func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	g.syncLeases(ctx)
 }
 
-// onRemoved: nothing is left of a deployment that was deleted. Unless it was deployed again meanwhile, the lease goes too.
+// onRemoved stops a deleted deployment of which nothing is left, and releases its lease. If the
+// deployment was created again meanwhile, it continues.
 func (g *group) onRemoved(ctx actor.Context, msg *removed) {
 	r := g.leaderships[msg.name]
 	if r == nil || r.child == nil || r.term != msg.term || g.stored[msg.name] != nil {
@@ -195,7 +199,8 @@ func (g *group) onRemoved(ctx actor.Context, msg *removed) {
 	g.release(ctx, msg.name, r, msg.term)
 }
 
-// onTerminated: a deployment was stopped, or crashed too often. In that case another node may have better luck.
+// onTerminated handles a child that was stopped or crashed too often. After crashes it releases the
+// lease, so that another node takes over.
 func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	if g.ending {
 		return

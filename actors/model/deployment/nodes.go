@@ -9,13 +9,14 @@ import (
 	"troupe/messages"
 )
 
-// onMembers takes the members as they are now. A node that joins is asked what it has; what ran on one that left is lost.
+// onMembers updates the members. A node that joins is asked for its replicas; the replicas of one
+// that left are lost.
 func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	living := make(map[string]bool)
 	for _, m := range msg.GetMembers() {
 		living[m.GetName()] = true
 		n := d.nodes[m.GetName()]
-		if n != nil && n.member.GetId() != m.GetId() { // it rejoined: another life, where nothing is known to be left
+		if n != nil && n.member.GetId() != m.GetId() { // it rejoined: a new process, so assume that its replicas are gone
 			d.loseNode(m.GetName())
 			n = nil
 		}
@@ -36,7 +37,7 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 	d.reconcile(ctx)
 }
 
-// queryNode asks a node which replicas it has, and tells it whose they are now.
+// queryNode asks a node for its replicas, and announces the new leader to them.
 func (d *deployment) queryNode(ctx actor.Context, n *node) {
 	if !n.reported {
 		ctx.Request(d.Replicas(n.member), &messages.ListReplicas{
@@ -45,7 +46,8 @@ func (d *deployment) queryNode(ctx actor.Context, n *node) {
 	}
 }
 
-// allNodesReported reports whether every node has said what it has, and what was adopted how it is, or had the time to.
+// allNodesReported reports whether every node has sent its replicas, and every adopted replica its
+// status, or timed out.
 func (d *deployment) allNodesReported() bool {
 	for _, r := range d.replicas {
 		if r.adopted && r.status == nil && time.Since(r.since) < nodeReplyTimeout {
@@ -60,7 +62,7 @@ func (d *deployment) allNodesReported() bool {
 	return len(d.nodes) > 0
 }
 
-// lose forgets what ran on a node.
+// loseNode drops the replicas of a node.
 func (d *deployment) loseNode(node string) {
 	for name, r := range d.replicas {
 		if r.spec.GetNode() == node {
@@ -82,7 +84,7 @@ func (d *deployment) loseNode(node string) {
 	}
 }
 
-// onReplicaList: what an earlier reign or incarnation started is adopted.
+// onReplicaList adopts the replicas that an earlier term or incarnation started.
 func (d *deployment) onReplicaList(ctx actor.Context, msg *messages.ListReplicasResult) {
 	n := d.nodes[msg.GetNode()]
 	if d.checkFenced(msg.GetRefused()) || n == nil || n.reported {
@@ -92,7 +94,7 @@ func (d *deployment) onReplicaList(ctx actor.Context, msg *messages.ListReplicas
 	for _, r := range msg.GetReplicas() {
 		delete(d.reservedNames, r.GetReplica())
 		if have := d.replicas[r.GetReplica()]; have != nil {
-			if have.spec.GetNode() != msg.GetNode() { // the name was given away while this node was out
+			if have.spec.GetNode() != msg.GetNode() { // the name was reused while this node was away
 				d.orphans[location{msg.GetNode(), r.GetReplica()}] = r.GetSpec().GetGpu()
 			}
 			continue
@@ -117,24 +119,25 @@ func (d *deployment) stopOrphans(ctx actor.Context) {
 	}
 }
 
-// checkFenced reports whether a command was checkFenced for good, because a later reign has begun. The group will stop this actor.
+// checkFenced reports whether a later term has begun. The group then stops this actor.
 func (d *deployment) checkFenced(r *messages.Refused) bool {
 	if r.GetReason() == messages.Reason_REASON_STALE_TERM && !d.fenced {
 		d.fenced = true
 		d.Log.Warn().Str("model", d.Name).Uint64("term", d.Term).Str("detail", r.GetDetail()).
-			Msg("deployment deposed")
+			Msg("deployment fenced by a later term")
 	}
 	return d.fenced
 }
 
-// onTerminated: a replica that was to live is gone. Where its node is not, its lease still is there for the next one to adopt.
+// onTerminated handles the end of a replica. If its node is alive, its lease remains for the next
+// replica to adopt.
 func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	for name, r := range d.replicas {
 		if !samePID(r.pid, msg.GetWho()) || r.phase == stopping {
 			continue
 		}
-		d.Log.Warn().Str("replica", name).Str("why", msg.GetWhy().String()).Msg("replica gone")
-		d.Publish("replica.lost", name, "it crashed too often, or its node was lost")
+		d.Log.Warn().Str("replica", name).Str("why", msg.GetWhy().String()).Msg("replica terminated")
+		d.Publish("replica.lost", name, "crashed too often, or its node was lost")
 		if msg.GetWhy() == actor.TerminatedReason_AddressTerminated {
 			d.requery(ctx, r)
 			continue
@@ -144,12 +147,13 @@ func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	d.reconcile(ctx)
 }
 
-// onReplicaExit: a replica crashed too often, or found its device lost. It is started again at once where its lease is; where it ends there again
-// soon, its lease is given back and its GPU left alone for a while.
+// onReplicaExit handles a replica that crashed too often or found its device lost. It is restarted
+// at once where its lease is. If it exits there again within avoidAfterCrash, its lease is released
+// and the GPU is avoided for that time.
 func (d *deployment) onReplicaExit(ctx actor.Context, r *replicaState) {
 	name, at, last := r.spec.GetName(), location{r.spec.GetNode(), r.spec.GetGpu()}, d.lastExit[r.spec.GetName()]
 	d.lastExit[name] = time.Now()
-	if d.isSubstitute(name) { // what it was to take over goes on where it is
+	if d.isSubstitute(name) { // the replica to be moved stays in place
 		d.extendStable(moveBackoff)
 		d.setPhase(ctx, r, stopping)
 		return
@@ -163,14 +167,14 @@ func (d *deployment) onReplicaExit(ctx actor.Context, r *replicaState) {
 	d.avoidUntil[at] = time.Now().Add(avoidAfterCrash)
 	d.setFailure(&messages.Refused{
 		Reason: messages.Reason_REASON_ENGINE_FAILED,
-		Detail: "replica " + name + " ended twice within " + avoidAfterCrash.String() + " on " + at.node + "/" +
-			at.name + ", which is left alone for as long; the log of its node says why",
+		Detail: "replica " + name + " exited twice within " + avoidAfterCrash.String() + " on " + at.node + "/" +
+			at.name + ", which is avoided for that time; see the log of node " + at.node,
 	})
 	d.setPhase(ctx, r, stopping)
 }
 
-// requery: the connection to a replica's node broke. Either the node has left, and the members will say so, or the replica is still
-// there: then its node is asked again.
+// requery handles a broken connection to a replica's node. If the node has left, MembersChanged
+// will follow. Otherwise the replica may still run, so the node is queried again.
 func (d *deployment) requery(ctx actor.Context, r *replicaState) {
 	delete(d.replicas, r.spec.GetName())
 	d.reservedNames[r.spec.GetName()] = true

@@ -9,11 +9,11 @@ import (
 	"troupe/messages"
 )
 
-// push says, or says again, what brings a replica to its next phase.
+// resend sends the command of the replica's phase, for the first time or again.
 func (d *deployment) resend(ctx actor.Context, r *replicaState) {
 	name, n := r.spec.GetName(), d.nodes[r.spec.GetNode()]
 	if n == nil && r.phase != placing || d.fenced {
-		return // the node's leaving is under way
+		return // MembersChanged will remove it
 	}
 	switch r.phase {
 	case placing:
@@ -40,7 +40,8 @@ func (d *deployment) resend(ctx actor.Context, r *replicaState) {
 	}
 }
 
-// drainDone reports whether there is nothing to wait for any more. Sessions that are still there go on elsewhere.
+// drainDone reports whether the drain is over. Sequences that are still there are resumed elsewhere
+// by their sessions.
 func (d *deployment) drainDone(r *replicaState) bool {
 	state := r.status.GetState()
 	within := drainTimeout
@@ -51,7 +52,8 @@ func (d *deployment) drainDone(r *replicaState) bool {
 		state != messages.ReplicaState_REPLICA_STATE_SERVING && state != messages.ReplicaState_REPLICA_STATE_DRAINING
 }
 
-// empty has the sequences of a replica that drains moved to the least loaded other one.
+// migrateSequences migrates the sequences of a draining replica to the least loaded one with the
+// same files.
 func (d *deployment) migrateSequences(ctx actor.Context, r *replicaState) {
 	if r.migrating {
 		return
@@ -73,11 +75,11 @@ func (d *deployment) migrateSequences(ctx actor.Context, r *replicaState) {
 
 func (d *deployment) onMigrated(msg *messages.MigrateSequencesResult) {
 	if r := d.replicas[msg.GetRequestId()]; r != nil {
-		r.migrating = false // what is left is tried again
+		r.migrating = false // resend migrates the rest
 	}
 }
 
-// ready reports whether sequences may be sent to a replica.
+// serving reports whether sequences may be sent to the replica.
 func (r *replicaState) serving() bool {
 	return r.phase == up && r.status.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING
 }
@@ -87,7 +89,7 @@ func (r *replicaState) load() uint32 { return r.status.GetRunning() + r.status.G
 func (d *deployment) onReplicaStarted(ctx actor.Context, msg *messages.StartReplicaResult) {
 	r := d.replicas[msg.GetRequestId()]
 	if r == nil || r.phase != starting || d.checkFenced(msg.GetRefused()) || msg.GetStarted() == nil {
-		return // a refusal is asked again with the next tick
+		return // a refused command is repeated by the next tick
 	}
 	r.pid = pidOf(msg.GetStarted().GetActor())
 	ctx.Watch(r.pid)
@@ -95,7 +97,7 @@ func (d *deployment) onReplicaStarted(ctx actor.Context, msg *messages.StartRepl
 	d.reconcile(ctx)
 }
 
-// onReplicaStatus takes a replica's report.
+// onReplicaStatus handles a replica's report.
 func (d *deployment) onReplicaStatus(ctx actor.Context, status *messages.ReplicaStatus, failure *messages.Refused) {
 	r := d.replicas[status.GetName()]
 	if r == nil || r.phase == placing || r.pid != nil && !samePID(r.pid, pidOf(status.GetActor())) {
@@ -115,8 +117,8 @@ func (d *deployment) onReplicaStatus(ctx actor.Context, status *messages.Replica
 			d.Publish("replica.serving", status.GetName(), "on "+r.spec.GetNode()+"/"+status.GetGpu())
 		}
 	case messages.ReplicaState_REPLICA_STATE_DRAINING:
-		if r.phase < draining { // of an earlier reign
-			r.drainCause = "an earlier reign of its deployment had it drain"
+		if r.phase < draining { // drained by an earlier term
+			r.drainCause = "drained by an earlier term of its deployment"
 			d.setPhase(ctx, r, draining)
 		}
 	case messages.ReplicaState_REPLICA_STATE_FAILED:
@@ -129,7 +131,7 @@ func (d *deployment) onReplicaStatus(ctx actor.Context, status *messages.Replica
 	d.reconcile(ctx)
 }
 
-// onFailed: a replica did not load; or it did once, and its device is lost.
+// onFailed handles a replica that failed to load, or whose device was lost after it served.
 func (d *deployment) onFailed(ctx actor.Context, r *replicaState, failure *messages.Refused) {
 	lost := failure.GetReason() == messages.Reason_REASON_QUARANTINED && r.phase == up
 	if r.phase != starting && r.phase != loading && !lost {
@@ -147,13 +149,14 @@ func (d *deployment) onFailed(ctx actor.Context, r *replicaState, failure *messa
 	if failure.GetReason() == messages.Reason_REASON_WEIGHTS_DIFFER {
 		d.Publish("model.weights_differ", d.Name, failure.GetDetail())
 	} else {
-		d.facts = nil // the folder may have changed since it was inspected
+		d.facts = nil // the files may have changed since the inspection
 	}
 	d.setFailure(d.withNode(r, failure))
 	d.setPhase(ctx, r, stopping)
 }
 
-// at names the node in a failure to load: the folder is there, or not, on each node for itself.
+// withNode adds the node to a load failure, because the model's files may be missing on one node
+// alone.
 func (d *deployment) withNode(r *replicaState, failure *messages.Refused) *messages.Refused {
 	if failure.GetReason() != messages.Reason_REASON_LOAD_FAILED {
 		return failure
@@ -182,7 +185,7 @@ func (d *deployment) onStopped(ctx actor.Context, msg *messages.StopReplicaResul
 	}
 	if r := d.replicas[msg.GetRequestId()]; r != nil && r.phase == stopping {
 		delete(d.replicas, msg.GetRequestId())
-		d.Publish("replica.stopped", msg.GetRequestId(), "its memory is free")
+		d.Publish("replica.stopped", msg.GetRequestId(), "memory freed")
 		d.reconcile(ctx)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"troupe/messages"
 )
 
-// inspect reads the model's headers, to know how much memory a replica needs.
+// inspect starts a job that reads the model's headers, to compute the memory that a replica needs.
 func (d *deployment) inspect(ctx actor.Context) {
 	inspect, path, incarnation := d.Inspect, d.spec.GetPath(), d.incarnation
 	supervise.Job(ctx, d.lifetime,
@@ -27,7 +27,7 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 	if msg.incarnation != d.incarnation || msg.path != d.spec.GetPath() {
 		return
 	}
-	if msg.err != nil { // the next tick looks again
+	if msg.err != nil { // the next tick retries
 		d.setFailure(&messages.Refused{
 			Reason: messages.Reason_REASON_LOAD_FAILED, Detail: "node " + d.Node + ": " + msg.err.Error(),
 		})
@@ -38,19 +38,19 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 	d.reconcile(ctx)
 }
 
-// queryGPUs asks all GPUs of the cluster how they are, and returns where their answers belong.
+// queryGPUs requests the status of all GPUs, and returns a map for the replies.
 func (d *deployment) queryGPUs(ctx actor.Context, id string) map[location]*messages.GpuStatus {
-	asked := make(map[location]*messages.GpuStatus)
+	replies := make(map[location]*messages.GpuStatus)
 	for name, n := range d.nodes {
 		for _, gpu := range n.member.GetGpus() {
-			asked[location{name, gpu}] = nil
+			replies[location{name, gpu}] = nil
 			ctx.Request(d.GPU(n.member, gpu), &messages.GetGpu{RequestId: id})
 		}
 	}
-	return asked
+	return replies
 }
 
-// visit asks the GPUs on which replicas are whether they may stay there.
+// pollGPUs requests the status of the GPUs that have replicas, to detect quarantines.
 func (d *deployment) pollGPUs(ctx actor.Context) {
 	asked := make(map[location]bool)
 	for _, r := range d.replicas {
@@ -91,14 +91,15 @@ func (d *deployment) onGPUStatus(ctx actor.Context, msg *messages.GpuStatus) {
 	}
 }
 
-// onPlacementTimeout: a GPU that has not answered by now is not a candidate.
+// onPlacementTimeout places a replica without the GPUs that have not replied.
 func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {
 	if r := d.replicas[msg.replica]; msg.incarnation == d.incarnation && r != nil && r.phase == placing {
 		d.choosePlacement(ctx, r)
 	}
 }
 
-// choose decides on a GPU: the one that still holds the replica's lease, else by core/schedule.
+// choosePlacement places a replica on the GPU that still has its lease, or else where core/schedule
+// decides.
 func (d *deployment) choosePlacement(ctx actor.Context, r *replicaState) {
 	name := r.spec.GetName()
 	at, left := d.lastPlacement[name]
@@ -118,14 +119,13 @@ func (d *deployment) choosePlacement(ctx actor.Context, r *replicaState) {
 	d.setPhase(ctx, r, starting)
 }
 
-// onNoRoom: there is no room. The next tick tries again.
+// onNoRoom drops a replica that fits no GPU. The next tick retries.
 func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, closest *hbm.Overload) {
 	name := r.spec.GetName()
 	delete(d.replicas, name)
 	d.noRoom = true
-	if d.failure == nil || d.outOfMemory { // else what a GPU itself said tells more
-		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name +
-			": " + why}
+	if d.failure == nil || d.outOfMemory { // a failure on a GPU is more specific
+		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why}
 		if closest != nil {
 			refused.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
 			refused.Memory = messages.ShortOfMemory(d.spec.GetPath(), closest)
@@ -136,7 +136,7 @@ func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, cl
 	d.reconcile(ctx)
 }
 
-// need is what a replica needs of a GPU.
+// need returns the memory that a replica needs on a GPU.
 func (d *deployment) need() hbm.Need {
 	return d.facts.Need(engine.LoadSpec{
 		BlockTokens: int(d.spec.GetBlockTokens()), AskedBlocks: int(d.spec.GetKvBlocks()),
@@ -148,7 +148,7 @@ func (d *deployment) need() hbm.Need {
 	})
 }
 
-// budget is a GPU's memory as it counts it.
+// budgetOf returns the budget that a GPU reported.
 func budgetOf(s *messages.GpuStatus) hbm.Budget {
 	b := s.GetBudget()
 	return hbm.Budget{
@@ -158,8 +158,9 @@ func budgetOf(s *messages.GpuStatus) hbm.Budget {
 	}
 }
 
-// candidates are the GPUs that answered. A replica that is starting there, and is not counted yet, is counted too.
-func (d *deployment) candidates(gpus map[location]*messages.GpuStatus, but *replicaState) []schedule.GPU {
+// candidates returns the GPUs as candidates for placement. It counts replicas other than exclude
+// that are starting on a GPU whose budget does not include them yet.
+func (d *deployment) candidates(gpus map[location]*messages.GpuStatus, exclude *replicaState) []schedule.GPU {
 	var all []schedule.GPU
 	for at, s := range gpus {
 		g := schedule.GPU{
@@ -169,7 +170,7 @@ func (d *deployment) candidates(gpus map[location]*messages.GpuStatus, but *repl
 			Silent:      s == nil,
 		}
 		for name, other := range d.replicas {
-			if other == but || other.spec.GetNode() != at.node || other.phase > up {
+			if other == exclude || other.spec.GetNode() != at.node || other.phase > up {
 				continue
 			}
 			if other.spec.GetGpu() == at.name {

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	stableFor   = 10 * time.Second // how long nothing must have changed before a replica is moved to a better place
-	moveBackoff = 5 * time.Minute  // likewise, after one did not come up there
+	stableFor   = 10 * time.Second // since the last change before a replica may move
+	moveBackoff = 5 * time.Minute  // before the next move after one failed
 )
 
-// surveyTimeout is a note to self: the GPUs had the time to answer.
+// surveyTimeout is a note to self: the time for the GPUs' replies is over.
 type surveyTimeout struct{ incarnation uint64 }
 
-// rebalance looks, while nothing changes, whether a replica is better placed elsewhere, as when a node has come back. The
-// GPUs are asked only where that may be so by what runs where.
+// rebalance looks for a replica that is better placed elsewhere, for example after a node came
+// back, while nothing else changes. It queries the GPUs only if a better place is possible by the
+// number of replicas alone.
 func (d *deployment) rebalance(ctx actor.Context) {
 	if d.gpuSurvey != nil || time.Now().Before(d.stableUntil) || !d.stable() {
 		return
@@ -39,8 +40,8 @@ func (d *deployment) rebalance(ctx actor.Context) {
 	supervise.After(ctx, gpuReplyTimeout, &surveyTimeout{d.incarnation})
 }
 
-// onSurveyTimeout begins the move, where there is room: a substitute is started on the better place, and once it serves, the
-// replica that moves is drained as any other that is one too many.
+// onSurveyTimeout starts a move if there is room: it starts a substitute on the better GPU. Once
+// the substitute serves, the moved replica is drained as surplus.
 func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
 	if msg.incarnation != d.incarnation {
 		return
@@ -55,7 +56,7 @@ func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
 	if !ok {
 		return
 	}
-	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moves")
+	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moving")
 	d.Publish("replica.moving", move.Copy, move.Why)
 	name := d.newReplicaName()
 	substitute := &replicaState{spec: d.replicaSpec(name)}
@@ -64,7 +65,8 @@ func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
 	d.setPhase(ctx, substitute, starting)
 }
 
-// stable reports whether there is nothing else to do: as many serve as were asked for, as they were asked for, where they may stay.
+// stable reports whether nothing else is to be done: the requested number of replicas serves, all
+// are current, and none is on a quarantined GPU or a draining node.
 func (d *deployment) stable() bool {
 	if d.spec == nil || d.removing || d.fenced || !d.allNodesReported() || len(d.orphans) > 0 ||
 		len(d.replicas) != int(d.spec.GetReplicas()) {
@@ -80,20 +82,20 @@ func (d *deployment) stable() bool {
 	return true
 }
 
-// rest keeps replicas from being moved for a while.
-func (d *deployment) extendStable(least time.Duration) {
-	if until := time.Now().Add(least); until.After(d.stableUntil) {
+// extendStable allows no move for at least this period.
+func (d *deployment) extendStable(period time.Duration) {
+	if until := time.Now().Add(period); until.After(d.stableUntil) {
 		d.stableUntil = until
 	}
 }
 
-// moves reports whether a replica's substitute is on its way, or there.
+// hasSubstitute reports whether a replica's substitute is starting or serving.
 func (d *deployment) hasSubstitute(r *replicaState) bool {
 	s := d.replicas[r.substitute]
 	return s != nil && s.phase <= up
 }
 
-// isSubstitute reports whether a replica was started for another one to move to, and that one is still as it was.
+// isSubstitute reports whether a replica was started to replace another one that still serves.
 func (d *deployment) isSubstitute(name string) bool {
 	for _, r := range d.replicas {
 		if r.substitute == name && r.phase == up {
@@ -103,7 +105,8 @@ func (d *deployment) isSubstitute(name string) bool {
 	return false
 }
 
-// held is what a replica has of a GPU. It is moved only where it has as much.
+// leasedMemory returns the memory that a replica has on its GPU. The replica is moved only to a GPU
+// with room for as much.
 func leasedMemory(s *messages.GpuStatus, owner string) (n hbm.Need) {
 	for _, l := range s.GetLeases() {
 		switch bytes := int64(l.GetPages()) * hbm.PageBytes; {

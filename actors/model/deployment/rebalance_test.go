@@ -9,7 +9,7 @@ import (
 	"troupe/testkit"
 )
 
-// alone plays three replicas on host a, and b that has just come back with nothing.
+// playUnbalanced starts three replicas on host a, and then lets an empty host b rejoin.
 func playUnbalanced(t *testing.T) *stage {
 	s := play(t, "a", "b")
 	s.leave("b")
@@ -20,13 +20,14 @@ func playUnbalanced(t *testing.T) *stage {
 	return s
 }
 
-// TestRejoinedNodeGetsShare: a node that comes back gets its share, once nothing has changed for a while. The substitute serves before the
-// replica that moves is drained, and its sequences move; and that is all.
+// TestRejoinedNodeGetsShare checks that a node that comes back gets a replica after nothing has
+// changed for a while. The substitute serves before the moved replica is drained, its sequences
+// migrate, and nothing else moves.
 func TestRejoinedNodeGetsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := playUnbalanced(t)
 		s.pass(9 * time.Second)
-		s.expectReplicas("a", "m-0", "m-1", "m-2") // too early
+		s.expectReplicas("a", "m-0", "m-1", "m-2") // not stable for long enough
 		var moved *testkit.Peer
 		s.hosts["a"].with(func(a *host) { moved = a.replicas["m-2"] })
 		s.pass(10 * time.Second)
@@ -37,7 +38,7 @@ func TestRejoinedNodeGetsShare(t *testing.T) {
 		}
 		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 ||
 			m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
-			t.Errorf("the sequences were not moved: %v", m)
+			t.Errorf("the sequences did not migrate: %v", m)
 		}
 		s.pass(10 * time.Minute)
 		s.expectReplicas("a", "m-0", "m-1")
@@ -45,7 +46,8 @@ func TestRejoinedNodeGetsShare(t *testing.T) {
 	})
 }
 
-// TestRebalanceOntoSharedGPU: others give way to what moves, as far as it needs no more than it holds.
+// TestRebalanceOntoSharedGPU checks that a replica moves onto a GPU that others use if its current
+// memory fits there.
 func TestRebalanceOntoSharedGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := playUnbalanced(t)
@@ -56,7 +58,8 @@ func TestRebalanceOntoSharedGPU(t *testing.T) {
 	})
 }
 
-// TestNoRebalanceWithoutRoom: what is better placed elsewhere stays where it can not be moved.
+// TestNoRebalanceWithoutRoom checks that a replica stays if the better place has no room or is
+// draining.
 func TestNoRebalanceWithoutRoom(t *testing.T) {
 	for name, but := range map[string]func(*stage){
 		"no room": func(s *stage) { s.hosts["b"].with(func(b *host) { b.others = b.memory - needed + 1 }) },
@@ -71,17 +74,18 @@ func TestNoRebalanceWithoutRoom(t *testing.T) {
 				s.pass(10 * time.Minute)
 				s.expectReplicas("a", "m-0", "m-1", "m-2")
 				if n := s.hosts["b"].startCount(); n != 0 {
-					t.Errorf("%d were started on b", n)
+					t.Errorf("%d replicas started on b", n)
 				}
 				if n := len(testkit.Got[*messages.GetGpu](s.hosts["b"].gpu)); n > 61 {
-					t.Errorf("b's GPU was asked %d times in ten minutes", n)
+					t.Errorf("b's GPU was queried %d times in ten minutes", n)
 				}
 			})
 		})
 	}
 }
 
-// TestFailedMoveBacksOff: where the substitute does not come up, the replica stays, and it is not tried again and again.
+// TestFailedMoveBacksOff checks that a replica stays if its substitute fails, and that the move is
+// not retried soon.
 func TestFailedMoveBacksOff(t *testing.T) {
 	for name, ails := range map[string]func(*host){"loading": func(h *host) { h.failsToLoad = true },
 		"running": func(h *host) { h.crashing = true }} {
@@ -93,7 +97,7 @@ func TestFailedMoveBacksOff(t *testing.T) {
 				s.expectReplicas("a", "m-0", "m-1", "m-2")
 				s.expectReplicas("b")
 				if n := s.hosts["b"].startCount(); n != 1 {
-					t.Errorf("%d were started on b", n)
+					t.Errorf("%d replicas started on b", n)
 				}
 				if s.lastStatus().GetState() != ready {
 					t.Errorf("%v", s.lastStatus())
@@ -103,7 +107,8 @@ func TestFailedMoveBacksOff(t *testing.T) {
 	}
 }
 
-// TestChangeDuringMove: fewer replicas are asked for while one moves, or where it moves to is lost: in the end there are those asked for.
+// TestChangeDuringMove scales down or loses the target node during a move, and expects the
+// requested number of replicas in the end.
 func TestChangeDuringMove(t *testing.T) {
 	for name, tc := range map[string]struct {
 		turn func(*stage)
@@ -130,7 +135,7 @@ func TestChangeDuringMove(t *testing.T) {
 	}
 }
 
-// begun is how many replicas were started.
+// startCount returns the number of replicas started on the host.
 func (h *host) startCount() (n int) {
 	h.with(func(h *host) { n = h.starts })
 	return n

@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// reconcile carries out one change after the other until the next one has to wait.
+// reconcile applies changes until the next one has to wait.
 func (d *deployment) reconcile(ctx actor.Context) {
 	if d.spec == nil || d.fenced || !d.allNodesReported() {
 		return
@@ -26,7 +26,7 @@ func (d *deployment) reconcile(ctx actor.Context) {
 			}
 		case schedule.Remove:
 			r := d.replicas[change.Copy]
-			d.Log.Info().Str("replica", change.Copy).Str("why", change.Why).Msg("replica leaves")
+			d.Log.Info().Str("replica", change.Copy).Str("why", change.Why).Msg("replica draining")
 			d.Publish("replica.draining", change.Copy, change.Why)
 			r.drainCause = change.Why
 			d.setPhase(ctx, r, draining)
@@ -42,7 +42,7 @@ func (d *deployment) reconcile(ctx actor.Context) {
 	d.publishStatus(ctx)
 }
 
-// copies are the replicas as core/schedule sees them.
+// scheduleInput returns the replicas as core/schedule sees them.
 func (d *deployment) scheduleInput() []schedule.Copy {
 	copies := make([]schedule.Copy, 0, len(d.replicas))
 	for name, r := range d.replicas {
@@ -67,7 +67,7 @@ func (d *deployment) scheduleInput() []schedule.Copy {
 	return copies
 }
 
-// replicaSpec is what a replica of this name is to be. Its place is not chosen yet.
+// replicaSpec returns the current spec of a replica, without a placement.
 func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 	return &messages.ReplicaSpec{
 		Name: name, Model: d.Name, Path: d.spec.GetPath(), BlockTokens: d.spec.GetBlockTokens(),
@@ -80,7 +80,8 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 	}
 }
 
-// add begins a replica's life, once the model is known. It takes up the name of one whose lease is left, or a new one.
+// addReplica starts placing a new replica and reports true, or starts the model's inspection first.
+// It prefers the name of an exited replica whose lease remains.
 func (d *deployment) addReplica(ctx actor.Context) bool {
 	if d.facts == nil {
 		d.inspect(ctx)
@@ -101,7 +102,7 @@ func (d *deployment) addReplica(ctx actor.Context) bool {
 	return true
 }
 
-// unused is a name for a replica that no other one has, or may come back with.
+// newReplicaName returns the first name that no replica has or may come back with.
 func (d *deployment) newReplicaName() string {
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%s-%d", d.Name, n)
@@ -111,7 +112,7 @@ func (d *deployment) newReplicaName() string {
 	}
 }
 
-// enter moves a replica to a phase and says what the phase says.
+// setPhase moves a replica to a phase and sends the phase's command.
 func (d *deployment) setPhase(ctx actor.Context, r *replicaState, to phase) {
 	r.phase, r.since = to, time.Now()
 	d.extendStable(stableFor)

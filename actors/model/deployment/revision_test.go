@@ -12,16 +12,16 @@ import (
 	"troupe/messages"
 )
 
-// shelf is where a stage's deployment is stored.
+// storedStage is a stage with the stored spec of its deployment.
 type storedStage struct {
 	*stage
 	spec     *messages.DeploymentSpec
 	revision uint64
-	fail     error // of the next attempts to store digests
+	fail     error // result of storing digests
 	records  int
 }
 
-// playStored starts a reign of a deployment that is stored.
+// playStored starts a deployment whose spec is stored.
 func playStored(s *stage, replicas uint32) *storedStage {
 	x := &storedStage{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas),
 		BlockTokens: new(uint32(16)),
@@ -42,7 +42,7 @@ func playStored(s *stage, replicas uint32) *storedStage {
 	return x
 }
 
-// put brings what is stored to the deployment.
+// put sends the stored spec to the deployment.
 func (x *storedStage) put() {
 	x.revision++
 	x.router.Send(x.pid, &messages.ApplyDeployment{Spec: x.spec, Revision: x.revision})
@@ -57,7 +57,7 @@ func (x *storedStage) change(f func(*messages.DeploymentSpec)) {
 	x.pass(20 * time.Second)
 }
 
-// serving is how many replicas of a host may serve.
+// serving returns the number of replicas of a host that may serve.
 func (h *host) serving() (n int) {
 	h.with(func(h *host) {
 		for name := range h.replicas {
@@ -69,13 +69,13 @@ func (h *host) serving() (n int) {
 	return n
 }
 
-// TestFirstReplicaSetsRevision: of two nodes with other files, the replica that is stored first serves,
-// and the other one does not; the deployment says so until the files are the same.
+// TestFirstReplicaSetsRevision has two nodes with different files. The replica whose digests are
+// stored first serves, and the other one does not. The status states it until the files are equal.
 func TestFirstReplicaSetsRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
 		s.hosts["a"].files, s.hosts["b"].files = "one", "two"
-		s.hosts["a"].memory, s.hosts["b"].memory = needed, needed // room for one each
+		s.hosts["a"].memory, s.hosts["b"].memory = needed, needed // room for one replica each
 		x := playStored(s, 2)
 		x.change(func(*messages.DeploymentSpec) {})
 		winner, loser := s.hosts["a"], s.hosts["b"]
@@ -83,7 +83,7 @@ func TestFirstReplicaSetsRevision(t *testing.T) {
 			winner, loser = loser, winner
 		}
 		if x.spec.GetRevisionDigest() == "" || winner.serving() != 1 || loser.serving() != 0 {
-			t.Errorf("%v: %d and %d serve", x.spec, winner.serving(), loser.serving())
+			t.Errorf("%v: %d and %d replicas serve", x.spec, winner.serving(), loser.serving())
 		}
 		d := s.lastStatus()
 		if d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED ||
@@ -105,8 +105,8 @@ func TestFirstReplicaSetsRevision(t *testing.T) {
 	})
 }
 
-// TestDeployReplacesChangedFilesOnly: after a models.deploy whose files are not known, replicas of the files before serve
-// until those of the new ones do. Where the files turn out to be the same, no replica is replaced.
+// TestDeployReplacesChangedFilesOnly checks that after a models.deploy the old replicas serve until
+// the new ones do. If the files turn out to be equal, no replica is replaced.
 func TestDeployReplacesChangedFilesOnly(t *testing.T) {
 	for name, files := range map[string]string{"other files": "two", "the same files": "one"} {
 		t.Run(name, func(t *testing.T) {
@@ -124,14 +124,15 @@ func TestDeployReplacesChangedFilesOnly(t *testing.T) {
 					t.Errorf("%v\n%v", x.spec, s.lastStatus())
 				}
 				if kept := a.replicas["m-0"] != nil && a.replicas["m-1"] != nil; kept != (files == "one") {
-					t.Errorf("%q: the replicas before were kept: %v", a.stopped, kept)
+					t.Errorf("%q: the old replicas were kept: %v", a.stopped, kept)
 				}
 			})
 		})
 	}
 }
 
-// TestRecordIsRetried: no replica serves before its digests are stored, and that is tried until it succeeds.
+// TestRecordIsRetried checks that no replica serves before its digests are stored, and that storing
+// them is retried.
 func TestRecordIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
@@ -140,7 +141,7 @@ func TestRecordIsRetried(t *testing.T) {
 		x.fail = errors.New("no store")
 		x.change(func(*messages.DeploymentSpec) {})
 		if s.hosts["a"].serving() != 0 || x.records < 2 {
-			t.Errorf("%d serve, and it was tried %d times", s.hosts["a"].serving(), x.records)
+			t.Errorf("%d serve after %d attempts", s.hosts["a"].serving(), x.records)
 		}
 		x.mu.Lock()
 		x.fail = nil
@@ -152,7 +153,8 @@ func TestRecordIsRetried(t *testing.T) {
 	})
 }
 
-// TestFolderFaultDegrades: a deployment all of whose replicas serve is degraded when one could not be loaded again.
+// TestFolderFaultDegrades checks that a deployment is degraded while a serving replica could not be
+// loaded again.
 func TestFolderFaultDegrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")

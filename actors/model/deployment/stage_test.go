@@ -21,26 +21,26 @@ import (
 	"troupe/testkit"
 )
 
-// host is a node, played by the test: its replicas group and its one GPU.
+// host plays a node: its replicas group and its one GPU.
 type host struct {
 	name        string
 	group       *testkit.Peer
 	gpu         *testkit.Peer
 	mu          sync.Mutex
-	replicas    map[string]*testkit.Peer // name -> the replica
+	replicas    map[string]*testkit.Peer // by name
 	specs       map[string]*messages.ReplicaSpec
-	term        uint64 // the highest that was heard
+	term        uint64 // the highest received
 	memory      uint64
-	others      uint64 // that other models need
+	others      uint64 // bytes used by other models
 	stopped     []string
 	starts      int
-	crashing    bool            // its replicas end as soon as they are started
-	failsToLoad bool            // they fail to load
-	files       string          // the revision that they find; empty: they say nothing of it
-	confirmed   map[string]bool // replicas that were confirmed
+	crashing    bool            // its replicas exit right after they start
+	failsToLoad bool            // its replicas fail to load
+	files       string          // the revision that its replicas find; empty: they report none
+	confirmed   map[string]bool // replicas that received ConfirmRevision
 }
 
-// stage is a cluster of hosts around one deployment.
+// stage is one deployment in a cluster of played hosts.
 type stage struct {
 	t       *testing.T
 	sys     *actor.ActorSystem
@@ -49,11 +49,11 @@ type stage struct {
 	mu      sync.Mutex
 	members *messages.MembersChanged
 	inspect error
-	record  func(deploy uint64, weights, revision string) error // nil: it is stored
+	record  func(deploy uint64, weights, revision string) error // nil: succeeds
 	pid     *actor.PID
 }
 
-const needed = 8 << 20 // bytes of a replica
+const needed = 8 << 20 // bytes per replica
 
 func play(t *testing.T, hosts ...string) *stage {
 	s := &stage{t: t, sys: testkit.System(t), hosts: make(map[string]*host), members: &messages.MembersChanged{}}
@@ -90,14 +90,14 @@ func (s *stage) host(name string) *host {
 	return h
 }
 
-// with reads or changes a host, which its actors do meanwhile.
+// with calls f with the host locked.
 func (h *host) with(f func(*host)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(h)
 }
 
-// change changes who is in the cluster, and tells the deployment.
+// change changes the members and notifies the deployment.
 func (s *stage) change(f func(*messages.MembersChanged)) {
 	s.mu.Lock()
 	next := proto.CloneOf(s.members)
@@ -111,7 +111,7 @@ func (s *stage) change(f func(*messages.MembersChanged)) {
 
 func (s *stage) now() *messages.MembersChanged { s.mu.Lock(); defer s.mu.Unlock(); return s.members }
 
-// join has a host join, or join again.
+// join adds a host to the cluster, also one that left.
 func (s *stage) join(name, id string) {
 	s.change(func(m *messages.MembersChanged) {
 		m.Members = append(m.Members, &messages.Member{Id: id, Name: name,
@@ -119,16 +119,16 @@ func (s *stage) join(name, id string) {
 	})
 }
 
-// leave takes a host out of the cluster, as if it had died.
+// leave removes a host from the cluster, as if it had failed.
 func (s *stage) leave(name string) {
 	s.change(func(m *messages.MembersChanged) {
 		m.Members = slices.DeleteFunc(m.Members, func(one *messages.Member) bool { return one.GetName() == name })
 	})
 }
 
-// start starts a reign.
+// start starts the deployment of a term.
 func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
-	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("reign-", term), supervise.Strategy(nil),
+	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("term-", term), supervise.Strategy(nil),
 		deployment.Props(deployment.Config{
 			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID,
 			Publish: func(string, string, string) {}, Log: zerolog.Nop(),
@@ -146,7 +146,7 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 		}), mw...)
 }
 
-// apply says how many replicas there are to be.
+// apply sends a spec with this number of replicas.
 func (s *stage) apply(replicas uint32) {
 	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p",
 		Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
@@ -158,7 +158,7 @@ func (s *stage) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// has checks which replicas a host has.
+// expectReplicas checks the replicas of a host.
 func (s *stage) expectReplicas(name string, want ...string) {
 	s.t.Helper()
 	h := s.hosts[name]
@@ -174,7 +174,7 @@ func (s *stage) expectReplicas(name string, want ...string) {
 	}
 }
 
-// told is the deployment's last word to the router.
+// lastStatus returns the last status that the deployment sent to the router.
 func (s *stage) lastStatus() *messages.DeploymentStatus {
 	all := testkit.Got[*messages.RouteDeployment](s.router)
 	if len(all) == 0 {
@@ -183,7 +183,7 @@ func (s *stage) lastStatus() *messages.DeploymentStatus {
 	return all[len(all)-1].GetStatus()
 }
 
-// answer is what a replicas group does.
+// answer answers a command as a replicas group does.
 func (h *host) answer(s *stage, m proto.Message) proto.Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +222,7 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 		if p := h.replicas[m.GetReplica()]; p != nil {
 			delete(h.replicas, m.GetReplica())
 			h.stopped = append(h.stopped, m.GetReplica())
-			s.sys.Root.Poison(p.PID) // after what it was told before
+			s.sys.Root.Poison(p.PID) // handle earlier messages first
 		}
 		return &messages.StopReplicaResult{RequestId: m.GetRequestId(),
 			Outcome: &messages.StopReplicaResult_Stopped{Stopped: &messages.ReplicaStopped{Replica: m.GetReplica()}}}
@@ -251,7 +251,7 @@ func (h *host) started(name string) *messages.ReplicaStarted {
 		Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}}
 }
 
-// replica is what a replica answers.
+// replica answers a message as a replica does.
 func (h *host) replica(name string, m proto.Message) proto.Message {
 	if c, ok := m.(*messages.ConfirmRevision); ok {
 		h.mu.Lock()
@@ -293,13 +293,13 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 
 var _ deployment.Leases = (*fakeLeases)(nil)
 
-// seats are the leases of a test.
+// fakeLeases implements deployment.Leases.
 type fakeLeases struct {
 	mu      sync.Mutex
 	holders map[string]string
 	terms   map[string]uint64
 	last    uint64
-	node    string // who acquires
+	node    string // the member that acquires
 }
 
 func (l *fakeLeases) Holder(role string) (string, uint64) {

@@ -11,10 +11,10 @@ import (
 	"troupe/messages"
 )
 
-// tell has the router tell everybody how the deployment is, where that changed.
+// publishStatus sends the deployment's status to the router, which announces it, if it has changed.
 func (d *deployment) publishStatus(ctx actor.Context) {
 	s := d.status()
-	s.Replicas = nil // they tell it themselves
+	s.Replicas = nil // routers get these from the replicas
 	if proto.Equal(s, d.published) {
 		return
 	}
@@ -49,7 +49,8 @@ func (d *deployment) status() *messages.DeploymentStatus {
 	return s
 }
 
-// fault says what is wrong though as many replicas serve as were asked for; empty: nothing.
+// degradedCause returns what is wrong although the requested number of replicas serves; empty:
+// nothing.
 func (d *deployment) degradedCause() string {
 	earlier, gone := 0, ""
 	for _, r := range d.replicas {
@@ -62,7 +63,7 @@ func (d *deployment) degradedCause() string {
 	}
 	switch {
 	case earlier > 0 && d.failure != nil:
-		return fmt.Sprintf("%d of them as they were asked for before: %s", earlier, d.failure.GetDetail())
+		return fmt.Sprintf("%d of them have an earlier spec: %s", earlier, d.failure.GetDetail())
 	case gone != "":
 		return gone
 	}
@@ -73,13 +74,13 @@ func (d *deployment) stateAndDetail(serving int) (messages.DeploymentState, stri
 	want := int(d.spec.GetReplicas())
 	switch {
 	case d.removing:
-		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas finish what they have"
+		return messages.DeploymentState_DEPLOYMENT_STATE_REMOVING, "its replicas are draining"
 	case d.spec.Stopped() && len(d.replicas) > 0:
 		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
-			"it has 0 replicas by request; those left finish what they have"
+			"scaled to 0 replicas; the remaining ones are draining"
 	case d.spec.Stopped():
 		return messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
-			"it has 0 replicas by request; models.scale starts it"
+			"scaled to 0 replicas; models.scale starts it"
 	case d.spec != nil && serving >= want && d.degradedCause() != "":
 		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED,
 			fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.degradedCause())
