@@ -125,7 +125,8 @@ func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, cl
 	delete(d.replicas, name)
 	d.noRoom = true
 	if d.failure == nil || d.outOfMemory { // a failure on a GPU is more specific
-		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name + ": " + why}
+		refused := &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU for replica " + name +
+			": " + why}
 		if closest != nil {
 			refused.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
 			refused.Memory = messages.ShortOfMemory(d.spec.GetPath(), closest)

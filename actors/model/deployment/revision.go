@@ -76,7 +76,8 @@ func (d *deployment) weightsDiffer(r *replicaState, found string) *messages.Refu
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
 		Detail: "replica " + r.spec.GetName() + " found the files of revision " + digest.Short(found) + " in " +
-			r.spec.GetPath() + " on node " + r.spec.GetNode() + ", but revision " + digest.Short(d.spec.GetRevisionDigest()) +
+			r.spec.GetPath() + " on node " + r.spec.GetNode() + ", but revision " +
+			digest.Short(d.spec.GetRevisionDigest()) +
 			" is deployed; run models.deploy to roll to the new files, or put the old files back",
 	}
 }

@@ -14,24 +14,25 @@ import (
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node string // its name
-	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Node string // name of this node
+	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members     func() *messages.MembersChanged
 	Peer        func(m *messages.Member) *actor.PID // the router of a member
-	Replicas    *actor.PID                          // the group of this node
-	Deployments *actor.PID                          // likewise
-	Tiers       []*actor.PID                        // KV tiers of this node
-	Sessions    func() int                          // open calls at the gateway of this node
-	Cache       *DeploymentCache                    // nil: nobody else reads what is deployed
-	// OnSynced is called once the router knows what others knew before it: what is stored, and what runs on every other node. Nil: nobody
-	// waits for that.
+	Replicas    *actor.PID                          // the replicas group of this node
+	Deployments *actor.PID                          // the deployments group of this node
+	Tiers       []*actor.PID                        // of this node
+	Sessions    func() int                          // returns the number of open calls at this node's gateway
+	Cache       *DeploymentCache                    // nil: a private one
+	// OnSynced is called once the router knows everything that the others knew before it: the
+	// stored deployments, and the replicas of every other node. May be nil.
 	OnSynced func()
-	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
+	// Adapters returns the messages to send to a replica of a model that reports these adapters;
+	// nil: none.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for a router.
+// Props returns the props of a router.
 func Props(cfg Config) *actor.Props {
 	if cfg.Cache == nil {
 		cfg.Cache = new(DeploymentCache)
@@ -40,47 +41,47 @@ func Props(cfg Config) *actor.Props {
 		cfg.OnSynced = func() {}
 	}
 	return supervise.Props(func() actor.Actor {
-		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
+		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // grows over incarnations and restarts of the process
 	})
 }
 
 const (
 	flushInterval         = 100 * time.Millisecond
-	heartbeatFlushes      = 5                      // flushes, where nothing changed
-	silenceTimeout        = time.Second            // two beats: from when on a node that says nothing is avoided
-	snapshotRetryInterval = 500 * time.Millisecond // for a snapshot, of one peer
-	routeRetryAfter       = 50 * time.Millisecond  // when a session may ask for a route again
-	snapshotBlocks        = 8192                   // of one replica: 64 KiB
-	loggedRequests        = 1024                   // decisions
+	heartbeatFlushes      = 5                      // flushes without changes between two announcements
+	silenceTimeout        = time.Second            // two heartbeats; then the node is avoided
+	snapshotRetryInterval = 500 * time.Millisecond // per peer
+	routeRetryAfter       = 50 * time.Millisecond  // in refusals of a route
+	snapshotBlocks        = 8192                   // per replica: 64 KiB
+	loggedRequests        = 1024                   // in the decision log
 )
 
 type router struct {
 	Config
 	incarnation uint64
 
-	models           map[string]*modelRoutes               // what is served, by model
-	storeSynced      bool                                  // all that is stored is known
+	models           map[string]*modelRoutes               // replicas by model
+	storeSynced      bool                                  // all stored deployments are known
 	syncedOnce       bool                                  // OnSynced was called
-	deploymentStatus map[string]*messages.DeploymentStatus // by the node where each deployment lives
-	peers            map[string]*peer                      // the other nodes
-	leaving          map[string]bool                       // nodes that are about to end
-	tiers            map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
-	tierBlocks       *route.Holders                        // the blocks of tiers, by the name's String
+	deploymentStatus map[string]*messages.DeploymentStatus // by name, as announced by the leader
+	peers            map[string]*peer                      // the other nodes by name
+	leaving          map[string]bool                       // nodes that are shutting down
+	tiers            map[tierName]*messages.TierAnnounced  // last announcement of each, without its blocks
+	tierBlocks       *route.Holders                        // by tierName.String
 
 	sequence     uint64                    // of the last announcement
-	pendingDelta *messages.RoutesAnnounced // since then
-	idleFlushes  int                       // flushes without news
-	flushDue     time.Time                 // when the next flush should come; zero: none was
+	pendingDelta *messages.RoutesAnnounced // changes since the last announcement
+	idleFlushes  int                       // flushes since the last announcement
+	flushDue     time.Time                 // zero: before the first flush
 	decisions    decisionLog
 }
 
-// table is one model's routes.
+// modelRoutes is the routing state of one model.
 type modelRoutes struct {
 	routes   *route.Routes
 	replicas map[string]*replica
 }
 
-// replica is what was announced last.
+// replica is the last announcement of a replica.
 type replica struct {
 	node   string
 	status *messages.ReplicaStatus
@@ -91,9 +92,9 @@ type peer struct {
 	member            *messages.Member
 	pid               *actor.PID
 	deltas            route.Feed
-	snapshotRequested time.Time // for a snapshot
-	lastHeard         time.Time // zero: not since its connection broke
-	watched           bool      // until then
+	snapshotRequested time.Time // time of the last request
+	lastHeard         time.Time // zero: not since the connection broke
+	watched           bool      // until the connection breaks
 	sessions          uint32
 }
 
@@ -159,14 +160,14 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.onFlush(ctx, &flush{r.incarnation})
 }
 
-// onReplicaList: what runs on this node is asked how it is, after a crash of the router.
+// onReplicaList requests the status of this node's replicas after the router started.
 func (r *router) onReplicaList(ctx actor.Context, msg *messages.ListReplicasResult) {
 	for _, m := range msg.GetReplicas() {
 		ctx.Request(actor.NewPID(m.GetActor().GetAddress(), m.GetActor().GetId()), &messages.GetReplica{})
 	}
 }
 
-// onReplicaAnnounced takes the word of a replica of this node.
+// onReplicaAnnounced applies the report of a replica of this node.
 func (r *router) onReplicaAnnounced(ctx actor.Context, msg *messages.ReplicaAnnounced) {
 	if ref := msg.GetStatus().GetActor(); !r.hasLocal(msg.GetStatus()) {
 		ctx.Watch(actor.NewPID(ref.GetAddress(), ref.GetId()))
@@ -176,7 +177,8 @@ func (r *router) onReplicaAnnounced(ctx actor.Context, msg *messages.ReplicaAnno
 	r.pendingDelta.Replicas = append(r.pendingDelta.Replicas, msg)
 }
 
-// reconcileAdapters tells a replica of this node what is no longer as the catalogue of adapters has it. It is said again with each report until it is so.
+// reconcileAdapters sends a replica of this node the differences between its adapters and the
+// catalogue. It does so with each report until they agree.
 func (r *router) reconcileAdapters(ctx actor.Context, s *messages.ReplicaStatus) {
 	if r.Adapters == nil || stateOf(s) != route.Serving {
 		return
@@ -192,7 +194,7 @@ func (r *router) hasLocal(s *messages.ReplicaStatus) bool {
 	return t != nil && t.replicas[s.GetName()] != nil && t.replicas[s.GetName()].node == r.Node
 }
 
-// onTerminated: a replica of this node is gone, or the way to another node is.
+// onTerminated handles the end of a replica of this node, or of the connection to another node.
 func (r *router) onTerminated(msg *actor.Terminated) {
 	for _, p := range r.peers {
 		if p.pid.Equal(msg.GetWho()) {
@@ -210,7 +212,7 @@ func (r *router) onTerminated(msg *actor.Terminated) {
 	}
 }
 
-// onRouteDeployment takes the word of a deployment that lives on this node.
+// onRouteDeployment applies the report of a deployment whose leader is this node.
 func (r *router) onRouteDeployment(msg *messages.RouteDeployment) {
 	name := msg.GetStatus().GetSpec().GetName()
 	if !msg.GetWithdrawn() {
@@ -224,7 +226,7 @@ func (r *router) onRouteDeployment(msg *messages.RouteDeployment) {
 	}
 }
 
-// onStoreSynced: all that is stored has been told.
+// onStoreSynced handles the end of the stored deployments.
 func (r *router) onStoreSynced(msg *messages.ListDeploymentsResult) {
 	r.storeSynced = true
 	names := make(map[string]bool, len(msg.GetNames()))

@@ -17,8 +17,8 @@ func holds(where messages.AdapterLocation) func(*messages.ReplicaAnnounced) {
 	}
 }
 
-// TestAdapterAffinity: a request goes where its adapter is nearest to the GPU, whichever node decides, in the revision that it asks for; and the
-// decision can be explained.
+// TestAdapterAffinity checks that every router sends a request to the replica that has its
+// adapter's revision nearest to the GPU, and that the explanation names it.
 func TestAdapterAffinity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -60,8 +60,8 @@ func TestAdapterAffinity(t *testing.T) {
 	})
 }
 
-// TestRouterReconcilesLocalAdapters: the router tells the replicas of its own node what they hold that they should not, with each report; those of other
-// nodes, and those that do not serve, are not its business.
+// TestRouterReconcilesLocalAdapters checks that a router corrects the adapters of its own node's
+// serving replicas with each report, and those of no other replica.
 func TestRouterReconcilesLocalAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -83,12 +83,12 @@ func TestRouterReconcilesLocalAdapters(t *testing.T) {
 		for name, want := range map[string]int{"m-0": 1, "m-1": 0, "m-2": 0} {
 			got := testkit.Got[*messages.ForgetAdapter](w.replicas[name])
 			if len(got) != want || want == 1 && got[0].GetAdapter().Key() != "psalms@7" {
-				t.Errorf("%s was told %v", name, got)
+				t.Errorf("%s received %v", name, got)
 			}
 		}
 		w.announce(a, "m-0", nil)
 		if got := testkit.Got[*messages.ForgetAdapter](w.replicas["m-0"]); len(got) != 1 {
-			t.Errorf("it holds nothing any more, and was told %v", got)
+			t.Errorf("a replica without adapters received %v", got)
 		}
 	})
 }

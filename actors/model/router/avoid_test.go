@@ -13,7 +13,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestAvoidsLostReplicasAndSilentNodes: a request does not go to a replica that its session has lost, nor to a node that is silent, where there is another one.
+// TestAvoidsLostReplicasAndSilentNodes checks that a request avoids the replicas that its session
+// lost and those on silent nodes if another one serves.
 func TestAvoidsLostReplicasAndSilentNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -24,7 +25,7 @@ func TestAvoidsLostReplicasAndSilentNodes(t *testing.T) {
 		w.expectRoute(a, "m-1")
 		for lost, want := range map[string]string{"m-0": "m-1", "m-1": "m-0"} {
 			if r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} }); r.GetRouted().GetReplica() != want {
-				t.Errorf("it has lost %s and goes to %v", lost, r)
+				t.Errorf("with %s lost, routed to %v", lost, r)
 			}
 		}
 		w.setDrop(func(to string, m proto.Message) bool {
@@ -39,7 +40,8 @@ func TestAvoidsLostReplicasAndSilentNodes(t *testing.T) {
 	})
 }
 
-// TestAvoidsDisconnectedNodes: a node is avoided as soon as the way to it breaks, each time, until it is heard from again.
+// TestAvoidsDisconnectedNodes checks that a node is avoided as soon as the connection breaks, each
+// time, until its next message.
 func TestAvoidsDisconnectedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -63,7 +65,8 @@ func TestAvoidsDisconnectedNodes(t *testing.T) {
 	})
 }
 
-// TestStalledRouterAvoidsNoNode: a router that could not have heard the others does not avoid them for that.
+// TestStalledRouterAvoidsNoNode checks that a router that stalled does not count the stall as
+// silence of its peers.
 func TestStalledRouterAvoidsNoNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -92,7 +95,8 @@ func TestStalledRouterAvoidsNoNode(t *testing.T) {
 	})
 }
 
-// TestAvoidsLeavingNodes: a request does not go to a node that is about to end, where another one serves.
+// TestAvoidsLeavingNodes checks that a request avoids a node that is shutting down if another one
+// serves.
 func TestAvoidsLeavingNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -106,13 +110,13 @@ func TestAvoidsLeavingNodes(t *testing.T) {
 			w.expectRoute(n, "m-0")
 		}
 		w.setLeaving("a", "b")
-		w.expectRoute(a, "m-1") // it takes requests as long as nothing else does
+		w.expectRoute(a, "m-1") // leaving nodes take requests if no other node can
 		w.setLeaving()
 		w.expectRoute(b, "m-1")
 	})
 }
 
-// leaves has these nodes, and no others, be about to end.
+// setLeaving makes exactly these nodes leaving members.
 func (w *testCluster) setLeaving(names ...string) {
 	w.mu.Lock()
 	for i, m := range w.members {

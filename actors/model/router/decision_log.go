@@ -10,23 +10,23 @@ import (
 	"troupe/messages"
 )
 
-// memory keeps the last decisions, by request. Its size is bounded.
+// decisionLog keeps the last decisions by request, for a bounded number of requests.
 type decisionLog struct {
 	byRequest map[string][]logEntry
-	order     []string // of requests, as they came; a ring
+	order     []string // requests by arrival; a ring
 	next      int
 }
 
-// record is one decision. It is put into words when somebody asks.
+// logEntry is one decision. It is formatted only when it is requested.
 type logEntry struct {
 	time     time.Time
 	decision route.Decision
 	refused  *messages.Refused
-	cause    string                  // of the question
-	moved    *messages.SequenceMoved // it was none: the sequence was handed over
+	cause    string                  // of the RouteSequence
+	moved    *messages.SequenceMoved // not a decision: the sequence migrated
 }
 
-// decisionsPerRequest is how many decisions of one request are kept: the newest.
+// decisionsPerRequest is the number of decisions kept per request, the newest ones.
 const decisionsPerRequest = 8
 
 func newDecisionLog(requests int) decisionLog {
@@ -46,7 +46,7 @@ func (m *decisionLog) add(request string, r logEntry) {
 	m.byRequest[request] = append(all, r)
 }
 
-// explain puts the decisions on a request into words.
+// explain formats the decisions on a request.
 func (m *decisionLog) explain(request, node string) *messages.Explanation {
 	e := &messages.Explanation{RequestId: request}
 	for _, r := range m.byRequest[request] {
@@ -69,13 +69,13 @@ func (m *decisionLog) explain(request, node string) *messages.Explanation {
 	return e
 }
 
-// handed puts into words that a running sequence was handed over to another replica.
+// migrationDecision formats the migration of a running sequence.
 func migrationDecision(m *messages.SequenceMoved, at time.Time, node string) *messages.RouteDecision {
 	how := m.GetReport()
 	pause := time.Duration(how.GetPauseSeconds() * float64(time.Second)).Round(time.Microsecond)
 	return &messages.RouteDecision{Time: timestamppb.New(at), Router: node, Replica: m.GetReplica(),
 		Cause: m.GetCause(), Why: fmt.Sprintf(
-			"%s on %s: it was running on %s, which handed it over with its %d KV blocks, %d of which were there; %d bytes were sent, and it paused for %s",
+			"%s on %s: migrated from %s with %d KV blocks, %d of them already there; %d bytes sent, paused for %s",
 			m.GetReplica(), m.GetNode(), m.GetFrom(), how.GetBlocks(), how.GetReusedBlocks(), how.GetBytes(), pause)}
 }
 

@@ -8,8 +8,9 @@ import (
 	"troupe/messages"
 )
 
-// DeploymentCache is what is deployed, for those on the node who only want to read it and would wait for the router's turn. The router
-// alone writes it; it outlives the router's crashes and is safe for concurrent use.
+// DeploymentCache is the set of stored deployments. It serves readers on the node that must not
+// wait for the router's mailbox. The router alone writes it. It survives crashes of the router and
+// is safe for concurrent use.
 type DeploymentCache struct {
 	mu  sync.RWMutex
 	all map[string]*messages.ApplyDeployment
@@ -22,7 +23,7 @@ func (s *DeploymentCache) Find(name string) *messages.ApplyDeployment {
 	return s.all[name]
 }
 
-// names of all deployments, in order.
+// names returns the names of all deployments, sorted.
 func (s *DeploymentCache) names() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

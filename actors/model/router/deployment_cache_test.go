@@ -8,7 +8,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestDeploymentCacheSurvivesCrash: what is deployed can be read beside the router, also while a crash has it learn everything anew; what was deleted meanwhile is gone then.
+// TestDeploymentCacheSurvivesCrash checks that the cache can be read while a crashed router
+// recovers, and that it then drops the deployments deleted meanwhile.
 func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -25,7 +26,7 @@ func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 		w.client.Send(n.PID, &messages.GetTable{})
 		synctest.Wait()
 		if crash.Crashed() != 1 || n.cache.Find("m") == nil {
-			t.Error("it did not crash, or lost what is stored")
+			t.Error("no crash, or the cache is empty after it")
 		}
 		w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		synctest.Wait()

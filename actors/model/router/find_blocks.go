@@ -6,15 +6,15 @@ import (
 	"troupe/messages"
 )
 
-// tierName names a tier in the cluster.
+// tierName identifies a tier in the cluster.
 type tierName struct{ node, tier string }
 
 func (n tierName) String() string { return n.tier + " on " + n.node }
 
-// maxRuns bounds an answer: a prompt whose blocks lie in more places is not worth collecting.
+// maxRuns limits the runs in a result: blocks spread over more holders are not worth fetching.
 const maxRuns = 8
 
-// onTierAnnounced takes the word of a tier of this node.
+// onTierAnnounced applies the announcement of a tier of this node.
 func (r *router) onTierAnnounced(msg *messages.TierAnnounced) {
 	r.applyTier(r.Node, msg)
 	r.pendingDelta.Tiers = append(r.pendingDelta.Tiers, msg)
@@ -38,7 +38,7 @@ func (r *router) forgetTiers(node string) {
 	}
 }
 
-// localTiers is what the tiers of this node hold.
+// localTiers returns snapshots of the tiers of this node.
 func (r *router) localTiers() (all []*messages.TierAnnounced) {
 	for name, t := range r.tiers {
 		if name.node == r.Node {
@@ -52,9 +52,10 @@ func (r *router) localTiers() (all []*messages.TierAnnounced) {
 	return all
 }
 
-// onFindBlocks says who holds blocks, from the first on and as far as there is no gap: at each place the one who has the most that follow. A replica is asked for what is
-// in its HBM before a tier is, since that is the faster memory. The tiers of this node are asked by the replica itself, and nodes that say nothing by nobody:
-// who asks them waits in vain.
+// onFindBlocks returns holders for the leading blocks of a prompt, up to the first block without a
+// holder. Each run names the holder with the most of the following blocks. On a tie a replica comes
+// before a tier, because HBM is faster. Tiers of this node are left out, because the replica asks
+// them itself, and so are silent nodes.
 func (r *router) onFindBlocks(ctx actor.Context, msg *messages.FindBlocks) {
 	t, elsewhere := r.models[msg.GetModel()], r.remoteTiers()
 	result := &messages.FindBlocksResult{RequestId: msg.GetRequestId()}
@@ -86,13 +87,13 @@ func (r *router) onFindBlocks(ctx actor.Context, msg *messages.FindBlocks) {
 	ctx.Respond(result)
 }
 
-// holder is a tier of another node.
+// remoteTier is a tier of another node.
 type remoteTier struct {
 	node  string
 	actor *messages.ActorRef
 }
 
-// remoteTiers are the tiers of other nodes that are heard from, by the name's String.
+// remoteTiers returns the tiers of other nodes that are not silent, by tierName.String.
 func (r *router) remoteTiers() map[string]*remoteTier {
 	all := make(map[string]*remoteTier)
 	for name, t := range r.tiers {

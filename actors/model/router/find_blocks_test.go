@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// find asks a router who holds blocks, for a replica, and puts the answer into words.
+// findBlocks requests the holders of blocks for a replica and formats the result.
 func (w *testCluster) findBlocks(n *node, replica string, blocks, inTiers []uint64) string {
 	w.t.Helper()
 	w.client.Send(n.PID, &messages.FindBlocks{RequestId: "f", Model: "m", Replica: replica, Blocks: blocks,
@@ -28,7 +28,7 @@ func (w *testCluster) findBlocks(n *node, replica string, blocks, inTiers []uint
 	return strings.Join(words, ", ")
 }
 
-// tier is a tier's word to the router of its node.
+// announceTier sends a tier's announcement to the router of its node.
 func (w *testCluster) announceTier(n *node, name string, snapshot bool, evicted []uint64, committed ...uint64) {
 	w.t.Helper()
 	w.client.Send(n.PID, &messages.TierAnnounced{
@@ -38,8 +38,9 @@ func (w *testCluster) announceTier(n *node, name string, snapshot bool, evicted 
 	w.pass(time.Second)
 }
 
-// TestFindBlocks: routers know which blocks the replicas and the tiers of all nodes hold, also after losses and in a new life; who asks, the tiers of its
-// node and silent nodes are left out; and a node that leaves holds nothing.
+// TestFindBlocks checks that routers know the blocks of the replicas and tiers of all nodes, also
+// after lost messages and a crash. The requester, the tiers of its node, silent nodes and nodes
+// that left are no holders.
 func TestFindBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -86,13 +87,13 @@ func TestFindBlocks(t *testing.T) {
 		})
 		w.announceTier(b, "dram", false, nil, 14)
 		if expect(a, "m-0", 2, "0+2 dram on b (b-dram)"); lost == 0 {
-			t.Error("nothing was lost")
+			t.Error("no delta was dropped")
 		}
 
 		w.client.Send(a.PID, &messages.GetTable{})
 		w.pass(2 * time.Second)
 		if expect(a, "m-0", 2, "0+2 dram on b (b-dram)"); crash.Crashed() == 0 {
-			t.Error("it did not crash")
+			t.Error("no crash")
 		}
 		w.announceTier(b, "dram", true, nil, 13)
 		expect(a, "m-0", 2, "0+1 dram on b (b-dram)")

@@ -9,7 +9,7 @@ import (
 	"troupe/messages"
 )
 
-// onMembers forgets the nodes that have left, and tells those that are new what there is here.
+// onMembers drops the nodes that left, and exchanges snapshots with new ones.
 func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	living := make(map[string]bool)
 	r.leaving = make(map[string]bool)
@@ -36,7 +36,8 @@ func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	r.notifySynced()
 }
 
-// inform says so when nothing is missing any more of what others know. What is news from then on comes as to everybody.
+// notifySynced calls OnSynced once the store and a snapshot of every peer have arrived. Later
+// changes arrive as deltas.
 func (r *router) notifySynced() {
 	if r.syncedOnce || !r.storeSynced {
 		return
@@ -50,17 +51,19 @@ func (r *router) notifySynced() {
 	r.OnSynced()
 }
 
-// mute reports whether nothing comes from a node any more. That of which nothing is known, as of the own one, is not.
+// isSilent reports whether a node has sent nothing for silenceTimeout. A nil peer, such as this
+// node, is not silent.
 func (p *peer) isSilent() bool { return p != nil && time.Since(p.lastHeard) >= silenceTimeout }
 
-// creditStall says for how long this node, or its router, has heard nobody: that does not count as silence of others.
+// creditStall excludes a stall of this router from the silence of its peers: it could not have
+// received their messages.
 func (r *router) creditStall(d time.Duration) {
 	for _, p := range r.peers {
 		p.lastHeard = p.lastHeard.Add(d)
 	}
 }
 
-// forget drops what was on a node.
+// forgetNode drops the replicas, deployments and tiers of a node.
 func (r *router) forgetNode(node string) {
 	for _, t := range r.models {
 		for name, m := range t.replicas {
@@ -77,7 +80,7 @@ func (r *router) forgetNode(node string) {
 	r.forgetTiers(node)
 }
 
-// ask asks a peer for a snapshot, unless it was asked a moment ago.
+// requestSnapshot requests a snapshot from a peer, at most once per snapshotRetryInterval.
 func (r *router) requestSnapshot(ctx actor.Context, p *peer) {
 	if time.Since(p.snapshotRequested) >= snapshotRetryInterval {
 		p.snapshotRequested = time.Now()
@@ -85,7 +88,8 @@ func (r *router) requestSnapshot(ctx actor.Context, p *peer) {
 	}
 }
 
-// onRoutesAnnounced takes the word of another router. One that is no member yet, or no more, is not listened to.
+// onRoutesAnnounced applies the announcement of another router. Those of nodes that are not members
+// are ignored.
 func (r *router) onRoutesAnnounced(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	p := r.peers[msg.GetNode()]
 	if p == nil {
@@ -128,8 +132,8 @@ func (r *router) onRoutesAnnounced(ctx actor.Context, msg *messages.RoutesAnnoun
 	r.notifySynced()
 }
 
-// snapshot is everything about this node, as of the last announcement; what is news since then comes with the next one, and does no
-// harm twice.
+// snapshot returns the state of this node as of the last announcement. The next delta repeats
+// changes that are already in it, which is harmless.
 func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	all := r.newDelta(ctx)
 	all.Sequence, all.Snapshot, all.Sessions = r.sequence, true, uint32(r.Sessions())
@@ -152,8 +156,8 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	return all
 }
 
-// adopt takes what is announced of a replica. Where two nodes have one of that name, because one of them was out while the name
-// was given away, the one that serves is the one.
+// applyReplica applies the announcement of a replica. If two nodes have a replica of this name,
+// because it was reused while one of them was away, the serving one counts.
 func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 	s := a.GetStatus()
 	t := r.models[s.GetModel()]
@@ -183,7 +187,8 @@ func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
 }
 
-// residences are where a replica has adapters. One that it still loads is on its way.
+// residences returns the tiers in which a replica holds its adapters, without those on disk.
+// Adapters being loaded are included.
 func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	if len(held) == 0 {
 		return nil

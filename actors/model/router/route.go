@@ -16,7 +16,7 @@ import (
 	"troupe/messages"
 )
 
-// onRouteSequence answers with the replica that serves a request the soonest, or with why none does.
+// onRouteSequence answers with the replica that serves a request soonest, or with a refusal.
 func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence) {
 	t := r.models[msg.GetModel()]
 	var decision route.Decision
@@ -53,15 +53,17 @@ func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence)
 		}})
 }
 
-// weightsReplaced reports whether what computed a request's output is not served any more, and is not going to be.
+// weightsReplaced reports whether the files that computed a request's output are neither served nor
+// deployed any longer.
 func (r *router) weightsReplaced(msg *messages.RouteSequence, t *modelRoutes) bool {
 	begun, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
 	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun &&
 		!t.routes.Has(begun)
 }
 
-// avoided are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
-// nothing, or are about to end. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
+// avoided returns the replicas that a request goes to only if no other one serves: those that its
+// session lost, and those on silent or leaving nodes. A silent replica on a live node is busy;
+// rerouting its sequences would only add load.
 func (r *router) avoided(t *modelRoutes, lost []string) []string {
 	all := slices.Clone(lost)
 	for name, m := range t.replicas {
@@ -72,12 +74,12 @@ func (r *router) avoided(t *modelRoutes, lost []string) []string {
 	return all
 }
 
-// hashes are the blocks of a prompt, as they are announced.
+// fingerprints returns the fingerprints of a prompt's blocks, as replicas announce them.
 func (t *modelRoutes) fingerprints(msg *messages.RouteSequence) []uint64 {
 	blockTokens := 0
 	for _, m := range t.replicas {
 		blockTokens = int(m.status.GetBlockTokens())
-		break // all replicas of a model are alike
+		break // all replicas of a model have the same block size
 	}
 	if blockTokens == 0 {
 		return nil
@@ -86,7 +88,8 @@ func (t *modelRoutes) fingerprints(msg *messages.RouteSequence) []uint64 {
 		msg.GetPrompt(), blockTokens))
 }
 
-// noRouteRefusal says why no replica serves: for good, as far as is known, or for a moment.
+// noRouteRefusal returns the refusal of a request that no replica serves. NOT_READY is temporary,
+// all others are final as far as is known.
 func (r *router) noRouteRefusal(model string) *messages.Refused {
 	soon := durationpb.New(routeRetryAfter)
 	switch s := r.deploymentStatus[model]; {
@@ -102,7 +105,8 @@ func (r *router) noRouteRefusal(model string) *messages.Refused {
 	case r.Cache.Find(model).GetSpec().Stopped():
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_STOPPED,
-			Detail: fmt.Sprintf(`model %s is stopped: it is deployed with 0 replicas; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+			Detail: fmt.Sprintf(`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`,
+				model, model),
 		}
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
@@ -111,7 +115,7 @@ func (r *router) noRouteRefusal(model string) *messages.Refused {
 		RetryAfter: soon}
 }
 
-// onGetDeployment answers how a deployment is.
+// onGetDeployment answers with the status of a deployment.
 func (r *router) onGetDeployment(ctx actor.Context, msg *messages.GetDeployment) {
 	if r.Cache.Find(msg.GetName()) == nil && r.deploymentStatus[msg.GetName()] == nil {
 		ctx.Respond(r.noRouteRefusal(msg.GetName()))
@@ -120,11 +124,12 @@ func (r *router) onGetDeployment(ctx actor.Context, msg *messages.GetDeployment)
 	ctx.Respond(r.status(msg.GetName()))
 }
 
-// status is what is stored, what its actor says, and the replicas as they announced themselves.
+// status combines the stored spec, the status that the leader announced, and the announced
+// replicas.
 func (r *router) status(name string) *messages.DeploymentStatus {
 	s := &messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: name}, State: messages.DeploymentState_DEPLOYMENT_STATE_PENDING,
-		Detail: "no node has taken it up yet",
+		Detail: "no node leads it yet",
 	}
 	if a := r.Cache.Find(name); a != nil {
 		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
@@ -150,10 +155,10 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 	return s
 }
 
-// short returns the first digits of a digest.
+// shortDigest returns the first digits of a digest.
 func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
-// table is everything that the router knows.
+// clusterView returns everything that the router knows.
 func (r *router) clusterView() *messages.Table {
 	all := &messages.Table{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
 	names := make(map[string]bool)

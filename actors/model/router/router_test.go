@@ -18,24 +18,24 @@ import (
 	"troupe/testkit"
 )
 
-// node is one node's router, with the test in the place of all that it speaks with.
+// node is the router of one node; the test plays the actors that it speaks with.
 type node struct {
 	*actor.PID
 	name  string
 	cache *router.DeploymentCache
 }
 
-// world is a cluster of routers in one actor system.
+// testCluster is a cluster of routers in one actor system.
 type testCluster struct {
 	t        *testing.T
 	sys      *actor.ActorSystem
 	client   *testkit.Peer // sessions, replicas, deployments
-	group    *testkit.Peer // of replicas, on every node
-	store    *testkit.Peer // the deployments group, on every node
+	group    *testkit.Peer // the replicas group of every node
+	store    *testkit.Peer // the deployments group of every node
 	replicas map[string]*testkit.Peer
 	mu       sync.Mutex
 	members  []*messages.Member
-	drop     func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
+	drop     func(to string, m proto.Message) bool // reports whether to drop a message to a router; nil: none is dropped
 	adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 }
 
@@ -70,7 +70,7 @@ func (w *testCluster) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	return n
 }
 
-// loses loses what w.lose says on the way to a router.
+// dropMiddleware drops the messages to a router that w.drop selects.
 func (w *testCluster) dropMiddleware(name string) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
@@ -91,7 +91,7 @@ func (w *testCluster) setDrop(f func(to string, m proto.Message) bool) {
 	w.mu.Unlock()
 }
 
-// live says who is in the cluster now. An address is the id of the member's router.
+// setMembers sets the members of the cluster. A member's address is the id of its router.
 func (w *testCluster) setMembers(nodes ...*node) {
 	w.mu.Lock()
 	w.members = nil
@@ -110,7 +110,7 @@ func (w *testCluster) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// announce is a replica's word to the router of its node.
+// announce sends a replica's announcement to the router of its node.
 func (w *testCluster) announce(n *node, name string, change func(*messages.ReplicaAnnounced)) {
 	if w.replicas[name] == nil {
 		w.replicas[name] = testkit.NewPeer(w.t, w.sys, name, nil)
@@ -149,8 +149,8 @@ func state(s messages.ReplicaState) func(*messages.ReplicaAnnounced) {
 	return func(a *messages.ReplicaAnnounced) { a.Status.State = s }
 }
 
-// TestAnnouncementsReachAllRouters: what a replica tells its own router, all routers know soon, also one that starts later; and a
-// node that leaves takes its replicas along at once.
+// TestAnnouncementsReachAllRouters checks that all routers know each replica soon, including a
+// router that starts later, and that a node that leaves takes its replicas along at once.
 func TestAnnouncementsReachAllRouters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -179,7 +179,8 @@ func TestAnnouncementsReachAllRouters(t *testing.T) {
 	})
 }
 
-// TestPrefixAffinity: blocks that a replica announced draw a request, on every node, until they are evicted.
+// TestPrefixAffinity checks that every router sends a request to the replica that announced its
+// blocks, until they are evicted.
 func TestPrefixAffinity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -195,7 +196,7 @@ func TestPrefixAffinity(t *testing.T) {
 			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Committed = short })
 			for _, n := range []*node{a, b} {
 				w.expectRoute(n, to.name)
-				w.announce(a, "m-0", nil) // reports: what was routed is forgotten
+				w.announce(a, "m-0", nil) // reports reset the routed load
 				w.announce(b, "m-1", nil)
 			}
 			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Evicted = short })
@@ -203,7 +204,7 @@ func TestPrefixAffinity(t *testing.T) {
 	})
 }
 
-// TestPrefixAffinityRespectsSalt checks that a request is drawn by blocks of its own salt alone.
+// TestPrefixAffinityRespectsSalt checks that only blocks with its own salt attract a request.
 func TestPrefixAffinityRespectsSalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -225,14 +226,15 @@ func TestPrefixAffinityRespectsSalt(t *testing.T) {
 					t.Errorf("%s routes a request with salt %q to %s, want %s", n.name, salt, got, want)
 				}
 				for _, name := range holders {
-					w.announce(a, name, nil) // a report: what was routed is forgotten
+					w.announce(a, name, nil) // a report resets the routed load
 				}
 			}
 		}
 	})
 }
 
-// TestLostAnnouncementTriggersSnapshot: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
+// TestLostAnnouncementTriggersSnapshot checks that the next delta reveals a lost one, and that a
+// snapshot replaces it.
 func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -251,13 +253,14 @@ func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 		w.announce(b, "m-1", nil)
 		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
 		if !lost {
-			t.Fatal("nothing was lost")
+			t.Fatal("no delta was dropped")
 		}
 		w.expectRoute(a, "m-1")
 	})
 }
 
-// TestRestartRecoversRoutes: the next life of a router knows what the others tell it, and they what it tells them.
+// TestRestartRecoversRoutes checks that a restarted router learns the routes of the others, and
+// they learn its own.
 func TestRestartRecoversRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -268,12 +271,12 @@ func TestRestartRecoversRoutes(t *testing.T) {
 		w.announce(a, "m-1", nil)
 		w.client.Send(a.PID, &messages.GetTable{})
 		w.pass(time.Second)
-		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}}) // what GetDesired is answered with
+		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}}) // the reply to GetDesired
 		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		w.pass(time.Second)
 		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 ||
 			len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
-			t.Error("it did not crash, or did not ask what there is")
+			t.Error("no crash, or no query after it")
 		}
 		w.expectRoute(a, "m-0")
 		w.announce(a, "m-1", nil)
@@ -282,7 +285,7 @@ func TestRestartRecoversRoutes(t *testing.T) {
 	})
 }
 
-// TestRefusalReasons: why nobody serves is said with a reason that the session can act on.
+// TestRefusalReasons checks that the reason of a refusal tells the session what to do.
 func TestRefusalReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -312,7 +315,7 @@ func TestRefusalReasons(t *testing.T) {
 	})
 }
 
-// TestExplanationListsDecisions: decisions are kept, by request, and put into words.
+// TestExplanationListsDecisions checks that the decisions on a request are kept and explained.
 func TestExplanationListsDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -338,7 +341,8 @@ func TestExplanationListsDecisions(t *testing.T) {
 			len(d[1].GetCandidates()) != 1 {
 			t.Errorf("%v", d)
 		}
-		const why = "m-1 on b: it was running on m-0, which handed it over with its 5 KV blocks, 2 of which were there; 300 bytes were sent, and it paused for 6ms"
+		const why = "m-1 on b: migrated from m-0 with 5 KV blocks, 2 of them already there; " +
+			"300 bytes sent, paused for 6ms"
 		if last := d[len(d)-1]; last.GetWhy() != why || last.GetReplica() != "m-1" ||
 			last.GetCause() != "m-0 leaves" || last.GetRouter() != "a" {
 			t.Errorf("%v", last)

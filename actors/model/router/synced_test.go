@@ -16,7 +16,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestOnSyncedCalledOnce: a router that has started says once that it knows what the others do, and not before it has the word of each, and of the store.
+// TestOnSyncedCalledOnce checks that a router calls OnSynced once, after it has heard from every
+// other router and the store.
 func TestOnSyncedCalledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -32,29 +33,29 @@ func TestOnSyncedCalledOnce(t *testing.T) {
 		w.store.Send(c.PID, &messages.ListDeploymentsResult{})
 		w.setMembers(a, b, c)
 		if informed.Load() != 0 {
-			t.Error("it does not know what b says")
+			t.Error("OnSynced called before b was heard")
 		}
 		w.setDrop(nil)
 		w.pass(time.Second)
 		w.setMembers(a, c)
 		w.setMembers(a, b, c)
 		if n := informed.Load(); n != 1 {
-			t.Errorf("it said %d times that it knows all", n)
+			t.Errorf("OnSynced called %d times", n)
 		}
 		d := w.startEmpty("d", func() { informed.Add(1) })
 		w.setMembers(a, b, d)
 		if informed.Load() != 1 {
-			t.Error("it does not know what is stored")
+			t.Error("OnSynced called before the store was read")
 		}
 		w.store.Send(d.PID, &messages.ListDeploymentsResult{})
 		synctest.Wait()
 		if informed.Load() != 2 {
-			t.Error("it did not say that it knows all")
+			t.Error("OnSynced was not called")
 		}
 	})
 }
 
-// blank is a node's router that was told nothing.
+// startEmpty starts a router that has received no stored deployments.
 func (w *testCluster) startEmpty(name string, informed func()) *node {
 	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{

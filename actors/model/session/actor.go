@@ -11,12 +11,13 @@ import (
 	"troupe/messages"
 )
 
-// Client is the far end of a session: the call that a gateway holds open. It outlives the session and is the record
-// of what the client has seen. It is used by one session at a time.
+// Client is the call that a gateway holds open for a session. It outlives the session and records
+// the delivered output. One session at a time uses it.
 type Client interface {
 	// Output returns the tokens delivered so far.
 	Output() []uint32
-	// Deliver appends tokens to the output, and with a reason ends it. Cached is how many prompt tokens needed no prefill.
+	// Deliver appends tokens to the output, and ends it if finish is set. cached is the number of
+	// prompt tokens that needed no prefill.
 	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason)
 	Fail(refused *messages.Refused)
 }
@@ -26,11 +27,11 @@ type Config struct {
 	RequestID string
 	Sequence  *messages.SequenceSpec
 	Client    Client
-	Router    *actor.PID // of this node: knows the replicas
+	Router    *actor.PID // of this node
 	Log       zerolog.Logger
 }
 
-// Props returns the recipe for a session.
+// Props returns the props of a session.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	var revision string
@@ -41,32 +42,33 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	checkInterval  = 400 * time.Millisecond  // how often a session that hears nothing asks
-	silenceTimeout = 1200 * time.Millisecond // a replica that says nothing, though asked, is given up
-	minRetryDelay  = 20 * time.Millisecond   // before a route is asked for again
-	// maxInterruptions interruptions without one new token between them end the sequence: it is what crashes the replicas.
+	checkInterval  = 400 * time.Millisecond  // between checks of a silent replica
+	silenceTimeout = 1200 * time.Millisecond // then the session abandons the replica
+	minRetryDelay  = 20 * time.Millisecond   // before the next route request
+	// maxInterruptions is the number of interruptions without a new token in between that a
+	// sequence survives. After more, it is assumed to crash its replicas.
 	maxInterruptions = 8
 )
 
 type session struct {
 	Config
 	incarnation uint64
-	revision    *string // digest of the files that compute the output; over all incarnations
+	revision    *string // digest of the files that computed the output; shared by all incarnations
 
 	replica       *assignedReplica // nil while routing
-	otherReplica  *actor.PID       // a replica that serves it too, or is just about to instead; nil: none
-	otherSince    time.Time        // of other
-	attempt       uint64           // counts routes and submissions; stale timers carry an older one
-	interruptions int              // interruptions since the last new token
-	abandoned     *assignedReplica // the replica that was given up and may go on; nil: none
-	avoid         []string         // replicas that were lost, until there is a new token
-	cause         string           // what became of the replica before, for people
+	otherReplica  *actor.PID       // also sends tokens, or is about to take over; nil: none
+	otherSince    time.Time        // when otherReplica was set
+	attempt       uint64           // counts routes and submissions; stale timers have a lower one
+	interruptions int              // since the last new token
+	abandoned     *assignedReplica // a silent replica that may still run the sequence; nil: none
+	avoid         []string         // replicas lost since the last new token
+	cause         string           // of the next route request, for its explanation
 	lastHeard     time.Time
-	timer         *time.Timer // pending note: check, or retry
-	timerDue      time.Time   // when it should come
+	timer         *time.Timer // for a check or a retry
+	timerDue      time.Time   // when timer fires
 }
 
-// assignedReplica is the replica that a session was routed to.
+// assignedReplica is the replica that serves the session's sequence.
 type assignedReplica struct {
 	name        string
 	pid         *actor.PID
@@ -111,7 +113,7 @@ func (s *session) Receive(ctx actor.Context) {
 	}
 }
 
-// route asks for a replica.
+// route requests a replica from the router.
 func (s *session) route(ctx actor.Context) {
 	s.detach(ctx)
 	s.attempt++
@@ -121,11 +123,11 @@ func (s *session) route(ctx actor.Context) {
 		Cause:     s.cause,
 		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.outputRevision(),
 	})
-	s.setTimer(ctx, checkInterval, &retry{s.incarnation, s.attempt}) // a lost request is asked again
+	s.setTimer(ctx, checkInterval, &retry{s.incarnation, s.attempt}) // in case the request is lost
 }
 
-// begun is the digest of the files that the output was computed with: it goes on with no others. Without
-// output there is none.
+// outputRevision returns the digest of the files that computed the output. Only replicas with the
+// same files may continue it. It is empty while there is no output.
 func (s *session) outputRevision() string {
 	if len(s.Client.Output()) == 0 {
 		return ""
@@ -133,15 +135,15 @@ func (s *session) outputRevision() string {
 	return *s.revision
 }
 
-// routeAfter asks for a replica after a while.
+// routeAfter requests a replica after a delay.
 func (s *session) routeAfter(ctx actor.Context, d time.Duration) {
 	s.detach(ctx)
 	s.attempt++
 	s.setTimer(ctx, max(d, minRetryDelay), &retry{s.incarnation, s.attempt})
 }
 
-// leave forgets the replica. A replica keeps its watchers until they unwatch it, even those that
-// have stopped.
+// detach drops the replica. It must unwatch: a replica keeps its watchers until then, even after
+// they stopped.
 func (s *session) detach(ctx actor.Context) {
 	if s.replica != nil {
 		ctx.Unwatch(s.replica.pid)
@@ -160,7 +162,7 @@ func (s *session) submit(ctx actor.Context, to *assignedReplica) {
 	s.setTimer(ctx, checkInterval, &check{s.incarnation, s.attempt})
 }
 
-// arm replaces the pending note.
+// setTimer replaces the pending timer.
 func (s *session) setTimer(ctx actor.Context, d time.Duration, note any) {
 	s.stopTimer()
 	s.timer, s.timerDue = supervise.After(ctx, d, note), time.Now().Add(d)
@@ -172,7 +174,7 @@ func (s *session) stopTimer() {
 	}
 }
 
-// end is the last thing a session does.
+// stop ends the session.
 func (s *session) stop(ctx actor.Context) {
 	s.cancelOther(ctx)
 	s.stopTimer()

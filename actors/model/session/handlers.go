@@ -12,7 +12,7 @@ import (
 
 func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult) {
 	if s.replica != nil {
-		return // the answer to a question asked twice
+		return // the reply to a repeated request
 	}
 	if r := msg.GetRefused(); r != nil {
 		if r.GetReason() == messages.Reason_REASON_NOT_READY {
@@ -23,9 +23,9 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 		return
 	}
 	to := msg.GetRouted()
-	if s.abandoned != nil && to.GetReplica() != s.abandoned.name { // should it wake up, it must not go on for nobody
+	if s.abandoned != nil && to.GetReplica() != s.abandoned.name { // in case it still runs the sequence
 		s.Log.Warn().Str("request", s.RequestID).Str("replica", s.abandoned.name).Str("instead", to.GetReplica()).
-			Msg("replica is silent and given up")
+			Msg("silent replica abandoned")
 		ctx.Send(s.abandoned.pid, &messages.CancelSequence{RequestId: s.RequestID})
 	}
 	s.abandoned = nil
@@ -50,20 +50,20 @@ func (s *session) onSubmitted(ctx actor.Context, msg *messages.SubmitSequenceRes
 	}
 	switch r.GetReason() {
 	case messages.Reason_REASON_WEIGHTS_DIFFER:
-		if s.Sequence.GetAdapter() != "" && s.outputRevision() == "" { // the adapter is for other weights
+		if s.Sequence.GetAdapter() != "" && s.outputRevision() == "" { // the adapter belongs to other weights
 			s.fail(ctx, r)
 			return
 		}
 		fallthrough
 	case messages.Reason_REASON_NOT_READY, messages.Reason_REASON_DRAINING:
-		s.cause = s.replica.name + " refused it: " + r.GetDetail()
+		s.cause = s.replica.name + " refused the request: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)
 	default:
 		s.fail(ctx, r)
 	}
 }
 
-// retryOrExpire routes again when the replica that refused may be ready, as long as the request has time.
+// retryOrExpire requests a route again after a refusal, unless the deadline has passed.
 func (s *session) retryOrExpire(ctx actor.Context, r *messages.Refused) {
 	if s.failIfExpired(ctx) {
 		return
@@ -77,18 +77,18 @@ func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
 	seen, first := uint32(len(s.Client.Output())), msg.GetFirstIndex()
 	last := first + uint32(len(msg.GetTokens()))
 	switch {
-	case first > seen && own: // what lies between was lost
-		s.cause = "tokens were lost on the way"
+	case first > seen && own: // the tokens in between were lost
+		s.cause = "tokens were lost in transit"
 		s.route(ctx)
 		return
-	case first > seen: // it is on its way from the replica that this one takes over from
+	case first > seen: // from the replica that takes over; the earlier tokens are still on their way
 		return
 	}
 	finished := msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED
 	if last > seen {
 		s.interruptions, s.avoid = 0, nil
 	}
-	if skip := min(seen, last) - first; last > seen || finished { // one message: the client is woken once
+	if skip := min(seen, last) - first; last > seen || finished { // a single Deliver wakes the client once
 		s.Client.Deliver(msg.GetTokens()[skip:], logprobsFrom(msg.GetLogprobs(), skip), msg.GetCachedTokens(),
 			msg.GetFinish())
 	}
@@ -108,7 +108,8 @@ func logprobsFrom(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.T
 	return logprobs[skip:]
 }
 
-// final are the reasons for which a replica gives a sequence up that no other replica would take either: the request itself, or its adapter.
+// finalReasons are the reasons with which no other replica would take a sequence either, because of
+// the request or its adapter.
 var finalReasons = map[messages.Reason]bool{
 	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true,
 	messages.Reason_REASON_NO_MEMORY:  true,
@@ -117,10 +118,10 @@ var finalReasons = map[messages.Reason]bool{
 	messages.Reason_REASON_NUMERIC:     true,
 }
 
-// onInterrupted: the replica lives on, or its successor will, but without this sequence.
+// onInterrupted handles a replica, or its next incarnation, that no longer has the sequence.
 func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
 	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.isAssigned(ctx.Sender()) {
-		return // from a replica, or a life of it, that this session has left
+		return // from an earlier replica or incarnation
 	}
 	r := msg.GetRefused()
 	s.interruptions++
@@ -130,30 +131,32 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 	case s.interruptions > maxInterruptions:
 		s.fail(ctx, &messages.Refused{
 			Reason: messages.Reason_REASON_ENGINE_FAILED,
-			Detail: "the replica was lost again and again while it served this request: " + r.GetDetail(),
+			Detail: "the replica failed repeatedly while it served this request: " + r.GetDetail(),
 		})
 	default:
-		s.cause = s.replica.name + " gave it up: " + r.GetDetail()
+		s.cause = s.replica.name + " interrupted the request: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)
 	}
 }
 
-// onReplicaLost: the replica stopped, its node left, or nobody was there to receive what was sent.
+// onReplicaLost handles a replica that stopped, whose node left, or that could not receive a
+// message.
 func (s *session) onReplicaLost(ctx actor.Context, who *actor.PID) {
 	if s.replica == nil || !s.isAssigned(who) {
-		return // one that was left, or the router, which is asked again
+		return // an earlier replica, or the router, which is asked again
 	}
 	if !slices.Contains(s.avoid, s.replica.name) {
 		s.avoid = append(s.avoid, s.replica.name)
 	}
-	s.cause = s.replica.name + " is gone, or its node, or the way there"
+	s.cause = s.replica.name + " is unreachable: it or its node stopped, or the connection broke"
 	if !s.failIfExpired(ctx) {
 		s.routeAfter(ctx, minRetryDelay)
 	}
 }
 
-// onCheck: nothing that was sent may have been lost. Ask a replica that is silent. By how much the note is late, this node has stood still, and
-// heard nobody: that does not count.
+// onCheck queries a silent replica, since messages may be lost, and abandons it after
+// silenceTimeout. If the timer fired late, this process stalled; the stall does not count as
+// silence.
 func (s *session) onCheck(ctx actor.Context, msg *check) {
 	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.failIfExpired(ctx) {
 		return
@@ -169,11 +172,12 @@ func (s *session) onCheck(ctx actor.Context, msg *check) {
 	s.setTimer(ctx, min(checkInterval, silenceTimeout-time.Since(s.lastHeard)), msg)
 }
 
-// abandon leaves a replica that does not answer: it hangs, or is cut off. Where the router still hears from its node it is only
-// busy, and is given the sequence again, which it has.
+// abandon requests another replica when this one does not answer: it hangs or is unreachable. If
+// the router still hears from the replica's node, the replica is only busy. The router may then
+// return it again, and it still has the sequence.
 func (s *session) abandon(ctx actor.Context) {
 	s.abandoned = s.replica
-	s.cause = fmt.Sprintf("%s said nothing for %s", s.replica.name, time.Since(s.lastHeard).Round(time.Millisecond))
+	s.cause = fmt.Sprintf("%s was silent for %s", s.replica.name, time.Since(s.lastHeard).Round(time.Millisecond))
 	s.route(ctx)
 }
 
@@ -183,7 +187,7 @@ func (s *session) onStatus(ctx actor.Context, msg *messages.SequenceStatus) {
 		return
 	}
 	if !msg.GetKnown() || msg.GetOutputTokens() > uint32(len(s.Client.Output())) {
-		s.submit(ctx, s.replica) // it was lost, or tokens of it were
+		s.submit(ctx, s.replica) // the sequence or some of its tokens were lost
 	}
 }
 
@@ -194,7 +198,7 @@ func (s *session) onRetry(ctx actor.Context, msg *retry) {
 	s.route(ctx)
 }
 
-// onClose: the client left, or has all it wants.
+// onClose ends the session when the client left or has all its output.
 func (s *session) onClose(ctx actor.Context) {
 	if s.replica != nil {
 		ctx.Send(s.replica.pid, &messages.CancelSequence{RequestId: s.RequestID})
@@ -202,7 +206,7 @@ func (s *session) onClose(ctx actor.Context) {
 	s.stop(ctx)
 }
 
-// failIfExpired ends the session when its deadline has passed.
+// failIfExpired ends the session and reports true if its deadline has passed.
 func (s *session) failIfExpired(ctx actor.Context) bool {
 	d := s.Sequence.GetDeadline()
 	if d == nil || time.Now().Before(d.AsTime()) {
@@ -216,7 +220,7 @@ func (s *session) failIfExpired(ctx actor.Context) bool {
 	return true
 }
 
-// fail ends the session with an error for the client.
+// fail ends the session with a refusal.
 func (s *session) fail(ctx actor.Context, r *messages.Refused) {
 	s.Client.Fail(r)
 	s.stop(ctx)

@@ -8,13 +8,14 @@ import (
 	"troupe/messages"
 )
 
-// onMoved: another replica goes on with the sequence. Tokens that are lost on the way show in what it answers.
+// onMoved follows the sequence to another replica. Its answer to GetSequence reveals tokens that
+// were lost.
 func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {
 	to := actor.NewPID(msg.GetActor().GetAddress(), msg.GetActor().GetId())
 	switch {
 	case s.replica != nil && s.isAssigned(to):
 		return
-	case s.replica != nil && !s.isAssigned(ctx.Sender()): // this session has gone elsewhere meanwhile
+	case s.replica != nil && !s.isAssigned(ctx.Sender()): // the session has moved on to a third replica
 		ctx.Send(to, &messages.CancelSequence{RequestId: s.RequestID})
 		return
 	}
@@ -30,13 +31,15 @@ func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {
 	s.setTimer(ctx, checkInterval, &check{s.incarnation, s.attempt})
 }
 
-// serves reports whether this is the replica that serves the sequence. An unknown sender is taken for it.
+// isAssigned reports whether who is the replica that serves the sequence. An unknown sender counts
+// as that replica.
 func (s *session) isAssigned(who *actor.PID) bool {
 	return who == nil || s.replica != nil && s.replica.pid.Equal(who)
 }
 
-// trackSender notes where tokens come from, and reports whether it is the replica that serves. Another one may be about to take over: the word of that
-// comes later than its first token. Where both go on, the word was lost, and the other one is cancelled.
+// trackSender records the sender of tokens, and reports whether it is the assigned replica. Another
+// sender may be taking over: its first token can arrive before SequenceMoved. If both keep sending,
+// SequenceMoved was lost, and the other replica is cancelled.
 func (s *session) trackSender(ctx actor.Context) bool {
 	who := ctx.Sender()
 	switch {

@@ -12,7 +12,7 @@ import (
 	"troupe/testkit"
 )
 
-// moving is a session whose replica hands it over to another one.
+// migrationStage is a session whose replica migrates the sequence to a target.
 type migrationStage struct {
 	*stage
 	target *testkit.Peer
@@ -47,20 +47,21 @@ func (m *migrationStage) emitFrom(from *testkit.Peer, first uint32, tokens ...ui
 
 func cancelled(p *testkit.Peer) int { return len(testkit.Got[*messages.CancelSequence](p)) }
 
-// TestMovedSessionFollowsTarget: it asks the new replica, and what becomes of the old one is nothing to it any more.
+// TestMovedSessionFollowsTarget checks that the session queries the target and ignores the source
+// from then on.
 func TestMovedSessionFollowsTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
 		m.sendMoved(m.replica)
 		if len(testkit.Got[*messages.GetSequence](m.target)) != 1 {
-			t.Error("the new replica was not asked")
+			t.Error("the target was not queried")
 		}
 		if told := testkit.Got[*messages.SequenceMoved](m.router); len(told) != 1 || told[0].GetReplica() != "m-1" {
-			t.Errorf("the router was told %v", told)
+			t.Errorf("the router received %v", told)
 		}
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 2})
 		m.emitFrom(m.target, 2, 12)
-		m.emitFrom(m.replica, 1, 11) // late
+		m.emitFrom(m.replica, 1, 11) // a late message
 		m.replica.Send(m.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 9,
 			Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
 		m.replica.Stop()
@@ -77,16 +78,17 @@ func TestMovedSessionFollowsTarget(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if len(testkit.Got[*messages.RouteSequence](m.router)) < 2 {
-			t.Error("the death of the new replica was not noticed")
+			t.Error("no new route after the target stopped")
 		}
 	})
 }
 
-// TestTargetRepeatsLostTokens: what the old replica sent and nobody got, the new one repeats.
+// TestTargetRepeatsLostTokens checks that the target repeats tokens that the source sent but the
+// session never received.
 func TestTargetRepeatsLostTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
-		m.emitFrom(m.target, 3, 13) // token 2 is not there yet
+		m.emitFrom(m.target, 3, 13) // token 2 has not arrived
 		m.expectOutput(10, 11)
 		m.sendMoved(m.replica)
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 4})
@@ -99,14 +101,15 @@ func TestTargetRepeatsLostTokens(t *testing.T) {
 	})
 }
 
-// TestDuplicateDecodeIsCancelled: the word that it moved was lost, and two replicas decode it. One of them is cancelled.
+// TestDuplicateDecodeIsCancelled loses SequenceMoved, so that two replicas decode the sequence, and
+// expects one of them to be cancelled.
 func TestDuplicateDecodeIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
 		m.emitFrom(m.target, 2, 12)
 		m.emitFrom(m.replica, 2, 12)
 		if cancelled(m.target) != 0 {
-			t.Error("the target was cancelled before the source could have told of it")
+			t.Error("the target was cancelled before SequenceMoved could have arrived")
 		}
 		time.Sleep(700 * time.Millisecond)
 		m.emitFrom(m.replica, 3, 13)
@@ -117,7 +120,8 @@ func TestDuplicateDecodeIsCancelled(t *testing.T) {
 	})
 }
 
-// TestFinishAtTargetCancelsSource: the replica that it was routed to need not go on.
+// TestFinishAtTargetCancelsSource checks that the source is cancelled when the target finishes the
+// sequence.
 func TestFinishAtTargetCancelsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
@@ -130,7 +134,8 @@ func TestFinishAtTargetCancelsSource(t *testing.T) {
 	})
 }
 
-// TestMovedFromLeftReplicaIsRefused: a replica that the session has left can not point it elsewhere.
+// TestMovedFromLeftReplicaIsRefused checks that SequenceMoved from a replica that is not assigned
+// is not followed.
 func TestMovedFromLeftReplicaIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := playMoving(t)
@@ -139,7 +144,7 @@ func TestMovedFromLeftReplicaIsRefused(t *testing.T) {
 		m.emit(2, 12)
 		m.expectOutput(10, 11, 12)
 		if cancelled(m.target) != 1 || len(testkit.Got[*messages.GetSequence](m.target)) != 0 {
-			t.Errorf("cancelled %d times where nobody waits for it", cancelled(m.target))
+			t.Errorf("cancelled %d times at a target without a session", cancelled(m.target))
 		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestSilentReplicaIsQueried: one that lost the sequence gets it again, with the output.
+// TestSilentReplicaIsQueried checks that a replica that lost the sequence gets it again, with the
+// output.
 func TestSilentReplicaIsQueried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
@@ -20,12 +21,12 @@ func TestSilentReplicaIsQueried(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		if len(testkit.Got[*messages.GetSequence](s.replica)) == 0 {
-			t.Fatal("a silent replica was not asked")
+			t.Fatal("the silent replica was not queried")
 		}
 		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 1})
 		synctest.Wait()
 		if _, n := s.submitted(); n != 1 {
-			t.Errorf("submitted %d times, though it is known", n)
+			t.Errorf("submitted %d times, though the replica has the sequence", n)
 		}
 		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r"})
 		synctest.Wait()
@@ -35,8 +36,8 @@ func TestSilentReplicaIsQueried(t *testing.T) {
 	})
 }
 
-// TestSilentReplicaIsAbandoned: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
-// sequence again, which it has.
+// TestSilentReplicaIsAbandoned checks that a replica that does not answer is cancelled if the
+// router returns another one. Otherwise it gets the sequence again.
 func TestSilentReplicaIsAbandoned(t *testing.T) {
 	for _, other := range []string{"m-0", "m-1"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestSilentReplicaIsAbandoned(t *testing.T) {
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
 			if len(routes) != 2 || routes[1].GetAvoid() != nil ||
-				routes[1].GetCause() != "m-0 said nothing for 1.2s" ||
+				routes[1].GetCause() != "m-0 was silent for 1.2s" ||
 				!slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
 				t.Errorf("routes: %v", routes)
 			}
@@ -57,13 +58,14 @@ func TestSilentReplicaIsAbandoned(t *testing.T) {
 				t.Errorf("%d submissions, the last with %v", n, output)
 			}
 			if cancelled := len(testkit.Got[*messages.CancelSequence](s.replica)) == 1; cancelled != (other == "m-1") {
-				t.Errorf("given to %s: cancelled is %v", other, cancelled)
+				t.Errorf("rerouted to %s: cancelled is %v", other, cancelled)
 			}
 		})
 	}
 }
 
-// TestSilenceTimeoutStartsAtLastMessage: a silent replica is given up 1.2 s after its last word, whenever that came.
+// TestSilenceTimeoutStartsAtLastMessage checks that a replica is abandoned 1.2 s after its last
+// message.
 func TestSilenceTimeoutStartsAtLastMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
@@ -74,7 +76,7 @@ func TestSilenceTimeoutStartsAtLastMessage(t *testing.T) {
 		s.stateMu.Unlock()
 		for _, want := range []int{1, 2} {
 			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
-				t.Errorf("asked %d times for a route, want %d", n, want)
+				t.Errorf("%d route requests, want %d", n, want)
 			}
 			time.Sleep(1200 * time.Millisecond)
 			synctest.Wait()
@@ -82,7 +84,8 @@ func TestSilenceTimeoutStartsAtLastMessage(t *testing.T) {
 	})
 }
 
-// TestStalledSessionQueriesFirst: a session that could not have heard its replica asks it before it gives it up.
+// TestStalledSessionQueriesFirst checks that a session that stalled queries its replica before it
+// abandons it.
 func TestStalledSessionQueriesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{}, 1)
@@ -103,14 +106,15 @@ func TestStalledSessionQueriesFirst(t *testing.T) {
 		for i, want := range []int{1, 1, 2} {
 			synctest.Wait()
 			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
-				t.Errorf("%d: asked %d times for a route, want %d", i, n, want)
+				t.Errorf("check %d: %d route requests, want %d", i, n, want)
 			}
 			time.Sleep(700 * time.Millisecond)
 		}
 	})
 }
 
-// TestLostReplicasAreAvoided: all that were lost since the last new token.
+// TestLostReplicasAreAvoided checks that a session avoids all replicas lost since the last new
+// token.
 func TestLostReplicasAreAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
@@ -138,7 +142,8 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 	})
 }
 
-// TestMessageFromLeftReplicaIsIgnored: what comes from a replica that a session has left does not disturb it.
+// TestMessageFromLeftReplicaIsIgnored checks that a session ignores the loss of a replica that is
+// not assigned.
 func TestMessageFromLeftReplicaIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)

@@ -19,7 +19,7 @@ import (
 	"troupe/testkit"
 )
 
-// client records what a client sees.
+// client records what it receives.
 type client struct {
 	mu      sync.Mutex
 	output  []uint32
@@ -40,20 +40,21 @@ func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32,
 }
 func (c *client) Fail(r *messages.Refused) { c.mu.Lock(); defer c.mu.Unlock(); c.refused = r; c.ends++ }
 
-// stage is a session with a deployment and a replica that the test plays.
+// stage is a session whose router and replica the test plays.
 type stage struct {
 	*client
 	t       *testing.T
 	router  *testkit.Peer
 	replica *testkit.Peer
 	stateMu sync.Mutex
-	emitted uint32 // by the replica
-	silent  bool   // the replica says nothing when asked
-	next    string // replica that the router names; empty: m-0
+	emitted uint32 // output tokens of the replica
+	silent  bool   // the replica does not answer GetSequence
+	next    string // replica that the router returns; empty: m-0
 	session *actor.PID
 }
 
-// play starts a session whose router routes to the replica, which accepts; refuse changes the route.
+// play starts a session. Its replica accepts every sequence. route returns the refusal of the n-th
+// route request, or nil.
 func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverMiddleware) *stage {
 	sys := testkit.System(t)
 	s := &stage{client: &client{}, t: t}
@@ -95,7 +96,7 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 
 func always(int) *messages.Refused { return nil }
 
-// emit sends tokens as the replica.
+// emit sends tokens from the replica.
 func (s *stage) emit(first uint32, tokens ...uint32) {
 	s.emitFinal(messages.FinishReason_FINISH_REASON_UNSPECIFIED, first, tokens...)
 }
@@ -109,7 +110,7 @@ func (s *stage) emitFinal(finish messages.FinishReason, first uint32, tokens ...
 	synctest.Wait()
 }
 
-// submitted returns the output that came with the last submission, and how many there were.
+// submitted returns the output in the last submission, and the number of submissions.
 func (s *stage) submitted() ([]uint32, int) {
 	all := testkit.Got[*messages.SubmitSequence](s.replica)
 	return all[len(all)-1].GetOutput(), len(all)
@@ -118,7 +119,7 @@ func (s *stage) submitted() ([]uint32, int) {
 func (s *stage) expectOutput(want ...uint32) {
 	s.t.Helper()
 	if got := s.Output(); !slices.Equal(got, want) {
-		s.t.Errorf("the client saw %v, want %v", got, want)
+		s.t.Errorf("the client received %v, want %v", got, want)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestTokensAreDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
-		s.emit(0, 10) // repeated whole
+		s.emit(0, 10) // repeats all
 		s.emit(0, 10, 11)
 		s.emitFinal(length, 1, 11, 12)
 		s.expectOutput(10, 11, 12)
@@ -217,7 +218,7 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("%v, ended %d times", s.refused, s.ends)
 		}
 		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 {
-			t.Error("the replica was not told")
+			t.Error("the replica received no CancelSequence")
 		}
 	})
 }
@@ -241,7 +242,8 @@ func TestRouteIsRetriedUntilRouterStarts(t *testing.T) {
 		synctest.Wait()
 		if len(testkit.Got[*messages.RouteSequence](router)) != 1 ||
 			c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
-			t.Errorf("asked %d times, refused with %v", len(testkit.Got[*messages.RouteSequence](router)), c.refused)
+			t.Errorf("%d route requests, refused with %v", len(testkit.Got[*messages.RouteSequence](router)),
+				c.refused)
 		}
 	})
 }
@@ -257,7 +259,8 @@ func TestCloseCancels(t *testing.T) {
 	})
 }
 
-// TestRestartContinuesStream: the next life of a session goes on from what the client has seen.
+// TestRestartContinuesStream checks that a restarted session continues after the tokens that the
+// client has.
 func TestRestartContinuesStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.TokensEmitted", After: 1, Times: 1}
