@@ -32,35 +32,35 @@ func adapterBytes(p *testkit.Peer, pid *actor.PID) uint64 {
 func TestLeaseAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.QuarantineGpu", Times: 1}
-		asker, pid := play(t, &fakeModels{}, crash.Middleware)
+		peer, pid := play(t, &fakeModels{}, crash.Middleware)
 		ask := func(lease string, pages uint32) *messages.LeaseAdaptersResult {
-			asker.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: lease, Pages: pages})
+			peer.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: lease, Pages: pages})
 			synctest.Wait()
-			return last[*messages.LeaseAdaptersResult](t, asker)
+			return last[*messages.LeaseAdaptersResult](t, peer)
 		}
 		if r := ask("m-0", 1).GetRefused(); r.GetReason() != messages.Reason_REASON_NOT_FOUND {
 			t.Errorf("without a model: %v", r)
 		}
-		asker.Send(pid, load("l", "m-0", "m"))
+		peer.Send(pid, load("l", "m-0", "m"))
 		synctest.Wait()
 		if r := ask("m-0", 100).GetRefused(); r.GetReason() != messages.Reason_REASON_NO_MEMORY ||
-			adapterBytes(asker, pid) != 0 {
+			adapterBytes(peer, pid) != 0 {
 			t.Errorf("more than is free: %v", r)
 		}
-		if got := ask("m-0", 2).GetLeased(); got.GetPages() != 2 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
-			t.Errorf("%v, %d bytes", got, adapterBytes(asker, pid))
+		if got := ask("m-0", 2).GetLeased(); got.GetPages() != 2 || adapterBytes(peer, pid) != 2*hbm.PageBytes {
+			t.Errorf("%v, %d bytes", got, adapterBytes(peer, pid))
 		}
 		if got := ask("m-0", 1).GetLeased(); got.GetPages() != 2 {
 			t.Errorf("second request: %v", got)
 		}
-		asker.Send(pid, &messages.QuarantineGpu{})
+		peer.Send(pid, &messages.QuarantineGpu{})
 		synctest.Wait()
-		if crash.Crashed() != 1 || adapterBytes(asker, pid) != 2*hbm.PageBytes {
-			t.Errorf("%d bytes after a crash", adapterBytes(asker, pid))
+		if crash.Crashed() != 1 || adapterBytes(peer, pid) != 2*hbm.PageBytes {
+			t.Errorf("%d bytes after a crash", adapterBytes(peer, pid))
 		}
-		asker.Send(pid, &messages.UnloadModel{Lease: "m-0"})
+		peer.Send(pid, &messages.UnloadModel{Lease: "m-0"})
 		synctest.Wait()
-		if n := adapterBytes(asker, pid); n != 0 {
+		if n := adapterBytes(peer, pid); n != 0 {
 			t.Errorf("%d bytes after the unload", n)
 		}
 	})
@@ -74,14 +74,14 @@ func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &fakeModels{failResize: err}
-			asker, pid := play(t, s)
-			asker.Send(pid, load("l", "m-0", "m"))
+			peer, pid := play(t, s)
+			peer.Send(pid, load("l", "m-0", "m"))
 			synctest.Wait()
-			asker.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: "m-0", Pages: 1})
+			peer.Send(pid, &messages.LeaseAdapters{RequestId: "a", Lease: "m-0", Pages: 1})
 			synctest.Wait()
-			if r := last[*messages.LeaseAdaptersResult](t, asker).GetRefused(); r.GetReason() != want ||
-				adapterBytes(asker, pid) != 0 {
-				t.Errorf("%v: %v, %d bytes", err, r, adapterBytes(asker, pid))
+			if r := last[*messages.LeaseAdaptersResult](t, peer).GetRefused(); r.GetReason() != want ||
+				adapterBytes(peer, pid) != 0 {
+				t.Errorf("%v: %v, %d bytes", err, r, adapterBytes(peer, pid))
 			}
 		})
 	}

@@ -116,7 +116,7 @@ func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config),
 	}
 	change(&cfg)
 	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(cfg), mw...)
-	return testkit.NewPeer(t, sys, "asker", nil), pid
+	return testkit.NewPeer(t, sys, "peer", nil), pid
 }
 
 func load(id, lease, path string) *messages.LoadModel {

@@ -106,11 +106,11 @@ func (d *device) start(ctx actor.Context, l *load) {
 		d.refuse(ctx, lease, noMemory(d.Name+": "+short.Error()))
 		return
 	}
-	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
-	busy.Add(1)
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
+	jobs.Add(1)
 	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (residency.Loaded, error) {
-			defer busy.Done()
+			defer jobs.Done()
 			return models.Load(life, load)
 		},
 		func(m residency.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
@@ -219,16 +219,16 @@ func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
 // unload starts a job that frees a lease's memory; its end is reported to the requesters.
 func (d *device) unload(ctx actor.Context, lease string, requesters []requester) {
 	d.freeing[lease] = requesters
-	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
 	var resized <-chan struct{}
 	if z := d.resizing[lease]; z != nil {
 		resized = z.done
 		delete(d.resizing, lease)
 	}
-	busy.Add(1)
+	jobs.Add(1)
 	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (int64, error) {
-			defer busy.Done()
+			defer jobs.Done()
 			if resized != nil {
 				<-resized
 			}
@@ -281,8 +281,8 @@ func leaseMismatch(m residency.Loaded, asked *messages.LoadModel) *messages.Refu
 	case want != "" && m.Digests.Revision != want:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-			Detail: fmt.Sprintf("lease %s holds revision %s, not the requested %s; it is reloaded once the lease is released",
-				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
+			Detail: fmt.Sprintf("lease %s holds revision %s, not the requested %s; "+
+				"it is reloaded once the lease is released", m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
 		}
 	case want == "" && m.Deploy != asked.GetDeploy():
 		return &messages.Refused{

@@ -80,23 +80,23 @@ func TestLoadWaitsForShrink(t *testing.T) {
 func TestWrongBlockCountIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})
-		told := func(n int) {
+		expectGrows := func(n int) {
 			t.Helper()
 			got := testkit.Got[*messages.GrowKV](p)
 			if len(got) != n || n > 0 && (got[n-1].GetLease() != "m-0" || got[n-1].GetBlocks() != 512) {
 				t.Errorf("GrowKV messages: %v, want %d", got, n)
 			}
 		}
-		told(0) // the report was right
+		expectGrows(0) // the report was right
 		send(&messages.KVReport{Lease: "m-0", Blocks: 400, Least: 128})
-		told(1)
+		expectGrows(1)
 		send(&messages.KVReport{Lease: "none", Blocks: 400, Least: 128})
-		told(1)
+		expectGrows(1)
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128
 		send(second) // makes m-0 shrink
 		send(&messages.KVReport{Lease: "m-0", Blocks: 384, Least: 128})
-		told(1)
+		expectGrows(1)
 	})
 }
 

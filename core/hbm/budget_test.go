@@ -122,10 +122,10 @@ func TestBudgetInvariants(t *testing.T) {
 		grow := func(t *rapid.T) { d.resize(t, Grow(int(d.Free()/PageBytes), d.pools()), 1) }
 		t.Repeat(map[string]func(*rapid.T){
 			"place": func(t *rapid.T) {
-				size := func(name string, least, most int64) int64 {
-					return rapid.Int64Range(least, most).Draw(t, name) * PageBytes
+				size := func(name string, low, high int64) int64 {
+					return rapid.Int64Range(low, high).Draw(t, name) * PageBytes
 				}
-				n := Need{Fixed: size("fixed", 1, 60), Min: size("least", 1, 40), MinAlone: PageBytes}
+				n := Need{Fixed: size("fixed", 1, 60), Min: size("min", 1, 40), MinAlone: PageBytes}
 				n.Max = n.Min + size("more", 0, 60)
 				before := d.empty.With(d.needs...)
 				after, over := before.Add(n)
@@ -136,7 +136,8 @@ func TestBudgetInvariants(t *testing.T) {
 					return
 				}
 				if after.Fixed+after.Reserve > after.Total {
-					t.Fatalf("weights of %d leave less than the reserve of %d of %d", after.Fixed, after.Reserve, after.Total)
+					t.Fatalf("weights of %d leave less than the reserve of %d of %d", after.Fixed,
+						after.Reserve, after.Total)
 				}
 				name := string(rune('a' + d.next))
 				d.next++
@@ -179,8 +180,9 @@ func TestBudgetInvariants(t *testing.T) {
 				for i, n := range d.needs {
 					kv := int64(d.kv(d.names[i])) * PageBytes
 					sum += n.Fixed + kv
-					if least := min(n.Min, b.KV()); kv < least {
-						t.Fatalf("%s has %d pages, less than its minimum of %d", d.names[i], kv/PageBytes, least/PageBytes)
+					if minimum := min(n.Min, b.KV()); kv < minimum {
+						t.Fatalf("%s has %d pages, less than its minimum of %d", d.names[i], kv/PageBytes,
+							minimum/PageBytes)
 					}
 				}
 				if sum+d.Free() != b.Total {

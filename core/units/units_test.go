@@ -36,7 +36,7 @@ func TestKVTokenBytes(t *testing.T) {
 func TestKVSizeBlocks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size               KVSize
-		full, least, floor int
+		most, least, alone int
 	}{
 		"MinSequenceTokens for each sequence": {KVSize{16, 1024, 64, 0}, 4096, 1024, 1},
 		"one sequence of full length":         {KVSize{16, 1 << 17, 4, 0}, 1 << 15, 1 << 13, 1},
@@ -45,7 +45,7 @@ func TestKVSizeBlocks(t *testing.T) {
 		"partial last block":                  {KVSize{16, 17, 1, 0}, 2, 2, 1},
 		"zero values count as one":            {KVSize{0, 3, 0, 0}, 3, 3, 1},
 	} {
-		if s := tc.size; s.Max() != tc.full || s.Min() != tc.least || s.MinAlone() != tc.floor {
+		if s := tc.size; s.Max() != tc.most || s.Min() != tc.least || s.MinAlone() != tc.alone {
 			t.Errorf("%s: %d, %d and %d", name, s.Max(), s.Min(), s.MinAlone())
 		}
 	}

@@ -62,7 +62,7 @@ type deployment struct {
 	removing      bool
 	nodes         map[string]*node                 // live members by name
 	replicas      map[string]*replicaState         // by name
-	orphans       map[location]string              // replicas whose name was reused meanwhile; to be stopped; value: their GPU
+	orphans       map[location]string              // replicas to stop, whose names were reused -> GPU
 	lastPlacement map[string]location              // replica name -> GPU that still has the lease of the exited replica
 	lastExit      map[string]time.Time             // replica name -> time of its last exit
 	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
@@ -208,7 +208,8 @@ func (d *deployment) onStopping(ctx actor.Context) {
 			ctx.Unwatch(r.pid)
 		}
 	}
-	ctx.Send(d.Router, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}, Withdrawn: true})
+	status := &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}
+	ctx.Send(d.Router, &messages.RouteDeployment{Status: status, Withdrawn: true})
 }
 
 // onTick repeats the commands that have not been answered.

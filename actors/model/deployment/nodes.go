@@ -12,11 +12,11 @@ import (
 // onMembers updates the members. A node that joins is asked for its replicas; the replicas of one
 // that left are lost.
 func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	living := make(map[string]bool)
+	alive := make(map[string]bool)
 	for _, m := range msg.GetMembers() {
-		living[m.GetName()] = true
+		alive[m.GetName()] = true
 		n := d.nodes[m.GetName()]
-		if n != nil && n.member.GetId() != m.GetId() { // it rejoined: a new process, so assume that its replicas are gone
+		if n != nil && n.member.GetId() != m.GetId() { // a new process, without the replicas
 			d.loseNode(m.GetName())
 			n = nil
 		}
@@ -29,7 +29,7 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 	}
 	d.extendStable(stableFor)
 	for name := range d.nodes {
-		if !living[name] {
+		if !alive[name] {
 			d.loseNode(name)
 			delete(d.nodes, name)
 		}

@@ -61,7 +61,7 @@ func TestRebalanceOntoSharedGPU(t *testing.T) {
 // TestNoRebalanceWithoutRoom checks that a replica stays if the better place has no room or is
 // draining.
 func TestNoRebalanceWithoutRoom(t *testing.T) {
-	for name, but := range map[string]func(*stage){
+	for name, obstruct := range map[string]func(*stage){
 		"no room": func(s *stage) { s.hosts["b"].with(func(b *host) { b.others = b.memory - needed + 1 }) },
 		"drained": func(s *stage) {
 			s.change(func(m *messages.MembersChanged) { m.Draining = []string{"b"} })
@@ -70,7 +70,7 @@ func TestNoRebalanceWithoutRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := playUnbalanced(t)
-				but(s)
+				obstruct(s)
 				s.pass(10 * time.Minute)
 				s.expectReplicas("a", "m-0", "m-1", "m-2")
 				if n := s.hosts["b"].startCount(); n != 0 {
@@ -87,12 +87,12 @@ func TestNoRebalanceWithoutRoom(t *testing.T) {
 // TestFailedMoveBacksOff checks that a replica stays if its substitute fails, and that the move is
 // not retried soon.
 func TestFailedMoveBacksOff(t *testing.T) {
-	for name, ails := range map[string]func(*host){"loading": func(h *host) { h.failsToLoad = true },
+	for name, fault := range map[string]func(*host){"loading": func(h *host) { h.failsToLoad = true },
 		"running": func(h *host) { h.crashing = true }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := playUnbalanced(t)
-				s.hosts["b"].with(ails)
+				s.hosts["b"].with(fault)
 				s.pass(4 * time.Minute)
 				s.expectReplicas("a", "m-0", "m-1", "m-2")
 				s.expectReplicas("b")
@@ -111,7 +111,7 @@ func TestFailedMoveBacksOff(t *testing.T) {
 // requested number of replicas in the end.
 func TestChangeDuringMove(t *testing.T) {
 	for name, tc := range map[string]struct {
-		turn func(*stage)
+		change func(*stage)
 		a, b []string
 	}{
 		"scaled": {func(s *stage) { s.apply(2) }, []string{"m-0"}, []string{"m-3"}},
@@ -123,7 +123,7 @@ func TestChangeDuringMove(t *testing.T) {
 				for s.hosts["b"].startCount() == 0 {
 					s.pass(time.Millisecond)
 				}
-				tc.turn(s)
+				tc.change(s)
 				s.pass(time.Minute)
 				if s.lastStatus().GetState() != ready {
 					t.Errorf("%v", s.lastStatus())

@@ -168,7 +168,8 @@ func TestFolderFaultDegrades(t *testing.T) {
 			s.pass(2 * time.Second)
 			return s.lastStatus()
 		}
-		if d := report("m-0 could not be loaded again"); d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED ||
+		degraded := messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED
+		if d := report("m-0 could not be loaded again"); d.GetState() != degraded ||
 			d.GetDetail() != "1 of 1 replicas serve, but m-0 could not be loaded again" {
 			t.Errorf("%v", d)
 		}

@@ -41,7 +41,8 @@ func Props(cfg Config) *actor.Props {
 		cfg.OnSynced = func() {}
 	}
 	return supervise.Props(func() actor.Actor {
-		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // grows over incarnations and restarts of the process
+		// incarnation grows over restarts of the actor and of the process
+		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())}
 	})
 }
 

@@ -24,7 +24,8 @@ func TestAvoidsLostReplicasAndSilentNodes(t *testing.T) {
 		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
 		w.expectRoute(a, "m-1")
 		for lost, want := range map[string]string{"m-0": "m-1", "m-1": "m-0"} {
-			if r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} }); r.GetRouted().GetReplica() != want {
+			r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} })
+			if r.GetRouted().GetReplica() != want {
 				t.Errorf("with %s lost, routed to %v", lost, r)
 			}
 		}

@@ -57,16 +57,16 @@ func (r *router) localTiers() (all []*messages.TierAnnounced) {
 // before a tier, because HBM is faster. Tiers of this node are left out, because the replica asks
 // them itself, and so are silent nodes.
 func (r *router) onFindBlocks(ctx actor.Context, msg *messages.FindBlocks) {
-	t, elsewhere := r.models[msg.GetModel()], r.remoteTiers()
+	t, remote := r.models[msg.GetModel()], r.remoteTiers()
 	result := &messages.FindBlocksResult{RequestId: msg.GetRequestId()}
 	n := min(len(msg.GetBlocks()), len(msg.GetInTiers()))
 	blocks, inTiers := msg.GetBlocks()[:n], msg.GetInTiers()[:n]
 	for i := 0; len(result.GetHeld()) < maxRuns; {
 		run := &messages.BlocksHeld{First: uint32(i)}
 		name, n := r.tierBlocks.Longest(inTiers[i:], msg.GetRequestId(),
-			func(name string) bool { return elsewhere[name] != nil })
+			func(name string) bool { return remote[name] != nil })
 		if n > 0 {
-			run.Name, run.Node, run.Holder, run.Blocks = name, elsewhere[name].node, elsewhere[name].actor, uint32(n)
+			run.Name, run.Node, run.Holder, run.Blocks = name, remote[name].node, remote[name].actor, uint32(n)
 		}
 		if t != nil {
 			name, m := t.routes.Longest(blocks[i:], msg.GetRequestId(), func(name string) bool {

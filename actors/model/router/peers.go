@@ -11,14 +11,14 @@ import (
 
 // onMembers drops the nodes that left, and exchanges snapshots with new ones.
 func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	living := make(map[string]bool)
+	alive := make(map[string]bool)
 	r.leaving = make(map[string]bool)
 	for _, m := range msg.GetMembers() {
 		r.leaving[m.GetName()] = m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 		if m.GetName() == r.Node {
 			continue
 		}
-		living[m.GetName()] = true
+		alive[m.GetName()] = true
 		if p := r.peers[m.GetName()]; p == nil || p.member.GetId() != m.GetId() {
 			r.forgetNode(m.GetName())
 			p = &peer{member: m, pid: r.Peer(m)}
@@ -28,7 +28,7 @@ func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 		}
 	}
 	for node := range r.peers {
-		if !living[node] {
+		if !alive[node] {
 			r.forgetNode(node)
 			delete(r.peers, node)
 		}

@@ -56,9 +56,9 @@ func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence)
 // weightsReplaced reports whether the files that computed a request's output are neither served nor
 // deployed any longer.
 func (r *router) weightsReplaced(msg *messages.RouteSequence, t *modelRoutes) bool {
-	begun, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
-	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun &&
-		!t.routes.Has(begun)
+	outputRevision, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
+	return outputRevision != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != outputRevision &&
+		!t.routes.Has(outputRevision)
 }
 
 // avoided returns the replicas that a request goes to only if no other one serves: those that its
@@ -134,11 +134,11 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 	if a := r.Cache.Find(name); a != nil {
 		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
 	}
-	if led := r.deploymentStatus[name]; led != nil {
-		s.State, s.Detail, s.Node, s.Term, s.Failure = led.GetState(), led.GetDetail(), led.GetNode(), led.GetTerm(),
-			led.GetFailure()
+	if announced := r.deploymentStatus[name]; announced != nil {
+		s.State, s.Detail, s.Node, s.Term, s.Failure = announced.GetState(), announced.GetDetail(), announced.GetNode(), announced.GetTerm(),
+			announced.GetFailure()
 		if r.Cache.Find(name) == nil {
-			s.Spec, s.Revision = led.GetSpec(), led.GetRevision()
+			s.Spec, s.Revision = announced.GetSpec(), announced.GetRevision()
 		}
 	}
 	if t := r.models[name]; t != nil {

@@ -35,7 +35,7 @@ type testCluster struct {
 	replicas map[string]*testkit.Peer
 	mu       sync.Mutex
 	members  []*messages.Member
-	drop     func(to string, m proto.Message) bool // reports whether to drop a message to a router; nil: none is dropped
+	drop     func(to string, m proto.Message) bool // reports whether to drop a message; nil: none is
 	adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 }
 
@@ -271,7 +271,8 @@ func TestRestartRecoversRoutes(t *testing.T) {
 		w.announce(a, "m-1", nil)
 		w.client.Send(a.PID, &messages.GetTable{})
 		w.pass(time.Second)
-		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}}) // the reply to GetDesired
+		// the replies to GetDesired
+		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}})
 		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		w.pass(time.Second)
 		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 ||
@@ -308,7 +309,8 @@ func TestRefusalReasons(t *testing.T) {
 			Failure: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU"},
 		}})
 		refused("m", messages.Reason_REASON_NO_MEMORY)
-		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "m"}}, Withdrawn: true})
+		status := &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "m"}}
+		w.client.Send(a.PID, &messages.RouteDeployment{Status: status, Withdrawn: true})
 		refused("m", messages.Reason_REASON_NOT_READY)
 		w.store.Send(a.PID, &messages.RemoveDeployment{Name: "m"})
 		refused("m", messages.Reason_REASON_NOT_FOUND)

@@ -25,8 +25,8 @@ func TestOnSyncedCalledOnce(t *testing.T) {
 		w.setMembers(a, b)
 		silent := "b"
 		w.setDrop(func(to string, m proto.Message) bool {
-			said, ok := m.(*messages.RoutesAnnounced)
-			return ok && to != "a" && said.GetNode() == silent
+			announced, ok := m.(*messages.RoutesAnnounced)
+			return ok && to != "a" && announced.GetNode() == silent
 		})
 		var informed atomic.Int32
 		c := w.startEmpty("c", func() { informed.Add(1) })

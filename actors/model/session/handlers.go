@@ -141,8 +141,8 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 
 // onReplicaLost handles a replica that stopped, whose node left, or that could not receive a
 // message.
-func (s *session) onReplicaLost(ctx actor.Context, who *actor.PID) {
-	if s.replica == nil || !s.isAssigned(who) {
+func (s *session) onReplicaLost(ctx actor.Context, pid *actor.PID) {
+	if s.replica == nil || !s.isAssigned(pid) {
 		return // an earlier replica, or the router, which is asked again
 	}
 	if !slices.Contains(s.avoid, s.replica.name) {

@@ -31,19 +31,19 @@ func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {
 	s.setTimer(ctx, checkInterval, &check{s.incarnation, s.attempt})
 }
 
-// isAssigned reports whether who is the replica that serves the sequence. An unknown sender counts
+// isAssigned reports whether pid is the replica that serves the sequence. An unknown sender counts
 // as that replica.
-func (s *session) isAssigned(who *actor.PID) bool {
-	return who == nil || s.replica != nil && s.replica.pid.Equal(who)
+func (s *session) isAssigned(pid *actor.PID) bool {
+	return pid == nil || s.replica != nil && s.replica.pid.Equal(pid)
 }
 
 // trackSender records the sender of tokens, and reports whether it is the assigned replica. Another
 // sender may be taking over: its first token can arrive before SequenceMoved. If both keep sending,
 // SequenceMoved was lost, and the other replica is cancelled.
 func (s *session) trackSender(ctx actor.Context) bool {
-	who := ctx.Sender()
+	pid := ctx.Sender()
 	switch {
-	case s.isAssigned(who):
+	case s.isAssigned(pid):
 		switch {
 		case s.replica != nil && s.replica.pid.Equal(s.otherReplica):
 			s.otherReplica = nil
@@ -51,9 +51,9 @@ func (s *session) trackSender(ctx actor.Context) bool {
 			s.cancelOther(ctx)
 		}
 		return true
-	case !who.Equal(s.otherReplica):
+	case !pid.Equal(s.otherReplica):
 		s.cancelOther(ctx)
-		s.otherReplica, s.otherSince = who, time.Now()
+		s.otherReplica, s.otherSince = pid, time.Now()
 	}
 	return false
 }

@@ -56,8 +56,8 @@ func TestMovedSessionFollowsTarget(t *testing.T) {
 		if len(testkit.Got[*messages.GetSequence](m.target)) != 1 {
 			t.Error("the target was not queried")
 		}
-		if told := testkit.Got[*messages.SequenceMoved](m.router); len(told) != 1 || told[0].GetReplica() != "m-1" {
-			t.Errorf("the router received %v", told)
+		if received := testkit.Got[*messages.SequenceMoved](m.router); len(received) != 1 || received[0].GetReplica() != "m-1" {
+			t.Errorf("the router received %v", received)
 		}
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 2})
 		m.emitFrom(m.target, 2, 12)

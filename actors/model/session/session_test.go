@@ -80,10 +80,11 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		}
 		s.stateMu.Lock()
 		defer s.stateMu.Unlock()
-		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
+		routed := &messages.SequenceRouted{
 			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1,
 			Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
-		}}}
+		}
+		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: routed}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
 		RequestID: "r", Client: s.client, Router: s.router.PID,
@@ -201,7 +202,9 @@ func TestNotReadyIsRetried(t *testing.T) {
 
 func TestRefusalFailsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(int) *messages.Refused { return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL} })
+		s := play(t, func(int) *messages.Refused {
+			return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL}
+		})
 		if s.refused.GetReason() != messages.Reason_REASON_QUEUE_FULL {
 			t.Errorf("%v", s.refused)
 		}
@@ -236,7 +239,8 @@ func TestRouteIsRetriedUntilRouterStarts(t *testing.T) {
 			t.Fatalf("%v", c.refused)
 		}
 		router := testkit.NewPeer(t, sys, "router", func(proto.Message) proto.Message {
-			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND}}}
+			refused := &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND}
+			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		})
 		time.Sleep(time.Second)
 		synctest.Wait()
