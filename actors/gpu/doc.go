@@ -25,9 +25,9 @@
 //
 // A job observes the device every second, and core/health judges the observation. A device that is
 // lost, has memory errors or needs a reset is quarantined: it takes no new model. Deployments poll
-// the device and move its replicas elsewhere. The models on a lost device are unloaded once
-// no replica uses them. ReleaseGpu ends the quarantine, by default after a self-test. A lost device
-// is also tested at intervals.
+// the device and move its replicas elsewhere. The models on a lost device are unloaded once no
+// replica uses them. ReleaseGpu ends the quarantine, by default after a self-test. A lost device is
+// also tested at intervals.
 //
 // The quarantine survives the actor, but not the process.
 //

@@ -16,7 +16,7 @@ func TestBudgetAdmitsUntilMinimumsDoNotFit(t *testing.T) {
 		total, share float64 // MiB
 		need         Need    // MiB
 		fit          int
-		why          string // of the refusal of the next replica
+		why          string // substring of the next refusal
 	}{
 		"tiny": {512, 0.3, Need{Fixed: 16, Min: 48, MinAlone: 2, Max: 192}, 8,
 			"short of memory by 64 MiB: needs 16 MiB and at least 48 MiB for KV blocks; " +

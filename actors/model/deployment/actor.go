@@ -225,7 +225,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 		d.queryNode(ctx, n)
 	}
 	for _, r := range d.replicas {
-		d.resend(ctx, r)
+		d.sendCommand(ctx, r)
 	}
 	d.stopOrphans(ctx)
 	d.pollGPUs(ctx)

@@ -21,10 +21,11 @@
 // and carry the term; receivers that know a later term refuse them.
 //
 // State: the DeploymentSpec is desired; Started requests it from the group. The replicas are
-// observed: Started queries the replicas groups of all nodes, and so does every node that joins. A
-// crash, or a new leadership elsewhere, loses a change in progress, which is then started again. An
-// interrupted move leaves one replica too many, which is removed from the node with the most.
-// Requests do not pass through this actor: routers know the replicas and continue without a leader.
+// observed: Started queries the replicas groups of all nodes, and those of nodes that join are
+// queried later. A crash, or a new leadership elsewhere, loses a change in progress, which is then
+// started again. An interrupted move leaves one replica too many, which is removed from the node
+// with the most replicas. Requests do not pass through this actor: routers know the replicas and
+// continue without a leader.
 //
 // # Group
 //

@@ -103,7 +103,7 @@ func (d *deployment) onReplicaList(ctx actor.Context, msg *messages.ListReplicas
 			adopted: true}
 		d.replicas[r.GetReplica()] = c
 		ctx.Watch(c.pid)
-		d.resend(ctx, c)
+		d.sendCommand(ctx, c)
 	}
 	d.stopOrphans(ctx)
 	d.reconcile(ctx)

@@ -9,8 +9,8 @@ import (
 	"troupe/messages"
 )
 
-// resend sends the command of the replica's phase, for the first time or again.
-func (d *deployment) resend(ctx actor.Context, r *replicaState) {
+// sendCommand sends the command of the replica's phase, for the first time or again.
+func (d *deployment) sendCommand(ctx actor.Context, r *replicaState) {
 	name, n := r.spec.GetName(), d.nodes[r.spec.GetNode()]
 	if n == nil && r.phase != placing || d.fenced {
 		return // MembersChanged will remove it

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	stableFor   = 10 * time.Second // since the last change before a replica may move
+	stableFor   = 10 * time.Second // without changes before a replica may move
 	moveBackoff = 5 * time.Minute  // before the next move after one failed
 )
 

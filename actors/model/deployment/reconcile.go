@@ -116,5 +116,5 @@ func (d *deployment) newReplicaName() string {
 func (d *deployment) setPhase(ctx actor.Context, r *replicaState, to phase) {
 	r.phase, r.since = to, time.Now()
 	d.extendStable(stableFor)
-	d.resend(ctx, r)
+	d.sendCommand(ctx, r)
 }

@@ -22,7 +22,7 @@ type logEntry struct {
 	time     time.Time
 	decision route.Decision
 	refused  *messages.Refused
-	cause    string                  // of the RouteSequence
+	cause    string                  // as stated by the session
 	moved    *messages.SequenceMoved // not a decision: the sequence migrated
 }
 
