@@ -75,7 +75,7 @@ func (d *deployment) migrateSequences(ctx actor.Context, r *replicaState) {
 
 func (d *deployment) onMigrated(msg *messages.MigrateSequencesResult) {
 	if r := d.replicas[msg.GetRequestId()]; r != nil {
-		r.migrating = false // resend migrates the rest
+		r.migrating = false // sendCommand migrates the rest
 	}
 }
 

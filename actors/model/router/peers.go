@@ -187,8 +187,8 @@ func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
 }
 
-// residences returns the tiers in which a replica holds its adapters, without those on disk.
-// Adapters being loaded are included.
+// residences returns the tiers in which a replica holds its adapters, without those on disk. An
+// adapter counts as on the GPU only once it is loaded.
 func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	if len(held) == 0 {
 		return nil
