@@ -99,9 +99,9 @@ func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages
 
 // adapterPages returns the number of pages requested. By default it is enough for the adapters of
 // one step, limited to half of the spare memory, and at least for one adapter.
-func (d *device) adapterPages(m residency.Loaded, asked int) int {
+func (d *device) adapterPages(m residency.Loaded, requested int) int {
 	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
-	return cmp.Or(asked, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
+	return cmp.Or(requested, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
 }
 
 func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {

@@ -57,7 +57,7 @@ func (d *device) shares() map[string]share {
 
 // mayYieldLater reports whether replicas without a recent report could yield the missing pages:
 // they are loading, or about to report. While one of them loads, the wait does not time out.
-func (d *device) mayYieldLater(missing int, pools []hbm.Pool, until *time.Time) bool {
+func (d *device) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Time) bool {
 	shares, loading := d.shares(), false
 	could := make(map[string]int)
 	for _, l := range d.ledger.Leases() {
@@ -76,7 +76,7 @@ func (d *device) mayYieldLater(missing int, pools []hbm.Pool, until *time.Time) 
 		return false
 	}
 	if loading {
-		*until = time.Time{}
+		*deadline = time.Time{}
 	}
 	return true
 }

@@ -101,22 +101,22 @@ func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 }
 
 // makeRoom tries to free pages for a lease by having replicas yield KV memory. It reports true if
-// the pages are free, or if no more can be freed; the caller checks which. It reports false while
-// replicas yield, and sets the deadline of the wait.
-func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time.Time) bool {
+// the pages are free, if replicas cannot yield enough, or if the deadline has passed; the caller
+// checks the free pages. It reports false while replicas yield, and sets the deadline of the wait.
+func (d *device) makeRoom(ctx actor.Context, lease string, need int, deadline *time.Time) bool {
 	free := int(d.ledger.Free() / hbm.PageBytes)
-	if need <= free || !until.IsZero() && !time.Now().Before(*until) {
+	if need <= free || !deadline.IsZero() && !time.Now().Before(*deadline) {
 		return true
 	}
-	if until.IsZero() {
-		*until = time.Now().Add(yieldTimeout)
+	if deadline.IsZero() {
+		*deadline = time.Now().Add(yieldTimeout)
 	}
 	if len(d.resizing) > 0 {
 		return false
 	}
 	pools := d.resizablePools()
 	yields, why, ok := hbm.Yield(need, free, pools)
-	if !ok && d.mayYieldLater(need-free, pools, until) {
+	if !ok && d.mayYieldLater(need-free, pools, deadline) {
 		return false
 	}
 	d.Log.Info().Str("lease", lease).Bool("ok", ok).Str("why", why).Msg("short of memory")
@@ -128,7 +128,7 @@ func (d *device) makeRoom(ctx actor.Context, lease string, need int, until *time
 		left := int64(hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes)-g.Pages) * hbm.PageBytes
 		d.attempt++
 		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.kvUsers[g.Owner].replica,
-			deadline: *until}
+			deadline: *deadline}
 		d.resizing[g.Owner] = z
 		d.requestShrink(ctx, g.Owner, z)
 	}
@@ -156,7 +156,7 @@ func (d *device) resizablePools() (all []hbm.Pool) {
 	return all
 }
 
-// requestShrink asks a replica to shrink, repeatedly until it answers or the deadline passes.
+// requestShrink asks a replica to shrink, repeatedly deadline it answers or the deadline passes.
 func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
 	if !time.Now().Before(z.deadline) {
 		d.abortShrink(ctx, lease, z, "no answer within "+yieldTimeout.String())
@@ -166,7 +166,7 @@ func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
 	supervise.After(ctx, shrinkRetryInterval, &retryShrink{d.incarnation, lease, z.attempt})
 }
 
-// abortShrink ends a shrink that failed. The replica is not asked again until it reports.
+// abortShrink ends a shrink that failed. The replica is not asked again deadline it reports.
 func (d *device) abortShrink(ctx actor.Context, lease string, z *resize, why string) {
 	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("replica yields no KV memory")
 	delete(d.resizing, lease)

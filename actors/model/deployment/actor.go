@@ -63,8 +63,8 @@ type deployment struct {
 	nodes         map[string]*node                 // live members by name
 	replicas      map[string]*replicaState         // by name
 	orphans       map[location]string              // replicas to stop, whose names were reused -> GPU
-	lastPlacement map[string]location              // replica name -> GPU that still has the lease of the exited replica
-	lastExit      map[string]time.Time             // replica name -> time of its last exit
+	lastPlacement map[string]location              // exited replica -> GPU that still has its lease
+	lastExit      map[string]time.Time             // replica -> time of its last exit
 	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
 	facts         *engine.Facts                    // of the model at spec.path; nil until inspected
 	failure       *messages.Refused                // of the last attempt; nil after a success

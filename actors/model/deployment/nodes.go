@@ -72,8 +72,8 @@ func (d *deployment) loseNode(node string) {
 			d.reservedNames[name] = true
 		}
 	}
-	for name, home := range d.lastPlacement {
-		if home.node == node {
+	for name, at := range d.lastPlacement {
+		if at.node == node {
 			delete(d.lastPlacement, name)
 		}
 	}
@@ -93,8 +93,8 @@ func (d *deployment) onReplicaList(ctx actor.Context, msg *messages.ListReplicas
 	n.reported = true
 	for _, r := range msg.GetReplicas() {
 		delete(d.reservedNames, r.GetReplica())
-		if have := d.replicas[r.GetReplica()]; have != nil {
-			if have.spec.GetNode() != msg.GetNode() { // the name was reused while this node was away
+		if existing := d.replicas[r.GetReplica()]; existing != nil {
+			if existing.spec.GetNode() != msg.GetNode() { // the name was reused while this node was away
 				d.orphans[location{msg.GetNode(), r.GetReplica()}] = r.GetSpec().GetGpu()
 			}
 			continue
