@@ -47,10 +47,10 @@ type share struct {
 func (d *device) shares() map[string]share {
 	leases, needs := d.needs()
 	b := d.emptyBudget().With(needs...)
-	promised, all := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
+	guaranteed, full := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
 	shares := make(map[string]share, len(leases))
 	for i, lease := range leases {
-		shares[lease] = share{hbm.PagesOf(promised[i]), hbm.PagesOf(all[i])}
+		shares[lease] = share{hbm.PagesOf(guaranteed[i]), hbm.PagesOf(full[i])}
 	}
 	return shares
 }

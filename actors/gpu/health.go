@@ -30,8 +30,8 @@ const (
 	maxEvents        = 16 // in the status
 )
 
-// sharedState is the health of the device and its quarantine. All incarnations of the actor share
-// it.
+// sharedState is shared by all incarnations of the actor: the health of the device, its quarantine,
+// and the jobs that use it.
 type sharedState struct {
 	jobs sync.WaitGroup // loads and unloads in flight, of all incarnations
 

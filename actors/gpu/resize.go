@@ -156,7 +156,7 @@ func (d *device) resizablePools() (all []hbm.Pool) {
 	return all
 }
 
-// requestShrink asks a replica to shrink, repeatedly deadline it answers or the deadline passes.
+// requestShrink asks a replica to shrink, repeatedly until it answers or the deadline passes.
 func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
 	if !time.Now().Before(z.deadline) {
 		d.abortShrink(ctx, lease, z, "no answer within "+yieldTimeout.String())
@@ -166,7 +166,7 @@ func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
 	supervise.After(ctx, shrinkRetryInterval, &retryShrink{d.incarnation, lease, z.attempt})
 }
 
-// abortShrink ends a shrink that failed. The replica is not asked again deadline it reports.
+// abortShrink ends a shrink that failed. The replica is not asked again until it reports.
 func (d *device) abortShrink(ctx actor.Context, lease string, z *resize, why string) {
 	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("replica yields no KV memory")
 	delete(d.resizing, lease)

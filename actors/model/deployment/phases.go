@@ -44,11 +44,11 @@ func (d *deployment) sendCommand(ctx actor.Context, r *replicaState) {
 // by their sessions.
 func (d *deployment) drainDone(r *replicaState) bool {
 	state := r.status.GetState()
-	within := drainTimeout
+	timeout := drainTimeout
 	if d.noMigrationTarget(r) {
-		within = finishTimeout
+		timeout = finishTimeout
 	}
-	return time.Since(r.since) > within ||
+	return time.Since(r.since) > timeout ||
 		state != messages.ReplicaState_REPLICA_STATE_SERVING && state != messages.ReplicaState_REPLICA_STATE_DRAINING
 }
 

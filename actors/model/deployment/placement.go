@@ -52,11 +52,11 @@ func (d *deployment) queryGPUs(ctx actor.Context, id string) map[location]*messa
 
 // pollGPUs requests the status of the GPUs that have replicas, to detect quarantines.
 func (d *deployment) pollGPUs(ctx actor.Context) {
-	asked := make(map[location]bool)
+	queried := make(map[location]bool)
 	for _, r := range d.replicas {
 		at := location{r.spec.GetNode(), r.spec.GetGpu()}
-		if n := d.nodes[at.node]; n != nil && r.phase > placing && !asked[at] {
-			asked[at] = true
+		if n := d.nodes[at.node]; n != nil && r.phase > placing && !queried[at] {
+			queried[at] = true
 			ctx.Request(d.GPU(n.member, at.name), &messages.GetGpu{RequestId: d.Name})
 		}
 	}
@@ -64,11 +64,11 @@ func (d *deployment) pollGPUs(ctx actor.Context) {
 
 func (d *deployment) onGPUStatus(ctx actor.Context, msg *messages.GpuStatus) {
 	at := location{msg.GetNode(), msg.GetName()}
-	if sick := isQuarantined(msg); sick != d.quarantined[at] {
-		d.quarantined[at] = sick
+	if now := isQuarantined(msg); now != d.quarantined[at] {
+		d.quarantined[at] = now
 		defer d.reconcile(ctx)
 	}
-	if _, asked := d.gpuSurvey[at]; asked {
+	if _, queried := d.gpuSurvey[at]; queried {
 		d.gpuSurvey[at] = msg
 	}
 	for name, r := range d.replicas {
@@ -77,7 +77,7 @@ func (d *deployment) onGPUStatus(ctx actor.Context, msg *messages.GpuStatus) {
 		}
 	}
 	for _, r := range d.replicas {
-		if _, asked := r.gpus[at]; !asked || r.phase != placing {
+		if _, queried := r.gpus[at]; !queried || r.phase != placing {
 			continue
 		}
 		r.gpus[at] = msg

@@ -112,7 +112,7 @@ func TestFailedMoveBacksOff(t *testing.T) {
 func TestChangeDuringMove(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*stage)
-		a, b []string
+		a, b   []string
 	}{
 		"scaled": {func(s *stage) { s.apply(2) }, []string{"m-0"}, []string{"m-3"}},
 		"lost":   {func(s *stage) { s.leave("b") }, []string{"m-0", "m-1", "m-2"}, []string{"m-3"}},

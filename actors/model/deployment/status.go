@@ -52,20 +52,20 @@ func (d *deployment) status() *messages.DeploymentStatus {
 // degradedCause returns what is wrong although the requested number of replicas serves; empty:
 // nothing.
 func (d *deployment) degradedCause() string {
-	earlier, gone := 0, ""
+	earlier, folderFault := 0, ""
 	for _, r := range d.replicas {
 		if r.serving() && !d.current(r) {
 			earlier++
 		}
-		if why := r.status.GetFolderFault(); why != "" && (gone == "" || why < gone) {
-			gone = why
+		if why := r.status.GetFolderFault(); why != "" && (folderFault == "" || why < folderFault) {
+			folderFault = why
 		}
 	}
 	switch {
 	case earlier > 0 && d.failure != nil:
 		return fmt.Sprintf("%d of them have an earlier spec: %s", earlier, d.failure.GetDetail())
-	case gone != "":
-		return gone
+	case folderFault != "":
+		return folderFault
 	}
 	return ""
 }
