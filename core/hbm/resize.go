@@ -40,7 +40,7 @@ func PagesOf(bytes int64) int { return int((bytes + PageBytes - 1) / PageBytes) 
 type Pool struct {
 	Owner    string
 	Priority int   // of its model; the lowest yields first
-	LastUsed int64 // time of its last step, as a growing number
+	LastUsed int64 // time of its last step, in any growing unit
 	Pages    int
 	// Min is the number of pages that it never yields: its guaranteed share, or the pages for one
 	// sequence of full length if that is more.

@@ -6,8 +6,8 @@ func KVTokenBytes(layers, kvHeads, headDim int, elementBytes int64) int64 {
 	return 2 * int64(layers) * int64(kvHeads) * int64(headDim) * elementBytes
 }
 
-// MinSequenceTokens is the minimum number of tokens per sequence for which a replica has KV blocks
-// when it runs MaxSequences at once.
+// MinSequenceTokens is the minimum KV capacity per sequence, in tokens, when MaxSequences run at
+// once.
 const MinSequenceTokens = 256
 
 // KVSize holds the parameters that determine the number of KV blocks of a replica.

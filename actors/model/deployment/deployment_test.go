@@ -54,7 +54,7 @@ func TestLostNodeIsReplaced(t *testing.T) {
 }
 
 // TestDrainingNodeIsEmptied checks that replicas leave a draining node after their substitutes
-// serve. Without room for substitutes they stay, and the status states why.
+// serve. Without room for substitutes they stay, and the status reports why.
 func TestDrainingNodeIsEmptied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
@@ -131,7 +131,7 @@ func TestExitedReplicaRestartsInPlace(t *testing.T) {
 }
 
 // TestCrashingReplicaBacksOff checks that a replica that keeps exiting is restarted at a low rate,
-// on another GPU if there is room, and that the status states the failure.
+// on another GPU if there is room, and that the status reports the failure.
 func TestCrashingReplicaBacksOff(t *testing.T) {
 	for name, hosts := range map[string][]string{"nowhere else": {"a"}, "elsewhere": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestUnreadableModelFails(t *testing.T) {
 	})
 }
 
-// TestScaleToZero checks that a deployment with 0 replicas is stopped, and that its status states
-// how to start it.
+// TestScaleToZero checks that a deployment with 0 replicas is stopped, and that its status says how
+// to start it.
 func TestScaleToZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
