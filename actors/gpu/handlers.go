@@ -282,7 +282,8 @@ func leaseMismatch(m residency.Loaded, asked *messages.LoadModel) *messages.Refu
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
 			Detail: fmt.Sprintf("lease %s holds revision %s, not the requested %s; "+
-				"it is reloaded once the lease is released", m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
+				"it is reloaded once the lease is released",
+				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
 		}
 	case want == "" && m.Deploy != asked.GetDeploy():
 		return &messages.Refused{

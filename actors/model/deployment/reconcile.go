@@ -80,8 +80,9 @@ func (d *deployment) replicaSpec(name string) *messages.ReplicaSpec {
 	}
 }
 
-// addReplica starts placing a new replica and reports true, or starts the model's inspection first.
-// It prefers the name of an exited replica whose lease remains.
+// addReplica starts placing a new replica and reports true. If the model has not been inspected, it
+// starts the inspection and reports false. It prefers the name of an exited replica whose lease
+// remains.
 func (d *deployment) addReplica(ctx actor.Context) bool {
 	if d.facts == nil {
 		d.inspect(ctx)

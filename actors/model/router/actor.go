@@ -94,7 +94,7 @@ type peer struct {
 	pid               *actor.PID
 	deltas            route.Feed
 	snapshotRequested time.Time // time of the last request
-	lastHeard         time.Time // zero: not since the connection broke
+	lastHeard         time.Time // zero: nothing since the connection broke
 	watched           bool      // until the connection breaks
 	sessions          uint32
 }

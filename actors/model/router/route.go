@@ -135,8 +135,8 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
 	}
 	if announced := r.deploymentStatus[name]; announced != nil {
-		s.State, s.Detail, s.Node, s.Term, s.Failure = announced.GetState(), announced.GetDetail(), announced.GetNode(), announced.GetTerm(),
-			announced.GetFailure()
+		s.State, s.Detail, s.Failure = announced.GetState(), announced.GetDetail(), announced.GetFailure()
+		s.Node, s.Term = announced.GetNode(), announced.GetTerm()
 		if r.Cache.Find(name) == nil {
 			s.Spec, s.Revision = announced.GetSpec(), announced.GetRevision()
 		}

@@ -56,7 +56,8 @@ func TestMovedSessionFollowsTarget(t *testing.T) {
 		if len(testkit.Got[*messages.GetSequence](m.target)) != 1 {
 			t.Error("the target was not queried")
 		}
-		if received := testkit.Got[*messages.SequenceMoved](m.router); len(received) != 1 || received[0].GetReplica() != "m-1" {
+		received := testkit.Got[*messages.SequenceMoved](m.router)
+		if len(received) != 1 || received[0].GetReplica() != "m-1" {
 			t.Errorf("the router received %v", received)
 		}
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 2})
