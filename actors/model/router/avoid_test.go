@@ -30,8 +30,8 @@ func TestAvoidsLostReplicasAndSilentNodes(t *testing.T) {
 			}
 		}
 		w.setDrop(func(to string, m proto.Message) bool {
-			_, word := m.(*messages.RoutesAnnounced)
-			return word && to == "a"
+			_, ok := m.(*messages.RoutesAnnounced)
+			return ok && to == "a"
 		})
 		w.pass(2 * time.Second)
 		w.expectRoute(a, "m-0")
@@ -83,8 +83,8 @@ func TestStalledRouterAvoidsNoNode(t *testing.T) {
 		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
 		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
 		w.setDrop(func(to string, m proto.Message) bool {
-			_, word := m.(*messages.RoutesAnnounced)
-			return word && to == "a"
+			_, ok := m.(*messages.RoutesAnnounced)
+			return ok && to == "a"
 		})
 		<-turn
 		w.pass(5 * time.Second)

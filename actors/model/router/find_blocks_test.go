@@ -66,8 +66,8 @@ func TestFindBlocks(t *testing.T) {
 		expect(a, "m-0", 1, "0+2 dram on b (b-dram)")
 		expect(b, "m-1", 1, "0+4 dram on a (a-dram)")
 		w.setDrop(func(to string, m proto.Message) bool {
-			_, word := m.(*messages.RoutesAnnounced)
-			return word && to == "a"
+			_, ok := m.(*messages.RoutesAnnounced)
+			return ok && to == "a"
 		})
 		w.pass(2 * time.Second)
 		expect(a, "m-0", 0, "") // b is silent
