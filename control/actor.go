@@ -33,15 +33,15 @@ type Config struct {
 	// TrustAccounts is as of service.Config.
 	TrustAccounts bool
 	Timeout       time.Duration // of a request; default 5 s
-	// Informed is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
+	// Synced is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
 	// node alone, and leaves the rest to them. Nil: it knows.
-	Informed <-chan struct{}
+	Synced <-chan struct{}
 	// Leaving is closed once other nodes are to answer: from then on the service answers what is about this node alone. Nil: never.
 	Leaving <-chan struct{}
-	// Serving is called each time the service has begun to take all requests. Nil: nobody waits for that.
-	Serving func()
-	Audit   *audit.Log // of requests that change something; nil: none
-	Log     zerolog.Logger
+	// OnServing is called each time the service has begun to take all requests. Nil: nobody waits for that.
+	OnServing func()
+	Audit     *audit.Log // of requests that change something; nil: none
+	Log       zerolog.Logger
 }
 
 // Props returns the recipe for the control actor.
@@ -52,13 +52,13 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Guard == nil {
 		cfg.Guard = reply.NewGuard(reply.Rule{}, nil, cfg.Log)
 	}
-	if cfg.Serving == nil {
-		cfg.Serving = func() {}
+	if cfg.OnServing == nil {
+		cfg.OnServing = func() {}
 	}
-	if cfg.Informed == nil {
+	if cfg.Synced == nil {
 		informed := make(chan struct{})
 		close(informed)
-		cfg.Informed = informed
+		cfg.Synced = informed
 	}
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -72,33 +72,33 @@ type control struct {
 	incarnation uint64
 	view        *View
 	service     *service.Service
-	rest        []Endpoint // those that are not served yet
+	deferred    []Endpoint // those that are not served yet
 	leaving     bool
-	end         context.CancelFunc
+	cancel      context.CancelFunc
 }
 
-// informed is a note to self.
-type informed struct{ incarnation uint64 }
+// synced is a note to self.
+type synced struct{ incarnation uint64 }
 
 // leave is a note to self.
-type leave struct{ incarnation uint64 }
+type leaving struct{ incarnation uint64 }
 
 func (c *control) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.onStarted(ctx)
-	case *informed:
-		c.onInformed(msg)
-	case *leave:
-		c.onLeave(msg)
+	case *synced:
+		c.onSynced(msg)
+	case *leaving:
+		c.onLeaving(msg)
 	case *actor.Restarting, *actor.Stopping:
-		c.onEnding()
+		c.onStopping()
 	}
 }
 
 func (c *control) onStarted(ctx actor.Context) {
 	var life context.Context
-	life, c.end = context.WithCancel(context.Background())
+	life, c.cancel = context.WithCancel(context.Background())
 	started, err := service.Start(c.Conn, service.Config{
 		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
 		Metadata: map[string]string{"node": c.Node},
@@ -112,13 +112,13 @@ func (c *control) onStarted(ctx actor.Context) {
 		if strings.HasPrefix(e.Subject, nodeSubject) {
 			c.add(e)
 		} else {
-			c.rest = append(c.rest, e)
+			c.deferred = append(c.deferred, e)
 		}
 	}
 	incarnation := c.incarnation
-	supervise.Job(ctx, life, until(c.Informed), func(struct{}, error) any { return &informed{incarnation} })
+	supervise.Job(ctx, life, waitClosed(c.Synced), func(struct{}, error) any { return &synced{incarnation} })
 	if c.Leaving != nil {
-		supervise.Job(ctx, life, until(c.Leaving), func(struct{}, error) any { return &leave{incarnation} })
+		supervise.Job(ctx, life, waitClosed(c.Leaving), func(struct{}, error) any { return &leaving{incarnation} })
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *control) add(e Endpoint) {
 }
 
 // until returns a job that ends when a channel is closed.
-func until(closed <-chan struct{}) func(context.Context) (struct{}, error) {
+func waitClosed(closed <-chan struct{}) func(context.Context) (struct{}, error) {
 	return func(ctx context.Context) (none struct{}, err error) {
 		select {
 		case <-closed:
@@ -140,24 +140,24 @@ func until(closed <-chan struct{}) func(context.Context) (struct{}, error) {
 	}
 }
 
-func (c *control) onInformed(msg *informed) {
+func (c *control) onSynced(msg *synced) {
 	if msg.incarnation != c.incarnation {
 		return
 	}
 	if !c.leaving {
-		for _, e := range c.rest {
+		for _, e := range c.deferred {
 			c.add(e)
 		}
 	}
-	c.rest = nil
+	c.deferred = nil
 	if err := c.Conn.FlushTimeout(c.Timeout); err != nil {
 		c.Log.Warn().Err(err).Msg("NATS is away; the control service begins when it is back")
 	}
-	c.Serving()
+	c.OnServing()
 }
 
-// onLeave leaves requests to other nodes, but for those about this node.
-func (c *control) onLeave(msg *leave) {
+// onLeaving leaves requests to other nodes, but for those about this node.
+func (c *control) onLeaving(msg *leaving) {
 	if msg.incarnation != c.incarnation {
 		return
 	}
@@ -168,8 +168,8 @@ func (c *control) onLeave(msg *leave) {
 	}
 }
 
-func (c *control) onEnding() {
-	c.end()
+func (c *control) onStopping() {
+	c.cancel()
 	if c.service != nil {
 		if err := c.service.Stop(); err != nil {
 			c.Log.Warn().Err(err).Msg("control service not stopped cleanly")
@@ -180,7 +180,7 @@ func (c *control) onEnding() {
 // Handler answers a request; see service.Handler.
 type Handler = service.Handler
 
-// guarded runs a handler in a goroutine of its own.
-func guarded(handler Handler) Handler {
+// async runs a handler in a goroutine of its own.
+func async(handler Handler) Handler {
 	return func(r *service.Request) { go handler(r) }
 }

@@ -13,23 +13,23 @@ import (
 	"troupe/messages"
 )
 
-// reads are the endpoints that change nothing. Their requests are not audited.
-var reads = map[string]bool{
+// reads are the endpoints that change nothing. Their requests are not auditRequest.
+var readOnly = map[string]bool{
 	"models-list": true, "models-get": true,
 	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
 	"replicas-list": true, "keys-list": true, "explain": true, "kv-stats": true,
 	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "node-model": true,
 }
 
-// audited records a request to an endpoint.
-func (c *control) audited(
+// auditRequest records a request to an endpoint.
+func (c *control) auditRequest(
 	r *service.Request,
 	endpoint string,
 	req proto.Message,
 	outcome messages.Reason,
 	began time.Time,
 ) {
-	if !changes(endpoint, req) {
+	if !isChange(endpoint, req) {
 		return
 	}
 	e := audit.Entry{

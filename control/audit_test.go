@@ -20,8 +20,8 @@ func TestAuditedEndpoints(t *testing.T) {
 	}
 	c := &control{Config: Config{Node: "n1", Backend: backend{}}}
 	for _, e := range c.endpoints(t.Context()) {
-		if reads[e.Name] == slices.Contains(changes, e.Name) {
-			t.Errorf("%s: it reads: %t; say which in reads, or here", e.Name, reads[e.Name])
+		if readOnly[e.Name] == slices.Contains(changes, e.Name) {
+			t.Errorf("%s: it reads: %t; say which in reads, or here", e.Name, readOnly[e.Name])
 		}
 	}
 }

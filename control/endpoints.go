@@ -34,30 +34,30 @@ type message[T any] interface {
 func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 	c *control, life context.Context, name, subject, description string, handle func(context.Context, PReq) (PRes, error),
 ) Endpoint {
-	return Endpoint{Name: name, Subject: "troupe.v1." + subject, Description: description, Handler: guarded(func(r *service.Request) {
+	return Endpoint{Name: name, Subject: "troupe.v1." + subject, Description: description, Handler: async(func(r *service.Request) {
 		req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
 		defer func() {
 			if p := recover(); p != nil {
 				c.Log.Error().Str("panic", supervise.PanicText(p)).Str("endpoint", name).Msg("control request crashed")
 				Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
 			}
-			c.audited(r, name, req, outcome, began)
+			c.auditRequest(r, name, req, outcome, began)
 		}()
-		if err := read(r, req); err != nil {
+		if err := decodeRequest(r, req); err != nil {
 			outcome = messages.Reason_REASON_INVALID_ARGUMENT
 			Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 			return
 		}
-		ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.within(name))
+		ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.timeout(name))
 		defer cancel()
 		var res PRes
-		err := c.refuseAtOnce(name)
+		err := c.checkStore(name)
 		if err == nil {
 			res, err = handle(ctx, req)
 		}
 		if err != nil {
 			var text string
-			outcome, text = failure(name, req, err)
+			outcome, text = errorReply(name, req, err)
 			Fail(r, outcome, text)
 			return
 		}
@@ -73,7 +73,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 }
 
 // read decodes a request. One that is about a request may say so in its subject alone.
-func read(r *service.Request, into proto.Message) error {
+func decodeRequest(r *service.Request, into proto.Message) error {
 	if err := Decode(r.Data(), into); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func Decode(data []byte, into proto.Message) error {
 	if err := protojson.Unmarshal(data, into); err != nil {
 		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
 		if strings.Contains(detail, "unknown field") {
-			detail += "; " + takes(into)
+			detail += "; " + acceptedFields(into)
 		}
 		return fmt.Errorf("request: %s", detail)
 	}
@@ -125,7 +125,7 @@ func resetNulls(data []byte, into *messages.DeployModelRequest) error {
 }
 
 // takes says which fields a request has.
-func takes(m proto.Message) string {
+func acceptedFields(m proto.Message) string {
 	fields := m.ProtoReflect().Descriptor().Fields()
 	if fields.Len() == 0 {
 		return "the request takes none: send {}"

@@ -13,7 +13,7 @@ import (
 )
 
 // queued is how many events wait for NATS before new ones are dropped.
-const queued = 1024
+const maxQueuedEvents = 1024
 
 // Events publishes life-cycle events under troupe.v1.events.<kind>. It never blocks who tells it.
 type Events struct {
@@ -27,7 +27,7 @@ type Events struct {
 
 // NewEvents starts a publisher; Stop ends it.
 func NewEvents(conn *nats.Conn, node string) *Events {
-	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, queued), stop: make(chan struct{})}
+	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, maxQueuedEvents), stop: make(chan struct{})}
 	e.done.Go(e.publish)
 	return e
 }
@@ -59,12 +59,12 @@ func (e *Events) publish() {
 	}
 }
 
-// kindForm is that of an event's kind, which is part of the subject that it is published to.
-var kindForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
+// kindPattern is that of an event's kind, which is part of the subject that it is published to.
+var kindPattern = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
 
 func (e *Events) send(event *messages.Event) {
 	body, err := Encode(event)
-	if err != nil || !kindForm.MatchString(event.GetKind()) || e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
+	if err != nil || !kindPattern.MatchString(event.GetKind()) || e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
 		e.dropped.Add(1)
 	}
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // answer is what a node says of a model's folder.
-type answer struct {
+type modelAnswer struct {
 	node  string
 	model *messages.NodeModelResponse // nil with err
 	err   error
 }
 
-// inspect has a model's folder checked by this node, or where it has none, by the others. It returns the
+// digests has a model's folder checked by this node, or where it has none, by the others. It returns the
 // digests of its files where they are known, and does not wait for files to be read.
-func (v *View) inspect(ctx context.Context, path string) (weights, revision string, err error) {
+func (v *View) digests(ctx context.Context, path string) (weights, revision string, err error) {
 	found, err := v.Model(ctx, path)
 	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
 }
@@ -35,20 +35,20 @@ func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelRespo
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	answers := each(ctx, v.members(), func(ctx context.Context, m *messages.Member) answer {
-		a := answer{node: m.GetName(), model: own}
+	answers := askAll(ctx, v.members(), func(ctx context.Context, m *messages.Member) modelAnswer {
+		a := modelAnswer{node: m.GetName(), model: own}
 		if m.GetName() != v.Node {
 			a.model = &messages.NodeModelResponse{}
 			a.err = v.ask(ctx, m.GetName()+".model", &messages.NodeModelRequest{Path: path}, a.model)
 		}
 		return a
 	})
-	return weigh(path, answers)
+	return mergeAnswers(path, answers)
 }
 
 // weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ
 // from node to node, nothing is known: the first replica that loads them says what they are.
-func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
+func mergeAnswers(path string, all []modelAnswer) (*messages.NodeModelResponse, error) {
 	var found *messages.NodeModelResponse
 	var asked, faults []string
 	missing := path + ": no such folder"
@@ -56,7 +56,7 @@ func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 		asked = append(asked, a.node)
 		switch m := a.model; {
 		case a.err != nil:
-			faults = append(faults, fmt.Sprintf("%s: %s", a.node, why(a.err)))
+			faults = append(faults, fmt.Sprintf("%s: %s", a.node, unreachableReason(a.err)))
 		case m.GetMissing():
 			missing = cmp.Or(m.GetDetail(), missing)
 		case found == nil:

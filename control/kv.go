@@ -19,8 +19,8 @@ const (
 	kvOffloadEndpoint = "kv-offload"
 	kvRestoreEndpoint = "kv-restore"
 	kvNodeEndpoint    = "node-kv"
-	// kvWithin is how long blocks may take to be copied that an operator wants elsewhere.
-	kvWithin = time.Minute
+	// kvTimeout is how long blocks may take to be copied that an operator wants elsewhere.
+	kvTimeout = time.Minute
 	// maxTenant is the length of the longest name of a tenant, in bytes.
 	maxTenant = 256
 )
@@ -40,14 +40,14 @@ func (c *control) kvEndpoints(life context.Context) []Endpoint {
 }
 
 func (c *control) kvStats(ctx context.Context, req *messages.KvStatsRequest) (*messages.KvStatsResponse, error) {
-	members, err := c.view.named(req.GetNode())
+	members, err := c.view.membersNamed(req.GetNode())
 	if err != nil {
 		return nil, err
 	}
-	res := &messages.KvStatsResponse{Nodes: each(ctx, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
-		answer, err := c.view.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: req}})
+	res := &messages.KvStatsResponse{Nodes: askAll(ctx, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
+		answer, err := c.view.askKV(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: req}})
 		if err != nil {
-			return &messages.KvNode{Node: m.GetName(), Unreachable: why(err)}
+			return &messages.KvNode{Node: m.GetName(), Unreachable: unreachableReason(err)}
 		}
 		return answer.GetNode()
 	})}
@@ -60,7 +60,7 @@ func (c *control) kvStats(ctx context.Context, req *messages.KvStatsRequest) (*m
 }
 
 func (c *control) kvOffload(ctx context.Context, req *messages.KvOffloadRequest) (*messages.KvOffloadResponse, error) {
-	moved, err := c.view.move(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: req}})
+	moved, err := c.view.moveKV(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: req}})
 	if err == nil && len(moved) == 0 {
 		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica is there; replicas.list names them")
 	}
@@ -74,7 +74,7 @@ func (c *control) kvRestore(ctx context.Context, req *messages.KvRestoreRequest)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := c.view.move(ctx, "", &messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{
+	moved, err := c.view.moveKV(ctx, "", &messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{
 		Model: req.GetModel(), Replica: req.GetReplica(), Adapter: req.GetAdapter(), Tokens: tokens, Tenant: req.GetTenant(),
 	}}})
 	if err == nil && len(moved) == 0 {
@@ -84,7 +84,7 @@ func (c *control) kvRestore(ctx context.Context, req *messages.KvRestoreRequest)
 }
 
 func (c *control) kvFlush(ctx context.Context, req *messages.KvFlushRequest) (*messages.KvFlushResponse, error) {
-	moved, err := c.view.move(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: req}})
+	moved, err := c.view.moveKV(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: req}})
 	if err == nil && len(moved) == 0 {
 		err = Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no tier %q is there; kv.stats names them, and HBM is hbm", req.GetTier()))
 	}
@@ -107,7 +107,7 @@ func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messa
 		pin.Name = pinName(pin)
 	}
 	switch {
-	case !validName.MatchString(pin.GetName()):
+	case !namePattern.MatchString(pin.GetName()):
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 			fmt.Sprintf("name %q: letters, digits, '.', '_' and '-' are allowed, 63 at most; or leave it out",
 				pin.GetName()))
@@ -132,7 +132,7 @@ func pinName(p *messages.PinnedPrefix) string {
 }
 
 func (c *control) kvUnpin(ctx context.Context, req *messages.KvUnpinRequest) (*messages.KvUnpinResponse, error) {
-	if err := named(req); err != nil {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	return &messages.KvUnpinResponse{Name: req.GetName()}, c.Backend.Unpin(ctx, req.GetName())
@@ -158,7 +158,7 @@ func (c *control) prefix(ctx context.Context, req *messages.KvPinRequest) (token
 }
 
 // kv asks one node.
-func (v *View) kv(ctx context.Context, m *messages.Member, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
+func (v *View) askKV(ctx context.Context, m *messages.Member, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
 	if m.GetName() == v.Node {
 		return v.Backend.KV(ctx, req)
 	}
@@ -166,28 +166,28 @@ func (v *View) kv(ctx context.Context, m *messages.Member, req *messages.KvNodeR
 	return answer, v.ask(ctx, m.GetName()+".kv", req, answer)
 }
 
-// answers finds out with patience whether a node does, before it is asked for what takes long.
-func (v *View) answers(ctx context.Context, m *messages.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// ping finds out with nodeTimeout whether a node does, before it is asked for what takes long.
+func (v *View) ping(ctx context.Context, m *messages.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	_, err := v.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	_, err := v.askKV(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
 	return err
 }
 
 // move has blocks moved on all nodes, or the one that is named, and returns what became of them everywhere.
-func (v *View) move(ctx context.Context, node string, req *messages.KvNodeRequest) (all []*messages.KvMoved, err error) {
-	members, err := v.named(node)
+func (v *View) moveKV(ctx context.Context, node string, req *messages.KvNodeRequest) (all []*messages.KvMoved, err error) {
+	members, err := v.membersNamed(node)
 	if err != nil {
 		return nil, err
 	}
-	for _, moved := range askAll(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
-		err := v.answers(ctx, m)
+	for _, moved := range fanOut(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
+		err := v.ping(ctx, m)
 		var answer *messages.KvNodeResponse
 		if err == nil {
-			answer, err = v.kv(ctx, m, req)
+			answer, err = v.askKV(ctx, m, req)
 		}
 		if err != nil {
-			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: why(err)}}
+			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: unreachableReason(err)}}
 		}
 		return answer.GetMoved()
 	}) {

@@ -13,7 +13,7 @@ import (
 
 // kept are the fields of a deployment that a change of it does not touch: the name says which one it is, and nodes set
 // the others.
-var kept = map[protoreflect.Name]bool{
+var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,
 }
@@ -31,7 +31,7 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	for _, name := range reset {
 		f := fields.ByName(protoreflect.Name(name))
 		switch {
-		case f == nil || kept[f.Name()]:
+		case f == nil || immutable[f.Name()]:
 			return nil, fmt.Errorf("deployment.%s cannot be reset; these can: %s", name, strings.Join(resettable(fields), ", "))
 		case from.Has(f):
 			return nil, fmt.Errorf("deployment.%s has a value and is to be reset; send one of them", name)
@@ -43,7 +43,7 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	}
 	for i := range fields.Len() {
 		switch f := fields.Get(i); {
-		case kept[f.Name()]:
+		case immutable[f.Name()]:
 		case slices.Contains(reset, string(f.Name())):
 			to.Clear(f)
 		case from.Has(f):
@@ -55,16 +55,16 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 
 func resettable(fields protoreflect.FieldDescriptors) (names []string) {
 	for i := range fields.Len() {
-		if name := fields.Get(i).Name(); !kept[name] {
+		if name := fields.Get(i).Name(); !immutable[name] {
 			names = append(names, string(name))
 		}
 	}
 	return names
 }
 
-// unlisted are the fields that Changes leaves out: nodes count with them. A change of files shows as revision_digest, which
+// hidden are the fields that Changes leaves out: nodes count with them. A change of files shows as revision_digest, which
 // is empty until the first replica has read the new ones.
-var unlisted = map[protoreflect.Name]bool{
+var hidden = map[protoreflect.Name]bool{
 	"name": true, "applied": true, "weights_digest": true, "deploy": true, "asked_revision": true,
 }
 
@@ -79,10 +79,10 @@ func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChang
 	fields := to.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if unlisted[f.Name()] || from.Has(f) == to.Has(f) && from.Get(f).Equal(to.Get(f)) {
+		if hidden[f.Name()] || from.Has(f) == to.Has(f) && from.Get(f).Equal(to.Get(f)) {
 			continue
 		}
-		change := &messages.FieldChange{Field: string(f.Name()), From: textOf(f, from), To: textOf(f, to)}
+		change := &messages.FieldChange{Field: string(f.Name()), From: fieldText(f, from), To: fieldText(f, to)}
 		if created {
 			change.From = ""
 		}
@@ -91,8 +91,8 @@ func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChang
 	return all
 }
 
-// textOf is a field's value in words; empty: it has none.
-func textOf(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
+// fieldText is a field's value in words; empty: it has none.
+func fieldText(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 	if !m.Has(f) {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // said decodes a request about the deployment "a", whose other fields are those of a JSON object.
-func said(t interface {
+func decodeDeploy(t interface {
 	Helper()
 	Fatal(...any)
 }, fields string) *messages.DeployModelRequest {
@@ -74,8 +74,8 @@ func TestMerge(t *testing.T) {
 		"no such field":             {stored(nil), `{}`, []string{"color"}, "", "deployment.color cannot be reset"},
 		"both":                      {stored(nil), `{"max_waiting": 3}`, []string{"max_waiting"}, "", "deployment.max_waiting has a value and is to be reset"},
 	} {
-		req, before := said(t, tc.fields), proto.CloneOf(tc.stored)
-		got, err := change(tc.stored, req.GetDeployment(), append(req.GetResetFields(), tc.reset...))
+		req, before := decodeDeploy(t, tc.fields), proto.CloneOf(tc.stored)
+		got, err := applyChange(tc.stored, req.GetDeployment(), append(req.GetResetFields(), tc.reset...))
 		switch {
 		case tc.refused == "" && (err != nil || ChangesText(Changes(tc.stored, got)) != tc.changes):
 			t.Errorf("%s: %v, %v; want %s", name, ChangesText(Changes(tc.stored, got)), err, tc.changes)
@@ -90,9 +90,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsTheRest: a change of one field changes no other, but for the bounds, whatever is stored; and two changes of
+// TestMergeChangesOnlyItsFields: a change of one field changes no other, but for the bounds, whatever is stored; and two changes of
 // different fields come to the same in either order.
-func TestMergeKeepsTheRest(t *testing.T) {
+func TestMergeChangesOnlyItsFields(t *testing.T) {
 	fields := map[string]string{
 		"max_sequences": "7", "max_waiting": "0", "step_tokens": "33", "block_tokens": "8", "kv_blocks": "5", "adapter_pages": "3",
 		"max_adapters": "2", "max_adapter_rank": "16", "priority": `"PRIORITY_CLASS_BATCH"`, "path": `"/q"`, "replicas": "0",
@@ -104,8 +104,8 @@ func TestMergeKeepsTheRest(t *testing.T) {
 	slices.Sort(names)
 	rapid.Check(t, func(t *rapid.T) {
 		apply := func(stored *messages.DeploymentSpec, name string) *messages.DeploymentSpec {
-			req := said(t, `{"`+name+`": `+fields[name]+`}`)
-			got, err := change(stored, req.GetDeployment(), req.GetResetFields())
+			req := decodeDeploy(t, `{"`+name+`": `+fields[name]+`}`)
+			got, err := applyChange(stored, req.GetDeployment(), req.GetResetFields())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,8 +127,8 @@ func TestMergeKeepsTheRest(t *testing.T) {
 	})
 }
 
-// TestChangesNameOtherFiles checks that a deployment whose files changed says so.
-func TestChangesNameOtherFiles(t *testing.T) {
+// TestChangesShowNewFiles checks that a deployment whose files changed says so.
+func TestChangesShowNewFiles(t *testing.T) {
 	before := (&messages.DeploymentSpec{Name: "a", Path: "/p", WeightsDigest: "w", RevisionDigest: "r", Deploy: 1}).Complete()
 	after := proto.CloneOf(before)
 	after.WeightsDigest, after.RevisionDigest, after.Deploy = "", "", 2

@@ -8,8 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// Pair finds the replicas that sequences are to be moved between. No target is the one of the model with the least to do.
-func Pair(all []*messages.DeploymentStatus, from, to string) (source, target *messages.ReplicaStatus, err error) {
+// MigrationPair finds the replicas that sequences are to be moved between. No target is the one of the model with the least to do.
+func MigrationPair(all []*messages.DeploymentStatus, from, to string) (source, target *messages.ReplicaStatus, err error) {
 	var peers []*messages.ReplicaStatus
 	for _, d := range all {
 		i := slices.IndexFunc(d.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == from })

@@ -7,10 +7,10 @@ import (
 	"troupe/messages"
 )
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
-// mostReplicas is how many replicas a deployment may have.
-const mostReplicas = 1000
+// maxReplicas is how many replicas a deployment may have.
+const maxReplicas = 1000
 
 // Normalize checks a deployment and fills in defaults.
 func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
@@ -18,7 +18,7 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		return nil, fmt.Errorf(`deployment is missing; send {"deployment": {"name": "…", "path": "…"}}`)
 	}
 	s := spec.Complete()
-	if !validName.MatchString(s.GetName()) {
+	if !namePattern.MatchString(s.GetName()) {
 		return nil, fmt.Errorf(
 			"deployment.name %q: letters, digits, '.', '_' and '-' are allowed, 63 at most, a letter or digit first",
 			s.GetName())
@@ -41,9 +41,9 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		{"adapter_pages", s.GetAdapterPages(), 0, 1 << 20},
 		{"max_adapters", s.GetMaxAdapters(), 1, 1 << 12},
 		{"max_adapter_rank", s.GetMaxAdapterRank(), 1, 256},
-		{"replicas", s.GetReplicas(), 0, mostReplicas},
-		{"min_replicas", s.GetMinReplicas(), 0, mostReplicas},
-		{"max_replicas", s.GetMaxReplicas(), 0, mostReplicas},
+		{"replicas", s.GetReplicas(), 0, maxReplicas},
+		{"min_replicas", s.GetMinReplicas(), 0, maxReplicas},
+		{"max_replicas", s.GetMaxReplicas(), 0, maxReplicas},
 	} {
 		if f.value > f.max {
 			return nil, fmt.Errorf("deployment.%s is %d; at most %d is allowed", f.name, f.value, f.max)
@@ -53,11 +53,11 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 				f.name, f.value, f.least)
 		}
 	}
-	return s, inBounds(s)
+	return s, checkBounds(s)
 }
 
-// inBounds checks replicas, min_replicas and max_replicas. A model that is stopped keeps its bounds.
-func inBounds(s *messages.DeploymentSpec) error {
+// checkBounds checks replicas, min_replicas and max_replicas. A model that is stopped keeps its bounds.
+func checkBounds(s *messages.DeploymentSpec) error {
 	replicas, low, high := s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()
 	if low > high {
 		return fmt.Errorf("deployment %s: min_replicas is %d, more than max_replicas %d", s.GetName(), low, high)

@@ -53,8 +53,8 @@ func TestNormalizeBounds(t *testing.T) {
 	}
 }
 
-// TestZeroIsZero: a number that is 0 is not taken for one that is absent.
-func TestZeroIsZero(t *testing.T) {
+// TestZeroIsNotAbsent: a number that is 0 is not taken for one that is absent.
+func TestZeroIsNotAbsent(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"max_sequences": 0}`:        "deployment.max_sequences is 0; at least 1 is needed",
 		`{"step_tokens": 0}`:          "deployment.step_tokens is 0",
@@ -67,7 +67,7 @@ func TestZeroIsZero(t *testing.T) {
 		`{"adapter_pages": 0}`:        "",
 		`{"replicas": 0, "path": ""}`: "",
 	} {
-		said := said(t, body)
+		said := decodeDeploy(t, body)
 		merged, err := Merge(bounds{2, 1, 4}.spec(), said.GetDeployment(), said.GetResetFields())
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func check(t *testing.T, given bounds, got *messages.DeploymentSpec, err error, 
 	}
 }
 
-func TestPair(t *testing.T) {
+func TestMigrationPair(t *testing.T) {
 	serving := messages.ReplicaState_REPLICA_STATE_SERVING
 	replica := func(name string, state messages.ReplicaState, running uint32) *messages.ReplicaStatus {
 		return &messages.ReplicaStatus{Name: name, Model: name[:1], State: state, Running: running}
@@ -113,7 +113,7 @@ func TestPair(t *testing.T) {
 		{from: "a-0", to: "b-0", refused: "no replica b-0 of model a serves"},
 		{from: "b-0", refused: "no other replica of model b serves"},
 	} {
-		from, to, err := Pair(all, tc.from, tc.to)
+		from, to, err := MigrationPair(all, tc.from, tc.to)
 		switch {
 		case tc.refused == "" && (err != nil || from.GetName() != tc.from || to.GetName() != tc.want):
 			t.Errorf("%s to %q: %v, %v, %v", tc.from, tc.to, from, to, err)

@@ -13,36 +13,36 @@ import (
 	"troupe/messages"
 )
 
-// troubled is a backend whose store has a problem. Anything else that is asked of it panics.
-type troubled struct{ Backend }
+// noQuorumBackend is a backend whose store has a problem. Anything else that is asked of it panics.
+type noQuorumBackend struct{ Backend }
 
-func (troubled) StoreProblem() *messages.Refused {
+func (noQuorumBackend) StoreProblem() *messages.Refused {
 	return &messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM, Detail: "1 of 3"}
 }
 
-func (troubled) Members() []*messages.Member      { return nil }
-func (troubled) Departed() []*messages.NodeStatus { return nil }
+func (noQuorumBackend) Members() []*messages.Member      { return nil }
+func (noQuorumBackend) Departed() []*messages.NodeStatus { return nil }
 
-// TestNodesSayProblem: nodes.list says why changes are refused.
-func TestNodesSayProblem(t *testing.T) {
-	c := &control{view: &View{Backend: troubled{}}, Config: Config{Backend: troubled{}}}
-	res, err := c.nodes(t.Context(), nil)
+// TestListNodesShowsStoreProblem: nodes.list says why changes are refused.
+func TestListNodesShowsStoreProblem(t *testing.T) {
+	c := &control{view: &View{Backend: noQuorumBackend{}}, Config: Config{Backend: noQuorumBackend{}}}
+	res, err := c.listNodes(t.Context(), nil)
 	if s := res.GetStore(); err != nil || s.GetReason() != messages.Reason_REASON_NO_QUORUM || s.GetDetail() != "1 of 3" {
 		t.Errorf("%v, %v", res, err)
 	}
 }
 
-// TestChangesAreClassified: each endpoint reads, changes the store, or changes what runs, and a change has words for
+// TestEndpointsAreClassified: each endpoint reads, changes the store, or changes what runs, and a change has words for
 // how to find out what became of it.
-func TestChangesAreClassified(t *testing.T) {
-	c := &control{Config: Config{Backend: troubled{}, Node: "n", Timeout: time.Second}}
+func TestEndpointsAreClassified(t *testing.T) {
+	c := &control{Config: Config{Backend: noQuorumBackend{}, Node: "n", Timeout: time.Second}}
 	running := map[string]bool{ // nothing of these is in the store
 		"replicas-restart": true, "replicas-migrate": true, "gpus-quarantine": true, "gpus-release": true,
 		"kv-offload": true, "kv-restore": true, "kv-flush": true, "node-kv": true,
 	}
 	for _, e := range c.endpoints(t.Context()) {
 		kinds := 0
-		for _, kind := range []map[string]bool{reads, stored, running} {
+		for _, kind := range []map[string]bool{readOnly, changesStore, running} {
 			if kind[e.Name] {
 				kinds++
 			}
@@ -51,10 +51,10 @@ func TestChangesAreClassified(t *testing.T) {
 			t.Errorf("%s is of %d kinds; list it in one of reads, stored and, in this test, running", e.Name, kinds)
 		}
 		first, _, _ := strings.Cut(e.Name, "-")
-		if !reads[e.Name] && shownBy[first] == "" {
+		if !readOnly[e.Name] && verifyHints[first] == "" {
 			t.Errorf("%s: shownBy does not say how to find out what became of it", e.Name)
 		}
-		if err := c.refuseAtOnce(e.Name); (err != nil) != stored[e.Name] {
+		if err := c.checkStore(e.Name); (err != nil) != changesStore[e.Name] {
 			t.Errorf("%s, without a quorum: %v", e.Name, err)
 		} else if err != nil && reasonOf(err) != messages.Reason_REASON_NO_QUORUM {
 			t.Errorf("%s: reason %s", e.Name, reasonOf(err))
@@ -67,8 +67,8 @@ type withReason struct{ *messages.Refused }
 
 func (withReason) Error() string { return "the store has not confirmed it" }
 
-// TestFailure: a change whose time is up has an unknown outcome; a question whose time is up has none.
-func TestFailure(t *testing.T) {
+// TestErrorReply: a change whose time is up has an unknown outcome; a question whose time is up has none.
+func TestErrorReply(t *testing.T) {
 	late := fmt.Errorf("deployment kjv: %w", context.DeadlineExceeded)
 	unconfirmed := withReason{&messages.Refused{Reason: messages.Reason_REASON_OUTCOME_UNKNOWN}}
 	const deadline, unknown = messages.Reason_REASON_DEADLINE, messages.Reason_REASON_OUTCOME_UNKNOWN
@@ -93,7 +93,7 @@ func TestFailure(t *testing.T) {
 		{"models-scale", nil, Refuse(messages.Reason_REASON_CONFLICT, "no"), messages.Reason_REASON_CONFLICT, ""},
 		{"models-scale", nil, errors.New("x"), messages.Reason_REASON_INTERNAL, ""},
 	} {
-		reason, text := failure(c.endpoint, c.req, c.err)
+		reason, text := errorReply(c.endpoint, c.req, c.err)
 		if reason != c.want || !strings.Contains(text, c.err.Error()) || !strings.Contains(text, c.hint) {
 			t.Errorf("%s, %v: %s, %q; want %s and %q", c.endpoint, c.err, reason, text, c.want, c.hint)
 		}

@@ -16,8 +16,8 @@ const (
 
 func (c *control) replicaEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
-		serve(c, life, "replicas-list", "replicas.list", `all replicas, or of one model: {"model": "kjv"}`, c.replicas),
-		serve(c, life, "replicas-restart", "replicas.restart", `restart a replica, no stream lost: {"name": "kjv-0"}`, c.restart),
+		serve(c, life, "replicas-list", "replicas.list", `all replicas, or of one model: {"model": "kjv"}`, c.listReplicas),
+		serve(c, life, "replicas-restart", "replicas.restart", `restart a replica, no stream lost: {"name": "kjv-0"}`, c.restartReplica),
 		serve(c, life, migrateEndpoint, "replicas.migrate",
 			`move running sequences: {"from": "kjv-0"}, also "to", "request_ids"`, c.migrate),
 		serve(c, life, "explain", "explain.>", "why a request went where it went: troupe.v1.explain.<request_id>", c.explain),
@@ -25,24 +25,24 @@ func (c *control) replicaEndpoints(life context.Context) []Endpoint {
 }
 
 const (
-	migrateWithin = time.Minute // as long as the blocks of its sequences need
-	releaseWithin = 30 * time.Second
+	migrateTimeout = time.Minute // as long as the blocks of its sequences need
+	releaseTimeout = 30 * time.Second
 )
 
 // within is how long a request to an endpoint may take.
-func (c *control) within(endpoint string) time.Duration {
+func (c *control) timeout(endpoint string) time.Duration {
 	switch endpoint {
 	case migrateEndpoint:
-		return max(migrateWithin, c.Timeout)
+		return max(migrateTimeout, c.Timeout)
 	case kvOffloadEndpoint, kvRestoreEndpoint, kvNodeEndpoint:
-		return max(kvWithin, c.Timeout)
+		return max(kvTimeout, c.Timeout)
 	case releaseEndpoint:
-		return max(releaseWithin, c.Timeout)
+		return max(releaseTimeout, c.Timeout)
 	}
 	return c.Timeout
 }
 
-func (c *control) replicas(ctx context.Context, req *messages.ListReplicasRequest) (*messages.ListReplicasResponse, error) {
+func (c *control) listReplicas(ctx context.Context, req *messages.ListReplicasRequest) (*messages.ListReplicasResponse, error) {
 	all, err := c.Backend.Deployments(ctx)
 	res := &messages.ListReplicasResponse{}
 	for _, d := range all {
@@ -53,8 +53,8 @@ func (c *control) replicas(ctx context.Context, req *messages.ListReplicasReques
 	return res, err
 }
 
-func (c *control) restart(ctx context.Context, req *messages.RestartReplicaRequest) (*messages.RestartReplicaResponse, error) {
-	if err := named(req); err != nil {
+func (c *control) restartReplica(ctx context.Context, req *messages.RestartReplicaRequest) (*messages.RestartReplicaResponse, error) {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	return &messages.RestartReplicaResponse{Name: req.GetName()}, c.Backend.RestartReplica(ctx, req.GetName())

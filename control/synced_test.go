@@ -15,9 +15,9 @@ import (
 	"troupe/messages"
 )
 
-// TestLeavesToOthers: a node that does not know yet what others know answers for itself alone, and then for all,
+// TestServesClusterOnlyWhileSynced: a node that does not know yet what others know answers for itself alone, and then for all,
 // until it is about to end.
-func TestLeavesToOthers(t *testing.T) {
+func TestServesClusterOnlyWhileSynced(t *testing.T) {
 	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestLeavesToOthers(t *testing.T) {
 	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	informed, serving, leaving := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
 	pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
-		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Informed: informed, Serving: func() { serving <- struct{}{} }, Log: zerolog.Nop(),
+		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Synced: informed, OnServing: func() { serving <- struct{}{} }, Log: zerolog.Nop(),
 		Leaving: leaving,
 	}), "a")
 	if err != nil {

@@ -122,8 +122,8 @@ func ask(t *testing.T, conn *nats.Conn, subject, body string, into proto.Message
 	}
 }
 
-// TestUnreachable: whoever answers shows all nodes in order, also those that do not answer it.
-func TestUnreachable(t *testing.T) {
+// TestViewShowsUnreachableNodes: whoever answers shows all nodes in order, also those that do not answer it.
+func TestViewShowsUnreachableNodes(t *testing.T) {
 	conn := cluster(t)
 	for _, from := range []string{"a", "b"} {
 		view := &control.View{Conn: conn, Backend: node{name: from}, Node: from}
@@ -150,8 +150,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestKVOfAllNodes: each is asked, and whoever does not answer is shown; a node that hangs does not keep the others' answers back.
-func TestKVOfAllNodes(t *testing.T) {
+// TestKVAsksAllNodes: each is asked, and whoever does not answer is shown; a node that hangs does not keep the others' answers back.
+func TestKVAsksAllNodes(t *testing.T) {
 	conn := cluster(t)
 	var stats messages.KvStatsResponse
 	ask(t, conn, "troupe.v1.kv.stats", "", &stats)
@@ -177,8 +177,8 @@ func TestKVOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestDrain answers with what the node says of itself, and what was just decided.
-func TestDrain(t *testing.T) {
+// TestDrainShowsDecision answers with what the node says of itself, and what was just decided.
+func TestDrainShowsDecision(t *testing.T) {
 	conn := cluster(t)
 	var drained messages.DrainNodeResponse
 	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"b"}`, &drained)
@@ -219,8 +219,8 @@ func TestTreeOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestPageWithoutNATS: a node that has lost NATS still shows itself.
-func TestPageWithoutNATS(t *testing.T) {
+// TestTreePageWithoutNATS: a node that has lost NATS still shows itself.
+func TestTreePageWithoutNATS(t *testing.T) {
 	conn := cluster(t)
 	conn.Close()
 	view := &control.View{Conn: conn, Backend: node{name: "a"}, Node: "a"}

@@ -14,10 +14,10 @@ func report(b *testing.B, what string, took []time.Duration) {
 	b.ReportMetric(float64(took[(len(took)*99)/100].Microseconds())/1000, what+"-p99-ms")
 }
 
-// BenchmarkDeath kills one of three members that holds a lease, and measures from its last renewal until both others know that
+// BenchmarkCrashDetection kills one of three members that holds a lease, and measures from its last renewal until both others know that
 // it is dead, and until one of them holds the lease.
-func BenchmarkDeath(b *testing.B) {
-	s := startSite(b)
+func BenchmarkCrashDetection(b *testing.B) {
+	s := startServer(b)
 	n := s.joinAll("a", "b")
 	var noticed, taken []time.Duration
 	for range b.N {
@@ -35,7 +35,7 @@ func BenchmarkDeath(b *testing.B) {
 			}
 		})
 		victim.crash()
-		last := victim.contact.renewed
+		last := victim.health.lastRenewed
 		acquired := make(chan time.Time)
 		go func() {
 			<-gone
@@ -62,7 +62,7 @@ func BenchmarkDeath(b *testing.B) {
 
 // BenchmarkLeave measures from the call of Leave until another member knows.
 func BenchmarkLeave(b *testing.B) {
-	s := startSite(b)
+	s := startServer(b)
 	a := s.joinAll("a")[0]
 	var took []time.Duration
 	for range b.N {
@@ -87,7 +87,7 @@ func BenchmarkLeave(b *testing.B) {
 
 // BenchmarkLease measures taking a lease that is free and giving it back, one server.
 func BenchmarkLease(b *testing.B) {
-	s := startSite(b)
+	s := startServer(b)
 	a := s.join("a")
 	for range b.N {
 		term, ok, err := a.Acquire(b.Context(), "planner")
@@ -102,7 +102,7 @@ func BenchmarkLease(b *testing.B) {
 
 // BenchmarkHolder measures what a node asks of what it knows.
 func BenchmarkHolder(b *testing.B) {
-	s := startSite(b)
+	s := startServer(b)
 	a := s.join("a")
 	if _, ok, err := a.Acquire(b.Context(), "planner"); !ok || err != nil {
 		b.Fatal(ok, err)

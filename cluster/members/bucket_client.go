@@ -21,34 +21,34 @@ import (
 const Bucket = "troupe-members"
 
 const (
-	changes   = "troupe.members" // prefix of the subjects under which JetStream tells every change of the bucket
-	operation = "KV-Operation"
-	deleted   = "DEL"
-	// gap is how many changes of a bucket that was deleted may have been missed, at most.
-	gap = 1 << 20
+	republishPrefix = "troupe.members" // prefix of the subjects under which JetStream tells every change of the bucket
+	operationHeader = "KV-Operation"
+	operationDelete = "DEL"
+	// gap is how many republishPrefix of a bucket that was operationDelete may have been missed, at most.
+	termGap = 1 << 20
 )
 
-// errRefused says that the key is not at the revision that was expected.
-var errRefused = errors.New("it was changed meanwhile")
+// errConflict says that the key is not at the revision that was expected.
+var errConflict = errors.New("it was changed meanwhile")
 
 // wire reads and writes the bucket.
-type wire struct {
+type bucketClient struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	log    zerolog.Logger
 }
 
-func openWire(ctx context.Context, js jetstream.JetStream, replicas int, seen uint64, log zerolog.Logger) (*wire, error) {
+func openBucket(ctx context.Context, js jetstream.JetStream, replicas int, seen uint64, log zerolog.Logger) (*bucketClient, error) {
 	stream, err := bucket.Open(ctx, js, bucket.Config{
-		Name: Bucket, Description: "Members of a Troupe cluster, and their leases", Replicas: replicas, Republish: changes,
+		Name: Bucket, Description: "Members of a Troupe cluster, and their leases", Replicas: replicas, Republish: republishPrefix,
 		// Terms are revisions: those of a bucket that is made again must be above all that nodes have seen.
-		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+gap), Log: log,
+		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+termGap), Log: log,
 	})
-	return &wire{js, stream, log}, err
+	return &bucketClient{js, stream, log}, err
 }
 
-// put writes a key over a revision, and returns the new one; errRefused where the key has another.
-func (w *wire) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
+// put writes a key over a revision, and returns the new one; errConflict where the key has another.
+func (w *bucketClient) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
 	data, err := strict.Marshal(value)
 	if err != nil {
 		return 0, fmt.Errorf("key %s: %w", key, err)
@@ -56,16 +56,16 @@ func (w *wire) put(ctx context.Context, key string, value proto.Message, over ui
 	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
 }
 
-// remove deletes a key that is at a revision; errRefused where it has another.
-func (w *wire) remove(ctx context.Context, key string, at uint64) (uint64, error) {
-	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: nats.Header{operation: {deleted}}}, at)
+// remove deletes a key that is at a revision; errConflict where it has another.
+func (w *bucketClient) remove(ctx context.Context, key string, at uint64) (uint64, error) {
+	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: nats.Header{operationHeader: {operationDelete}}}, at)
 }
 
-func (w *wire) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
+func (w *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
 	ack, err := w.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return 0, errRefused
+		return 0, errConflict
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", msg.Subject, err)
@@ -74,7 +74,7 @@ func (w *wire) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, e
 }
 
 // get reads a key. Its revision is 0 where there is none, and where the bucket is gone.
-func (w *wire) get(ctx context.Context, key string) (entry, error) {
+func (w *bucketClient) get(ctx context.Context, key string) (entry, error) {
 	msg, err := w.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return entry{key: key}, nil
@@ -82,13 +82,13 @@ func (w *wire) get(ctx context.Context, key string) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("key %s: %w", key, err)
 	}
-	return w.entry(key, msg.Sequence, msg.Header, msg.Data), nil
+	return w.decodeEntry(key, msg.Sequence, msg.Header, msg.Data), nil
 }
 
-// entry reads a revision. One that can not be read counts as deleted, and is logged.
-func (w *wire) entry(key string, revision uint64, header nats.Header, data []byte) entry {
-	if header.Get(operation) != "" {
-		return entry{key: key, revision: revision, seen: time.Now()}
+// entry reads a revision. One that can not be read counts as operationDelete, and is logged.
+func (w *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
+	if header.Get(operationHeader) != "" {
+		return entry{key: key, revision: revision, firstSeen: time.Now()}
 	}
 	e, err := decode(key, revision, data, time.Now())
 	if err != nil {
@@ -97,16 +97,16 @@ func (w *wire) entry(key string, revision uint64, header nats.Header, data []byt
 	return e
 }
 
-// changed reads a change that JetStream told, and the revision of the key before it.
-func (w *wire) changed(msg *nats.Msg) (e entry, previous uint64) {
+// decodeChange reads a change that JetStream told, and the revision of the key before it.
+func (w *bucketClient) decodeChange(msg *nats.Msg) (e entry, previous uint64) {
 	revision, _ := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 	previous, _ = strconv.ParseUint(msg.Header.Get("Nats-Last-Sequence"), 10, 64)
-	return w.entry(strings.TrimPrefix(msg.Subject, changes+"."), revision, msg.Header, msg.Data), previous
+	return w.decodeEntry(strings.TrimPrefix(msg.Subject, republishPrefix+"."), revision, msg.Header, msg.Data), previous
 }
 
 // snapshot reads every key, and the last revision of the bucket when they were listed. Leases come before members: whose
 // lease is read is then read as well, if it lives.
-func (w *wire) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
+func (w *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
 	prefix := bucket.Subject(Bucket, "")
 	info, err := w.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
 	if err != nil {

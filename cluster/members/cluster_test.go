@@ -11,7 +11,7 @@ import (
 )
 
 func TestJoin(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	a := s.open("a", func(c *Config) {
 		c.Describe = func(m *messages.Member) { m.HttpUrl, m.Gpus = "http://a", []string{"gpu-0"} }
 	})
@@ -23,12 +23,12 @@ func TestJoin(t *testing.T) {
 	}
 	b := s.join("b")
 	b.until("both are known", func() bool { return b.knows("a", "b") })
-	got, ok := b.Address("a:1")
+	got, ok := b.MemberAt("a:1")
 	if !ok || got.GetId() != a.Self().GetId() || got.GetHttpUrl() != "http://a" || len(got.GetGpus()) != 1 ||
 		got.GetState() != messages.MemberState_MEMBER_STATE_UP || got.GetStarted() == nil {
 		t.Errorf("member a, as b knows it: %v", got)
 	}
-	if _, ok := b.Address("c:1"); ok {
+	if _, ok := b.MemberAt("c:1"); ok {
 		t.Error("nobody is reached at c:1")
 	}
 	if err := a.Join(t.Context(), "a:1"); err == nil {
@@ -38,14 +38,14 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until("a is leaving", func() bool {
-		m, _ := b.Address("a:1")
+		m, _ := b.MemberAt("a:1")
 		return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 	})
 }
 
-// TestRefused: that nobody listens at its address any more tells more than a silence that proves nothing yet.
-func TestRefused(t *testing.T) {
-	s := startSite(t)
+// TestRefusedConnectionIsDead: that nobody listens at its address any more tells more than a silence that proves nothing yet.
+func TestRefusedConnectionIsDead(t *testing.T) {
+	s := startServer(t)
 	patient := func(c *Config) { c.SilentFor = time.Hour }
 	join := func(name string, listens bool) *node {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,14 +71,14 @@ func TestRefused(t *testing.T) {
 	watcher.until("c is dead, b may live", func() bool { return watcher.knows("a", "b") })
 }
 
-func TestCrashIsNoticedByAll(t *testing.T) {
-	s := startSite(t)
+func TestCrashIsDetectedByAll(t *testing.T) {
+	s := startServer(t)
 	n := s.joinAll("a", "b", "c")
 	dead := n[2].Self().GetId()
 	n[2].crash()
 	for _, one := range n[:2] {
 		one.until("c is dead", func() bool { return one.knows("a", "b") })
-		one.until("told that c left", func() bool { return one.told(left("c")) })
+		one.until("told that c left", func() bool { return one.received(left("c")) })
 	}
 	c := s.join("c")
 	if c.Self().GetId() == dead {
@@ -88,7 +88,7 @@ func TestCrashIsNoticedByAll(t *testing.T) {
 }
 
 func TestLeave(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	if _, ok, err := n[0].Acquire(t.Context(), "planner"); err != nil || !ok {
 		t.Fatal(ok, err)
@@ -97,26 +97,26 @@ func TestLeave(t *testing.T) {
 	if err := n[0].Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e, err := n[1].wire.get(t.Context(), memberKey("a"))
+	e, err := n[1].kv.get(t.Context(), memberKey("a"))
 	if err != nil || e.member != nil {
 		t.Errorf("the record of a node that left: %v, %v", e.member, err)
 	}
-	if e, err = n[1].wire.get(t.Context(), leaseKey("planner")); err != nil || e.lease != nil {
+	if e, err = n[1].kv.get(t.Context(), leaseKey("planner")); err != nil || e.lease != nil {
 		t.Errorf("its lease: %v, %v", e.lease, err)
 	}
-	n[1].until("a has left", func() bool { return n[1].told(left("a")) && n[1].knows("b") })
+	n[1].until("a has left", func() bool { return n[1].received(left("a")) && n[1].knows("b") })
 	if _, _, err := n[0].Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
 		t.Errorf("a node that left takes a lease: %v", err)
 	}
 	if err := n[0].Join(t.Context(), "a:2"); err != nil {
 		t.Fatal(err)
 	}
-	n[1].until("a is back", func() bool { _, ok := n[1].Address("a:2"); return ok })
+	n[1].until("a is back", func() bool { _, ok := n[1].MemberAt("a:2"); return ok })
 }
 
-// TestStall stops a node's clock, as SIGSTOP would, until it was taken for dead.
-func TestStall(t *testing.T) {
-	s := startSite(t)
+// TestStalledNodeIsFenced stops a node's clock, as SIGSTOP would, until it was taken for dead.
+func TestStalledNodeIsFenced(t *testing.T) {
+	s := startServer(t)
 	n := s.joinAll("a", "b", "c")
 	a, b := n[0], n[1]
 	old := a.Self()
@@ -124,7 +124,7 @@ func TestStall(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	a.writing.Lock()
+	a.writeMu.Lock()
 	b.until("a is dead", func() bool { return b.knows("b", "c") })
 	newTerm := uint64(0)
 	b.until("b plans", func() bool {
@@ -134,8 +134,8 @@ func TestStall(t *testing.T) {
 	if newTerm <= term {
 		t.Errorf("term %d after %d", newTerm, term)
 	}
-	a.writing.Unlock()
-	a.until("a has joined again", func() bool { return a.told(func(c Change) bool { return c.Rejoined }) })
+	a.writeMu.Unlock()
+	a.until("a has joined again", func() bool { return a.received(func(c Change) bool { return c.Rejoined }) })
 	if self := a.Self(); self.GetId() == old.GetId() || self.GetIncarnation() <= old.GetIncarnation() {
 		t.Errorf("fenced as %s, it came back as %s", old.GetId(), self.GetId())
 	}
@@ -145,14 +145,14 @@ func TestStall(t *testing.T) {
 	if got, ok, err := a.Acquire(t.Context(), "planner"); ok || err != nil {
 		t.Errorf("a takes b's lease: %d, %v", got, err)
 	}
-	b.until("a is back", func() bool { m, ok := b.Address("a:1"); return ok && m.GetId() == a.Self().GetId() })
-	if b.told(left("c")) || a.told(left("c")) || a.told(left("b")) {
+	b.until("a is back", func() bool { m, ok := b.MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	if b.received(left("c")) || a.received(left("c")) || a.received(left("b")) {
 		t.Error("a node that stood still must take nobody else for dead")
 	}
 }
 
 func TestNameConflict(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	s.join("a")
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
 	err := other.Join(t.Context(), "other:1")
@@ -164,9 +164,9 @@ func TestNameConflict(t *testing.T) {
 	}
 }
 
-// TestRestartTakesOver starts a node of the same data folder while the record of its former life is still there.
-func TestRestartTakesOver(t *testing.T) {
-	s := startSite(t)
+// TestRestartTakesOverName starts a node of the same data folder while the record of its former life is still there.
+func TestRestartTakesOverName(t *testing.T) {
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	was := n[0].Self()
 	n[0].crash()
@@ -174,15 +174,15 @@ func TestRestartTakesOver(t *testing.T) {
 	if a.Self().GetIncarnation() <= was.GetIncarnation() {
 		t.Errorf("incarnation %d after %d", a.Self().GetIncarnation(), was.GetIncarnation())
 	}
-	n[1].until("the new a is known", func() bool { m, ok := n[1].Address("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	n[1].until("the new a is known", func() bool { m, ok := n[1].MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() })
 	n[1].until("the old a has left", func() bool {
-		return n[1].told(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
+		return n[1].received(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
 	})
 }
 
-// TestNameOfTheDead joins under the name of another instance that died with nobody there to notice.
-func TestNameOfTheDead(t *testing.T) {
-	s := startSite(t)
+// TestJoinTakesNameOfDeadMember joins under the name of another instance that died with nobody there to notice.
+func TestJoinTakesNameOfDeadMember(t *testing.T) {
+	s := startServer(t)
 	s.join("a").crash()
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
 	if err := other.Join(t.Context(), "other:1"); err != nil {
@@ -190,10 +190,10 @@ func TestNameOfTheDead(t *testing.T) {
 	}
 }
 
-func TestServerRestartKillsNobody(t *testing.T) {
+func TestServerRestartKeepsMembers(t *testing.T) {
 	for name, wipe := range map[string]bool{"store kept": false, "store lost": true} {
 		t.Run(name, func(t *testing.T) {
-			s := startSite(t)
+			s := startServer(t)
 			n := s.joinAll("a", "b", "c")
 			ids := map[string]string{}
 			for _, one := range n {
@@ -206,7 +206,7 @@ func TestServerRestartKillsNobody(t *testing.T) {
 			before := time.Now()
 			s.restart(wipe)
 			for _, one := range n {
-				one.until("settled again", func() bool { return one.connectedSince(before) && one.settled() && one.knows("a", "b", "c") })
+				one.until("settled again", func() bool { return one.connectedSince(before) && one.canSuspect() && one.knows("a", "b", "c") })
 			}
 			// Who was forgotten would be missed by now; a fourth node sees what the bucket holds.
 			d := s.join("d")
@@ -217,7 +217,7 @@ func TestServerRestartKillsNobody(t *testing.T) {
 				}
 			}
 			for _, one := range n {
-				if one.told(func(c Change) bool { return len(c.Left) > 0 || c.Rejoined }) {
+				if one.received(func(c Change) bool { return len(c.Left) > 0 || c.Rejoined }) {
 					t.Errorf("%s was told that somebody left", one.cfg.Name)
 				}
 			}
@@ -231,12 +231,12 @@ func TestServerRestartKillsNobody(t *testing.T) {
 
 // TestPartition cuts one node off from NATS for long enough to be taken for dead.
 func TestPartition(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	p := startProxy(t, s.listen)
-	c := (&site{t: t, listen: p.address()}).join("c")
+	c := (&natsServer{t: t, listen: p.address()}).join("c")
 	for _, one := range append(n, c) {
-		one.until("all are known and settled", func() bool { return one.knows("a", "b", "c") && one.settled() })
+		one.until("all are known and settled", func() bool { return one.knows("a", "b", "c") && one.canSuspect() })
 	}
 	was := c.Self().GetId()
 	p.cut(true)
@@ -246,24 +246,24 @@ func TestPartition(t *testing.T) {
 	}
 	p.cut(false)
 	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
-	c.until("it knows that it was fenced", func() bool { return c.told(func(c Change) bool { return c.Rejoined }) })
+	c.until("it knows that it was fenced", func() bool { return c.received(func(c Change) bool { return c.Rejoined }) })
 	if c.Self().GetId() == was {
 		t.Error("it kept its id")
 	}
-	if c.told(left("a")) || c.told(left("b")) {
+	if c.received(left("a")) || c.received(left("b")) {
 		t.Error("who was cut off takes others for dead")
 	}
 }
 
-// TestAcquireWithoutContact: who may have been deleted takes no lease.
-func TestAcquireWithoutContact(t *testing.T) {
-	s := startSite(t)
+// TestAcquireWithoutNATS: who may have been deleted takes no lease.
+func TestAcquireWithoutNATS(t *testing.T) {
+	s := startServer(t)
 	a := s.join("a")
 	s.server.Stop()
 	a.until("it is not certain to live", func() bool {
 		a.Members.mu.Lock()
 		defer a.Members.mu.Unlock()
-		return !a.contact.certain(time.Now())
+		return !a.health.leaseValid(time.Now())
 	})
 	if _, _, err := a.Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
 		t.Errorf("got %v", err)

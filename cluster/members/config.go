@@ -22,9 +22,9 @@ type Config struct {
 	Replicas   int           // of the bucket, as of bucket.Config
 	// SeenTerm is the highest term that was known before, and TermLimit is above all that were given.
 	SeenTerm, TermLimit uint64
-	// Tell is called when the bucket was deleted, "members.lost", and when the node is a member again, "members.restored".
-	Tell func(kind, detail string)
-	Log  zerolog.Logger
+	// OnEvent is called when the bucket was deleted, "members.lost", and when the node is a member again, "members.restored".
+	OnEvent func(kind, detail string)
+	Log     zerolog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -34,8 +34,8 @@ func (c Config) withDefaults() Config {
 	if c.Describe == nil {
 		c.Describe = func(*messages.Member) {}
 	}
-	if c.Tell == nil {
-		c.Tell = func(string, string) {}
+	if c.OnEvent == nil {
+		c.OnEvent = func(string, string) {}
 	}
 	return c
 }
@@ -46,8 +46,8 @@ type Change struct {
 	// Left are the members that are gone since the last change. The node itself is among them when it was fenced; Rejoined
 	// follows as soon as it is back.
 	Left []*messages.Member
-	// Leases says that a lease has another holder, or another term, or none.
-	Leases bool
+	// LeasesChanged says that a lease has another holder, or another term, or none.
+	LeasesChanged bool
 	// Rejoined says that this node is a new incarnation: what it held as the old one is lost.
 	Rejoined bool
 }

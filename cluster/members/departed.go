@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// departedFor is how long a member that is out of the cluster is remembered.
-const departedFor = 10 * time.Minute
+// departedRetention is how long a member that is out of the cluster is remembered.
+const departedRetention = 10 * time.Minute
 
 // Departed is a member that is out of the cluster. Its state is lost or left.
 type Departed struct {
@@ -24,7 +24,7 @@ type Departed struct {
 type departed map[string]Departed
 
 // note takes in that a key changed from one entry to another. A name that has a live member is forgotten.
-func (d departed) note(before, after entry, now time.Time) {
+func (d departed) observe(before, after entry, now time.Time) {
 	if after.member != nil {
 		delete(d, after.member.GetName())
 		return
@@ -38,14 +38,14 @@ func (d departed) note(before, after entry, now time.Time) {
 	} else {
 		m.State = messages.MemberState_MEMBER_STATE_LOST
 	}
-	d[m.GetName()] = Departed{Member: m, LastSeen: before.seen, since: now}
+	d[m.GetName()] = Departed{Member: m, LastSeen: before.firstSeen, since: now}
 }
 
 // list returns those that are still to be shown, by name, and forgets the others.
 func (d departed) list(now time.Time) []Departed {
 	var all []Departed
 	for name, one := range d {
-		if now.Sub(one.since) >= departedFor {
+		if now.Sub(one.since) >= departedRetention {
 			delete(d, name)
 			continue
 		}
@@ -67,13 +67,13 @@ func (m *Members) LastSeen(name string) (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.view[memberKey(name)]
-	return e.seen, e.member != nil
+	return e.firstSeen, e.member != nil
 }
 
 // apply takes in a revision, and reports whether it says anything new. The caller holds mu.
 func (m *Members) apply(e entry) bool {
 	before := m.view[e.key]
 	news := m.view.apply(e)
-	m.departed.note(before, m.view[e.key], time.Now())
+	m.departed.observe(before, m.view[e.key], time.Now())
 	return news
 }

@@ -18,15 +18,15 @@ const (
 
 // entry is a key as it was last seen. Where member and lease are nil, it is deleted.
 type entry struct {
-	key      string
-	revision uint64 // 0: the bucket has no such key
-	member   *messages.Member
-	lease    *messages.Lease
-	seen     time.Time // when this revision was seen first
+	key       string
+	revision  uint64 // 0: the bucket has no such key
+	member    *messages.Member
+	lease     *messages.Lease
+	firstSeen time.Time // when this revision was seen first
 }
 
-// sameAs reports whether two revisions of a key say the same.
-func (e entry) sameAs(other entry) bool {
+// equal reports whether two revisions of a key say the same.
+func (e entry) equal(other entry) bool {
 	return proto.Equal(e.member, other.member) && proto.Equal(e.lease, other.lease)
 }
 
@@ -38,7 +38,7 @@ func leaseKey(role string) string  { return leasePrefix + role }
 
 // decode reads a key's value. One that can not be read counts as deleted.
 func decode(key string, revision uint64, value []byte, now time.Time) (entry, error) {
-	e := entry{key: key, revision: revision, seen: now}
+	e := entry{key: key, revision: revision, firstSeen: now}
 	var err error
 	switch {
 	case strings.HasPrefix(key, memberPrefix):

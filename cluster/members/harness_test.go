@@ -30,23 +30,23 @@ func TestMain(m *testing.M) {
 }
 
 // site is a nats-server that can be stopped, wiped and started again at the same address.
-type site struct {
+type natsServer struct {
 	t      testing.TB
 	dir    string
 	listen string
 	server *natsd.Server
 }
 
-func startSite(t testing.TB) *site {
+func startServer(t testing.TB) *natsServer {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	s := &natsServer{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
 	s.start()
 	s.listen = strings.TrimPrefix(s.server.URL(), "nats://")
 	t.Cleanup(func() { s.server.Stop() })
 	return s
 }
 
-func (s *site) start() {
+func (s *natsServer) start() {
 	s.t.Helper()
 	var err error
 	s.server, err = natsd.Start(context.Background(), natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()})
@@ -55,7 +55,7 @@ func (s *site) start() {
 	}
 }
 
-func (s *site) restart(wipe bool) {
+func (s *natsServer) restart(wipe bool) {
 	s.t.Helper()
 	s.server.Stop()
 	if wipe {
@@ -78,7 +78,7 @@ type node struct {
 }
 
 // open opens a node that has not joined.
-func (s *site) open(name string, change func(*Config)) *node {
+func (s *natsServer) open(name string, change func(*Config)) *node {
 	s.t.Helper()
 	conn, err := nats.Connect("nats://"+s.listen, natsd.ClientOptions(name, zerolog.Nop())...)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *site) open(name string, change func(*Config)) *node {
 	return n
 }
 
-func (s *site) join(name string) *node {
+func (s *natsServer) join(name string) *node {
 	s.t.Helper()
 	n := s.open(name, nil)
 	if err := n.Join(s.t.Context(), name+":1"); err != nil {
@@ -116,29 +116,29 @@ func (s *site) join(name string) *node {
 }
 
 // joinAll returns nodes that know each other, and may suspect each other.
-func (s *site) joinAll(names ...string) []*node {
+func (s *natsServer) joinAll(names ...string) []*node {
 	s.t.Helper()
 	var all []*node
 	for _, name := range names {
 		all = append(all, s.join(name))
 	}
 	for _, n := range all {
-		n.until("all are known and settled", func() bool { return n.knows(names...) && n.settled() })
+		n.until("all are known and settled", func() bool { return n.knows(names...) && n.canSuspect() })
 	}
 	return all
 }
 
-func (n *node) settled() bool {
+func (n *node) canSuspect() bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
-	return n.contact.maySuspect(time.Now())
+	return n.health.canSuspect(time.Now())
 }
 
 // connectedSince reports whether the node noticed that it was connected again.
 func (n *node) connectedSince(t time.Time) bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
-	return n.contact.lost.After(t)
+	return n.health.lastDisconnect.After(t)
 }
 
 // crash ends the node as a killed process would: nothing is written.
@@ -158,7 +158,7 @@ func (n *node) knows(names ...string) bool {
 	return slices.Equal(live, names)
 }
 
-func (n *node) told(what func(Change) bool) bool {
+func (n *node) received(what func(Change) bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.ContainsFunc(n.changes, what)

@@ -23,31 +23,31 @@ func idOf(m *messages.Member) string {
 // Join makes the node a member whose actors are reached at an address, and keeps it one until Leave. A name that another
 // instance has is refused with ErrNameTaken if that one lives, which takes up to Grace to find out.
 func (m *Members) Join(ctx context.Context, address string) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	if m.address != "" {
 		return fmt.Errorf("node %s has joined already", m.cfg.Name)
 	}
 	m.address = address
-	if err := m.takeName(ctx); err != nil {
+	if err := m.claimName(ctx); err != nil {
 		m.address = ""
 		return fmt.Errorf("join as %s: %w", m.cfg.Name, err)
 	}
 	m.mu.Lock()
-	m.contact.away(time.Now())
+	m.health.disconnected(time.Now())
 	m.mu.Unlock()
-	m.hurry()
+	m.renewNow()
 	return nil
 }
 
-// takeName writes the node's first record, once the name is free.
-func (m *Members) takeName(ctx context.Context) error {
+// claimName writes the node's first record, once the name is free.
+func (m *Members) claimName(ctx context.Context) error {
 	since := time.Now()
 	var first entry
 	for looked := false; ; looked = true {
 		var e entry
-		if err := m.patiently(ctx, func(ctx context.Context) (err error) {
-			e, err = m.wire.get(ctx, memberKey(m.cfg.Name))
+		if err := m.retryTransient(ctx, func(ctx context.Context) (err error) {
+			e, err = m.kv.get(ctx, memberKey(m.cfg.Name))
 			return err
 		}); err != nil {
 			return err
@@ -55,11 +55,11 @@ func (m *Members) takeName(ctx context.Context) error {
 		if !looked {
 			first = e
 		}
-		switch admit(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
+		switch decideClaim(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
 		case refuse:
 			return fmt.Errorf("%w by the node at %s, which lives; give this one another with --name", ErrNameTaken, e.member.GetAddress())
 		case take:
-			if err := m.writeFirst(ctx, e); !errors.Is(err, errRefused) && !bucket.Passing(err) {
+			if err := m.writeFirstRecord(ctx, e); !errors.Is(err, errConflict) && !bucket.Passing(err) {
 				return err
 			}
 		}
@@ -71,23 +71,23 @@ func (m *Members) takeName(ctx context.Context) error {
 	}
 }
 
-func (m *Members) writeFirst(ctx context.Context, over entry) error {
+func (m *Members) writeFirstRecord(ctx context.Context, over entry) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
 	defer cancel()
-	if err := m.writeOver(ctx, m.record(over.member.GetIncarnation()), over.revision); err != nil {
+	if err := m.writeOver(ctx, m.newRecord(over.member.GetIncarnation()), over.revision); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	m.contact.succeeded(begun, time.Now())
+	m.health.renewSucceeded(begun, time.Now())
 	m.mu.Unlock()
 	return nil
 }
 
 // SetLeaving says in the node's record that nothing new should go there.
 func (m *Members) SetLeaving(ctx context.Context) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	m.leaving = true
 	self := m.Self()
 	if self == nil {
@@ -103,8 +103,8 @@ func (m *Members) SetLeaving(ctx context.Context) error {
 
 // Describe writes the node's record again, after what Config.Describe fills in has changed.
 func (m *Members) Describe(ctx context.Context) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	self := m.Self()
 	if self == nil {
 		return nil // the record of the next incarnation will have it
@@ -119,10 +119,10 @@ func (m *Members) Describe(ctx context.Context) error {
 
 // Leave deletes the node's leases and its record. From then on it is no member, and follows the others until Close.
 func (m *Members) Leave(ctx context.Context) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	m.mu.Lock()
-	self, at, held := m.self, m.revision, m.view.heldBy(m.self.GetId())
+	self, at, held := m.self, m.revision, m.view.leasesOf(m.self.GetId())
 	m.self = nil
 	m.mu.Unlock()
 	m.address = ""
@@ -131,32 +131,32 @@ func (m *Members) Leave(ctx context.Context) error {
 	}
 	var failed []error
 	for _, e := range held {
-		failed = append(failed, m.release(ctx, e.key, e.revision))
+		failed = append(failed, m.deleteLease(ctx, e.key, e.revision))
 	}
-	failed = append(failed, m.removeOwn(ctx, self, at))
+	failed = append(failed, m.deleteOwnRecord(ctx, self, at))
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("node %s leaves: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// removeOwn deletes the node's record, also where the answer to its last renewal was lost.
-func (m *Members) removeOwn(ctx context.Context, self *messages.Member, at uint64) error {
+// deleteOwnRecord deletes the node's record, also where the answer to its last renewal was lost.
+func (m *Members) deleteOwnRecord(ctx context.Context, self *messages.Member, at uint64) error {
 	for {
-		revision, err := m.wire.remove(ctx, memberKey(self.GetName()), at)
+		revision, err := m.kv.remove(ctx, memberKey(self.GetName()), at)
 		if err == nil {
-			m.learn(entry{key: memberKey(self.GetName()), revision: revision, seen: time.Now()})
+			m.update(entry{key: memberKey(self.GetName()), revision: revision, firstSeen: time.Now()})
 			return nil
 		}
-		if !errors.Is(err, errRefused) {
+		if !errors.Is(err, errConflict) {
 			return err
 		}
-		e, err := m.wire.get(ctx, memberKey(self.GetName()))
+		e, err := m.kv.get(ctx, memberKey(self.GetName()))
 		if err != nil {
 			return err
 		}
 		if e.memberID() != self.GetId() {
-			m.learn(e)
+			m.update(e)
 			return nil
 		}
 		at = e.revision

@@ -25,7 +25,7 @@ func (m *Members) Holder(role string) (holder *messages.Member, term uint64, ok 
 func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok bool, err error) {
 	for {
 		m.mu.Lock()
-		self, certain := m.self, m.contact.certain(time.Now())
+		self, certain := m.self, m.health.leaseValid(time.Now())
 		over, held, free := m.view.claim(role, self.GetId())
 		m.mu.Unlock()
 		switch {
@@ -36,33 +36,33 @@ func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok boo
 		case !free:
 			return 0, false, nil
 		}
-		e := entry{key: leaseKey(role), lease: &messages.Lease{Name: role, Member: self.GetId()}, seen: time.Now()}
-		e.revision, err = m.wire.put(ctx, e.key, e.lease, over)
-		if errors.Is(err, errRefused) {
-			e, err = m.wire.get(ctx, e.key) // somebody was quicker, or an answer was lost: look again
+		e := entry{key: leaseKey(role), lease: &messages.Lease{Name: role, Member: self.GetId()}, firstSeen: time.Now()}
+		e.revision, err = m.kv.put(ctx, e.key, e.lease, over)
+		if errors.Is(err, errConflict) {
+			e, err = m.kv.get(ctx, e.key) // somebody was quicker, or an answer was lost: look again
 		}
 		if err != nil {
 			return 0, false, fmt.Errorf("lease %s: %w", role, err)
 		}
-		m.learn(e)
+		m.update(e)
 	}
 }
 
 // Release gives up the reign of a term. One that is over already is no error.
 func (m *Members) Release(ctx context.Context, role string, term uint64) error {
-	if err := m.release(ctx, leaseKey(role), term); err != nil {
+	if err := m.deleteLease(ctx, leaseKey(role), term); err != nil {
 		return fmt.Errorf("lease %s, term %d: %w", role, term, err)
 	}
 	return nil
 }
 
-func (m *Members) release(ctx context.Context, key string, term uint64) error {
-	revision, err := m.wire.remove(ctx, key, term)
-	if errors.Is(err, errRefused) {
+func (m *Members) deleteLease(ctx context.Context, key string, term uint64) error {
+	revision, err := m.kv.remove(ctx, key, term)
+	if errors.Is(err, errConflict) {
 		return nil
 	}
 	if err == nil {
-		m.learn(entry{key: key, revision: revision, seen: time.Now()})
+		m.update(entry{key: key, revision: revision, firstSeen: time.Now()})
 	}
 	return err
 }

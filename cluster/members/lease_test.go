@@ -9,7 +9,7 @@ import (
 )
 
 func TestLease(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	a, b := n[0], n[1]
 	first, ok, err := a.Acquire(t.Context(), "deployment.m")
@@ -42,7 +42,7 @@ func TestLease(t *testing.T) {
 	if _, second, _ := b.Holder("deployment.m"); second <= first {
 		t.Errorf("term %d after %d", second, first)
 	}
-	a.until("told of the lease", func() bool { return a.told(func(c Change) bool { return c.Leases }) })
+	a.until("told of the lease", func() bool { return a.received(func(c Change) bool { return c.LeasesChanged }) })
 }
 
 // acquired and released are what a lease was asked for, and what it said.
@@ -59,14 +59,14 @@ type leaseResult struct {
 
 // leaseModel is a lease as one register: a holder and a term that grows.
 var leaseModel = porcupine.Model{
-	Init: func() any { return reign{} },
+	Init: func() any { return roleHolder{} },
 	Step: func(state, input, output any) (bool, any) {
-		held, op, got := state.(reign), input.(leaseOp), output.(leaseResult)
+		held, op, got := state.(roleHolder), input.(leaseOp), output.(leaseResult)
 		switch {
 		case op.release: // of its own term: whoever has it releases it
-			return true, reign{"", held.term}
+			return true, roleHolder{"", held.term}
 		case got.ok && held.member == "":
-			return got.term > held.term, reign{op.member, got.term}
+			return got.term > held.term, roleHolder{op.member, got.term}
 		case got.ok:
 			return held.member == op.member && held.term == got.term, held
 		}
@@ -75,10 +75,10 @@ var leaseModel = porcupine.Model{
 	},
 }
 
-// TestContenders has several members take and release one lease as fast as they can. The history must be that of one lease.
-func TestContenders(t *testing.T) {
+// TestLeaseIsLinearizable has several members take and release one lease as fast as they can. The history must be that of one lease.
+func TestLeaseIsLinearizable(t *testing.T) {
 	const rounds = 40
-	s := startSite(t)
+	s := startServer(t)
 	var nodes []*node
 	for _, name := range []string{"a", "b", "c", "d"} {
 		nodes = append(nodes, s.join(name))

@@ -18,29 +18,29 @@ const (
 
 // Lookup returns what tells a protoactor cluster where a virtual actor is: at the member that holds its lease.
 func (m *Members) Lookup() cluster.IdentityLookup {
-	return &lookup{members: m, known: map[string]*actor.PID{}}
+	return &lookup{members: m, cached: map[string]*actor.PID{}}
 }
 
 type lookup struct {
 	members *Members
 	cancel  func()
 
-	mu    sync.Mutex
-	known map[string]*actor.PID // model -> what was answered, and protoactor keeps
+	mu     sync.Mutex
+	cached map[string]*actor.PID // model -> what was answered, and protoactor keeps
 }
 
 // Setup implements cluster.IdentityLookup. When a lease changes hands, protoactor must ask again.
 func (l *lookup) Setup(c *cluster.Cluster, _ []string, _ bool) {
 	l.cancel = l.members.Subscribe(func(change Change) {
-		if !change.Leases {
+		if !change.LeasesChanged {
 			return
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for model, pid := range l.known {
+		for model, pid := range l.cached {
 			if !pid.Equal(l.find(model)) {
 				c.PidCache.Remove(model, DeploymentKind)
-				delete(l.known, model)
+				delete(l.cached, model)
 			}
 		}
 	})
@@ -55,7 +55,7 @@ func (l *lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 	defer l.mu.Unlock()
 	pid := l.find(id.GetIdentity())
 	if pid != nil {
-		l.known[id.GetIdentity()] = pid
+		l.cached[id.GetIdentity()] = pid
 	}
 	return pid
 }

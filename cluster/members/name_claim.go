@@ -16,7 +16,7 @@ const (
 )
 
 // admit decides whether a node may take a name. first is the record as it was found at the time since, e as it is now.
-func admit(first, e entry, instance string, since, now time.Time, patience time.Duration) verdict {
+func decideClaim(first, e entry, instance string, since, now time.Time, patience time.Duration) verdict {
 	switch {
 	case e.member == nil, instance != "" && e.member.GetInstance() == instance:
 		return take
@@ -28,9 +28,9 @@ func admit(first, e entry, instance string, since, now time.Time, patience time.
 	return wait
 }
 
-// standing says what became of a member whose renewal was refused, by the record that has its key now: it may go on over a
+// renewOver says what became of a member whose renewal was refused, by the record that has its key now: it may go on over a
 // revision (its own, of which it had not heard, or none where the bucket has lost it), or it was fenced.
-func standing(self *messages.Member, e entry) (over uint64, alive bool) {
+func renewOver(self *messages.Member, e entry) (over uint64, alive bool) {
 	return e.revision, e.revision == 0 || e.memberID() == self.GetId()
 }
 

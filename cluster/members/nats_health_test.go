@@ -13,39 +13,41 @@ const (
 	grace      = 2400 * time.Millisecond
 )
 
-func newContact() contact { return contact{RenewEvery: renewEvery, SilentFor: silentFor, Grace: grace} }
+func newNATSHealth() natsHealth {
+	return natsHealth{RenewEvery: renewEvery, SilentFor: silentFor, Grace: grace}
+}
 
-// TestMaySuspect goes through a node's day, in milliseconds.
-func TestMaySuspect(t *testing.T) {
-	c := newContact()
+// TestCanSuspect goes through a node's day, in milliseconds.
+func TestCanSuspect(t *testing.T) {
+	c := newNATSHealth()
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
 	renew := func(from, to int) {
 		for ms := from; ms <= to; ms += 300 {
 			c.tick(at(ms))
-			c.succeeded(at(ms), at(ms+1))
+			c.renewSucceeded(at(ms), at(ms+1))
 		}
 	}
 	want := func(what string, ms int, may bool) {
 		t.Helper()
-		if got := c.maySuspect(at(ms)); got != may {
+		if got := c.canSuspect(at(ms)); got != may {
 			t.Errorf("%s, at %d ms: %v", what, ms, got)
 		}
 	}
 	want("before it joined", 0, false)
-	c.away(at(0))
+	c.disconnected(at(0))
 	renew(0, 2100)
 	want("joined, within its grace", 2399, false)
 	renew(2400, 2400)
 	want("joined, after its grace", 2401, true)
-	c.failed(at(2700))
+	c.renewFailed(at(2700))
 	want("a renewal failed", 2700, false)
-	if !c.due(at(2710)) {
+	if !c.renewDue(at(2710)) {
 		t.Error("what failed is not tried again at once")
 	}
 	renew(3000, 3900)
 	want("renewed, and not steady yet", 3900, false)
 	want("steady", 3901, true)
-	if c.due(at(4100)) || !c.due(at(4200)) {
+	if c.renewDue(at(4100)) || !c.renewDue(at(4200)) {
 		t.Error("a renewal is due after 300 ms")
 	}
 	renew(4200, 4200)
@@ -57,26 +59,26 @@ func TestMaySuspect(t *testing.T) {
 	want("stood still, within its grace", 7899, false)
 	renew(7900, 7900)
 	want("stood still, after its grace", 7901, true)
-	c.away(at(8000))
+	c.disconnected(at(8000))
 	renew(8200, 10100)
 	want("connected again, within its grace", 10399, false)
 	renew(10400, 10400)
 	want("connected again, after its grace", 10401, true)
 }
 
-func TestCertain(t *testing.T) {
-	c := newContact()
-	if c.certain(epoch) {
+func TestLeaseValid(t *testing.T) {
+	c := newNATSHealth()
+	if c.leaseValid(epoch) {
 		t.Error("certain without a renewal")
 	}
-	c.succeeded(epoch, epoch.Add(time.Second)) // answered late: others may have seen it at once
-	if !c.certain(epoch.Add(silentFor-1)) || c.certain(epoch.Add(silentFor)) {
+	c.renewSucceeded(epoch, epoch.Add(time.Second)) // answered late: others may have seen it at once
+	if !c.leaseValid(epoch.Add(silentFor-1)) || c.leaseValid(epoch.Add(silentFor)) {
 		t.Error("certain for as long as nobody can call it silent, counted from when the renewal was begun")
 	}
 }
 
 // world is a NATS server and some members, in steps of 50 ms.
-type world struct {
+type simulation struct {
 	now      time.Time
 	down     bool
 	revision uint64
@@ -85,20 +87,20 @@ type world struct {
 
 // modelMember decides as Members does, on the same values.
 type modelMember struct {
-	name    string
-	contact contact
-	view    view
-	online  bool
-	back    time.Time // when it is connected again, once the server is up
-	asleep  time.Time // until when it stands still
-	killed  bool
-	next    time.Time // turn
+	name   string
+	health natsHealth
+	view   view
+	online bool
+	back   time.Time // when it is connected again, once the server is up
+	asleep time.Time // until when it stands still
+	killed bool
+	next   time.Time // turn
 }
 
 const step = 50 * time.Millisecond
 
 // write has every member that is connected see a renewal.
-func (w *world) write(m *modelMember) {
+func (w *simulation) write(m *modelMember) {
 	w.revision++
 	for _, other := range w.members {
 		if other.online {
@@ -108,7 +110,7 @@ func (w *world) write(m *modelMember) {
 }
 
 // advance is one step, and returns whom members would delete.
-func (w *world) advance() (buried []string) {
+func (w *simulation) advance() (buried []string) {
 	w.now = w.now.Add(step)
 	for _, m := range w.members {
 		switch {
@@ -118,20 +120,20 @@ func (w *world) advance() (buried []string) {
 			m.online = false
 		case !w.down && !m.online && !w.now.Before(m.back):
 			m.online, m.next = true, w.now
-			m.contact.away(w.now)
+			m.health.disconnected(w.now)
 		}
 		if w.now.Before(m.next) {
 			continue
 		}
 		m.next = w.now.Add(renewEvery)
-		m.contact.tick(w.now)
+		m.health.tick(w.now)
 		if !m.online {
-			m.contact.failed(w.now)
+			m.health.renewFailed(w.now)
 			continue
 		}
-		m.contact.succeeded(w.now, w.now)
+		m.health.renewSucceeded(w.now, w.now)
 		w.write(m)
-		if m.contact.maySuspect(w.now) {
+		if m.health.canSuspect(w.now) {
 			for _, e := range m.view.silent(m.name+".1", w.now, silentFor) {
 				buried = append(buried, e.member.GetName())
 			}
@@ -140,14 +142,14 @@ func (w *world) advance() (buried []string) {
 	return buried
 }
 
-// TestOutagesKillNobody takes the server away again and again, for any time; members connect again each in its own time, but
+// TestOutagesKeepMembers takes the server away again and again, for any time; members connect again each in its own time, but
 // within the grace, and some stand still for a while. Nobody who renews is deleted. Then one is killed, and is deleted.
-func TestOutagesKillNobody(t *testing.T) {
+func TestOutagesKeepMembers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{now: epoch}
+		w := &simulation{now: epoch}
 		for _, name := range []string{"a", "b", "c"} {
-			m := &modelMember{name: name, contact: newContact(), view: view{}, online: true, next: epoch}
-			m.contact.away(epoch)
+			m := &modelMember{name: name, health: newNATSHealth(), view: view{}, online: true, next: epoch}
+			m.health.disconnected(epoch)
 			w.members = append(w.members, m)
 		}
 		duration := func(what string, most time.Duration) time.Duration {

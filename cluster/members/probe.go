@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// mostKnocks bounds the connections that one turn of the clock attempts: while nobody can write, everybody is silent.
-const mostKnocks = 8
+// maxProbes bounds the connections that one turn of the clock attempts: while nobody can write, everybody is silent.
+const maxProbes = 8
 
-// refusing returns those of the silent members at whose address nobody listens. A killed process leaves a host that refuses
+// probeRefused returns those of the silent members at whose address nobody listens. A killed process leaves a host that connectionRefused
 // connections; one that is stopped, busy or cut off does not refuse, and whether it lives stays a question of time.
-func (m *Members) refusing(silent []entry) []entry {
+func (m *Members) probeRefused(silent []entry) []entry {
 	rand.Shuffle(len(silent), func(i, j int) { silent[i], silent[j] = silent[j], silent[i] })
-	silent = silent[:min(len(silent), mostKnocks)]
+	silent = silent[:min(len(silent), maxProbes)]
 	refused := make([]bool, len(silent))
-	ctx, cancel := context.WithTimeout(m.life, m.contact.turn())
+	ctx, cancel := context.WithTimeout(m.ctx, m.health.tickInterval())
 	defer cancel()
 	var knocking sync.WaitGroup
 	for i, e := range silent {
-		knocking.Go(func() { refused[i] = refuses(ctx, e.member.GetAddress()) })
+		knocking.Go(func() { refused[i] = connectionRefused(ctx, e.member.GetAddress()) })
 	}
 	knocking.Wait()
 	var found []entry
@@ -34,8 +34,8 @@ func (m *Members) refusing(silent []entry) []entry {
 	return found
 }
 
-// refuses reports whether a host answers that nobody listens there.
-func refuses(ctx context.Context, address string) bool {
+// connectionRefused reports whether a host answers that nobody listens there.
+func connectionRefused(ctx context.Context, address string) bool {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err == nil {

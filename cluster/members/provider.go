@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-const joinWithin = 30 * time.Second
+const joinTimeout = 30 * time.Second
 
 // Provider returns what tells a protoactor cluster who its members are. A node that joins again has another member id.
 func (m *Members) Provider() cluster.ClusterProvider { return &provider{members: m} }
@@ -23,7 +23,7 @@ type provider struct {
 
 // StartMember implements cluster.ClusterProvider: it joins with the address of the actor system.
 func (p *provider) StartMember(c *cluster.Cluster) error {
-	ctx, cancel := context.WithTimeout(context.Background(), joinWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
 	if err := p.members.Join(ctx, c.ActorSystem.Address()); err != nil {
 		return err

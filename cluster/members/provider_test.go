@@ -46,7 +46,7 @@ func members(c *cluster.Cluster) func() map[string]string {
 }
 
 func TestProvider(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	a, b := s.open("a", nil), s.open("b", nil)
 	ca, cb := newCluster(t, a), newCluster(t, b)
 	ofA, ofB := members(ca), members(cb)
@@ -61,9 +61,9 @@ func TestProvider(t *testing.T) {
 	if got := ofB()[old]; got != ca.ActorSystem.Address() {
 		t.Errorf("a is at %q, not %s", got, ca.ActorSystem.Address())
 	}
-	a.writing.Lock()
+	a.writeMu.Lock()
 	until(t, "a is dead", func() bool { return len(ofB()) == 1 })
-	a.writing.Unlock()
+	a.writeMu.Unlock()
 	until(t, "a is back as another member", func() bool { return len(ofB()) == 2 && ofB()[old] == "" })
 	if err := pa.Shutdown(true); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestProvider(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	c := newCluster(t, n[1])
 	lookup := n[1].Lookup()
@@ -105,7 +105,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestTopologyLeavesOutWhatCanNotBeReached(t *testing.T) {
+func TestTopologyOmitsInvalidAddresses(t *testing.T) {
 	got := topology([]*messages.Member{{Id: "a.1", Address: "[::1]:80"}, {Id: "b.1", Address: "nowhere"}, {Id: "c.1", Address: "c:port"}}, []string{"k"})
 	if len(got) != 1 || got[0].Id != "a.1" || got[0].Host != "::1" || got[0].Port != 80 || !got[0].HasKind("k") {
 		t.Errorf("%v", got)

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// raiseChecks and raiseAfter are how often, and how far apart, terms must be found lost.
-	raiseChecks = 3
-	raiseAfter  = 500 * time.Millisecond
-	raiseWithin = 5 * time.Second
+	// raiseChecks and raiseCheckInterval are how often, and how far apart, terms must be found lost.
+	raiseChecks        = 3
+	raiseCheckInterval = 500 * time.Millisecond
+	raiseTimeout       = 5 * time.Second
 )
 
-// Raise has terms go on above limit. Members and leases stay, at new revisions. No other process may write
+// RaiseTerms has terms go on above limit. Members and leases stay, at new revisions. No other process may write
 // meanwhile; a member whose record is lost joins again.
-func Raise(ctx context.Context, js jetstream.JetStream, limit uint64, log zerolog.Logger) error {
+func RaiseTerms(ctx context.Context, js jetstream.JetStream, limit uint64, log zerolog.Logger) error {
 	stream, err := js.Stream(ctx, bucket.Stream(Bucket))
 	if err != nil {
 		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
-	w := &wire{js, stream, log}
+	w := &bucketClient{js, stream, log}
 	return w.renumber(ctx, limit)
 }
 
 // renumber writes all that the bucket has again, at revisions above limit.
-func (w *wire) renumber(ctx context.Context, limit uint64) error {
+func (w *bucketClient) renumber(ctx context.Context, limit uint64) error {
 	all, last, err := w.snapshot(ctx)
 	if err != nil {
 		return err
@@ -48,10 +48,10 @@ func (w *wire) renumber(ctx context.Context, limit uint64) error {
 			_, err = w.put(ctx, e.key, e.lease, 0)
 		default:
 			_, err = w.write(ctx, &nats.Msg{
-				Subject: bucket.Subject(Bucket, e.key), Header: nats.Header{operation: {deleted}},
+				Subject: bucket.Subject(Bucket, e.key), Header: nats.Header{operationHeader: {operationDelete}},
 			}, 0)
 		}
-		if err != nil && !errors.Is(err, errRefused) { // refused: its member was quicker
+		if err != nil && !errors.Is(err, errConflict) { // refused: its member was quicker
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 		}
 	}
@@ -59,7 +59,7 @@ func (w *wire) renumber(ctx context.Context, limit uint64) error {
 }
 
 // raise renumbers a bucket that has lost a revision that was seen: no term is given twice.
-func (w *wire) raise(ctx context.Context, seen, limit uint64) error {
+func (w *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) error {
 	if seen == 0 {
 		return nil
 	}
@@ -74,9 +74,9 @@ func (w *wire) raise(ctx context.Context, seen, limit uint64) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(raiseAfter):
+		case <-time.After(raiseCheckInterval):
 		}
 	}
 	w.log.Error().Uint64("seen", seen).Msg("the bucket " + Bucket + " has lost terms that were given; they go on above")
-	return w.renumber(ctx, max(seen+gap, limit))
+	return w.renumber(ctx, max(seen+termGap, limit))
 }

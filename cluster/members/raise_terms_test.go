@@ -11,7 +11,7 @@ import (
 )
 
 // restartFrom starts the server again with the files of another time.
-func (s *site) restartFrom(dir string) {
+func (s *natsServer) restartFrom(dir string) {
 	s.t.Helper()
 	s.server.Stop()
 	if err := errors.Join(os.RemoveAll(s.dir), os.CopyFS(s.dir, os.DirFS(dir))); err != nil {
@@ -20,10 +20,10 @@ func (s *site) restartFrom(dir string) {
 	s.start()
 }
 
-// TestTermsThatTheServerLost: where the bucket lacks terms that nodes know, terms go on above these; none is given
+// TestTermsGrowAfterServerLosesThem: where the bucket lacks terms that nodes know, terms go on above these; none is given
 // twice.
-func TestTermsThatTheServerLost(t *testing.T) {
-	s := startSite(t)
+func TestTermsGrowAfterServerLosesThem(t *testing.T) {
+	s := startServer(t)
 	a := s.joinAll("a", "b")[0]
 	acquire(t, a.Members)
 	s.server.Stop()
@@ -42,13 +42,13 @@ func TestTermsThatTheServerLost(t *testing.T) {
 	s.restartFrom(before)
 	a.until("a term above all that were given", func() bool {
 		term, ok, _ := a.Acquire(t.Context(), "again")
-		return ok && term > last+gap/2
+		return ok && term > last+termGap/2
 	})
 }
 
-// TestRaise: members and leases stay, and terms go on above the limit.
-func TestRaise(t *testing.T) {
-	s := startSite(t)
+// TestRaiseTerms: members and leases stay, and terms go on above the limit.
+func TestRaiseTerms(t *testing.T) {
+	s := startServer(t)
 	nodes := s.joinAll("a", "b")
 	a := nodes[0]
 	term := acquire(t, a.Members)
@@ -58,7 +58,7 @@ func TestRaise(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := term + 1<<30
-	if err := Raise(t.Context(), js, limit, zerolog.Nop()); err != nil {
+	if err := RaiseTerms(t.Context(), js, limit, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
@@ -66,7 +66,7 @@ func TestRaise(t *testing.T) {
 			holder, now, ok := n.Holder(role)
 			return ok && holder.GetId() == id && now > limit
 		})
-		if n.told(func(c Change) bool { return c.Rejoined || len(c.Left) > 0 }) {
+		if n.received(func(c Change) bool { return c.Rejoined || len(c.Left) > 0 }) {
 			t.Errorf("%s: a member was fenced", n.cfg.Name)
 		}
 	}

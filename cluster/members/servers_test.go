@@ -118,7 +118,7 @@ func startTrio(t testing.TB) *trio {
 	at := freeAddresses(t, 3)
 	routes := []string{"nats://" + at[0], "nats://" + at[1], "nats://" + at[2]}
 	config := func(i int) natsd.Config {
-		return natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: string(rune('a' + i)), ClusterListen: at[i], Routes: routes, Shared: i < 2}
+		return natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: string(rune('a' + i)), ClusterListen: at[i], Routes: routes, SharedProcess: i < 2}
 	}
 	x := &trio{cfg: config(2)}
 	configs := []natsd.Config{config(0), config(1)}
@@ -156,7 +156,7 @@ func (x *trio) settled(live int) func() bool {
 	return func() bool {
 		for _, n := range x.nodes {
 			n.mu.Lock()
-			ok := n.contact.maySuspect(time.Now()) && len(n.view.live()) == live
+			ok := n.health.canSuspect(time.Now()) && len(n.view.live()) == live
 			n.mu.Unlock()
 			if !ok {
 				return false

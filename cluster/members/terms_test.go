@@ -11,10 +11,10 @@ import (
 	"troupe/messages"
 )
 
-// TestTermsGoOn: terms of a bucket that is made again are above all that were seen, whatever the
+// TestTermsGrowInNewBucket: terms of a bucket that is made again are above all that were seen, whatever the
 // clock says.
-func TestTermsGoOn(t *testing.T) {
-	s := startSite(t)
+func TestTermsGrowInNewBucket(t *testing.T) {
+	s := startServer(t)
 	conn, err := s.server.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -25,12 +25,12 @@ func TestTermsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ahead := uint64(time.Now().Add(24 * time.Hour).UnixMicro()) // it was made by a node whose clock was a day ahead
-	if _, err := openWire(t.Context(), js, 0, ahead, zerolog.Nop()); err != nil {
+	if _, err := openBucket(t.Context(), js, 0, ahead, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	told := make(chan string, 10)
 	m, err := Open(t.Context(), js, Config{
-		Name: "a", RenewEvery: 60 * time.Millisecond, Log: zerolog.Nop(), Tell: func(kind, _ string) { told <- kind },
+		Name: "a", RenewEvery: 60 * time.Millisecond, Log: zerolog.Nop(), OnEvent: func(kind, _ string) { told <- kind },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestTermsGoOn(t *testing.T) {
 	if kind := <-told; kind != "members.lost" {
 		t.Error(kind)
 	}
-	if kind := <-told; kind != "members.restored" || m.Lost() {
-		t.Error(kind, m.Lost())
+	if kind := <-told; kind != "members.restored" || m.BucketLost() {
+		t.Error(kind, m.BucketLost())
 	}
 	if again := acquire(t, m); again <= term {
 		t.Errorf("term %d after %d", again, term)
@@ -64,10 +64,10 @@ func TestTermsGoOn(t *testing.T) {
 func acquire(t *testing.T, m *Members) uint64 {
 	t.Helper()
 	for {
-		e, err := m.wire.get(t.Context(), leaseKey("r"))
+		e, err := m.kv.get(t.Context(), leaseKey("r"))
 		if err == nil {
 			term, ok, err := m.Acquire(t.Context(), "r")
-			if after, _ := m.wire.get(t.Context(), leaseKey("r")); err == nil && ok && after.revision == term && e.revision <= term {
+			if after, _ := m.kv.get(t.Context(), leaseKey("r")); err == nil && ok && after.revision == term && e.revision <= term {
 				return term
 			}
 		}

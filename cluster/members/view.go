@@ -22,7 +22,7 @@ func (v view) apply(e entry) bool {
 		return false
 	}
 	v[e.key] = e
-	return !e.sameAs(old)
+	return !e.equal(old)
 }
 
 // missed reports whether a revision of the key was passed over.
@@ -35,7 +35,7 @@ func (v view) retain(keys map[string]bool, upTo uint64, now time.Time) {
 		switch {
 		case keys[key] || e.revision > upTo || e.revision == 0:
 		case e.member != nil:
-			e.revision, e.seen = 0, now
+			e.revision, e.firstSeen = 0, now
 			v[key] = e
 		default:
 			delete(v, key)
@@ -68,11 +68,11 @@ func (v view) member(id string) *messages.Member {
 func (v view) silent(self string, now time.Time, silentFor time.Duration) []entry {
 	var found []entry
 	for _, e := range v {
-		if e.member != nil && e.memberID() != self && now.Sub(e.seen) >= silentFor {
+		if e.member != nil && e.memberID() != self && now.Sub(e.firstSeen) >= silentFor {
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b entry) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.key, b.key)) })
+	slices.SortFunc(found, func(a, b entry) int { return cmp.Or(a.firstSeen.Compare(b.firstSeen), cmp.Compare(a.key, b.key)) })
 	return found
 }
 
@@ -94,8 +94,8 @@ func (v view) claim(role, self string) (term uint64, held, free bool) {
 	return term, holder.GetId() == self, false
 }
 
-// heldBy returns the leases of a member, by role.
-func (v view) heldBy(id string) []entry {
+// leasesOf returns the leases of a member, by role.
+func (v view) leasesOf(id string) []entry {
 	var held []entry
 	for _, e := range v {
 		if id != "" && e.lease.GetMember() == id {
@@ -107,30 +107,30 @@ func (v view) heldBy(id string) []entry {
 }
 
 // reign is a holder and its term.
-type reign struct {
+type roleHolder struct {
 	member string
 	term   uint64
 }
 
-// picture is what subscribers can see of a view.
-type picture struct {
+// state is what subscribers can see of a view.
+type viewState struct {
 	live   []*messages.Member
-	leases map[string]reign // of live holders
+	leases map[string]roleHolder // of live holders
 }
 
-func (v view) picture() picture {
-	p := picture{live: v.live(), leases: map[string]reign{}}
+func (v view) state() viewState {
+	p := viewState{live: v.live(), leases: map[string]roleHolder{}}
 	for _, e := range v {
 		if e.lease != nil && v.member(e.lease.GetMember()) != nil {
-			p.leases[e.lease.GetName()] = reign{e.lease.GetMember(), e.revision}
+			p.leases[e.lease.GetName()] = roleHolder{e.lease.GetMember(), e.revision}
 		}
 	}
 	return p
 }
 
-// since returns what changed from an earlier picture to this one, and whether anything did.
-func (p picture) since(before picture) (Change, bool) {
-	c := Change{Live: p.live, Leases: !maps.Equal(p.leases, before.leases)}
+// since returns what changed from an earlier state to this one, and whether anything did.
+func (p viewState) diff(before viewState) (Change, bool) {
+	c := Change{Live: p.live, LeasesChanged: !maps.Equal(p.leases, before.leases)}
 	ids := map[string]bool{}
 	for _, m := range p.live {
 		ids[m.GetId()] = true
@@ -141,5 +141,5 @@ func (p picture) since(before picture) (Change, bool) {
 		}
 	}
 	same := slices.EqualFunc(p.live, before.live, func(a, b *messages.Member) bool { return a == b || proto.Equal(a, b) })
-	return c, c.Leases || !same
+	return c, c.LeasesChanged || !same
 }

@@ -17,7 +17,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 func memberEntry(name string, incarnation, revision uint64, seen time.Time) entry {
 	m := &messages.Member{Name: name, Incarnation: incarnation, Address: name + ":1"}
 	m.Id = idOf(m)
-	return entry{key: memberKey(name), revision: revision, member: m, seen: seen}
+	return entry{key: memberKey(name), revision: revision, member: m, firstSeen: seen}
 }
 
 func leaseEntry(role, member string, revision uint64) entry {
@@ -55,7 +55,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-func TestAdmit(t *testing.T) {
+func TestDecideClaim(t *testing.T) {
 	const patience = 2 * time.Second
 	theirs, later := memberEntry("a", 1, 5, epoch), memberEntry("a", 1, 6, epoch)
 	mine := memberEntry("a", 1, 5, epoch)
@@ -72,16 +72,16 @@ func TestAdmit(t *testing.T) {
 		"theirs, renewed":             {theirs, later, time.Second, refuse},
 		"theirs, silent for too long": {theirs, theirs, patience, take},
 	} {
-		if got := admit(c.first, c.now, "mine", epoch, epoch.Add(c.waited), patience); got != c.want {
+		if got := decideClaim(c.first, c.now, "mine", epoch, epoch.Add(c.waited), patience); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
-	if got := admit(theirs, theirs, "", epoch, epoch, patience); got != wait {
+	if got := decideClaim(theirs, theirs, "", epoch, epoch, patience); got != wait {
 		t.Errorf("without an instance, nothing is one's own: %d", got)
 	}
 }
 
-func TestStanding(t *testing.T) {
+func TestRenewOver(t *testing.T) {
 	self := memberEntry("a", 3, 9, epoch).member
 	for name, c := range map[string]struct {
 		now   entry
@@ -93,7 +93,7 @@ func TestStanding(t *testing.T) {
 		"deleted":                                {entry{revision: 11}, 11, false},
 		"another has the name":                   {memberEntry("a", 4, 12, epoch), 12, false},
 	} {
-		if over, alive := standing(self, c.now); over != c.over || alive != c.alive {
+		if over, alive := renewOver(self, c.now); over != c.over || alive != c.alive {
 			t.Errorf("%s: %d, %v", name, over, alive)
 		}
 	}
@@ -126,7 +126,7 @@ func TestRetain(t *testing.T) {
 	v := viewOf(memberEntry("kept", 1, 1, epoch), memberEntry("lost", 1, 2, epoch), leaseEntry("r", "kept.1", 3), memberEntry("new", 1, 99, epoch))
 	now := epoch.Add(time.Hour)
 	v.retain(map[string]bool{memberKey("kept"): true}, 50, now)
-	if e := v[memberKey("lost")]; e.member == nil || e.revision != 0 || e.seen != now {
+	if e := v[memberKey("lost")]; e.member == nil || e.revision != 0 || e.firstSeen != now {
 		t.Errorf("a lost member has its time to write itself again: %+v", e)
 	}
 	if _, ok := v[leaseKey("r")]; ok {
@@ -230,7 +230,7 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-func TestSince(t *testing.T) {
+func TestViewStateDiff(t *testing.T) {
 	a, b := memberEntry("a", 1, 1, epoch), memberEntry("b", 1, 2, epoch)
 	lease := leaseEntry("r", "b.1", 3)
 	base := viewOf(a, b, lease)
@@ -251,8 +251,8 @@ func TestSince(t *testing.T) {
 		"back as another": {viewOf(memberEntry("a", 2, 9, epoch), b, lease), true, 1, false},
 		"another term":    {viewOf(a, b, leaseEntry("r", "b.1", 4)), true, 0, true},
 	} {
-		change, any := c.after.picture().since(base.picture())
-		if any != c.any || len(change.Left) != c.left || change.Leases != c.leases {
+		change, any := c.after.state().diff(base.state())
+		if any != c.any || len(change.Left) != c.left || change.LeasesChanged != c.leases {
 			t.Errorf("%s: %v, %+v", name, any, change)
 		}
 	}

@@ -19,12 +19,12 @@ const (
 	// DefaultMinFree is the free space that the data folder needs, for what the store writes between two checks.
 	DefaultMinFree = 32 << 20
 
-	diskEvery   = time.Second      // between two checks
-	againWithin = 30 * time.Second // the longest time between two attempts to start the server again
+	diskCheckInterval = time.Second      // between two checks
+	maxRetryInterval  = 30 * time.Second // the longest time between two attempts to start the server again
 )
 
-// diskWatch is what is known of the disk. It is safe for concurrent use.
-type diskWatch struct {
+// diskMonitor is what is known of the disk. It is safe for concurrent use.
+type diskMonitor struct {
 	folder  string
 	minFree int64
 
@@ -39,11 +39,11 @@ func (s *Server) Disk() Disk {
 	return s.disk.disk
 }
 
-// writable makes sure that the store can be written, and has space.
-func (cfg *Config) writable() error {
+// checkWritable makes sure that the store can be written, and has space.
+func (cfg *Config) checkWritable() error {
 	dir := cfg.StoreDir
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("data directory %s: %w; give another with --data", dir, cause(err))
+		return fmt.Errorf("data directory %s: %w; give another with --data", dir, rootCause(err))
 	}
 	free, err := FreeBytes(dir)
 	if err != nil {
@@ -54,7 +54,7 @@ func (cfg *Config) writable() error {
 	}
 	probe := filepath.Join(dir, ".writable")
 	if err := os.WriteFile(probe, []byte("probe"), 0o644); err != nil {
-		return fmt.Errorf("data directory %s can not be written: %w; give another with --data", dir, cause(err))
+		return fmt.Errorf("data directory %s can not be written: %w; give another with --data", dir, rootCause(err))
 	}
 	return os.Remove(probe)
 }
@@ -73,7 +73,7 @@ func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 		return fmt.Errorf("data directory %s: %w", cfg.StoreDir, err)
 	}
 	s.loops.Go(func() {
-		tick := time.NewTicker(diskEvery)
+		tick := time.NewTicker(diskCheckInterval)
 		defer tick.Stop()
 		var retry backoff
 		for {
@@ -88,7 +88,7 @@ func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 				if !recover {
 					retry = backoff{}
 				} else if retry.due(now) {
-					s.reopen(cfg)
+					s.restart(cfg)
 				}
 			}
 		}
@@ -115,8 +115,8 @@ func (s *Server) checkDisk(cfg *Config) (recover bool, err error) {
 		if before.State != 0 || now.State != DiskOK {
 			line.Int64("free", now.Free).Int64("needed", now.Needed).Msg(now.String())
 		}
-		if cfg.DiskChanged != nil {
-			cfg.DiskChanged(now)
+		if cfg.OnDiskChange != nil {
+			cfg.OnDiskChange(now)
 		}
 	}
 	return recover, nil
@@ -125,7 +125,7 @@ func (s *Server) checkDisk(cfg *Config) (recover bool, err error) {
 // writeError returns why the store takes no writes; "": it takes them. nats-server keeps a write error until the
 // stream is opened again, and in a cluster turns JetStream off.
 func (s *Server) writeError() string {
-	n := s.running.now()
+	n := s.nats.current()
 	if !n.JetStreamEnabled() {
 		return "JetStream is off"
 	}
@@ -140,16 +140,16 @@ func (s *Server) writeError() string {
 // reopen starts the server again, with the store as it is on disk. JetStream alone could be enabled again, but a stream
 // that is not read yet would be reported as missing to clients, which would make it again. Where the folder still takes
 // no bytes the server goes on: clients can talk through it.
-func (s *Server) reopen(cfg *Config) {
+func (s *Server) restart(cfg *Config) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	if err := cfg.writable(); err != nil {
+	if err := cfg.checkWritable(); err != nil {
 		cfg.Log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
 		return
 	}
 	cfg.Log.Warn().Msg("opening the store again: the NATS server of this node starts again, and clients reconnect")
-	s.running.stop()
-	if err := s.running.start(); err != nil {
+	s.nats.stop()
+	if err := s.nats.start(); err != nil {
 		cfg.Log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
 	}
 }
@@ -163,4 +163,4 @@ func FreeBytes(folder string) (int64, error) {
 	return int64(fs.Bavail) * int64(fs.Bsize), nil
 }
 
-func bytesOf(n int64) string { return units.FormatBytes(n) }
+func formatBytes(n int64) string { return units.FormatBytes(n) }

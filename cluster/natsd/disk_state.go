@@ -27,7 +27,7 @@ type Disk struct {
 func (d Disk) String() string {
 	missing := max(0, d.Needed-d.Free)
 	space := fmt.Sprintf("data folder %s has %s free and needs %s: %s missing",
-		d.Folder, bytesOf(d.Free), bytesOf(d.Needed), bytesOf(missing))
+		d.Folder, formatBytes(d.Free), formatBytes(d.Needed), formatBytes(missing))
 	switch {
 	case d.State == DiskStopped && missing > 0:
 		return space + "; the store takes no changes until there is space"
@@ -36,7 +36,7 @@ func (d Disk) String() string {
 	case d.State == DiskLow:
 		return space
 	}
-	return fmt.Sprintf("data folder %s has %s free, and the store takes changes", d.Folder, bytesOf(d.Free))
+	return fmt.Sprintf("data folder %s has %s free, and the store takes changes", d.Folder, formatBytes(d.Free))
 }
 
 // next returns the disk as it is now, and reports whether the store should be opened again. A disk that was low
@@ -68,7 +68,7 @@ func (b *backoff) due(now time.Time) bool {
 	if now.Before(b.next) {
 		return false
 	}
-	b.wait = min(max(2*b.wait, time.Second), againWithin)
+	b.wait = min(max(2*b.wait, time.Second), maxRetryInterval)
 	b.next = now.Add(b.wait)
 	return true
 }

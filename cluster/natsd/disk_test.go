@@ -26,7 +26,7 @@ func TestFullDisk(t *testing.T) {
 	dir := testkit.SmallDisk(t, 8<<20)
 	changes := make(chan Disk, 100)
 	s, err := start(t, func(c *Config) {
-		c.StoreDir, c.MinFree, c.DiskChanged = dir, 1<<20, func(d Disk) { changes <- d }
+		c.StoreDir, c.MinFree, c.OnDiskChange = dir, 1<<20, func(d Disk) { changes <- d }
 		c.Log = zerolog.New(zerolog.NewTestWriter(t))
 	})
 	if err != nil {
@@ -95,25 +95,25 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNotReopened: while the folder takes no bytes for another reason than space, clients keep their server.
-func TestNotReopened(t *testing.T) {
+// TestNotRestartedWhileUnwritable: while the folder takes no bytes for another reason than space, clients keep their server.
+func TestNotRestartedWhileUnwritable(t *testing.T) {
 	cfg := Config{StoreDir: t.TempDir(), Log: zerolog.Nop()}
 	s, err := start(t, func(c *Config) { c.StoreDir = cfg.StoreDir })
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := s.running.now()
+	before := s.nats.current()
 	block := filepath.Join(cfg.StoreDir, ".writable")
 	if err := os.Mkdir(block, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if s.reopen(&cfg); s.running.now() != before || !before.Running() {
+	if s.restart(&cfg); s.nats.current() != before || !before.Running() {
 		t.Error("the server was ended")
 	}
 	if err := os.Remove(block); err != nil {
 		t.Fatal(err)
 	}
-	if s.reopen(&cfg); s.running.now() == before || !s.running.now().Running() || s.writeError() != "" {
+	if s.restart(&cfg); s.nats.current() == before || !s.nats.current().Running() || s.writeError() != "" {
 		t.Error("the server was not started again")
 	}
 }
@@ -174,8 +174,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestProbeIsWritten: a folder that has space, but takes no bytes, is refused too.
-func TestProbeIsWritten(t *testing.T) {
+// TestUnwritableFolderIsRefused: a folder that has space, but takes no bytes, is refused too.
+func TestUnwritableFolderIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".writable"), 0o755); err != nil {
 		t.Fatal(err)

@@ -39,24 +39,24 @@ const (
 	electStep   = 300 * time.Millisecond  // between two turns, where that many fit in
 	// A server that has more than the one that stands does not vote for it, and stands itself after at most so long: before the other tries
 	// again.
-	electInstead = electAfter / 2
+	campaignTimeout = electAfter / 2
 )
 
-var once sync.Once
+var electionsOnce sync.Once
 
-// quickElections must be called before the first server of the process that is in a cluster.
-func quickElections(turn, servers int) {
-	once.Do(func() {
-		hbInterval, maxCampaignTimeout = heartbeat, electInstead
-		minElectionTimeout, maxElectionTimeout = electionTimes(turn, servers)
+// shortenElections must be called before the first server of the process that is in a cluster.
+func shortenElections(turn, servers int) {
+	electionsOnce.Do(func() {
+		hbInterval, maxCampaignTimeout = heartbeat, campaignTimeout
+		minElectionTimeout, maxElectionTimeout = electionTimeouts(turn, servers)
 	})
 }
 
-// electionTimes are how long a server goes without a heartbeat before it stands for election, at least and at most. Servers that
+// electionTimeouts are how long a server goes without a heartbeat before it stands for election, at least and at most. Servers that
 // wait for a random time, as Raft has it, divide the votes now and then: each votes for itself, and has that on its disk, before it hears
 // of the other. It takes another election then, and who died is not found dead in time. So each waits for its turn, of which
 // chance decides a third. A turn below 0 is not known.
-func electionTimes(turn, servers int) (least, most time.Duration) {
+func electionTimeouts(turn, servers int) (least, most time.Duration) {
 	if turn < 0 {
 		return electAfter, electAfter + electWithin/2
 	}
@@ -66,7 +66,7 @@ func electionTimes(turn, servers int) (least, most time.Duration) {
 }
 
 // self is what tells a server's own route from the others'.
-type self struct {
+type identity struct {
 	listen string         // "10.0.0.1:6222", or "0.0.0.0:6222"
 	names  []string       // of its host and its node
 	local  []netip.Prefix // addresses of its host
@@ -74,12 +74,12 @@ type self struct {
 
 // turn is the place of a server among all, by the addresses of their routes, which are the same on each; -1 where none, or
 // more than one, is its own.
-func (s self) turn(routes []*url.URL) int {
+func (s identity) rank(routes []*url.URL) int {
 	ordered := slices.SortedFunc(slices.Values(routes), func(a, b *url.URL) int { return cmp.Compare(a.Host, b.Host) })
 	turn := -1
 	for i, route := range ordered {
 		switch {
-		case !s.owns(route):
+		case !s.matches(route):
 		case turn >= 0:
 			return -1
 		default:
@@ -89,7 +89,7 @@ func (s self) turn(routes []*url.URL) int {
 	return turn
 }
 
-func (s self) owns(route *url.URL) bool {
+func (s identity) matches(route *url.URL) bool {
 	bound, err := netip.ParseAddrPort(s.listen)
 	if err != nil || route.Host == s.listen || route.Port() != strconv.Itoa(int(bound.Port())) {
 		return route.Host == s.listen
@@ -103,8 +103,8 @@ func (s self) owns(route *url.URL) bool {
 }
 
 // here is the self of a server on this host.
-func here(cfg *Config) self {
-	s := self{listen: cfg.ClusterListen, names: []string{cfg.Name}}
+func localIdentity(cfg *Config) identity {
+	s := identity{listen: cfg.ClusterListen, names: []string{cfg.Name}}
 	if host, err := os.Hostname(); err == nil {
 		label, _, _ := strings.Cut(host, ".")
 		s.names = append(s.names, label)

@@ -10,23 +10,23 @@ import (
 // stock and stockCampaign are nats-server's own times, as they were before anybody changed them: 0, where the variable is not the server's.
 var stock, stockCampaign = minElectionTimeout, maxCampaignTimeout
 
-// TestElections fails where a new version of nats-server keeps these times elsewhere.
-func TestElections(t *testing.T) {
+// TestElectionVariables fails where a new version of nats-server keeps these times elsewhere.
+func TestElectionVariables(t *testing.T) {
 	if stock != 4*time.Second || stockCampaign != 800*time.Millisecond {
 		t.Errorf("nats-server waits %s before it elects, and at most %s before it campaigns; then elections.go does nothing", stock, stockCampaign)
 	}
-	quickElections(-1, 3)
+	shortenElections(-1, 3)
 	if maxElectionTimeout > 2*time.Second || minElectionTimeout < 4*hbInterval || maxCampaignTimeout > minElectionTimeout {
 		t.Errorf("elections after %s to %s, heartbeats every %s", minElectionTimeout, maxElectionTimeout, hbInterval)
 	}
 }
 
-// TestTurns: no two servers stand for election at once, and when the first two are lost there is a leader before two seconds have passed.
-func TestTurns(t *testing.T) {
+// TestElectionTimeoutsAreApart: no two servers stand for election at once, and when the first two are lost there is a leader before two seconds have passed.
+func TestElectionTimeoutsAreApart(t *testing.T) {
 	for servers := 2; servers <= 7; servers++ {
 		var before time.Duration
 		for turn := range servers {
-			least, most := electionTimes(turn, servers)
+			least, most := electionTimeouts(turn, servers)
 			if least < 4*heartbeat || most <= least {
 				t.Errorf("turn %d of %d: %s to %s", turn, servers, least, most)
 			}
@@ -41,7 +41,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-func TestTurn(t *testing.T) {
+func TestRank(t *testing.T) {
 	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("10.0.0.2/24"), netip.MustParsePrefix("fd00::2/64")}
 	for name, c := range map[string]struct {
 		listen string
@@ -65,7 +65,7 @@ func TestTurn(t *testing.T) {
 			for _, r := range c.routes {
 				routes = append(routes, &url.URL{Scheme: "nats", Host: r})
 			}
-			if got := (self{c.listen, []string{"gpu-b", "host"}, local}).turn(routes); got != c.want {
+			if got := (identity{c.listen, []string{"gpu-b", "host"}, local}).rank(routes); got != c.want {
 				t.Errorf("turn %d, want %d", got, c.want)
 			}
 		})

@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// running is the nats-server of this process, which can be started again on the same ports. Connections within the
+// instance is the nats-server of this process, which can be started again on the same ports. Connections within the
 // process are made to the server of the moment.
-type running struct {
+type instance struct {
 	options func() (*server.Options, error)
 	log     *logger
 	server  atomic.Pointer[server.Server]
@@ -22,11 +22,11 @@ type running struct {
 type ports struct{ client, cluster int }
 
 // now returns the server of the moment, nil before the first start.
-func (r *running) now() *server.Server { return r.server.Load() }
+func (r *instance) current() *server.Server { return r.server.Load() }
 
 // start starts a server and returns once it takes connections and has JetStream. The error is ErrStore where its files
 // are the reason.
-func (r *running) start() error {
+func (r *instance) start() error {
 	opts, err := r.options()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *running) start() error {
 		return fmt.Errorf("nats-server: %w", err)
 	}
 	r.server.Store(s)
-	if err := r.begin(s, opts.StoreDir); err != nil {
+	if err := r.run(s, opts.StoreDir); err != nil {
 		return err
 	}
 	if at, ok := s.Addr().(*net.TCPAddr); ok {
@@ -55,12 +55,12 @@ func (r *running) start() error {
 }
 
 // stop ends the server and waits until its store is on disk. A server that did not start is not waited for.
-func (r *running) stop() {
-	if s := r.now(); s != nil && s != r.hung.Load() {
+func (r *instance) stop() {
+	if s := r.current(); s != nil && s != r.hung.Load() {
 		s.Shutdown()
 		s.WaitForShutdown()
 	}
 }
 
 // InProcessConn implements nats.InProcessConnProvider.
-func (r *running) InProcessConn() (net.Conn, error) { return r.now().InProcessConn() }
+func (r *instance) InProcessConn() (net.Conn, error) { return r.current().InProcessConn() }

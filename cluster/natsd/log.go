@@ -12,8 +12,8 @@ import (
 
 // Clients can make the server log an error with each message, so the lines in a second are bounded.
 const (
-	linesLogged = 5 // a second
-	linesAtOnce = 50
+	logLinesPerSecond = 5 // a second
+	logBurst          = 50
 )
 
 // logger passes on the warnings and errors of the server.
@@ -25,28 +25,28 @@ type logger struct {
 }
 
 func newLogger(cfg *Config) *logger {
-	return &logger{log: cfg.Log, refused: cfg.Refused, lines: bounded.New(linesLogged, linesAtOnce), fatal: make(chan string, 1)}
+	return &logger{log: cfg.Log, refused: cfg.OnRefused, lines: bounded.New(logLinesPerSecond, logBurst), fatal: make(chan string, 1)}
 }
 
 // Warnf implements server.Logger, like the methods below.
-func (l *logger) Warnf(format string, v ...any)  { l.say(zerolog.WarnLevel, format, v) }
-func (l *logger) Errorf(format string, v ...any) { l.say(zerolog.ErrorLevel, format, v) }
+func (l *logger) Warnf(format string, v ...any)  { l.write(zerolog.WarnLevel, format, v) }
+func (l *logger) Errorf(format string, v ...any) { l.write(zerolog.ErrorLevel, format, v) }
 func (l *logger) Noticef(string, ...any)         {}
 func (l *logger) Debugf(string, ...any)          {}
 func (l *logger) Tracef(string, ...any)          {}
 
 // Fatalf implements server.Logger. The server goes on without what has failed.
 func (l *logger) Fatalf(format string, v ...any) {
-	l.say(zerolog.ErrorLevel, format, v)
+	l.write(zerolog.ErrorLevel, format, v)
 	select {
 	case l.fatal <- fmt.Sprintf(format, v...):
 	default:
 	}
 }
 
-func (l *logger) say(level zerolog.Level, format string, v []any) {
+func (l *logger) write(level zerolog.Level, format string, v []any) {
 	text := strings.TrimSpace(fmt.Sprintf(format, v...))
-	if l.refused != nil && refusal(text) {
+	if l.refused != nil && isRefusal(text) {
 		address, _, _ := strings.Cut(text, " - ")
 		l.refused(address, text)
 	}
@@ -61,12 +61,12 @@ func (l *logger) say(level zerolog.Level, format string, v []any) {
 	line.Msg("nats-server: " + text)
 }
 
-// refusals are what lines about clients that were not allowed something contain.
-var refusals = []string{
+// refusalMarks are what lines about clients that were not allowed something contain.
+var refusalMarks = []string{
 	"authentication error", "Publish Violation", "Subscription Violation", "TLS handshake error",
 }
 
-// refusal reports whether a line is about a client that was not allowed something.
-func refusal(text string) bool {
-	return slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) })
+// isRefusal reports whether a line is about a client that was not allowed something.
+func isRefusal(text string) bool {
+	return slices.ContainsFunc(refusalMarks, func(r string) bool { return strings.Contains(text, r) })
 }

@@ -31,7 +31,7 @@ func start(t *testing.T, change func(*Config)) (*Server, error) {
 	return s, err
 }
 
-func TestAlone(t *testing.T) {
+func TestStandaloneServer(t *testing.T) {
 	s, err := start(t, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func startThree(t *testing.T, omit func(server, route int) bool, change ...func(
 	servers, errs := make([]*Server, 3), make([]error, 3)
 	var starting sync.WaitGroup
 	for i := range servers {
-		cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i), ClusterListen: at[i], Shared: true, Log: zerolog.Nop()}
+		cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i), ClusterListen: at[i], SharedProcess: true, Log: zerolog.Nop()}
 		for j, a := range at {
 			if !omit(i, j) {
 				cfg.Routes = append(cfg.Routes, "nats://"+a)
@@ -131,13 +131,13 @@ func TestCluster(t *testing.T) {
 			until(t, "all are connected", func() bool {
 				return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2
 			})
-			keepsValues(t, servers)
+			checkValuesSurvive(t, servers)
 		})
 	}
 }
 
-// keepsValues stores a value on three servers, and reads it from those that are left.
-func keepsValues(t *testing.T, servers []*Server) {
+// checkValuesSurvive stores a value on three servers, and reads it from those that are left.
+func checkValuesSurvive(t *testing.T, servers []*Server) {
 	t.Helper()
 	conn, err := servers[0].Connect()
 	if err != nil {
@@ -165,7 +165,7 @@ func keepsValues(t *testing.T, servers []*Server) {
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string
@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 		"not a route": {func(c *Config) { c.ClusterListen, c.Routes = "127.0.0.1:0", []string{"elsewhere"} }, `"elsewhere"`},
 		"others are not there": {func(c *Config) {
 			at := addresses(t, 3)
-			c.ClusterListen, c.FormWithin = at[0], 300*time.Millisecond
+			c.ClusterListen, c.FormTimeout = at[0], 300*time.Millisecond
 			c.Routes = []string{"nats://" + at[1], "nats://" + at[2]}
 		}, "1 of 3 are connected, 2 are needed"},
 	} {

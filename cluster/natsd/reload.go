@@ -11,12 +11,12 @@ import (
 	"troupe/internal/reload"
 )
 
-// checkEvery is how often the server looks whether the users file has changed.
-const checkEvery = time.Second
+// usersCheckInterval is how often the server looks whether the users file has changed.
+const usersCheckInterval = time.Second
 
-// followUsers makes the server take a changed users file, until Stop. Connections of users that
+// watchUsers makes the server take a changed users file, until Stop. Connections of users that
 // were removed are closed.
-func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
+func (s *Server) watchUsers(ctx context.Context, cfg *Config) error {
 	if cfg.UsersFile == "" {
 		return nil
 	}
@@ -26,23 +26,23 @@ func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
 			first = false
 			return struct{}{}, nil
 		}
-		if err := s.reloadUsers(cfg.Self); err != nil {
+		if err := s.reloadUsers(cfg.NodeKey); err != nil {
 			return struct{}{}, err
 		}
 		cfg.Log.Info().Str("file", cfg.UsersFile).Msg("NATS users in use")
-		cfg.tell(nil)
+		cfg.usersReloaded(nil)
 		return struct{}{}, nil
 	}
 	failed := func(err error) {
 		cfg.Log.Error().Err(err).Msg("changed NATS users not taken")
-		cfg.tell(err)
+		cfg.usersReloaded(err)
 	}
 	file, err := reload.New(read, failed, cfg.UsersFile)
 	if err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
 	s.loops.Go(func() {
-		tick := time.NewTicker(checkEvery)
+		tick := time.NewTicker(usersCheckInterval)
 		defer tick.Stop()
 		for {
 			select {
@@ -56,9 +56,9 @@ func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-func (cfg *Config) tell(err error) {
-	if cfg.UsersChanged != nil {
-		cfg.UsersChanged(err)
+func (cfg *Config) usersReloaded(err error) {
+	if cfg.OnUsersReload != nil {
+		cfg.OnUsersReload(err)
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *Server) reloadUsers(self string) error {
 		)
 	}
 	again := len(opts.Accounts) > 0
-	if err := s.running.now().ReloadOptions(opts); err != nil {
+	if err := s.nats.current().ReloadOptions(opts); err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
 	if !again {
@@ -90,7 +90,7 @@ func (s *Server) reloadUsers(self string) error {
 	if opts, err = s.options(); err != nil {
 		return err
 	}
-	return s.running.now().ReloadOptions(opts)
+	return s.nats.current().ReloadOptions(opts)
 }
 
 // ReloadTLS makes routes use the CAs of now, and closes those to servers that are no longer
@@ -109,7 +109,7 @@ func (s *Server) ReloadTLS() error {
 			return err
 		}
 		opts.Cluster.TLSPinnedCerts = pins
-		if err := s.running.now().ReloadOptions(opts); err != nil {
+		if err := s.nats.current().ReloadOptions(opts); err != nil {
 			return fmt.Errorf("NATS routes: %w", err)
 		}
 	}

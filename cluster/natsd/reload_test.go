@@ -30,18 +30,18 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 // log is what was logged.
-type log struct {
+type logBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
 }
 
-func (l *log) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.Buffer.Write(p)
 }
 
-func (l *log) has(text string) bool {
+func (l *logBuffer) has(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Contains(l.Buffer.String(), text)
@@ -96,7 +96,7 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		}
 	}
 	put(file(node, anna))
-	said := &log{}
+	said := &logBuffer{}
 	s, err := natsd.Start(
 		t.Context(),
 		natsd.Config{
@@ -104,7 +104,7 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 			StoreDir:  t.TempDir(),
 			Name:      "one",
 			UsersFile: users,
-			Self:      node,
+			NodeKey:   node,
 			Log:       zerolog.New(said),
 		},
 	)
@@ -243,7 +243,7 @@ func TestRevokedRoute(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := natsd.Config{
-			Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: name, ClusterListen: at[i], Shared: true, Log: zerolog.Nop(),
+			Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: name, ClusterListen: at[i], SharedProcess: true, Log: zerolog.Nop(),
 			TLS: id.Server(), ClusterTLS: id.Peer, TrustedKeys: id.TrustedKeys,
 		}
 		for _, a := range at {

@@ -15,7 +15,7 @@ var ErrStore = errors.New("JetStream does not start from its files")
 const readyPoll = 20 * time.Millisecond
 
 // begin runs a server over the files in dir, and returns once it takes connections and has JetStream.
-func (r *running) begin(s *server.Server, dir string) error {
+func (r *instance) run(s *server.Server, dir string) error {
 	select {
 	case <-r.log.fatal: // of an earlier server
 	default:
@@ -30,7 +30,7 @@ func (r *running) begin(s *server.Server, dir string) error {
 		}()
 		s.Start()
 	}()
-	for deadline := time.Now().Add(startWithin); ; {
+	for deadline := time.Now().Add(startTimeout); ; {
 		ready := s.ReadyForConnections(readyPoll)
 		select {
 		case reason := <-panicked:
@@ -56,7 +56,7 @@ func (r *running) begin(s *server.Server, dir string) error {
 			go s.Shutdown() // it may read a damaged file for ever
 			return fmt.Errorf("nats-server in %s was not ready within %s; look for an earlier log line. Where the machine "+
 				"is not busy, its files are damaged: move the folder jetstream away, and the store is restored from its copy",
-				dir, startWithin)
+				dir, startTimeout)
 		}
 	}
 }

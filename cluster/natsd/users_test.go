@@ -39,7 +39,7 @@ func TestUsers(t *testing.T) {
 	node, nodeSeed := seed("node")
 	guest, guestSeed := seed("guest")
 	_, strangerSeed := seed("stranger")
-	opts, err := natsd.Users(write(t, dir, "users.conf", `
+	opts, err := natsd.LoadUsers(write(t, dir, "users.conf", `
 GUEST = {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}
 authorization {
   users = [
@@ -100,7 +100,7 @@ authorization {
 	}
 }
 
-func TestUsersWrong(t *testing.T) {
+func TestInvalidUsersFile(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
 		"":                         "has none, so that everybody could connect",
@@ -109,11 +109,11 @@ func TestUsersWrong(t *testing.T) {
 		"authorization {users = [": "NATS users: ",
 		"authorization {users = [{nkey: UNONSENSE}]}": "Not a valid public nkey",
 	} {
-		if _, err := natsd.Users(write(t, dir, "users.conf", text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := natsd.LoadUsers(write(t, dir, "users.conf", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if opts, err := natsd.Users(""); err != nil || opts == nil {
+	if opts, err := natsd.LoadUsers(""); err != nil || opts == nil {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestUsersErrorsHaveNoSecrets(t *testing.T) {
 		`authorization { users: {user: a, password: ` + secret + `} }`,
 		`accounts { A: { users: [ {user: a, password: ` + secret + `}, {user: a, password: ` + secret + `} ], exports: [ {password: ` + secret + `} ] } }`,
 	} {
-		_, err := natsd.Users(write(t, t.TempDir(), "users.conf", text))
+		_, err := natsd.LoadUsers(write(t, t.TempDir(), "users.conf", text))
 		if err == nil {
 			t.Errorf("taken: %s", text)
 		} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), seed) {
