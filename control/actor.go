@@ -15,36 +15,39 @@ import (
 	"troupe/internal/audit"
 )
 
-// Endpoint is one more subject of the service.
+// Endpoint is an additional subject that the service answers.
 type Endpoint struct {
 	Name, Subject, Description string
 	Handler                    Handler
 }
 
-// Config is fixed for the life of the actor and shared by its restarts.
+// Config is fixed for the life of the actor. All its incarnations share it.
 type Config struct {
 	Conn    *nats.Conn
 	Backend Backend
-	Version string // semantic, as NATS asks for
+	Version string // a semantic version, as NATS requires
 	Node    string
 	Extra   []Endpoint
-	// Guard decides which reply subjects are answered. Nil: those that need no configuration.
+	// Guard decides which reply subjects are answered. If nil, only those that need no
+	// configuration are.
 	Guard *reply.Guard
-	// TrustAccounts is as of service.Config.
+	// TrustAccounts is passed to service.Config.
 	TrustAccounts bool
-	Timeout       time.Duration // of a request; default 5 s
-	// Synced is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
-	// node alone, and leaves the rest to them. Nil: it knows.
+	Timeout       time.Duration // of a request; the default is 5 s
+	// Synced is closed once the backend knows the state of the cluster. Until then the service
+	// answers only requests about this node; other nodes answer the rest. Nil means synced from the
+	// start.
 	Synced <-chan struct{}
-	// Leaving is closed once other nodes are to answer: from then on the service answers what is about this node alone. Nil: never.
+	// Leaving is closed when the node starts to leave. From then on the service again answers only
+	// requests about this node. If nil, the node never leaves.
 	Leaving <-chan struct{}
-	// OnServing is called each time the service has begun to take all requests. Nil: nobody waits for that.
+	// OnServing is called each time the service starts to answer all requests; it may be nil.
 	OnServing func()
-	Audit     *audit.Log // of requests that change something; nil: none
+	Audit     *audit.Log // records requests that change something; nil disables it
 	Log       zerolog.Logger
 }
 
-// Props returns the recipe for the control actor.
+// Props returns the props of the control actor.
 func Props(cfg Config) *actor.Props {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
@@ -63,7 +66,11 @@ func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &control{Config: cfg, incarnation: incarnation, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
+		return &control{
+			Config:      cfg,
+			incarnation: incarnation,
+			view:        &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node},
+		}
 	})
 }
 
@@ -72,15 +79,15 @@ type control struct {
 	incarnation uint64
 	view        *View
 	service     *service.Service
-	deferred    []Endpoint // those that are not served yet
+	deferred    []Endpoint // endpoints to add once the node is synced
 	leaving     bool
 	cancel      context.CancelFunc
 }
 
-// synced is a note to self.
+// synced is a note that Config.Synced was closed.
 type synced struct{ incarnation uint64 }
 
-// leave is a note to self.
+// leaving is a note that Config.Leaving was closed.
 type leaving struct{ incarnation uint64 }
 
 func (c *control) Receive(ctx actor.Context) {
@@ -100,9 +107,10 @@ func (c *control) onStarted(ctx actor.Context) {
 	var life context.Context
 	life, c.cancel = context.WithCancel(context.Background())
 	started, err := service.Start(c.Conn, service.Config{
-		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
-		Metadata: map[string]string{"node": c.Node},
-		Guard:    c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log,
+		Name: "troupe", Version: c.Version,
+		Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
+		Metadata:    map[string]string{"node": c.Node},
+		Guard:       c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log,
 	})
 	if err != nil {
 		panic(err)
@@ -128,7 +136,7 @@ func (c *control) add(e Endpoint) {
 	}
 }
 
-// until returns a job that ends when a channel is closed.
+// waitClosed returns a job that ends when a channel is closed.
 func waitClosed(closed <-chan struct{}) func(context.Context) (struct{}, error) {
 	return func(ctx context.Context) (none struct{}, err error) {
 		select {
@@ -140,6 +148,7 @@ func waitClosed(closed <-chan struct{}) func(context.Context) (struct{}, error) 
 	}
 }
 
+// onSynced adds the endpoints that concern the whole cluster.
 func (c *control) onSynced(msg *synced) {
 	if msg.incarnation != c.incarnation {
 		return
@@ -151,12 +160,12 @@ func (c *control) onSynced(msg *synced) {
 	}
 	c.deferred = nil
 	if err := c.Conn.FlushTimeout(c.Timeout); err != nil {
-		c.Log.Warn().Err(err).Msg("NATS is away; the control service begins when it is back")
+		c.Log.Warn().Err(err).Msg("NATS disconnected; the control service starts when it is back")
 	}
 	c.OnServing()
 }
 
-// onLeaving leaves requests to other nodes, but for those about this node.
+// onLeaving stops answering requests that other nodes can answer.
 func (c *control) onLeaving(msg *leaving) {
 	if msg.incarnation != c.incarnation {
 		return
@@ -164,7 +173,7 @@ func (c *control) onLeaving(msg *leaving) {
 	c.leaving = true
 	err := c.service.Withdraw(func(subject string) bool { return !strings.HasPrefix(subject, nodeSubject) })
 	if err != nil {
-		c.Log.Warn().Err(err).Msg("control service not withdrawn; requests are still answered here")
+		c.Log.Warn().Err(err).Msg("withdraw control service failed; this node still answers all requests")
 	}
 }
 
@@ -172,15 +181,15 @@ func (c *control) onStopping() {
 	c.cancel()
 	if c.service != nil {
 		if err := c.service.Stop(); err != nil {
-			c.Log.Warn().Err(err).Msg("control service not stopped cleanly")
+			c.Log.Warn().Err(err).Msg("stop control service failed")
 		}
 	}
 }
 
-// Handler answers a request; see service.Handler.
+// Handler answers a request. See service.Handler.
 type Handler = service.Handler
 
-// async runs a handler in a goroutine of its own.
+// async returns a handler that runs the given one in a new goroutine.
 func async(handler Handler) Handler {
 	return func(r *service.Request) { go handler(r) }
 }

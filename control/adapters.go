@@ -10,18 +10,21 @@ import (
 	"troupe/messages"
 )
 
-// maxListed is how many listAdapters fit an answer well.
+// maxListed is the largest number of adapters in one answer.
 const maxListed = 1000
 
-// adapterPattern leaves out what can not be a key of the store, and ':', which is between model and getAdapter.
+// adapterPattern excludes names that cannot be keys of the store, and ':', which separates model
+// and adapter.
 var adapterPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*$`)
 
 const maxAdapterName = 128
 
-// NormalizeAdapter checks what can be checked of an getAdapter without its files, and returns it without what they tell. A name
-// "<model>:<getAdapter>" says the model too.
+// NormalizeAdapter checks what can be checked of an adapter without its files, and returns it
+// without the fields that come from the files. A name "<model>:<adapter>" also sets the model.
 func NormalizeAdapter(spec *messages.AdapterSpec) (*messages.AdapterSpec, error) {
-	s := &messages.AdapterSpec{Name: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), Pinned: spec.GetPinned()}
+	s := &messages.AdapterSpec{
+		Name: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), Pinned: spec.GetPinned(),
+	}
 	if err := splitAdapterName(&s.Model, &s.Name); err != nil {
 		return nil, err
 	}
@@ -29,21 +32,23 @@ func NormalizeAdapter(spec *messages.AdapterSpec) (*messages.AdapterSpec, error)
 	case s.Name == "":
 		return nil, fmt.Errorf(`adapter.name is missing; send {"adapter": {"name": "…", "path": "…"}}`)
 	case len(s.Name) > maxAdapterName || !adapterPattern.MatchString(s.Name):
-		return nil, fmt.Errorf("adapter.name %q: letters, digits, '_' and '-' are allowed, '.' and '/' between them, %d at most", s.Name, maxAdapterName)
+		return nil, fmt.Errorf(
+			"adapter.name %q: use at most %d letters, digits, '_' and '-', with '.' and '/' between them",
+			s.Name, maxAdapterName)
 	case s.Path == "":
-		return nil, fmt.Errorf("adapter.path is missing: the folder of a PEFT adapter, the same on every node")
+		return nil, fmt.Errorf("adapter.path is missing; send the folder of a PEFT adapter, the same on every node")
 	}
 	return s, nil
 }
 
-// split moves the model out of a name "<model>:<getAdapter>".
+// splitAdapterName moves the model out of a name "<model>:<adapter>".
 func splitAdapterName(model, name *string) error {
 	of, rest, both := strings.Cut(*name, ":")
 	if !both {
 		return nil
 	}
 	if *model != "" && *model != of {
-		return fmt.Errorf("the adapter's name is %q, and its model %q; say one of them", *name, *model)
+		return fmt.Errorf("the adapter's name %q contradicts its model %q; leave one of them out", *name, *model)
 	}
 	*model, *name = of, rest
 	return nil
@@ -52,27 +57,41 @@ func splitAdapterName(model, name *string) error {
 func (c *control) adapterEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
 		serve(c, life, "adapters-register", "adapters.register",
-			`make a LoRA known: {"adapter": {"name": "psalms", "model": "kjv", "path": "/folder/of/a/PEFT/adapter"}}, also "pinned"`, c.registerAdapter),
-		serve(c, life, "adapters-list", "adapters.list", `all adapters, or of one model: {"model": "kjv"}`, c.listAdapters),
-		serve(c, life, "adapters-get", "adapters.get", `one adapter: {"name": "psalms"} or {"name": "kjv:psalms"}`, c.getAdapter),
-		serve(c, life, "adapters-delete", "adapters.delete", `refuse new requests, let running ones finish: {"name": "psalms"}`, c.deleteAdapter),
-		serve(c, life, "adapters-pin", "adapters.pin", `keep it on the device of every replica: {"name": "psalms"}`, c.pinAdapter(true)),
-		serve(c, life, "adapters-unpin", "adapters.unpin", `let it be evicted again: {"name": "psalms"}`, c.pinAdapter(false)),
-		serve(c, life, "adapters-stats", "adapters.stats", `which replicas have which adapters, and where: {"model": "kjv"} or all`, c.adapterStats),
+			`register a LoRA: {"adapter": {"name": "psalms", "model": "kjv", "path": "/srv/psalms"}}, also "pinned"`,
+			c.registerAdapter),
+		serve(c, life, "adapters-list", "adapters.list",
+			`all adapters, or those of one model: {"model": "kjv"}`, c.listAdapters),
+		serve(c, life, "adapters-get", "adapters.get",
+			`one adapter: {"name": "psalms"} or {"name": "kjv:psalms"}`, c.getAdapter),
+		serve(c, life, "adapters-delete", "adapters.delete",
+			`refuse new requests, let running ones finish: {"name": "psalms"}`, c.deleteAdapter),
+		serve(c, life, "adapters-pin", "adapters.pin",
+			`keep an adapter on the device of every replica: {"name": "psalms"}`, c.pinAdapter(true)),
+		serve(c, life, "adapters-unpin", "adapters.unpin",
+			`let a pinned adapter be evicted again: {"name": "psalms"}`, c.pinAdapter(false)),
+		serve(c, life, "adapters-stats", "adapters.stats",
+			`where adapters are loaded, of all models or of one: {"model": "kjv"}`, c.adapterStats),
 	}
 }
 
-func (c *control) registerAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.RegisterAdapterResponse, error) {
+func (c *control) registerAdapter(
+	ctx context.Context,
+	req *messages.RegisterAdapterRequest,
+) (*messages.RegisterAdapterResponse, error) {
 	stored, err := c.Backend.RegisterAdapter(ctx, req)
 	return &messages.RegisterAdapterResponse{Adapter: stored}, err
 }
 
-func (c *control) listAdapters(_ context.Context, req *messages.ListAdaptersRequest) (*messages.ListAdaptersResponse, error) {
+func (c *control) listAdapters(
+	_ context.Context,
+	req *messages.ListAdaptersRequest,
+) (*messages.ListAdaptersResponse, error) {
 	all := c.Backend.Adapters(req.GetModel())
 	if after := req.GetAfter(); after != "" {
 		model, name := "", after
 		if err := splitAdapterName(&model, &name); err != nil || model == "" {
-			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(`after is %q; it must be "<model>:<name>" of the last adapter of the answer before`, after))
+			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+				fmt.Sprintf(`after is %q; send "<model>:<name>" of the last adapter in the previous answer`, after))
 		}
 		all = slices.DeleteFunc(all, func(a *messages.AdapterSpec) bool {
 			return a.GetModel() < model || a.GetModel() == model && a.GetName() <= name
@@ -103,7 +122,9 @@ func (c *control) deleteAdapter(ctx context.Context, req *messages.AdapterReques
 	return &messages.AdapterResponse{Adapter: a}, err
 }
 
-func (c *control) pinAdapter(pinned bool) func(context.Context, *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+func (c *control) pinAdapter(
+	pinned bool,
+) func(context.Context, *messages.AdapterRequest) (*messages.AdapterResponse, error) {
 	return func(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
 		name, err := adapterName(req)
 		if err != nil {
@@ -114,11 +135,15 @@ func (c *control) pinAdapter(pinned bool) func(context.Context, *messages.Adapte
 	}
 }
 
-func (c *control) adapterStats(ctx context.Context, req *messages.AdapterStatsRequest) (*messages.AdapterStatsResponse, error) {
+func (c *control) adapterStats(
+	ctx context.Context,
+	req *messages.AdapterStatsRequest,
+) (*messages.AdapterStatsResponse, error) {
 	return c.Backend.AdapterStats(ctx, req.GetModel())
 }
 
-// adapterName is the getAdapter that a request is about, as the catalogue finds it.
+// adapterName returns the name of the adapter that a request is about, in the form that the
+// catalogue accepts.
 func adapterName(req *messages.AdapterRequest) (string, error) {
 	if err := requireName(req); err != nil {
 		return "", err

@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// reads are the endpoints that change nothing. Their requests are not auditRequest.
+// readOnly holds the endpoints that change nothing. Their requests are not audited.
 var readOnly = map[string]bool{
 	"models-list": true, "models-get": true,
 	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
@@ -21,7 +21,8 @@ var readOnly = map[string]bool{
 	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "node-model": true,
 }
 
-// auditRequest records a request to an endpoint.
+// auditRequest records a request to an endpoint and its outcome, unless the request changes
+// nothing.
 func (c *control) auditRequest(
 	r *service.Request,
 	endpoint string,
@@ -33,8 +34,8 @@ func (c *control) auditRequest(
 		return
 	}
 	e := audit.Entry{
-		Via: "nats", Who: r.Sender().Name(), Action: strings.ReplaceAll(endpoint, "-", "."), Subject: r.Subject(), Object: objectOf(req),
-		Result: audit.Done, Millis: time.Since(began).Milliseconds(),
+		Via: "nats", Who: r.Sender().Name(), Action: strings.ReplaceAll(endpoint, "-", "."),
+		Subject: r.Subject(), Object: objectOf(req), Result: audit.Done, Millis: time.Since(began).Milliseconds(),
 	}
 	switch outcome {
 	case messages.Reason_REASON_UNSPECIFIED:
@@ -46,7 +47,7 @@ func (c *control) auditRequest(
 	c.Audit.Record(e)
 }
 
-// identifying are the fields of requests that say what a request is about. Prompts and texts are
+// identifying are the request fields that identify the object of a request. Prompts and texts are
 // not among them.
 var identifying = []protoreflect.Name{
 	"name",
@@ -63,7 +64,7 @@ var identifying = []protoreflect.Name{
 	"untested",
 }
 
-// objectOf returns what a request is about: "name=kjv replicas=3".
+// objectOf returns the object of a request in the form "name=kjv replicas=3".
 func objectOf(m proto.Message) string {
 	var parts []string
 	var add func(prefix string, m protoreflect.Message)

@@ -11,22 +11,22 @@ import (
 	"troupe/messages"
 )
 
-// answer is what a node says of a model's folder.
+// modelAnswer is a node's answer about a model's folder.
 type modelAnswer struct {
 	node  string
-	model *messages.NodeModelResponse // nil with err
+	model *messages.NodeModelResponse // nil if err is set
 	err   error
 }
 
-// digests has a model's folder checked by this node, or where it has none, by the others. It returns the
-// digests of its files where they are known, and does not wait for files to be read.
+// digests checks a model's folder, on this node or, if it has no such folder, on the others. It
+// returns the digests of the files if they are known, without waiting for files to be read.
 func (v *View) digests(ctx context.Context, path string) (weights, revision string, err error) {
 	found, err := v.Model(ctx, path)
 	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
 }
 
-// Model says what a model's folder is: as this node has it, and where that has none, or has not loaded its
-// files, as the others do.
+// Model describes a model's folder as this node sees it. If this node does not have the folder, or
+// has not loaded its files, Model asks the other nodes.
 func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelResponse, error) {
 	own, err := v.Backend.Model(path)
 	if err != nil || own.GetChanged() || own.GetRevisionDigest() != "" {
@@ -46,8 +46,9 @@ func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelRespo
 	return mergeAnswers(path, answers)
 }
 
-// weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ
-// from node to node, nothing is known: the first replica that loads them says what they are.
+// mergeAnswers combines the answers of all nodes into one. If a node has seen the files change, or
+// if they differ between nodes, their digests are unknown: the first replica that loads the files
+// determines them.
 func mergeAnswers(path string, all []modelAnswer) (*messages.NodeModelResponse, error) {
 	var found *messages.NodeModelResponse
 	var asked, faults []string
@@ -72,7 +73,7 @@ func mergeAnswers(path string, all []modelAnswer) (*messages.NodeModelResponse, 
 	if found != nil {
 		return found, nil
 	}
-	detail := missing + "; no node has this folder, or may read it: asked were " + strings.Join(asked, ", ")
+	detail := missing + "; no node has this folder or may read it; asked: " + strings.Join(asked, ", ")
 	if len(faults) > 0 {
 		detail += " (" + strings.Join(faults, "; ") + ")"
 	}

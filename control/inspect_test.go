@@ -8,7 +8,7 @@ import (
 	"troupe/messages"
 )
 
-// TestMergeAnswers makes one answer of what nodes say of a folder.
+// TestMergeAnswers checks how the answers of all nodes about one folder are combined.
 func TestMergeAnswers(t *testing.T) {
 	says := func(node, revision string, changed bool) modelAnswer {
 		return modelAnswer{node: node, model: &messages.NodeModelResponse{RevisionDigest: revision, Changed: changed}}
@@ -23,12 +23,14 @@ func TestMergeAnswers(t *testing.T) {
 		revision string
 		changed  bool
 	}{
-		{"one has it", []modelAnswer{missing("a"), says("b", "", false)}, "", false},
-		{"one knows it", []modelAnswer{says("a", "", false), says("b", "x", false), missing("c"), silent}, "x", false},
-		{"two know it", []modelAnswer{says("a", "x", false), says("b", "x", false)}, "x", false},
-		{"they differ", []modelAnswer{says("a", "x", false), says("b", "y", false), says("c", "x", false)}, "", true},
-		{"one has seen it change", []modelAnswer{says("a", "", true), says("b", "x", false)}, "", true},
-		{"another one has", []modelAnswer{says("a", "x", false), says("b", "", true)}, "", true},
+		{"one node has it", []modelAnswer{missing("a"), says("b", "", false)}, "", false},
+		{"one node knows the digest",
+			[]modelAnswer{says("a", "", false), says("b", "x", false), missing("c"), silent}, "x", false},
+		{"two nodes know the digest", []modelAnswer{says("a", "x", false), says("b", "x", false)}, "x", false},
+		{"digests differ",
+			[]modelAnswer{says("a", "x", false), says("b", "y", false), says("c", "x", false)}, "", true},
+		{"one node saw a change", []modelAnswer{says("a", "", true), says("b", "x", false)}, "", true},
+		{"the other node saw a change", []modelAnswer{says("a", "x", false), says("b", "", true)}, "", true},
 	} {
 		got, err := mergeAnswers("/m", tc.all)
 		if err != nil || got.GetRevisionDigest() != tc.revision || got.GetChanged() != tc.changed || got.GetMissing() {
@@ -37,7 +39,7 @@ func TestMergeAnswers(t *testing.T) {
 	}
 	_, err := mergeAnswers("/m", []modelAnswer{missing("a"), silent})
 	if err == nil || !strings.Contains(err.Error(),
-		"/m: no such folder; no node has this folder, or may read it: asked were a, d (d: no answer within 1s)") {
+		"/m: no such folder; no node has this folder or may read it; asked: a, d (d: no answer within 1s)") {
 		t.Error(err)
 	}
 }

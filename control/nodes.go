@@ -7,7 +7,7 @@ import (
 	"troupe/observe/tree"
 )
 
-// nodeSubject begins the subjects that one node alone answers.
+// nodeSubject is the prefix of the subjects that a single node answers.
 const nodeSubject = "troupe.v1.node."
 
 const releaseEndpoint = "gpus-release"
@@ -15,18 +15,24 @@ const releaseEndpoint = "gpus-release"
 func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 	own := "node." + c.Node
 	return []Endpoint{
-		serve(c, life, "nodes-list", "nodes.list", "all nodes, and what runs there", c.listNodes),
-		serve(c, life, "nodes-drain", "nodes.drain", `empty a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drainNode),
-		serve(c, life, "nodes-undrain", "nodes.undrain", `let a node be used again: {"name": "`+c.Node+`"}`, c.undrainNode),
-		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.listGpus),
-		serve(c, life, "gpus-quarantine", "gpus.quarantine", `use a GPU no more: {"node": "`+c.Node+`", "name": "gpu-0", "detail": "why"}`, c.quarantineGpu),
+		serve(c, life, "nodes-list", "nodes.list", "all nodes and what runs on them", c.listNodes),
+		serve(c, life, "nodes-drain", "nodes.drain",
+			`drain a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drainNode),
+		serve(c, life, "nodes-undrain", "nodes.undrain",
+			`let a drained node be used again: {"name": "`+c.Node+`"}`, c.undrainNode),
+		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and its owners", c.listGpus),
+		serve(c, life, "gpus-quarantine", "gpus.quarantine",
+			`stop using a GPU: {"node": "`+c.Node+`", "name": "gpu-0", "detail": "why"}`, c.quarantineGpu),
 		serve(c, life, releaseEndpoint, "gpus.release",
-			`use it again, after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`, c.releaseGpu),
-		serve(c, life, "keys-list", "keys.list", "API keys by name, their limits, and what they use in the cluster", c.listKeys),
-		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
-		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
-		serve(c, life, "node-model", own+".model", "a model's folder as this node has it", c.nodeModel),
-		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
+			`use a GPU again after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`,
+			c.releaseGpu),
+		serve(c, life, "keys-list", "keys.list",
+			"API keys by name, with their limits and their usage in the cluster", c.listKeys),
+		serve(c, life, "tree", "tree",
+			`the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
+		serve(c, life, "node-status", own+".status", "the status of this node only", c.nodeStatus),
+		serve(c, life, "node-model", own+".model", "a model's folder as this node sees it", c.nodeModel),
+		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node only", c.nodeTree),
 	}
 }
 
@@ -44,23 +50,31 @@ func (c *control) drainNode(ctx context.Context, req *messages.DrainNodeRequest)
 	return &messages.DrainNodeResponse{Node: node}, err
 }
 
-func (c *control) undrainNode(ctx context.Context, req *messages.UndrainNodeRequest) (*messages.UndrainNodeResponse, error) {
+func (c *control) undrainNode(
+	ctx context.Context,
+	req *messages.UndrainNodeRequest,
+) (*messages.UndrainNodeResponse, error) {
 	node, err := c.setDraining(ctx, req, false)
 	return &messages.UndrainNodeResponse{Node: node}, err
 }
 
-// setDraining returns the node as it says it is, but for what was just decided: word of that may not have reached it.
-func (c *control) setDraining(ctx context.Context, req interface{ GetName() string }, draining bool) (*messages.NodeStatus, error) {
+// setDraining returns the node's own status with the new decision in it, which may not have reached
+// the node yet.
+func (c *control) setDraining(
+	ctx context.Context,
+	req interface{ GetName() string },
+	draining bool,
+) (*messages.NodeStatus, error) {
 	if err := requireName(req); err != nil {
 		return nil, err
 	}
-	told, err := c.Backend.DrainNode(ctx, req.GetName(), draining)
+	decided, err := c.Backend.DrainNode(ctx, req.GetName(), draining)
 	if err != nil {
 		return nil, err
 	}
-	node := c.view.node(ctx, told.GetMember())
+	node := c.view.node(ctx, decided.GetMember())
 	if node.GetDraining() != draining {
-		node.Draining, node.Detail = draining, told.GetDetail()
+		node.Draining, node.Detail = draining, decided.GetDetail()
 	}
 	return node, nil
 }
@@ -69,7 +83,10 @@ func (c *control) listGpus(ctx context.Context, _ *messages.ListGpusRequest) (*m
 	return &messages.ListGpusResponse{Gpus: c.view.Gpus(ctx)}, nil
 }
 
-func (c *control) quarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.QuarantineGpuResponse, error) {
+func (c *control) quarantineGpu(
+	ctx context.Context,
+	req *messages.QuarantineGpuRequest,
+) (*messages.QuarantineGpuResponse, error) {
 	if err := requireGpu(req); err != nil {
 		return nil, err
 	}
@@ -77,7 +94,10 @@ func (c *control) quarantineGpu(ctx context.Context, req *messages.QuarantineGpu
 	return &messages.QuarantineGpuResponse{Gpu: gpu}, err
 }
 
-func (c *control) releaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.ReleaseGpuResponse, error) {
+func (c *control) releaseGpu(
+	ctx context.Context,
+	req *messages.ReleaseGpuRequest,
+) (*messages.ReleaseGpuResponse, error) {
 	if err := requireGpu(req); err != nil {
 		return nil, err
 	}
@@ -85,13 +105,14 @@ func (c *control) releaseGpu(ctx context.Context, req *messages.ReleaseGpuReques
 	return &messages.ReleaseGpuResponse{Gpu: gpu}, err
 }
 
-// requireGpu refuses a request that does not say which GPU it is about.
+// requireGpu refuses a request without the node or the name of a GPU.
 func requireGpu(req interface {
 	GetName() string
 	GetNode() string
 }) error {
 	if req.GetName() == "" || req.GetNode() == "" {
-		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `node or name is missing; send {"node": "…", "name": "gpu-0"}; gpus.list has them`)
+		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			`node or name is missing; send {"node": "…", "name": "gpu-0"}, as listed by gpus.list`)
 	}
 	return nil
 }
@@ -110,7 +131,7 @@ func (c *control) tree(ctx context.Context, req *messages.TreeRequest) (*message
 	case "dot":
 		return &messages.TreeResponse{Text: tree.DOT(roots)}, nil
 	}
-	return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "format "+format+" is not known; json, text and dot are")
+	return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "unknown format "+format+"; use json, text or dot")
 }
 
 func (c *control) nodeStatus(ctx context.Context, _ *messages.NodeStatusRequest) (*messages.NodeStatusResponse, error) {

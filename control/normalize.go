@@ -9,7 +9,7 @@ import (
 
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
-// maxReplicas is how many replicas a deployment may have.
+// maxReplicas is the largest number of replicas of a deployment.
 const maxReplicas = 1000
 
 // Normalize checks a deployment and fills in defaults.
@@ -27,7 +27,10 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		return nil, fmt.Errorf("deployment.path is missing: the model's folder on the node")
 	}
 	if _, known := messages.PriorityClass_name[int32(s.GetPriority())]; !known {
-		return nil, fmt.Errorf("deployment.priority is %d; there are PRIORITY_CLASS_BATCH, _STANDARD and _INTERACTIVE", s.GetPriority())
+		return nil, fmt.Errorf(
+			"deployment.priority is %d; send PRIORITY_CLASS_BATCH, _STANDARD or _INTERACTIVE",
+			s.GetPriority(),
+		)
 	}
 	for _, f := range []struct {
 		name              string
@@ -49,22 +52,34 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 			return nil, fmt.Errorf("deployment.%s is %d; at most %d is allowed", f.name, f.value, f.max)
 		}
 		if f.value < f.least {
-			return nil, fmt.Errorf("deployment.%s is %d; at least %d is needed; leave it out to keep its value, or send null for the default",
-				f.name, f.value, f.least)
+			return nil, fmt.Errorf(
+				"deployment.%s is %d; at least %d is needed; "+
+					"leave it out to keep its value, or send null for the default",
+				f.name,
+				f.value,
+				f.least,
+			)
 		}
 	}
 	return s, checkBounds(s)
 }
 
-// checkBounds checks replicas, min_replicas and max_replicas. A model that is stopped keeps its bounds.
+// checkBounds checks replicas, min_replicas and max_replicas. A stopped model, with 0 replicas,
+// keeps its bounds.
 func checkBounds(s *messages.DeploymentSpec) error {
 	replicas, low, high := s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()
 	if low > high {
 		return fmt.Errorf("deployment %s: min_replicas is %d, more than max_replicas %d", s.GetName(), low, high)
 	}
 	if replicas != 0 && (replicas < low || replicas > high) {
-		return fmt.Errorf("deployment %s: replicas is %d, and must be within min_replicas %d and max_replicas %d; deploy it with other bounds, or stay within them",
-			s.GetName(), replicas, low, high)
+		return fmt.Errorf(
+			"deployment %s: replicas is %d, and must be within min_replicas %d and max_replicas %d; "+
+				"deploy it with other bounds, or stay within them",
+			s.GetName(),
+			replicas,
+			low,
+			high,
+		)
 	}
 	return nil
 }

@@ -7,7 +7,8 @@ import (
 	"troupe/messages"
 )
 
-// bounds are replicas, min_replicas and max_replicas; below 0: absent.
+// bounds holds replicas, min_replicas and max_replicas. A negative value means that the field is
+// absent.
 type bounds [3]int
 
 const none = -1
@@ -53,7 +54,7 @@ func TestNormalizeBounds(t *testing.T) {
 	}
 }
 
-// TestZeroIsNotAbsent: a number that is 0 is not taken for one that is absent.
+// TestZeroIsNotAbsent checks that a field with value 0 is not treated as absent.
 func TestZeroIsNotAbsent(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"max_sequences": 0}`:        "deployment.max_sequences is 0; at least 1 is needed",
@@ -67,8 +68,8 @@ func TestZeroIsNotAbsent(t *testing.T) {
 		`{"adapter_pages": 0}`:        "",
 		`{"replicas": 0, "path": ""}`: "",
 	} {
-		said := decodeDeploy(t, body)
-		merged, err := Merge(bounds{2, 1, 4}.spec(), said.GetDeployment(), said.GetResetFields())
+		req := decodeDeploy(t, body)
+		merged, err := Merge(bounds{2, 1, 4}.spec(), req.GetDeployment(), req.GetResetFields())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,17 +102,23 @@ func TestMigrationPair(t *testing.T) {
 		return &messages.ReplicaStatus{Name: name, Model: name[:1], State: state, Running: running}
 	}
 	all := []*messages.DeploymentStatus{
-		{Replicas: []*messages.ReplicaStatus{replica("a-0", serving, 0), replica("a-1", serving, 7), replica("a-2", serving, 3),
-			replica("a-3", messages.ReplicaState_REPLICA_STATE_LOADING, 0)}},
+		{
+			Replicas: []*messages.ReplicaStatus{
+				replica("a-0", serving, 0),
+				replica("a-1", serving, 7),
+				replica("a-2", serving, 3),
+				replica("a-3", messages.ReplicaState_REPLICA_STATE_LOADING, 0),
+			},
+		},
 		{Replicas: []*messages.ReplicaStatus{replica("b-0", serving, 0)}},
 	}
 	for _, tc := range []struct{ from, to, want, refused string }{
 		{from: "a-0", want: "a-2"},
 		{from: "a-0", to: "a-1", want: "a-1"},
 		{from: "c-0", refused: "no replica c-0"},
-		{from: "a-0", to: "a-3", refused: "no replica a-3 of model a serves"},
-		{from: "a-0", to: "b-0", refused: "no replica b-0 of model a serves"},
-		{from: "b-0", refused: "no other replica of model b serves"},
+		{from: "a-0", to: "a-3", refused: "no serving replica a-3 of model a"},
+		{from: "a-0", to: "b-0", refused: "no serving replica b-0 of model a"},
+		{from: "b-0", refused: "model b has no other serving replica"},
 	} {
 		from, to, err := MigrationPair(all, tc.from, tc.to)
 		switch {

@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// noQuorumBackend is a backend whose store has a problem. Anything else that is asked of it panics.
+// noQuorumBackend is a backend whose store has lost its quorum. All methods but those below panic.
 type noQuorumBackend struct{ Backend }
 
 func (noQuorumBackend) StoreProblem() *messages.Refused {
@@ -23,20 +23,21 @@ func (noQuorumBackend) StoreProblem() *messages.Refused {
 func (noQuorumBackend) Members() []*messages.Member      { return nil }
 func (noQuorumBackend) Departed() []*messages.NodeStatus { return nil }
 
-// TestListNodesShowsStoreProblem: nodes.list says why changes are refused.
+// TestListNodesShowsStoreProblem checks that nodes.list shows why changes are refused.
 func TestListNodesShowsStoreProblem(t *testing.T) {
 	c := &control{view: &View{Backend: noQuorumBackend{}}, Config: Config{Backend: noQuorumBackend{}}}
 	res, err := c.listNodes(t.Context(), nil)
-	if s := res.GetStore(); err != nil || s.GetReason() != messages.Reason_REASON_NO_QUORUM || s.GetDetail() != "1 of 3" {
+	if s := res.GetStore(); err != nil || s.GetReason() != messages.Reason_REASON_NO_QUORUM ||
+		s.GetDetail() != "1 of 3" {
 		t.Errorf("%v, %v", res, err)
 	}
 }
 
-// TestEndpointsAreClassified: each endpoint reads, changes the store, or changes what runs, and a change has words for
-// how to find out what became of it.
+// TestEndpointsAreClassified checks that each endpoint is read-only, changes the store, or changes
+// only what runs. An endpoint that changes something needs a hint on how to verify the change.
 func TestEndpointsAreClassified(t *testing.T) {
 	c := &control{Config: Config{Backend: noQuorumBackend{}, Node: "n", Timeout: time.Second}}
-	running := map[string]bool{ // nothing of these is in the store
+	running := map[string]bool{ // these change nothing in the store
 		"replicas-restart": true, "replicas-migrate": true, "gpus-quarantine": true, "gpus-release": true,
 		"kv-offload": true, "kv-restore": true, "kv-flush": true, "node-kv": true,
 	}
@@ -48,14 +49,15 @@ func TestEndpointsAreClassified(t *testing.T) {
 			}
 		}
 		if kinds != 1 {
-			t.Errorf("%s is of %d kinds; list it in one of reads, stored and, in this test, running", e.Name, kinds)
+			t.Errorf("%s is listed in %d maps; list it in one of readOnly, changesStore and, in this test, running",
+				e.Name, kinds)
 		}
 		first, _, _ := strings.Cut(e.Name, "-")
 		if !readOnly[e.Name] && verifyHints[first] == "" {
-			t.Errorf("%s: shownBy does not say how to find out what became of it", e.Name)
+			t.Errorf("%s: no hint in verifyHints", e.Name)
 		}
 		if err := c.checkStore(e.Name); (err != nil) != changesStore[e.Name] {
-			t.Errorf("%s, without a quorum: %v", e.Name, err)
+			t.Errorf("%s, without quorum: %v", e.Name, err)
 		} else if err != nil && reasonOf(err) != messages.Reason_REASON_NO_QUORUM {
 			t.Errorf("%s: reason %s", e.Name, reasonOf(err))
 		}
@@ -67,7 +69,8 @@ type withReason struct{ *messages.Refused }
 
 func (withReason) Error() string { return "the store has not confirmed it" }
 
-// TestErrorReply: a change whose time is up has an unknown outcome; a question whose time is up has none.
+// TestErrorReply checks that a change that times out has an unknown outcome, and that a read does
+// not.
 func TestErrorReply(t *testing.T) {
 	late := fmt.Errorf("deployment kjv: %w", context.DeadlineExceeded)
 	unconfirmed := withReason{&messages.Refused{Reason: messages.Reason_REASON_OUTCOME_UNKNOWN}}
