@@ -21,33 +21,41 @@ import (
 const Bucket = "troupe-members"
 
 const (
-	republishPrefix = "troupe.members" // prefix of the subjects under which JetStream tells every change of the bucket
+	republishPrefix = "troupe.members" // prefix of the subjects to which JetStream republishes changes
 	operationHeader = "KV-Operation"
 	operationDelete = "DEL"
-	// gap is how many republishPrefix of a bucket that was operationDelete may have been missed, at most.
+	// termGap bounds the number of changes of a deleted bucket that a node may have missed.
 	termGap = 1 << 20
 )
 
-// errConflict says that the key is not at the revision that was expected.
-var errConflict = errors.New("it was changed meanwhile")
+// errConflict reports that the key is not at the expected revision.
+var errConflict = errors.New("key was changed concurrently")
 
-// wire reads and writes the bucket.
+// bucketClient reads and writes the bucket.
 type bucketClient struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	log    zerolog.Logger
 }
 
-func openBucket(ctx context.Context, js jetstream.JetStream, replicas int, seen uint64, log zerolog.Logger) (*bucketClient, error) {
+func openBucket(
+	ctx context.Context,
+	js jetstream.JetStream,
+	replicas int,
+	seen uint64,
+	log zerolog.Logger,
+) (*bucketClient, error) {
 	stream, err := bucket.Open(ctx, js, bucket.Config{
-		Name: Bucket, Description: "Members of a Troupe cluster, and their leases", Replicas: replicas, Republish: republishPrefix,
-		// Terms are revisions: those of a bucket that is made again must be above all that nodes have seen.
+		Name: Bucket, Description: "Members of a Troupe cluster, and their leases",
+		Replicas: replicas, Republish: republishPrefix,
+		// Terms are revisions. Those of a new bucket must be above all that nodes have seen.
 		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+termGap), Log: log,
 	})
 	return &bucketClient{js, stream, log}, err
 }
 
-// put writes a key over a revision, and returns the new one; errConflict where the key has another.
+// put writes a key over a revision and returns the new revision. It returns errConflict if the key
+// has another revision.
 func (w *bucketClient) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
 	data, err := strict.Marshal(value)
 	if err != nil {
@@ -56,15 +64,26 @@ func (w *bucketClient) put(ctx context.Context, key string, value proto.Message,
 	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
 }
 
-// remove deletes a key that is at a revision; errConflict where it has another.
+// remove deletes a key that is at a revision. It returns errConflict if the key has another
+// revision.
 func (w *bucketClient) remove(ctx context.Context, key string, at uint64) (uint64, error) {
-	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: nats.Header{operationHeader: {operationDelete}}}, at)
+	return w.write(
+		ctx,
+		&nats.Msg{Subject: bucket.Subject(Bucket, key), Header: nats.Header{operationHeader: {operationDelete}}},
+		at,
+	)
 }
 
 func (w *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
-	ack, err := w.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+	ack, err := w.js.PublishMsg(
+		ctx,
+		msg,
+		jetstream.WithExpectLastSequencePerSubject(over),
+		jetstream.WithRetryAttempts(0),
+	)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		return 0, errConflict
 	}
 	if err != nil {
@@ -73,7 +92,7 @@ func (w *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (u
 	return ack.Sequence, nil
 }
 
-// get reads a key. Its revision is 0 where there is none, and where the bucket is gone.
+// get reads a key. The revision is 0 if the key does not exist, or if the bucket is gone.
 func (w *bucketClient) get(ctx context.Context, key string) (entry, error) {
 	msg, err := w.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -85,27 +104,27 @@ func (w *bucketClient) get(ctx context.Context, key string) (entry, error) {
 	return w.decodeEntry(key, msg.Sequence, msg.Header, msg.Data), nil
 }
 
-// entry reads a revision. One that can not be read counts as operationDelete, and is logged.
+// decodeEntry decodes a revision. It logs a value that cannot be decoded and returns it as deleted.
 func (w *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
 	if header.Get(operationHeader) != "" {
 		return entry{key: key, revision: revision, firstSeen: time.Now()}
 	}
 	e, err := decode(key, revision, data, time.Now())
 	if err != nil {
-		w.log.Error().Err(err).Msg("record passed over")
+		w.log.Error().Err(err).Msg("invalid record ignored")
 	}
 	return e
 }
 
-// decodeChange reads a change that JetStream told, and the revision of the key before it.
+// decodeChange decodes a republished change. It also returns the previous revision of the key.
 func (w *bucketClient) decodeChange(msg *nats.Msg) (e entry, previous uint64) {
 	revision, _ := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 	previous, _ = strconv.ParseUint(msg.Header.Get("Nats-Last-Sequence"), 10, 64)
 	return w.decodeEntry(strings.TrimPrefix(msg.Subject, republishPrefix+"."), revision, msg.Header, msg.Data), previous
 }
 
-// snapshot reads every key, and the last revision of the bucket when they were listed. Leases come before members: whose
-// lease is read is then read as well, if it lives.
+// snapshot reads all keys, and the last revision of the bucket when they were listed. It reads
+// leases before members, so that the holder of a lease is in the snapshot if it is live.
 func (w *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
 	prefix := bucket.Subject(Bucket, "")
 	info, err := w.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))

@@ -16,7 +16,7 @@ func TestJoin(t *testing.T) {
 		c.Describe = func(m *messages.Member) { m.HttpUrl, m.Gpus = "http://a", []string{"gpu-0"} }
 	})
 	if a.Self() != nil || len(a.Live()) != 0 {
-		t.Fatal("a node that has not joined is no member")
+		t.Fatal("a node that has not joined is a member")
 	}
 	if err := a.Join(t.Context(), "a:1"); err != nil {
 		t.Fatal(err)
@@ -26,10 +26,10 @@ func TestJoin(t *testing.T) {
 	got, ok := b.MemberAt("a:1")
 	if !ok || got.GetId() != a.Self().GetId() || got.GetHttpUrl() != "http://a" || len(got.GetGpus()) != 1 ||
 		got.GetState() != messages.MemberState_MEMBER_STATE_UP || got.GetStarted() == nil {
-		t.Errorf("member a, as b knows it: %v", got)
+		t.Errorf("member a in the view of b: %v", got)
 	}
 	if _, ok := b.MemberAt("c:1"); ok {
-		t.Error("nobody is reached at c:1")
+		t.Error("a member at c:1 was found")
 	}
 	if err := a.Join(t.Context(), "a:1"); err == nil {
 		t.Error("a node joined twice")
@@ -43,17 +43,18 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// TestRefusedConnectionIsDead: that nobody listens at its address any more tells more than a silence that proves nothing yet.
+// TestRefusedConnectionIsDead checks that a silent member whose address refuses connections is
+// deleted at once, and that one whose address accepts them is not.
 func TestRefusedConnectionIsDead(t *testing.T) {
 	s := startServer(t)
-	patient := func(c *Config) { c.SilentFor = time.Hour }
+	long := func(c *Config) { c.SilentFor = time.Hour }
 	join := func(name string, listens bool) *node {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = listener.Close() })
-		n := s.open(name, patient)
+		n := s.open(name, long)
 		if err := n.Join(t.Context(), listener.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestRefusedConnectionIsDead(t *testing.T) {
 	}
 	watcher, stopped, killed := join("a", true), join("b", true), join("c", false)
 	watcher.until("all are known", func() bool { return watcher.knows("a", "b", "c") })
-	stopped.crash() // its address goes on listening, as that of a process that is stopped
+	stopped.crash() // its address still accepts connections, like that of a stopped process
 	killed.crash()
 	watcher.until("c is dead, b may live", func() bool { return watcher.knows("a", "b") })
 }
@@ -78,7 +79,7 @@ func TestCrashIsDetectedByAll(t *testing.T) {
 	n[2].crash()
 	for _, one := range n[:2] {
 		one.until("c is dead", func() bool { return one.knows("a", "b") })
-		one.until("told that c left", func() bool { return one.received(left("c")) })
+		one.until("notification that c left", func() bool { return one.received(left("c")) })
 	}
 	c := s.join("c")
 	if c.Self().GetId() == dead {
@@ -99,14 +100,14 @@ func TestLeave(t *testing.T) {
 	}
 	e, err := n[1].kv.get(t.Context(), memberKey("a"))
 	if err != nil || e.member != nil {
-		t.Errorf("the record of a node that left: %v, %v", e.member, err)
+		t.Errorf("record of a node that left: %v, %v", e.member, err)
 	}
 	if e, err = n[1].kv.get(t.Context(), leaseKey("planner")); err != nil || e.lease != nil {
 		t.Errorf("its lease: %v, %v", e.lease, err)
 	}
 	n[1].until("a has left", func() bool { return n[1].received(left("a")) && n[1].knows("b") })
 	if _, _, err := n[0].Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
-		t.Errorf("a node that left takes a lease: %v", err)
+		t.Errorf("a node that left acquired a lease: %v", err)
 	}
 	if err := n[0].Join(t.Context(), "a:2"); err != nil {
 		t.Fatal(err)
@@ -114,7 +115,8 @@ func TestLeave(t *testing.T) {
 	n[1].until("a is back", func() bool { _, ok := n[1].MemberAt("a:2"); return ok })
 }
 
-// TestStalledNodeIsFenced stops a node's clock, as SIGSTOP would, until it was taken for dead.
+// TestStalledNodeIsFenced stops a node's renewals, as SIGSTOP would, until the others declare it
+// dead.
 func TestStalledNodeIsFenced(t *testing.T) {
 	s := startServer(t)
 	n := s.joinAll("a", "b", "c")
@@ -137,17 +139,17 @@ func TestStalledNodeIsFenced(t *testing.T) {
 	a.writeMu.Unlock()
 	a.until("a has joined again", func() bool { return a.received(func(c Change) bool { return c.Rejoined }) })
 	if self := a.Self(); self.GetId() == old.GetId() || self.GetIncarnation() <= old.GetIncarnation() {
-		t.Errorf("fenced as %s, it came back as %s", old.GetId(), self.GetId())
+		t.Errorf("fenced as %s, rejoined as %s", old.GetId(), self.GetId())
 	}
 	if holder, at, _ := a.Holder("planner"); holder.GetName() != "b" || at != newTerm {
-		t.Errorf("a takes %v for the planner, at term %d", holder, at)
+		t.Errorf("in the view of a, %v is the planner at term %d", holder, at)
 	}
 	if got, ok, err := a.Acquire(t.Context(), "planner"); ok || err != nil {
-		t.Errorf("a takes b's lease: %d, %v", got, err)
+		t.Errorf("a acquired b's lease: %d, %v", got, err)
 	}
 	b.until("a is back", func() bool { m, ok := b.MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() })
 	if b.received(left("c")) || a.received(left("c")) || a.received(left("b")) {
-		t.Error("a node that stood still must take nobody else for dead")
+		t.Error("a node that stalled must not declare others dead")
 	}
 }
 
@@ -156,15 +158,17 @@ func TestNameConflict(t *testing.T) {
 	s.join("a")
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
 	err := other.Join(t.Context(), "other:1")
-	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "a:1") || !strings.Contains(err.Error(), "--name") {
+	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "a:1") ||
+		!strings.Contains(err.Error(), "--name") {
 		t.Errorf("a second node named a: %v", err)
 	}
 	if other.Self() != nil {
-		t.Error("it is a member all the same")
+		t.Error("it became a member")
 	}
 }
 
-// TestRestartTakesOverName starts a node of the same data folder while the record of its former life is still there.
+// TestRestartTakesOverName starts a node on the same data folder while the record of its previous
+// incarnation still exists.
 func TestRestartTakesOverName(t *testing.T) {
 	s := startServer(t)
 	n := s.joinAll("a", "b")
@@ -174,13 +178,17 @@ func TestRestartTakesOverName(t *testing.T) {
 	if a.Self().GetIncarnation() <= was.GetIncarnation() {
 		t.Errorf("incarnation %d after %d", a.Self().GetIncarnation(), was.GetIncarnation())
 	}
-	n[1].until("the new a is known", func() bool { m, ok := n[1].MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	n[1].until(
+		"the new a is known",
+		func() bool { m, ok := n[1].MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() },
+	)
 	n[1].until("the old a has left", func() bool {
 		return n[1].received(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
 	})
 }
 
-// TestJoinTakesNameOfDeadMember joins under the name of another instance that died with nobody there to notice.
+// TestJoinTakesNameOfDeadMember joins under the name of another instance that died without other
+// members to detect it.
 func TestJoinTakesNameOfDeadMember(t *testing.T) {
 	s := startServer(t)
 	s.join("a").crash()
@@ -206,9 +214,12 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 			before := time.Now()
 			s.restart(wipe)
 			for _, one := range n {
-				one.until("settled again", func() bool { return one.connectedSince(before) && one.canSuspect() && one.knows("a", "b", "c") })
+				one.until(
+					"reconnected and can suspect others",
+					func() bool { return one.connectedSince(before) && one.canSuspect() && one.knows("a", "b", "c") },
+				)
 			}
-			// Who was forgotten would be missed by now; a fourth node sees what the bucket holds.
+			// By now a lost record would have shown. A fourth node reads the bucket itself.
 			d := s.join("d")
 			d.until("all are there", func() bool { return d.knows("a", "b", "c", "d") })
 			for _, m := range d.Live()[:3] {
@@ -218,7 +229,7 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 			}
 			for _, one := range n {
 				if one.received(func(c Change) bool { return len(c.Left) > 0 || c.Rejoined }) {
-					t.Errorf("%s was told that somebody left", one.cfg.Name)
+					t.Errorf("%s was notified that a member left", one.cfg.Name)
 				}
 			}
 			again, ok, err := n[0].Acquire(t.Context(), "planner")
@@ -229,38 +240,38 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 	}
 }
 
-// TestPartition cuts one node off from NATS for long enough to be taken for dead.
+// TestPartition disconnects one node from NATS until the others declare it dead.
 func TestPartition(t *testing.T) {
 	s := startServer(t)
 	n := s.joinAll("a", "b")
 	p := startProxy(t, s.listen)
 	c := (&natsServer{t: t, listen: p.address()}).join("c")
 	for _, one := range append(n, c) {
-		one.until("all are known and settled", func() bool { return one.knows("a", "b", "c") && one.canSuspect() })
+		one.until("knows all and can suspect them", func() bool { return one.knows("a", "b", "c") && one.canSuspect() })
 	}
 	was := c.Self().GetId()
 	p.cut(true)
 	n[0].until("c is dead", func() bool { return n[0].knows("a", "b") })
 	if !c.knows("a", "b", "c") {
-		t.Error("who is cut off takes nobody for dead")
+		t.Error("a disconnected node declared others dead")
 	}
 	p.cut(false)
 	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
-	c.until("it knows that it was fenced", func() bool { return c.received(func(c Change) bool { return c.Rejoined }) })
+	c.until("c was fenced", func() bool { return c.received(func(c Change) bool { return c.Rejoined }) })
 	if c.Self().GetId() == was {
-		t.Error("it kept its id")
+		t.Error("c kept its ID")
 	}
 	if c.received(left("a")) || c.received(left("b")) {
-		t.Error("who was cut off takes others for dead")
+		t.Error("after the partition c declared others dead")
 	}
 }
 
-// TestAcquireWithoutNATS: who may have been deleted takes no lease.
+// TestAcquireWithoutNATS checks that a node that may have been deleted acquires no lease.
 func TestAcquireWithoutNATS(t *testing.T) {
 	s := startServer(t)
 	a := s.join("a")
 	s.server.Stop()
-	a.until("it is not certain to live", func() bool {
+	a.until("the node may have been deleted", func() bool {
 		a.Members.mu.Lock()
 		defer a.Members.mu.Unlock()
 		return !a.health.leaseValid(time.Now())

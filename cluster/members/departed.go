@@ -10,20 +10,21 @@ import (
 	"troupe/messages"
 )
 
-// departedRetention is how long a member that is out of the cluster is remembered.
+// departedRetention is how long a departed member is remembered.
 const departedRetention = 10 * time.Minute
 
-// Departed is a member that is out of the cluster. Its state is lost or left.
+// Departed is a member that has left the cluster or was lost; its state says which.
 type Departed struct {
 	Member   *messages.Member
-	LastSeen time.Time // when its record was renewed last, as this node saw it
+	LastSeen time.Time // time of the last renewal that this node saw
 	since    time.Time
 }
 
-// departed are the members that are out of the cluster, by name.
+// departed holds the recently departed members by name.
 type departed map[string]Departed
 
-// note takes in that a key changed from one entry to another. A name that has a live member is forgotten.
+// observe records the change of a key from before to after. It forgets a departed member when a
+// live member has its name.
 func (d departed) observe(before, after entry, now time.Time) {
 	if after.member != nil {
 		delete(d, after.member.GetName())
@@ -41,7 +42,7 @@ func (d departed) observe(before, after entry, now time.Time) {
 	d[m.GetName()] = Departed{Member: m, LastSeen: before.firstSeen, since: now}
 }
 
-// list returns those that are still to be shown, by name, and forgets the others.
+// list returns the members within departedRetention, ordered by name, and forgets the others.
 func (d departed) list(now time.Time) []Departed {
 	var all []Departed
 	for name, one := range d {
@@ -55,14 +56,15 @@ func (d departed) list(now time.Time) []Departed {
 	return all
 }
 
-// Departed returns the members that were lost, or left, in the last ten minutes, by name, as far as this node saw it.
+// Departed returns the members that left or were lost in the last ten minutes as far as this node
+// saw it, ordered by name.
 func (m *Members) Departed() []Departed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.departed.list(time.Now())
 }
 
-// LastSeen returns when the record of a member was renewed last, as this node saw it.
+// LastSeen returns the time of a member's last renewal that this node saw.
 func (m *Members) LastSeen(name string) (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,10 +72,11 @@ func (m *Members) LastSeen(name string) (time.Time, bool) {
 	return e.firstSeen, e.member != nil
 }
 
-// apply takes in a revision, and reports whether it says anything new. The caller holds mu.
+// apply applies a revision and reports whether it changes the content of the key. The caller holds
+// mu.
 func (m *Members) apply(e entry) bool {
 	before := m.view[e.key]
-	news := m.view.apply(e)
+	changed := m.view.apply(e)
 	m.departed.observe(before, m.view[e.key], time.Now())
-	return news
+	return changed
 }

@@ -15,12 +15,17 @@ func stateOf(all []Departed) (found []string) {
 	return found
 }
 
-// TestDepartedRetention: a member that is gone is known for ten minutes, or until one of its name is back.
+// TestDepartedRetention checks that a departed member is remembered for ten minutes, or until a
+// member of its name joins.
 func TestDepartedRetention(t *testing.T) {
 	d := departed{}
 	now := time.Unix(1000, 0)
 	at := func(name string, state messages.MemberState) entry {
-		return entry{key: memberKey(name), member: &messages.Member{Name: name, State: state}, firstSeen: now.Add(-time.Second)}
+		return entry{
+			key:       memberKey(name),
+			member:    &messages.Member{Name: name, State: state},
+			firstSeen: now.Add(-time.Second),
+		}
 	}
 	up, leaving := messages.MemberState_MEMBER_STATE_UP, messages.MemberState_MEMBER_STATE_LEAVING
 	b := at("b", up)
@@ -28,7 +33,7 @@ func TestDepartedRetention(t *testing.T) {
 	d.observe(at("a", leaving), entry{}, now)
 	d.observe(b, entry{}, now.Add(time.Minute))
 	d.observe(at("c", up), entry{}, now)
-	d.observe(entry{}, at("c", up), now) // it is back
+	d.observe(entry{}, at("c", up), now) // c is back
 	d.observe(entry{key: leaseKey("x"), lease: &messages.Lease{Name: "x"}}, entry{}, now)
 	all := d.list(now.Add(2 * time.Minute))
 	if got, want := stateOf(all), []string{"a MEMBER_STATE_LEFT", "b MEMBER_STATE_LOST"}; !slices.Equal(got, want) {
@@ -48,7 +53,8 @@ func TestDepartedRetention(t *testing.T) {
 	}
 }
 
-// TestDepartedMembers: nodes remember who left and who was lost, as long as it is not back.
+// TestDepartedMembers checks that nodes remember the members that left or were lost until they are
+// back.
 func TestDepartedMembers(t *testing.T) {
 	s := startServer(t)
 	nodes := s.joinAll("a", "b", "c")
@@ -66,13 +72,14 @@ func TestDepartedMembers(t *testing.T) {
 		t.Error("c is a member")
 	}
 	if seen, ok := a.LastSeen("a"); !ok || seen.IsZero() {
-		t.Error("a does not know when it was renewed itself")
+		t.Error("a does not know its own last renewal")
 	}
 	s.join("c")
 	a.until("c is back", func() bool { return slices.Equal(stateOf(a.Departed()), want[:1]) })
 }
 
-// TestRenewalsFailingSince: a node says since when its renewals fail, once that is no short pause, until one succeeds.
+// TestRenewalsFailingSince checks that failing renewals are reported once they outlast an election,
+// until one succeeds.
 func TestRenewalsFailingSince(t *testing.T) {
 	c := newNATSHealth()
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
@@ -82,18 +89,18 @@ func TestRenewalsFailingSince(t *testing.T) {
 			t.Errorf("at %d ms: %v, since %s", ms, ok, since)
 		}
 	}
-	check(5000, false) // it never tried
+	check(5000, false) // no renewal yet
 	c.renewSucceeded(at(0), at(1))
 	c.renewFailed(at(100))
 	check(1300, false) // an election
 	c.renewFailed(at(700))
 	check(2499, false)
 	check(2500, true)
-	c.disconnected(at(2600)) // another connection is no answer
+	c.disconnected(at(2600)) // a new connection is no successful renewal
 	check(2700, true)
 	c.renewSucceeded(at(2800), at(2801))
 	check(9000, false)
-	// A process that stood still has not failed.
+	// A stall is no failed renewal.
 	c.tick(at(20000))
 	check(20001, false)
 }

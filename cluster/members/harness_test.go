@@ -23,13 +23,13 @@ func TestMain(m *testing.M) {
 		runChild(cfg)
 		return
 	}
-	// The nats-server keeps these for the life of the process.
+	// The nats-server keeps these goroutines for the life of the process.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.expirePerSecond"))
 }
 
-// site is a nats-server that can be stopped, wiped and started again at the same address.
+// natsServer is a nats-server that can be stopped, wiped and restarted at the same address.
 type natsServer struct {
 	t      testing.TB
 	dir    string
@@ -49,7 +49,10 @@ func startServer(t testing.TB) *natsServer {
 func (s *natsServer) start() {
 	s.t.Helper()
 	var err error
-	s.server, err = natsd.Start(context.Background(), natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()})
+	s.server, err = natsd.Start(
+		context.Background(),
+		natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -66,7 +69,7 @@ func (s *natsServer) restart(wipe bool) {
 	s.start()
 }
 
-// node is one member of a test, and what it was told.
+// node is one member of a test and the changes that it received.
 type node struct {
 	*Members
 	t    testing.TB
@@ -88,7 +91,11 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cfg := Config{Name: name, Instance: "instance of " + name, Log: zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger()}
+	cfg := Config{
+		Name:     name,
+		Instance: "instance of " + name,
+		Log:      zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger(),
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -115,7 +122,7 @@ func (s *natsServer) join(name string) *node {
 	return n
 }
 
-// joinAll returns nodes that know each other, and may suspect each other.
+// joinAll returns nodes that know each other and can suspect each other.
 func (s *natsServer) joinAll(names ...string) []*node {
 	s.t.Helper()
 	var all []*node
@@ -123,7 +130,7 @@ func (s *natsServer) joinAll(names ...string) []*node {
 		all = append(all, s.join(name))
 	}
 	for _, n := range all {
-		n.until("all are known and settled", func() bool { return n.knows(names...) && n.canSuspect() })
+		n.until("knows all and can suspect them", func() bool { return n.knows(names...) && n.canSuspect() })
 	}
 	return all
 }
@@ -134,14 +141,14 @@ func (n *node) canSuspect() bool {
 	return n.health.canSuspect(time.Now())
 }
 
-// connectedSince reports whether the node noticed that it was connected again.
+// connectedSince reports whether the node noticed a reconnection after t.
 func (n *node) connectedSince(t time.Time) bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
 	return n.health.lastDisconnect.After(t)
 }
 
-// crash ends the node as a killed process would: nothing is written.
+// crash ends the node without writing anything, like a killed process.
 func (n *node) crash() {
 	if !n.closed {
 		n.closed = true

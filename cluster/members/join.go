@@ -13,20 +13,21 @@ import (
 	"troupe/messages"
 )
 
-// ErrNameTaken says that a live member has the name.
-var ErrNameTaken = errors.New("the name is taken")
+// ErrNameTaken reports that another live member has the name.
+var ErrNameTaken = errors.New("name is taken")
 
 func idOf(m *messages.Member) string {
 	return m.GetName() + "." + strconv.FormatUint(m.GetIncarnation(), 10)
 }
 
-// Join makes the node a member whose actors are reached at an address, and keeps it one until Leave. A name that another
-// instance has is refused with ErrNameTaken if that one lives, which takes up to Grace to find out.
+// Join makes the node a member with an address at which its actors can be reached, and keeps it a
+// member until Leave. If a live member of another instance has the name, Join returns ErrNameTaken.
+// Finding that out takes up to Grace.
 func (m *Members) Join(ctx context.Context, address string) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
 	if m.address != "" {
-		return fmt.Errorf("node %s has joined already", m.cfg.Name)
+		return fmt.Errorf("node %s has already joined", m.cfg.Name)
 	}
 	m.address = address
 	if err := m.claimName(ctx); err != nil {
@@ -40,11 +41,11 @@ func (m *Members) Join(ctx context.Context, address string) error {
 	return nil
 }
 
-// claimName writes the node's first record, once the name is free.
+// claimName writes the node's first record once the name is free.
 func (m *Members) claimName(ctx context.Context) error {
 	since := time.Now()
 	var first entry
-	for looked := false; ; looked = true {
+	for readBefore := false; ; readBefore = true {
 		var e entry
 		if err := m.retryTransient(ctx, func(ctx context.Context) (err error) {
 			e, err = m.kv.get(ctx, memberKey(m.cfg.Name))
@@ -52,12 +53,16 @@ func (m *Members) claimName(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		if !looked {
+		if !readBefore {
 			first = e
 		}
 		switch decideClaim(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
 		case refuse:
-			return fmt.Errorf("%w by the node at %s, which lives; give this one another with --name", ErrNameTaken, e.member.GetAddress())
+			return fmt.Errorf(
+				"%w by the live node at %s; give this node another name with --name",
+				ErrNameTaken,
+				e.member.GetAddress(),
+			)
 		case take:
 			if err := m.writeFirstRecord(ctx, e); !errors.Is(err, errConflict) && !bucket.Passing(err) {
 				return err
@@ -84,7 +89,7 @@ func (m *Members) writeFirstRecord(ctx context.Context, over entry) error {
 	return nil
 }
 
-// SetLeaving says in the node's record that nothing new should go there.
+// SetLeaving marks the node's record as leaving, so that other nodes place nothing new on it.
 func (m *Members) SetLeaving(ctx context.Context) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
@@ -96,28 +101,29 @@ func (m *Members) SetLeaving(ctx context.Context) error {
 	next := proto.CloneOf(self)
 	next.State = messages.MemberState_MEMBER_STATE_LEAVING
 	if err := m.write(ctx, next); err != nil {
-		return fmt.Errorf("node %s is leaving: %w", m.cfg.Name, err)
+		return fmt.Errorf("mark node %s as leaving: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// Describe writes the node's record again, after what Config.Describe fills in has changed.
+// Describe updates the node's record after the values that Config.Describe fills in have changed.
 func (m *Members) Describe(ctx context.Context) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
 	self := m.Self()
 	if self == nil {
-		return nil // the record of the next incarnation will have it
+		return nil // the record of the next incarnation will include the change
 	}
 	next := proto.CloneOf(self)
 	m.cfg.Describe(next)
 	if err := m.write(ctx, next); err != nil {
-		return fmt.Errorf("record of node %s: %w", m.cfg.Name, err)
+		return fmt.Errorf("update the record of node %s: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// Leave deletes the node's leases and its record. From then on it is no member, and follows the others until Close.
+// Leave deletes the node's leases and its record. Afterwards the node is no member, but follows the
+// others until Close.
 func (m *Members) Leave(ctx context.Context) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
@@ -135,12 +141,12 @@ func (m *Members) Leave(ctx context.Context) error {
 	}
 	failed = append(failed, m.deleteOwnRecord(ctx, self, at))
 	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("node %s leaves: %w", m.cfg.Name, err)
+		return fmt.Errorf("remove node %s from the members: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// deleteOwnRecord deletes the node's record, also where the answer to its last renewal was lost.
+// deleteOwnRecord deletes the node's record, even if the reply to its last renewal was lost.
 func (m *Members) deleteOwnRecord(ctx context.Context, self *messages.Member, at uint64) error {
 	for {
 		revision, err := m.kv.remove(ctx, memberKey(self.GetName()), at)

@@ -14,7 +14,8 @@ import (
 	"troupe/messages"
 )
 
-// Members follows the bucket and, once it has joined, keeps the node's own record alive. It is safe for concurrent use.
+// Members follows the bucket and, after Join, renews the node's own record. It is safe for
+// concurrent use.
 type Members struct {
 	cfg  Config
 	kv   *bucketClient
@@ -22,37 +23,37 @@ type Members struct {
 
 	changesSub *nats.Subscription
 	connStatus chan nats.Status
-	wake       chan struct{} // a turn before its time
+	wake       chan struct{} // requests a tick at once
 	ctx        context.Context
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	writeMu sync.Mutex // held while the node's own record is written, and while the bucket is read whole
-	address string     // guarded by writeMu; empty: not joined
+	writeMu sync.Mutex // held while the own record is written or the whole bucket is read
+	address string     // guarded by writeMu; empty if not joined
 	leaving bool       // guarded by writeMu
-	rival   string     // guarded by writeMu; the member that has this node's name, as last complained of
+	rival   string     // guarded by writeMu; ID of the member with this node's name that was last logged
 
-	notifyMu    sync.Mutex // held while subscribers are told
+	notifyMu    sync.Mutex // held while subscribers are notified
 	notified    viewState
 	subscribers []*subscriber
 
-	mu              sync.Mutex // never held across IO, or a call of a subscriber
+	mu              sync.Mutex // never held during I/O or a call of a subscriber
 	view            view
 	departed        departed
 	health          natsHealth
-	self            *messages.Member // nil: not a member, or fenced
-	revision        uint64           // of self's record, as it was written last
-	stale           bool             // a change was missed: the bucket must be read again
-	droppedChanges  int              // republishPrefix that the connection could not keep
-	pendingRejoined bool             // to be told
-	highestTerm     uint64           // revision of the bucket that is known
-	bucketLost      bool             // the bucket is gone, and this node is not in a new one yet
+	self            *messages.Member // nil if not a member, or fenced
+	revision        uint64           // of self's record as last written
+	stale           bool             // a change was missed and the bucket must be read again
+	droppedChanges  int              // number of changes that the subscription has dropped
+	pendingRejoined bool             // Rejoined for the next notification
+	highestTerm     uint64           // highest known revision of the bucket
+	bucketLost      bool             // the bucket is gone, and this node has no record in a new one yet
 }
 
 type subscriber struct{ notify func(Change) }
 
-// Open opens the bucket, reads it whole and follows it. Close ends that. The connection should be made with
-// natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
+// Open opens the bucket, reads it and follows it until Close. The connection should be made with
+// natsd.ClientOptions, because the time to rejoin depends on how fast it reconnects.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
 	w, err := openBucket(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
@@ -69,7 +70,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if m.changesSub, err = m.conn.Subscribe(republishPrefix+".>", m.onChange); err != nil {
-		return nil, fmt.Errorf("changes of KV bucket %s: %w", Bucket, err)
+		return nil, fmt.Errorf("subscribe to changes of KV bucket %s: %w", Bucket, err)
 	}
 	if err := m.retryTransient(ctx, m.resync); err != nil {
 		_ = m.changesSub.Unsubscribe()
@@ -80,7 +81,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 	return m, nil
 }
 
-// retryTransient asks again while NATS has no leader that could answer, until ctx ends.
+// retryTransient retries ask until ctx ends, as long as NATS has no leader that could answer.
 func (m *Members) retryTransient(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		within, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
@@ -96,50 +97,52 @@ func (m *Members) retryTransient(ctx context.Context, ask func(context.Context) 
 	}
 }
 
-// Close ends everything and writes nothing: to others the node falls silent. Leave says good-bye before.
+// Close ends the background work and writes nothing, so that other nodes see the node fall silent.
+// To leave the cluster properly, call Leave first.
 func (m *Members) Close() {
 	m.cancel()
 	<-m.done
-	_ = m.changesSub.Unsubscribe() // of a closed connection there is none
+	_ = m.changesSub.Unsubscribe() // fails if the connection is closed
 	m.conn.RemoveStatusListener(m.connStatus)
 }
 
-// Self is the node's own record, or nil where it is not a member.
+// Self returns the node's own record, or nil if it is not a member.
 func (m *Members) Self() *messages.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.self
 }
 
-// Live returns the members, by name.
+// Live returns the live members, ordered by name.
 func (m *Members) Live() []*messages.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view.live()
 }
 
-// HighestTerm returns the highestTerm term that this node knows.
+// HighestTerm returns the highest term that this node knows.
 func (m *Members) HighestTerm() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.highestTerm
 }
 
-// BucketLost reports whether the bucket was deleted, and this node is not in a new one yet.
+// BucketLost reports whether the bucket was deleted and this node has no record in a new one yet.
 func (m *Members) BucketLost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bucketLost
 }
 
-// RenewalsFailingSince returns since when the bucket takes no renewal of this node; ok is false where it does.
+// RenewalsFailingSince returns the time since which renewals of this node fail. ok is false if they
+// succeed, or if the failure lasts no longer than an election takes.
 func (m *Members) RenewalsFailingSince() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.health.renewalsFailingSince(time.Now())
 }
 
-// MemberAt returns the live member that is reached at an address.
+// MemberAt returns the live member with an address.
 func (m *Members) MemberAt(address string) (*messages.Member, bool) {
 	all := m.Live()
 	i := slices.IndexFunc(all, func(one *messages.Member) bool { return one.GetAddress() == address })
@@ -149,8 +152,8 @@ func (m *Members) MemberAt(address string) (*messages.Member, bool) {
 	return all[i], true
 }
 
-// Subscribe tells f of every change, and at once of what is. Calls come one after the other, in order; f must not block,
-// subscribe or cancel.
+// Subscribe calls f at once with the current state, and then for every change. Calls are made one
+// at a time and in order. f must not block, subscribe or cancel.
 func (m *Members) Subscribe(f func(Change)) (cancel func()) {
 	m.notifyMu.Lock()
 	defer m.notifyMu.Unlock()
@@ -164,7 +167,7 @@ func (m *Members) Subscribe(f func(Change)) (cancel func()) {
 	}
 }
 
-// tell tells the subscribers what decodeChange since they were told last.
+// notify passes the changes since the last notification to the subscribers.
 func (m *Members) notify() {
 	m.notifyMu.Lock()
 	defer m.notifyMu.Unlock()
@@ -182,27 +185,28 @@ func (m *Members) notify() {
 	}
 }
 
-// learn takes in what is known of keys, however it came, and tells what is new.
+// update applies new revisions of keys and notifies the subscribers of changes.
 func (m *Members) update(entries ...entry) {
-	news := false
+	changed := false
 	m.mu.Lock()
 	for _, e := range entries {
-		news = m.apply(e) || news
+		changed = m.apply(e) || changed
 		m.highestTerm = max(m.highestTerm, e.revision)
 	}
 	m.mu.Unlock()
-	if news {
+	if changed {
 		m.notify()
 	}
 }
 
-// onChange is called with every change of the bucket, in order.
+// onChange is called for every change of the bucket, in order.
 func (m *Members) onChange(msg *nats.Msg) {
 	e, previous := m.kv.decodeChange(msg)
 	m.mu.Lock()
 	missed := m.view.missed(e.key, previous)
 	m.stale = m.stale || missed
-	fenced := m.self != nil && e.key == memberKey(m.cfg.Name) && e.revision > m.revision && e.memberID() != m.self.GetId()
+	fenced := m.self != nil && e.key == memberKey(m.cfg.Name) && e.revision > m.revision &&
+		e.memberID() != m.self.GetId()
 	m.mu.Unlock()
 	m.update(e)
 	if missed || fenced {
@@ -210,7 +214,7 @@ func (m *Members) onChange(msg *nats.Msg) {
 	}
 }
 
-// hurry has the next turn taken at once.
+// renewNow requests a tick, with a renewal, at once.
 func (m *Members) renewNow() {
 	select {
 	case m.wake <- struct{}{}:
@@ -218,7 +222,8 @@ func (m *Members) renewNow() {
 	}
 }
 
-// raise has terms go on above the highestTerm known one, where the bucket has lost some, and reads it.
+// raiseTerms makes terms continue above the highest known term if the bucket has lost some. It
+// returns the contents of the bucket.
 func (m *Members) raiseTerms(highest uint64) (all []entry, upTo uint64, err error) {
 	ctx, cancel := context.WithTimeout(m.ctx, raiseTimeout)
 	defer cancel()
@@ -228,10 +233,10 @@ func (m *Members) raiseTerms(highest uint64) (all []entry, upTo uint64, err erro
 	return m.kv.snapshot(ctx)
 }
 
-// resync reads the bucket whole. The caller holds writeMu, or is alone.
+// resync reads the whole bucket. The caller holds writeMu or has exclusive access to m.
 func (m *Members) resync(ctx context.Context) error {
 	m.mu.Lock()
-	m.stale = false // what is missed from here on is missed again
+	m.stale = false // changes missed from here on set it again
 	highest := m.highestTerm
 	m.mu.Unlock()
 	all, upTo, err := m.kv.snapshot(ctx)

@@ -6,35 +6,39 @@ import (
 	"troupe/messages"
 )
 
-// verdict is what a node that wants a name does about the record that has it.
+// verdict is the decision about a claim to a name that a record may have.
 type verdict int
 
 const (
-	take   verdict = iota // over exactly the revision that was looked at
-	wait                  // and look again
-	refuse                // a live member has it
+	take   verdict = iota // write over exactly the revision that was read
+	wait                  // read the record again later
+	refuse                // a live member has the name
 )
 
-// admit decides whether a node may take a name. first is the record as it was found at the time since, e as it is now.
-func decideClaim(first, e entry, instance string, since, now time.Time, patience time.Duration) verdict {
+// decideClaim decides whether a node may claim a name. first is the record read at the time since,
+// e is the current record.
+func decideClaim(first, e entry, instance string, since, now time.Time, grace time.Duration) verdict {
 	switch {
 	case e.member == nil, instance != "" && e.member.GetInstance() == instance:
 		return take
 	case e.revision != first.revision:
 		return refuse
-	case now.Sub(since) >= patience:
+	case now.Sub(since) >= grace:
 		return take
 	}
 	return wait
 }
 
-// renewOver says what became of a member whose renewal was refused, by the record that has its key now: it may go on over a
-// revision (its own, of which it had not heard, or none where the bucket has lost it), or it was fenced.
+// renewOver returns the revision over which a member whose renewal was refused may renew, and
+// whether it may. e is the current record of its key. The member may renew over its own record, if
+// the reply to a renewal was lost, or over revision 0, if the bucket has lost the record. Otherwise
+// it was fenced.
 func renewOver(self *messages.Member, e entry) (over uint64, alive bool) {
 	return e.revision, e.revision == 0 || e.memberID() == self.GetId()
 }
 
-// nextIncarnation returns one that no member of the name had before: the time, or one more than the last that is known.
+// nextIncarnation returns an incarnation that no earlier member of the name had: the current time
+// in milliseconds, or one more than the highest known incarnation if that is later.
 func nextIncarnation(now time.Time, last ...uint64) uint64 {
 	next := uint64(now.UnixMilli())
 	for _, l := range last {

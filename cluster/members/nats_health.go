@@ -2,75 +2,82 @@ package members
 
 import "time"
 
-// natsHealth is what a node knows of its own tie to NATS: whether it may call others silent, and whether it is itself sure to
-// count as alive.
+// natsHealth tracks a node's own connection to NATS. It decides whether the node may suspect silent
+// members, and whether the node's own membership is certain.
 type natsHealth struct {
 	RenewEvery, SilentFor, Grace time.Duration
 
-	healthySince   time.Time // since when every renewal renewSucceeded; zero: the last one failed
-	lastRenewed    time.Time // when the last successful renewal was begun
-	failingSince   time.Time // since when every renewal failed; zero: the last one renewSucceeded
-	lastDisconnect time.Time // when the node was last found to have been away: another connection, or a stall
-	lastTick       time.Time // when its own clock last ticked
+	healthySince   time.Time // time since which all renewals succeed; zero if the last one failed
+	lastRenewed    time.Time // start of the last successful renewal
+	failingSince   time.Time // time since which all renewals fail; zero if the last one succeeded
+	lastDisconnect time.Time // time of the last detected reconnection or stall
+	lastTick       time.Time // time of the last tick
 }
 
-// tick is called at every turn of the node's clock, and reports whether it had stood still: the process was stopped, or got
-// no processor.
-func (c *natsHealth) tick(now time.Time) (stalled bool) {
-	stalled = !c.lastTick.IsZero() && now.Sub(c.lastTick) > c.SilentFor
-	c.lastTick = now
+// tick is called on every tick of the node's timer. It reports whether the process stalled, because
+// it was stopped or got no CPU.
+func (h *natsHealth) tick(now time.Time) (stalled bool) {
+	stalled = !h.lastTick.IsZero() && now.Sub(h.lastTick) > h.SilentFor
+	h.lastTick = now
 	if stalled {
-		c.disconnected(now)
+		h.disconnected(now)
 	}
 	return stalled
 }
 
-// away is called when the node was cut off, or begins.
-func (c *natsHealth) disconnected(now time.Time) { c.lastDisconnect, c.healthySince = now, time.Time{} }
+// disconnected records that the node starts, or that it was disconnected from NATS or stalled.
+func (h *natsHealth) disconnected(now time.Time) { h.lastDisconnect, h.healthySince = now, time.Time{} }
 
-// renewSucceeded is called when a renewal was taken that was begun at a time.
-func (c *natsHealth) renewSucceeded(begun, now time.Time) {
-	if c.healthySince.IsZero() || now.Sub(c.lastRenewed) > c.SilentFor {
-		c.healthySince = now
+// renewSucceeded records a successful renewal that started at begun.
+func (h *natsHealth) renewSucceeded(begun, now time.Time) {
+	if h.healthySince.IsZero() || now.Sub(h.lastRenewed) > h.SilentFor {
+		h.healthySince = now
 	}
-	c.lastRenewed, c.failingSince = begun, time.Time{}
+	h.lastRenewed, h.failingSince = begun, time.Time{}
 }
 
-// failed is called when a renewal was not answered, or not by a leader.
-func (c *natsHealth) renewFailed(now time.Time) {
-	c.healthySince = time.Time{}
-	if c.failingSince.IsZero() {
-		c.failingSince = now
+// renewFailed records a renewal that got no answer, or none from a leader.
+func (h *natsHealth) renewFailed(now time.Time) {
+	h.healthySince = time.Time{}
+	if h.failingSince.IsZero() {
+		h.failingSince = now
 	}
 }
 
-// renewalsFailingSince returns since when renewals fail; ok is false where that is no longer than an election takes.
-func (c *natsHealth) renewalsFailingSince(now time.Time) (since time.Time, ok bool) {
-	return c.failingSince, !c.failingSince.IsZero() && now.Sub(c.failingSince) >= 2*c.SilentFor
+// renewalsFailingSince returns the time since which renewals fail. ok is false while that is no
+// longer than an election takes.
+func (h *natsHealth) renewalsFailingSince(now time.Time) (since time.Time, ok bool) {
+	return h.failingSince, !h.failingSince.IsZero() && now.Sub(h.failingSince) >= 2*h.SilentFor
 }
 
-// due reports whether it is time for a renewal: after one that failed, at once.
-func (c *natsHealth) renewDue(now time.Time) bool {
-	return c.healthySince.IsZero() || now.Sub(c.lastRenewed) >= c.RenewEvery-c.tickInterval()/2
+// renewDue reports whether it is time for a renewal. After a failed renewal the next one is due at
+// once.
+func (h *natsHealth) renewDue(now time.Time) bool {
+	return h.healthySince.IsZero() || now.Sub(h.lastRenewed) >= h.RenewEvery-h.tickInterval()/2
 }
 
-// turn is how often the clock should tick.
-func (c *natsHealth) tickInterval() time.Duration { return c.RenewEvery / 3 }
+// tickInterval returns the interval between ticks.
+func (h *natsHealth) tickInterval() time.Duration { return h.RenewEvery / 3 }
 
-// stableFor is how long renewals must have renewSucceeded after one failed: without a leader nobody could write, and as soon as there is
-// one, everybody does. It is a renewal under way that was lost with the old leader, and its repetition.
-func (c *natsHealth) stableFor() time.Duration { return c.SilentFor * 3 / 4 }
+// stableFor returns how long renewals must have succeeded after a failure before the node may
+// suspect others. Without a leader no member can renew, and once there is one, all members renew.
+// The time covers a renewal that was lost with the old leader, and its retry.
+func (h *natsHealth) stableFor() time.Duration { return h.SilentFor * 3 / 4 }
 
-// canSuspect reports whether a silence that this node sees is another's, not its own. After a lost connection each comes back in
-// its own time, hence the grace.
-func (c *natsHealth) canSuspect(now time.Time) bool {
-	return !c.healthySince.IsZero() && now.Sub(c.healthySince) >= c.stableFor() && now.Sub(c.lastDisconnect) >= c.Grace && c.leaseValid(now)
+// canSuspect reports whether the node may attribute the silence of a member to that member and not
+// to its own connection. After a disconnection each node reconnects in its own time, hence Grace.
+func (h *natsHealth) canSuspect(now time.Time) bool {
+	return !h.healthySince.IsZero() && now.Sub(h.healthySince) >= h.stableFor() &&
+		now.Sub(h.lastDisconnect) >= h.Grace &&
+		h.leaseValid(now)
 }
 
-// bucketLost reports whether renewals fail for longer than an election takes: then the bucket itself may be gone.
-func (c *natsHealth) bucketLost(now time.Time) bool { return now.Sub(c.lastRenewed) >= 2*c.SilentFor }
+// bucketLost reports whether renewals have failed for longer than an election takes, so that the
+// bucket itself may be gone.
+func (h *natsHealth) bucketLost(now time.Time) bool { return now.Sub(h.lastRenewed) >= 2*h.SilentFor }
 
-// leaseValid reports whether nobody can have deleted this member yet: others count from when they saw its renewal.
-func (c *natsHealth) leaseValid(now time.Time) bool {
-	return !c.lastRenewed.IsZero() && now.Sub(c.lastRenewed) < c.SilentFor
+// leaseValid reports whether no other node can have deleted this member yet. Others measure its
+// silence from when they saw its renewal, so counting from the start of the renewal is safe.
+func (h *natsHealth) leaseValid(now time.Time) bool {
+	return !h.lastRenewed.IsZero() && now.Sub(h.lastRenewed) < h.SilentFor
 }

@@ -17,7 +17,7 @@ func newNATSHealth() natsHealth {
 	return natsHealth{RenewEvery: renewEvery, SilentFor: silentFor, Grace: grace}
 }
 
-// TestCanSuspect goes through a node's day, in milliseconds.
+// TestCanSuspect runs through the life of a node. Times are in milliseconds.
 func TestCanSuspect(t *testing.T) {
 	c := newNATSHealth()
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
@@ -42,23 +42,23 @@ func TestCanSuspect(t *testing.T) {
 	c.renewFailed(at(2700))
 	want("a renewal failed", 2700, false)
 	if !c.renewDue(at(2710)) {
-		t.Error("what failed is not tried again at once")
+		t.Error("a failed renewal is not retried at once")
 	}
 	renew(3000, 3900)
-	want("renewed, and not steady yet", 3900, false)
-	want("steady", 3901, true)
+	want("renewed, but not stable yet", 3900, false)
+	want("stable", 3901, true)
 	if c.renewDue(at(4100)) || !c.renewDue(at(4200)) {
-		t.Error("a renewal is due after 300 ms")
+		t.Error("the next renewal is not due after 300 ms")
 	}
 	renew(4200, 4200)
-	want("not renewed for a silence", 5500, false)
+	want("no renewal for SilentFor", 5500, false)
 	if !c.tick(at(5500)) {
-		t.Error("a clock that stood still was not seen")
+		t.Error("a stall was not detected")
 	}
 	renew(5500, 7600)
-	want("stood still, within its grace", 7899, false)
+	want("stalled, within its grace", 7899, false)
 	renew(7900, 7900)
-	want("stood still, after its grace", 7901, true)
+	want("stalled, after its grace", 7901, true)
 	c.disconnected(at(8000))
 	renew(8200, 10100)
 	want("connected again, within its grace", 10399, false)
@@ -69,15 +69,15 @@ func TestCanSuspect(t *testing.T) {
 func TestLeaseValid(t *testing.T) {
 	c := newNATSHealth()
 	if c.leaseValid(epoch) {
-		t.Error("certain without a renewal")
+		t.Error("valid without a renewal")
 	}
-	c.renewSucceeded(epoch, epoch.Add(time.Second)) // answered late: others may have seen it at once
+	c.renewSucceeded(epoch, epoch.Add(time.Second)) // a late reply: others may have seen the renewal at once
 	if !c.leaseValid(epoch.Add(silentFor-1)) || c.leaseValid(epoch.Add(silentFor)) {
-		t.Error("certain for as long as nobody can call it silent, counted from when the renewal was begun")
+		t.Error("the lease is not valid for exactly SilentFor from the start of the renewal")
 	}
 }
 
-// world is a NATS server and some members, in steps of 50 ms.
+// simulation is a NATS server and some members, in steps of 50 ms.
 type simulation struct {
 	now      time.Time
 	down     bool
@@ -91,15 +91,15 @@ type modelMember struct {
 	health natsHealth
 	view   view
 	online bool
-	back   time.Time // when it is connected again, once the server is up
-	asleep time.Time // until when it stands still
+	back   time.Time // time of its reconnection, once the server is up
+	asleep time.Time // end of its stall
 	killed bool
-	next   time.Time // turn
+	next   time.Time // next tick
 }
 
 const step = 50 * time.Millisecond
 
-// write has every member that is connected see a renewal.
+// write shows a renewal to every connected member.
 func (w *simulation) write(m *modelMember) {
 	w.revision++
 	for _, other := range w.members {
@@ -109,8 +109,8 @@ func (w *simulation) write(m *modelMember) {
 	}
 }
 
-// advance is one step, and returns whom members would delete.
-func (w *simulation) advance() (buried []string) {
+// advance simulates one step and returns the members that others would delete.
+func (w *simulation) advance() (deleted []string) {
 	w.now = w.now.Add(step)
 	for _, m := range w.members {
 		switch {
@@ -135,15 +135,16 @@ func (w *simulation) advance() (buried []string) {
 		w.write(m)
 		if m.health.canSuspect(w.now) {
 			for _, e := range m.view.silent(m.name+".1", w.now, silentFor) {
-				buried = append(buried, e.member.GetName())
+				deleted = append(deleted, e.member.GetName())
 			}
 		}
 	}
-	return buried
+	return deleted
 }
 
-// TestOutagesKeepMembers takes the server away again and again, for any time; members connect again each in its own time, but
-// within the grace, and some stand still for a while. Nobody who renews is deleted. Then one is killed, and is deleted.
+// TestOutagesKeepMembers stops the server again and again for any time. Members reconnect within
+// the grace, each in its own time, and some stall for a while. No member that renews is deleted.
+// Finally a member is killed and deleted.
 func TestOutagesKeepMembers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &simulation{now: epoch}
@@ -159,34 +160,35 @@ func TestOutagesKeepMembers(t *testing.T) {
 			for end := w.now.Add(d); w.now.Before(end); {
 				for _, name := range w.advance() {
 					if !may(name) {
-						t.Fatalf("%s was taken for dead after %s", name, w.now.Sub(epoch))
+						t.Fatalf("%s was deleted after %s", name, w.now.Sub(epoch))
 					}
 					found = true
 				}
 			}
 			return found
 		}
-		nobody := func(string) bool { return false }
+		none := func(string) bool { return false }
 		for range rapid.IntRange(0, 4).Draw(t, "outages") {
-			run(duration("up", 8*time.Second), nobody)
+			run(duration("up", 8*time.Second), none)
 			if sleeper := rapid.SampledFrom(w.members).Draw(t, "sleeper"); rapid.Bool().Draw(t, "sleeps") {
-				// Others may take a sleeper for dead; what it does when it wakes is what counts.
+				// Others may delete a stalled member. The test is about what it does when it resumes.
 				sleeper.asleep = w.now.Add(duration("sleep", 5*time.Second))
 				run(sleeper.asleep.Sub(w.now), func(name string) bool { return name == sleeper.name })
-				w.write(sleeper) // it comes back, fenced or not
-				run(step, nobody)
+				w.write(sleeper) // it resumes, fenced or not
+				run(step, none)
 			}
 			w.down = true
-			run(step+duration("down", 8*time.Second), nobody) // an outage that nobody notices is none, and gives nobody more time
+			// An outage of at least one step, which all members notice. A shorter one starts no grace.
+			run(step+duration("down", 8*time.Second), none)
 			w.down = false
 			for _, m := range w.members {
 				m.back = w.now.Add(duration("connects within", grace-renewEvery-step))
 			}
 		}
-		run(2*grace, nobody)
+		run(2*grace, none)
 		w.members[2].killed = true
 		if !run(silentFor+2*renewEvery, func(name string) bool { return name == "c" }) {
-			t.Fatal("a dead member was not found")
+			t.Fatal("the dead member was not deleted")
 		}
 	})
 }

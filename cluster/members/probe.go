@@ -9,22 +9,23 @@ import (
 	"syscall"
 )
 
-// maxProbes bounds the connections that one turn of the clock attempts: while nobody can write, everybody is silent.
+// maxProbes bounds the connections per tick, because all members are silent while none can write.
 const maxProbes = 8
 
-// probeRefused returns those of the silent members at whose address nobody listens. A killed process leaves a host that connectionRefused
-// connections; one that is stopped, busy or cut off does not refuse, and whether it lives stays a question of time.
+// probeRefused returns the silent members whose addresses refuse connections. The host of a killed
+// process refuses connections. A stopped, busy or disconnected one does not, so only the length of
+// its silence can show that it is dead.
 func (m *Members) probeRefused(silent []entry) []entry {
 	rand.Shuffle(len(silent), func(i, j int) { silent[i], silent[j] = silent[j], silent[i] })
 	silent = silent[:min(len(silent), maxProbes)]
 	refused := make([]bool, len(silent))
 	ctx, cancel := context.WithTimeout(m.ctx, m.health.tickInterval())
 	defer cancel()
-	var knocking sync.WaitGroup
+	var probes sync.WaitGroup
 	for i, e := range silent {
-		knocking.Go(func() { refused[i] = connectionRefused(ctx, e.member.GetAddress()) })
+		probes.Go(func() { refused[i] = connectionRefused(ctx, e.member.GetAddress()) })
 	}
-	knocking.Wait()
+	probes.Wait()
 	var found []entry
 	for i, e := range silent {
 		if refused[i] {
@@ -34,7 +35,7 @@ func (m *Members) probeRefused(silent []entry) []entry {
 	return found
 }
 
-// connectionRefused reports whether a host answers that nobody listens there.
+// connectionRefused reports whether the host refuses a TCP connection to the address.
 func connectionRefused(ctx context.Context, address string) bool {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// raiseChecks and raiseCheckInterval are how often, and how far apart, terms must be found lost.
+	// The loss of terms must be seen in raiseChecks checks, raiseCheckInterval apart.
 	raiseChecks        = 3
 	raiseCheckInterval = 500 * time.Millisecond
 	raiseTimeout       = 5 * time.Second
 )
 
-// RaiseTerms has terms go on above limit. Members and leases stay, at new revisions. No other process may write
-// meanwhile; a member whose record is lost joins again.
+// RaiseTerms makes terms continue above limit. Members and leases are kept, with new revisions. No
+// other process may write to the bucket meanwhile. A member whose record is lost joins again.
 func RaiseTerms(ctx context.Context, js jetstream.JetStream, limit uint64, log zerolog.Logger) error {
 	stream, err := js.Stream(ctx, bucket.Stream(Bucket))
 	if err != nil {
@@ -31,7 +31,7 @@ func RaiseTerms(ctx context.Context, js jetstream.JetStream, limit uint64, log z
 	return w.renumber(ctx, limit)
 }
 
-// renumber writes all that the bucket has again, at revisions above limit.
+// renumber rewrites the contents of the bucket with revisions above limit.
 func (w *bucketClient) renumber(ctx context.Context, limit uint64) error {
 	all, last, err := w.snapshot(ctx)
 	if err != nil {
@@ -51,19 +51,20 @@ func (w *bucketClient) renumber(ctx context.Context, limit uint64) error {
 				Subject: bucket.Subject(Bucket, e.key), Header: nats.Header{operationHeader: {operationDelete}},
 			}, 0)
 		}
-		if err != nil && !errors.Is(err, errConflict) { // refused: its member was quicker
+		if err != nil && !errors.Is(err, errConflict) { // on a conflict its member was faster
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 		}
 	}
 	return nil
 }
 
-// raise renumbers a bucket that has lost a revision that was seen: no term is given twice.
+// raiseIfLost renumbers the bucket if it has lost a revision that was seen, so that no term is
+// given twice.
 func (w *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) error {
 	if seen == 0 {
 		return nil
 	}
-	for range raiseChecks { // a leader that was deposed may not know yet what was written since
+	for range raiseChecks { // a former leader may lack recent writes
 		info, err := w.stream.Info(ctx)
 		if err != nil {
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
@@ -77,6 +78,7 @@ func (w *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) erro
 		case <-time.After(raiseCheckInterval):
 		}
 	}
-	w.log.Error().Uint64("seen", seen).Msg("the bucket " + Bucket + " has lost terms that were given; they go on above")
+	w.log.Error().Uint64("seen", seen).
+		Msg("the bucket " + Bucket + " has lost terms that were in use; raising terms above them")
 	return w.renumber(ctx, max(seen+termGap, limit))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// restartFrom starts the server again with the files of another time.
+// restartFrom restarts the server with the files of an earlier time.
 func (s *natsServer) restartFrom(dir string) {
 	s.t.Helper()
 	s.server.Stop()
@@ -20,8 +20,8 @@ func (s *natsServer) restartFrom(dir string) {
 	s.start()
 }
 
-// TestTermsGrowAfterServerLosesThem: where the bucket lacks terms that nodes know, terms go on above these; none is given
-// twice.
+// TestTermsGrowAfterServerLosesThem checks that terms continue above those that the nodes know if
+// the bucket has lost some. No term is given twice.
 func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 	s := startServer(t)
 	a := s.joinAll("a", "b")[0]
@@ -33,20 +33,20 @@ func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 	}
 	s.start()
 	var last uint64
-	for range 300 { // more than renewals that the server takes before the nodes read the bucket
+	for range 300 { // more than the renewals before the nodes read the bucket again
 		a.until("the server is back", func() (ok bool) {
 			last, ok, _ = a.Acquire(t.Context(), "later")
 			return ok && a.Release(t.Context(), "later", last) == nil
 		})
 	}
 	s.restartFrom(before)
-	a.until("a term above all that were given", func() bool {
+	a.until("a term above all earlier ones", func() bool {
 		term, ok, _ := a.Acquire(t.Context(), "again")
 		return ok && term > last+termGap/2
 	})
 }
 
-// TestRaiseTerms: members and leases stay, and terms go on above the limit.
+// TestRaiseTerms checks that members and leases are kept and that terms continue above the limit.
 func TestRaiseTerms(t *testing.T) {
 	s := startServer(t)
 	nodes := s.joinAll("a", "b")

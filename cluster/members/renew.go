@@ -11,41 +11,43 @@ import (
 	"troupe/messages"
 )
 
-// run is the node's clock: at each turn it renews the node's own record, reads again what it missed, and deletes who is
-// silent.
+// run is the main loop. On each tick it renews the node's record, reads the bucket again after
+// missed changes, and deletes silent members.
 func (m *Members) run() {
 	defer close(m.done)
-	turns := time.NewTicker(m.health.tickInterval())
-	defer turns.Stop()
+	ticks := time.NewTicker(m.health.tickInterval())
+	defer ticks.Stop()
 	status := m.connStatus
 	for {
-		hurried := false
+		renewNow := false
 		select {
 		case <-m.ctx.Done():
 			return
 		case _, open := <-status:
-			if !open { // the connection was closed for good
+			if !open { // the connection is closed permanently
 				status = nil
 			}
 			m.reconnected()
 		case <-m.wake:
-			hurried = true
-		case <-turns.C:
+			renewNow = true
+		case <-ticks.C:
 		}
-		m.tick(hurried)
+		m.tick(renewNow)
 	}
 }
 
-func (m *Members) tick(hurried bool) {
+func (m *Members) tick(renewNow bool) {
 	m.mu.Lock()
 	stalled := m.health.tick(time.Now())
-	dropped, _ := m.changesSub.Dropped() // fails where the connection is closed, and then nothing is told any more
+	dropped, _ := m.changesSub.Dropped() // fails if the connection is closed
 	m.stale = m.stale || stalled || dropped != m.droppedChanges
 	m.droppedChanges = dropped
-	due := hurried || m.health.renewDue(time.Now())
+	due := renewNow || m.health.renewDue(time.Now())
 	m.mu.Unlock()
 	if stalled {
-		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).Msg("this node stood still; others may have taken it for dead")
+		m.cfg.Log.Warn().
+			Dur("longer_than", m.cfg.SilentFor).
+			Msg("this node stalled; other nodes may have declared it dead")
 	}
 	if !m.conn.IsConnected() {
 		m.renewFailed()
@@ -58,7 +60,7 @@ func (m *Members) tick(hurried bool) {
 	m.expireSilent()
 }
 
-// reconnected is called when the connection is back: changes were missed meanwhile.
+// reconnected is called when the connection is back and changes may have been missed.
 func (m *Members) reconnected() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +68,7 @@ func (m *Members) reconnected() {
 	m.stale = true
 }
 
-// failed notes that a renewal failed, and reports whether it is the first one.
+// renewFailed records a failed renewal and reports whether it is the first in a row.
 func (m *Members) renewFailed() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,12 +77,12 @@ func (m *Members) renewFailed() (first bool) {
 	return first
 }
 
-// within bounds one question to NATS: a renewal that takes longer counts as failed.
+// requestContext returns a context for one request to NATS. A renewal that takes longer has failed.
 func (m *Members) requestContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(m.ctx, m.cfg.SilentFor/2)
 }
 
-// renew writes the node's record again, or joins again where it was fenced.
+// renew renews the node's record, or joins again if the node was fenced.
 func (m *Members) renew() {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
@@ -101,9 +103,11 @@ func (m *Members) renew() {
 	}
 	if err != nil {
 		if m.renewFailed() && m.ctx.Err() == nil {
-			m.cfg.Log.Warn().Err(err).Msg("this node's membership could not be renewed; it goes on trying, and takes nobody for dead meanwhile")
+			m.cfg.Log.Warn().
+				Err(err).
+				Msg("renewal of this node's membership failed; retrying, and suspecting no member meanwhile")
 		}
-		if errors.Is(err, ErrNameTaken) { // it was answered
+		if errors.Is(err, ErrNameTaken) { // NATS answered
 			m.mu.Lock()
 			m.health.failingSince = time.Time{}
 			m.mu.Unlock()
@@ -122,16 +126,16 @@ func (m *Members) renew() {
 	}
 }
 
-// lose notes that the bucket is gone, and reports whether that is new.
+// markBucketLost records that the bucket is gone and reports whether that was not known.
 func (m *Members) markBucketLost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	news := !m.bucketLost
+	first := !m.bucketLost
 	m.bucketLost = true
-	return news
+	return first
 }
 
-// write writes the node's record over the revision it wrote last. The caller holds writeMu.
+// write writes the node's record over the revision last written. The caller holds writeMu.
 func (m *Members) write(ctx context.Context, self *messages.Member) error {
 	m.mu.Lock()
 	over := m.revision
@@ -151,7 +155,8 @@ func (m *Members) writeOver(ctx context.Context, self *messages.Member, over uin
 	return nil
 }
 
-// resolveConflict finds out why the record is not at the revision that this node wrote last.
+// resolveConflict handles a renewal that failed because the record has another revision than the
+// one last written.
 func (m *Members) resolveConflict(ctx context.Context) error {
 	self := m.Self()
 	e, err := m.kv.get(ctx, memberKey(m.cfg.Name))
@@ -162,7 +167,8 @@ func (m *Members) resolveConflict(ctx context.Context) error {
 	if alive {
 		return m.writeOver(ctx, self, over)
 	}
-	m.cfg.Log.Warn().Str("member", self.GetId()).Msg("this node was taken for dead and is fenced; it joins again")
+	m.cfg.Log.Warn().Str("member", self.GetId()).
+		Msg("other nodes declared this node dead; rejoining as a new incarnation")
 	m.mu.Lock()
 	m.self, m.stale = nil, true
 	m.health.disconnected(time.Now())
@@ -171,8 +177,8 @@ func (m *Members) resolveConflict(ctx context.Context) error {
 	return m.rejoin(ctx)
 }
 
-// rejoin makes the node a member again, as a new incarnation, unless somebody has its name now. What it knew is read anew
-// before.
+// rejoin makes the node a member again, as a new incarnation, unless another member has its name
+// now. It reads the bucket first.
 func (m *Members) rejoin(ctx context.Context) error {
 	if err := m.resync(ctx); err != nil {
 		return err
@@ -184,7 +190,7 @@ func (m *Members) rejoin(ctx context.Context) error {
 		if m.rival != e.memberID() {
 			m.rival = e.memberID()
 			m.cfg.Log.Error().Str("member", m.rival).Str("address", e.member.GetAddress()).
-				Msg("this node can not join again: that one has its name; stop one of them, or give it another --name")
+				Msg("cannot rejoin: another node has this node's name; stop one of them, or change its --name")
 		}
 		return ErrNameTaken
 	}
@@ -198,7 +204,8 @@ func (m *Members) rejoin(ctx context.Context) error {
 	return nil
 }
 
-// record is that of a new incarnation, later than the last one of its name.
+// newRecord returns the record of a new incarnation, which is later than last, the latest known one
+// of the name.
 func (m *Members) newRecord(last uint64) *messages.Member {
 	now := time.Now()
 	self := &messages.Member{
@@ -213,7 +220,8 @@ func (m *Members) newRecord(last uint64) *messages.Member {
 	return self
 }
 
-// repair makes a bucket again that is gone, once renewals fail for longer than an election takes.
+// recreateBucket creates the bucket again if it is gone and renewals have failed for longer than an
+// election takes.
 func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
 	lost := m.health.bucketLost(time.Now())
@@ -222,7 +230,7 @@ func (m *Members) recreateBucket(failure error) {
 		return
 	}
 	if m.markBucketLost() {
-		detail := "the bucket " + Bucket + " was deleted; it is made again"
+		detail := "the bucket " + Bucket + " was deleted; creating it again"
 		m.cfg.Log.Error().Msg(detail)
 		m.cfg.OnEvent("members.lost", detail)
 	}
@@ -238,7 +246,7 @@ func (m *Members) recreateBucket(failure error) {
 	}
 }
 
-// resyncIfStale reads the bucket again where a change was missed.
+// resyncIfStale reads the bucket again if a change was missed.
 func (m *Members) resyncIfStale() {
 	m.mu.Lock()
 	behind := m.stale
@@ -251,12 +259,12 @@ func (m *Members) resyncIfStale() {
 	ctx, cancel := m.requestContext()
 	defer cancel()
 	if err := m.resync(ctx); err != nil && m.ctx.Err() == nil {
-		m.cfg.Log.Debug().Err(err).Msg("members not read again yet")
+		m.cfg.Log.Debug().Err(err).Msg("reading the members failed; retrying")
 	}
 }
 
-// reap deletes the members that are silent: those that were for long, as far as this node can judge that, and sooner those
-// at whose address nobody listens any more.
+// expireSilent deletes silent members: after SilentFor if this node can judge the silence, and
+// sooner if the member's address refuses connections.
 func (m *Members) expireSilent() {
 	now := time.Now()
 	var silent, quiet []entry
@@ -281,9 +289,9 @@ func (m *Members) deleteMember(e entry, now time.Time) {
 	revision, err := m.kv.remove(ctx, e.key, e.revision)
 	switch {
 	case err == nil:
-		m.cfg.Log.Warn().Str("member", e.memberID()).Dur("silent_for", now.Sub(e.firstSeen)).Msg("member is dead")
+		m.cfg.Log.Warn().Str("member", e.memberID()).Dur("silent_for", now.Sub(e.firstSeen)).Msg("member declared dead")
 		m.update(entry{key: e.key, revision: revision, firstSeen: time.Now()})
-	case errors.Is(err, errConflict): // it lives, or somebody was quicker
+	case errors.Is(err, errConflict): // it has renewed, or another node was faster
 		if e, err := m.kv.get(ctx, e.key); err == nil {
 			m.update(e)
 		}

@@ -12,10 +12,11 @@ import (
 	"troupe/messages"
 )
 
-// view is the bucket as one node knows it: key -> its last revision.
+// view is a node's copy of the bucket: key → latest known revision.
 type view map[string]entry
 
-// apply takes in a revision, and reports whether it says anything new. Of one key, only a later one counts.
+// apply applies a revision and reports whether it changes the content of the key. It ignores
+// revisions that are not later than the known one.
 func (v view) apply(e entry) bool {
 	old, known := v[e.key]
 	if known && e.revision <= old.revision {
@@ -25,11 +26,13 @@ func (v view) apply(e entry) bool {
 	return !e.equal(old)
 }
 
-// missed reports whether a revision of the key was passed over.
+// missed reports whether a revision of the key was skipped; previous is the revision before the one
+// just received.
 func (v view) missed(key string, previous uint64) bool { return previous > v[key].revision }
 
-// retain is told which keys there are, up to a revision. A key that is not among them, and was not deleted either, is one
-// that the bucket has lost. A lost lease is free; a lost member has until it counts as silent to write itself again.
+// retain removes keys that the bucket has lost: those that are not in keys, which lists the bucket
+// up to the revision upTo. A lost lease becomes free. A lost member keeps its entry, with revision
+// 0, and has until it counts as silent to write its record again.
 func (v view) retain(keys map[string]bool, upTo uint64, now time.Time) {
 	for key, e := range v {
 		switch {
@@ -43,7 +46,7 @@ func (v view) retain(keys map[string]bool, upTo uint64, now time.Time) {
 	}
 }
 
-// live returns the members, by name.
+// live returns the live members, ordered by name.
 func (v view) live() []*messages.Member {
 	var all []*messages.Member
 	for _, e := range v {
@@ -55,7 +58,7 @@ func (v view) live() []*messages.Member {
 	return all
 }
 
-// member returns the live member with an id, or nil.
+// member returns the live member with an ID, or nil.
 func (v view) member(id string) *messages.Member {
 	name := id[:max(strings.LastIndexByte(id, '.'), 0)]
 	if e := v[memberKey(name)]; id != "" && e.memberID() == id {
@@ -64,7 +67,8 @@ func (v view) member(id string) *messages.Member {
 	return nil
 }
 
-// silent returns the members but self that were not renewed for a time, those that are silent for longest first.
+// silent returns the members other than self without a renewal for silentFor, the longest silent
+// first.
 func (v view) silent(self string, now time.Time, silentFor time.Duration) []entry {
 	var found []entry
 	for _, e := range v {
@@ -72,11 +76,14 @@ func (v view) silent(self string, now time.Time, silentFor time.Duration) []entr
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b entry) int { return cmp.Or(a.firstSeen.Compare(b.firstSeen), cmp.Compare(a.key, b.key)) })
+	slices.SortFunc(
+		found,
+		func(a, b entry) int { return cmp.Or(a.firstSeen.Compare(b.firstSeen), cmp.Compare(a.key, b.key)) },
+	)
 	return found
 }
 
-// holder returns the live member that holds a role, and its term.
+// holder returns the live member that holds a role and its term, or nil and 0.
 func (v view) holder(role string) (*messages.Member, uint64) {
 	e := v[leaseKey(role)]
 	if m := v.member(e.lease.GetMember()); m != nil {
@@ -85,7 +92,9 @@ func (v view) holder(role string) (*messages.Member, uint64) {
 	return nil, 0
 }
 
-// claim says whether a member holds a role already (then since which term), or may take it (then over which revision).
+// claim returns the state of a role for the member self. If self holds the role, held is set and
+// term is the current term. If self may take it, free is set and term is the revision to write
+// over.
 func (v view) claim(role, self string) (term uint64, held, free bool) {
 	holder, term := v.holder(role)
 	if holder == nil {
@@ -94,7 +103,7 @@ func (v view) claim(role, self string) (term uint64, held, free bool) {
 	return term, holder.GetId() == self, false
 }
 
-// leasesOf returns the leases of a member, by role.
+// leasesOf returns the leases of a member, ordered by role.
 func (v view) leasesOf(id string) []entry {
 	var held []entry
 	for _, e := range v {
@@ -106,13 +115,13 @@ func (v view) leasesOf(id string) []entry {
 	return held
 }
 
-// reign is a holder and its term.
+// roleHolder is the holder of a role and its term.
 type roleHolder struct {
 	member string
 	term   uint64
 }
 
-// state is what subscribers can see of a view.
+// viewState is the part of a view that subscribers see.
 type viewState struct {
 	live   []*messages.Member
 	leases map[string]roleHolder // of live holders
@@ -128,7 +137,7 @@ func (v view) state() viewState {
 	return p
 }
 
-// since returns what changed from an earlier state to this one, and whether anything did.
+// diff returns the change from before to p, and whether there is any.
 func (p viewState) diff(before viewState) (Change, bool) {
 	c := Change{Live: p.live, LeasesChanged: !maps.Equal(p.leases, before.leases)}
 	ids := map[string]bool{}
@@ -140,6 +149,10 @@ func (p viewState) diff(before viewState) (Change, bool) {
 			c.Left = append(c.Left, m)
 		}
 	}
-	same := slices.EqualFunc(p.live, before.live, func(a, b *messages.Member) bool { return a == b || proto.Equal(a, b) })
+	same := slices.EqualFunc(
+		p.live,
+		before.live,
+		func(a, b *messages.Member) bool { return a == b || proto.Equal(a, b) },
+	)
 	return c, c.LeasesChanged || !same
 }
