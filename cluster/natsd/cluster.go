@@ -19,18 +19,19 @@ const (
 	waitLogInterval    = 5 * time.Second
 )
 
-// clusterInfo is the clusterOptions that a server is to be part of.
+// clusterInfo describes the cluster of a server.
 type clusterInfo struct {
-	servers     int // 1: it stands alone
+	servers     int // 1 for a standalone server
 	formTimeout time.Duration
 }
 
-// clusterOptions returns a function that fills the options of a server in a clusterOptions.
+// clusterOptions returns the cluster of the server and a function that sets the server options for
+// it.
 func (cfg *Config) clusterOptions() (clusterInfo, func(*server.Options), error) {
 	alone, none := clusterInfo{servers: 1}, func(*server.Options) {}
 	if cfg.ClusterListen == "" {
 		if len(cfg.Routes) > 0 {
-			return alone, none, fmt.Errorf("NATS routes without an address for them; give one with --nats-cluster-listen")
+			return alone, none, fmt.Errorf("NATS routes need an address to listen on; set --nats-cluster-listen")
 		}
 		return alone, none, nil
 	}
@@ -43,16 +44,18 @@ func (cfg *Config) clusterOptions() (clusterInfo, func(*server.Options), error) 
 		return alone, none, err
 	}
 	if len(routes) < 2 {
-		return alone, none, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; give them with --nats-routes", cfg.ClusterListen)
+		return alone, none, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; set --nats-routes",
+			cfg.ClusterListen)
 	}
 	if len(routes) == 2 {
-		cfg.Log.Warn().Msg("a NATS cluster of two servers stands still when either is lost; three survive the loss of one")
+		cfg.Log.Warn().
+			Msg("a NATS cluster of two servers has no quorum without both; three servers survive the loss of one")
 	}
-	turn := -1
+	rank := -1
 	if !cfg.SharedProcess {
-		turn = localIdentity(cfg).rank(routes)
+		rank = localIdentity(cfg).rank(routes)
 	}
-	shortenElections(turn, len(routes))
+	shortenElections(rank, len(routes))
 	fill := func(opts *server.Options) {
 		opts.Routes = slices.Clone(routes)
 		opts.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port}
@@ -63,11 +66,12 @@ func (cfg *Config) clusterOptions() (clusterInfo, func(*server.Options), error) 
 	return clusterInfo{servers: len(routes), formTimeout: cmp.Or(cfg.FormTimeout, defaultFormTimeout)}, fill, nil
 }
 
-// routes returns the route of every server once, this one's among them: the server takes their number for the size of the
-// clusterOptions, half of which must never elect a leader.
+// routes returns the route of every server once, its own included: nats-server takes the number of
+// routes as the size of the cluster, and half of the servers must never elect a leader.
 func (cfg *Config) routes() ([]*url.URL, error) {
 	all := cfg.Routes
-	if host, port, _ := net.SplitHostPort(cfg.ClusterListen); port != "0" && host != "" && !net.ParseIP(host).IsUnspecified() {
+	if host, port, _ := net.SplitHostPort(cfg.ClusterListen); port != "0" && host != "" &&
+		!net.ParseIP(host).IsUnspecified() {
 		all = append(slices.Clone(all), "nats://"+cfg.ClusterListen)
 	}
 	var routes []*url.URL
@@ -83,8 +87,8 @@ func (cfg *Config) routes() ([]*url.URL, error) {
 	return routes, nil
 }
 
-// Replicas is how many servers of the clusterOptions keep each value: 3, where it has as many; else 1, since two copies can not
-// elect a leader once one is lost.
+// Replicas returns the number of servers that keep each value: 3 if the cluster has as many, else
+// 1, since two copies cannot elect a leader once one is lost.
 func (s *Server) Replicas() int {
 	if s.cluster.servers >= 3 {
 		return 3
@@ -92,7 +96,7 @@ func (s *Server) Replicas() int {
 	return 1
 }
 
-// Peers is how many other servers of the clusterOptions are connected.
+// Peers returns the number of other servers of the cluster that are connected.
 func (s *Server) Peers() int {
 	routes, err := s.nats.current().Routez(nil)
 	if err != nil {
@@ -105,8 +109,8 @@ func (s *Server) Peers() int {
 	return len(ids)
 }
 
-// Quorum returns how many servers of the clusterOptions are connected, this one among them, how many there are, and how many a
-// majority is. A server that stands alone is its own majority.
+// Quorum returns the number of connected servers of the cluster, this one included, the number of
+// all its servers, and the size of a majority. All three are 1 for a standalone server.
 func (s *Server) Quorum() (connected, servers, majority int) {
 	if s.cluster.servers == 1 {
 		return 1, 1, 1
@@ -114,7 +118,7 @@ func (s *Server) Quorum() (connected, servers, majority int) {
 	return s.Peers() + 1, s.cluster.servers, s.cluster.servers/2 + 1
 }
 
-// formed waits until JetStream has a leader.
+// waitFormed waits until JetStream has a leader.
 func (s *Server) waitFormed(ctx context.Context, log zerolog.Logger) error {
 	if s.cluster.servers == 1 {
 		return nil
@@ -127,7 +131,8 @@ func (s *Server) waitFormed(ctx context.Context, log zerolog.Logger) error {
 	for !s.hasLeader() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("NATS cluster: %s: %w; start the others, or put --nats-routes right", s.waitReason(), ctx.Err())
+			return fmt.Errorf("NATS cluster: %s: %w; start the others, or correct --nats-routes",
+				s.waitReason(), ctx.Err())
 		case <-tell.C:
 			log.Info().Msg("NATS cluster: " + s.waitReason())
 		case <-poll.C:
@@ -141,7 +146,7 @@ func (s *Server) hasLeader() bool {
 	return err == nil && info.Meta != nil && info.Meta.Leader != ""
 }
 
-// waitReason says what for.
+// waitReason returns what waitFormed waits for.
 func (s *Server) waitReason() string {
 	up, servers, majority := s.Quorum()
 	if up < majority {

@@ -8,24 +8,24 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// instance is the nats-server of this process, which can be started again on the same ports. Connections within the
-// process are made to the server of the moment.
+// instance is the nats-server of this process. It can be restarted on the same ports. In-process
+// connections go to the current server.
 type instance struct {
 	options func() (*server.Options, error)
 	log     *logger
 	server  atomic.Pointer[server.Server]
-	hung    atomic.Pointer[server.Server] // did not start, and may never stop
+	hung    atomic.Pointer[server.Server] // a server that did not start and may never stop
 	ports   ports
 }
 
-// ports are those that the first start took.
+// ports are the ports that the first start chose.
 type ports struct{ client, cluster int }
 
-// now returns the server of the moment, nil before the first start.
+// current returns the current server, or nil before the first start.
 func (r *instance) current() *server.Server { return r.server.Load() }
 
-// start starts a server and returns once it takes connections and has JetStream. The error is ErrStore where its files
-// are the reason.
+// start starts a server and returns once it accepts connections and has JetStream. The error is
+// ErrStore if the files of the store are the cause.
 func (r *instance) start() error {
 	opts, err := r.options()
 	if err != nil {
@@ -54,7 +54,8 @@ func (r *instance) start() error {
 	return nil
 }
 
-// stop ends the server and waits until its store is on disk. A server that did not start is not waited for.
+// stop stops the server and waits until its store is on disk. It does not wait for a server that
+// did not start.
 func (r *instance) stop() {
 	if s := r.current(); s != nil && s != r.hung.Load() {
 		s.Shutdown()

@@ -12,30 +12,37 @@ import (
 
 // Clients can make the server log an error with each message, so the lines in a second are bounded.
 const (
-	logLinesPerSecond = 5 // a second
+	// Clients can make the server log an error for each message, so the rate of log lines is
+	// limited.
+	logLinesPerSecond = 5 // sustained rate
 	logBurst          = 50
 )
 
-// logger passes on the warnings and errors of the server.
+// logger forwards the warnings and errors of nats-server.
 type logger struct {
 	log     zerolog.Logger
 	refused func(address, what string)
 	lines   *bounded.Limiter
-	fatal   chan string // the reason why the server does not start; of several, the first
+	fatal   chan string // the first reason why the server does not start
 }
 
 func newLogger(cfg *Config) *logger {
-	return &logger{log: cfg.Log, refused: cfg.OnRefused, lines: bounded.New(logLinesPerSecond, logBurst), fatal: make(chan string, 1)}
+	return &logger{
+		log:     cfg.Log,
+		refused: cfg.OnRefused,
+		lines:   bounded.New(logLinesPerSecond, logBurst),
+		fatal:   make(chan string, 1),
+	}
 }
 
-// Warnf implements server.Logger, like the methods below.
+// Warnf, Errorf, Noticef, Debugf and Tracef implement server.Logger.
 func (l *logger) Warnf(format string, v ...any)  { l.write(zerolog.WarnLevel, format, v) }
 func (l *logger) Errorf(format string, v ...any) { l.write(zerolog.ErrorLevel, format, v) }
 func (l *logger) Noticef(string, ...any)         {}
 func (l *logger) Debugf(string, ...any)          {}
 func (l *logger) Tracef(string, ...any)          {}
 
-// Fatalf implements server.Logger. The server goes on without what has failed.
+// Fatalf implements server.Logger. nats-server continues without the part that failed.
 func (l *logger) Fatalf(format string, v ...any) {
 	l.write(zerolog.ErrorLevel, format, v)
 	select {
@@ -61,12 +68,12 @@ func (l *logger) write(level zerolog.Level, format string, v []any) {
 	line.Msg("nats-server: " + text)
 }
 
-// refusalMarks are what lines about clients that were not allowed something contain.
+// refusalMarks identify lines about clients that were refused.
 var refusalMarks = []string{
 	"authentication error", "Publish Violation", "Subscription Violation", "TLS handshake error",
 }
 
-// isRefusal reports whether a line is about a client that was not allowed something.
+// isRefusal reports whether a line is about a client that was refused.
 func isRefusal(text string) bool {
 	return slices.ContainsFunc(refusalMarks, func(r string) bool { return strings.Contains(text, r) })
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestLogBounded: errors that clients cause by the thousand are a bounded number of lines. Each one
-// is passed on as refused.
+// TestLogBounded checks that errors that clients cause by the thousand produce a bounded number of
+// lines, and that each one is reported as refused.
 func TestLogBounded(t *testing.T) {
 	log, refused := &bytes.Buffer{}, 0
 	l := newLogger(&Config{Log: zerolog.New(log), OnRefused: func(address, what string) {

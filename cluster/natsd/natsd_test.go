@@ -62,7 +62,7 @@ func TestNkeyUsers(t *testing.T) {
 	}
 	if conn, err := nats.Connect(s.URL()); err == nil {
 		conn.Close()
-		t.Error("somebody without a key connected")
+		t.Error("a client without a key connected")
 	}
 	conn, err := s.Connect(nats.Nkey(public, user.Sign))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestNkeyUsers(t *testing.T) {
 	conn.Close()
 }
 
-// addresses returns free addresses of loopback.
+// addresses returns free loopback addresses.
 func addresses(t *testing.T, n int) []string {
 	t.Helper()
 	var all []string
@@ -86,14 +86,22 @@ func addresses(t *testing.T, n int) []string {
 	return all
 }
 
-// startThree starts three servers at once; each is given the routes of all but those that omit leaves out.
+// startThree starts three servers at once. Each has the routes of all but those for which omit
+// returns true.
 func startThree(t *testing.T, omit func(server, route int) bool, change ...func(server int, cfg *Config)) []*Server {
 	t.Helper()
 	at := addresses(t, 3)
 	servers, errs := make([]*Server, 3), make([]error, 3)
 	var starting sync.WaitGroup
 	for i := range servers {
-		cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i), ClusterListen: at[i], SharedProcess: true, Log: zerolog.Nop()}
+		cfg := Config{
+			Listen:        "127.0.0.1:0",
+			StoreDir:      t.TempDir(),
+			Name:          fmt.Sprint("n", i),
+			ClusterListen: at[i],
+			SharedProcess: true,
+			Log:           zerolog.Nop(),
+		}
 		for j, a := range at {
 			if !omit(i, j) {
 				cfg.Routes = append(cfg.Routes, "nats://"+a)
@@ -136,7 +144,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// checkValuesSurvive stores a value on three servers, and reads it from those that are left.
+// checkValuesSurvive stores a value on three servers, stops one and writes to the others.
 func checkValuesSurvive(t *testing.T, servers []*Server) {
 	t.Helper()
 	conn, err := servers[0].Connect()
@@ -157,7 +165,7 @@ func checkValuesSurvive(t *testing.T, servers []*Server) {
 		t.Fatal(err)
 	}
 	servers[2].Stop()
-	until(t, "the value, from the servers that are left", func() bool {
+	until(t, "a write to the remaining servers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := kv.Put(ctx, "k", []byte("w"))
@@ -170,15 +178,19 @@ func TestInvalidConfig(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"address in use":            {func(c *Config) { c.Listen = busy(t) }, "--nats-listen"},
-		"routes without an address": {func(c *Config) { c.Routes = []string{"nats://127.0.0.1:6222"} }, "--nats-cluster-listen"},
-		"no routes":                 {func(c *Config) { c.ClusterListen = "127.0.0.1:0" }, "--nats-routes"},
+		"address in use": {func(c *Config) { c.Listen = busy(t) }, "--nats-listen"},
+		"routes without an address": {func(c *Config) {
+			c.Routes = []string{"nats://127.0.0.1:6222"}
+		}, "--nats-cluster-listen"},
+		"no routes": {func(c *Config) { c.ClusterListen = "127.0.0.1:0" }, "--nats-routes"},
 		"only its own route": {func(c *Config) {
 			c.ClusterListen = addresses(t, 1)[0]
 			c.Routes = []string{"nats://" + c.ClusterListen}
 		}, "--nats-routes"},
-		"not a route": {func(c *Config) { c.ClusterListen, c.Routes = "127.0.0.1:0", []string{"elsewhere"} }, `"elsewhere"`},
-		"others are not there": {func(c *Config) {
+		"not a route": {func(c *Config) {
+			c.ClusterListen, c.Routes = "127.0.0.1:0", []string{"elsewhere"}
+		}, `"elsewhere"`},
+		"others are missing": {func(c *Config) {
 			at := addresses(t, 3)
 			c.ClusterListen, c.FormTimeout = at[0], 300*time.Millisecond
 			c.Routes = []string{"nats://" + at[1], "nats://" + at[2]}

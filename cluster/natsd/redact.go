@@ -8,15 +8,15 @@ import (
 )
 
 var (
-	// secretField is a field of a users file that is secret, with its value.
+	// secretField matches a secret field of a users file with its value.
 	secretField = regexp.MustCompile(
 		`(?i)(?:password|pass|token|seed)["']?\s*[:=]?\s*(?:"([^"]*)|'([^']*)|([^\s"',}\])]+))`,
 	)
-	// secretPattern is a seed of an nkey, or a JWT.
+	// secretPattern matches the seed of an nkey, or a JWT.
 	secretPattern = regexp.MustCompile(`\bS[ACNOUXP][A-Z2-7]{20,}|\beyJ[A-Za-z0-9_.-]{20,}`)
 )
 
-// redact is an error about a users file without the passwords, tokens and seeds in it, which
+// redact returns an error about a users file without the file's passwords, tokens and seeds, which
 // nats-server may quote.
 func redact(file string, err error) error {
 	text := err.Error()
