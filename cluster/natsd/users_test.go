@@ -106,7 +106,7 @@ func TestInvalidUsersFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "has none, so every client could connect",
 		"authorization {}":         "has none",
-		"port: 4222":               "has port, which is not about users; only authorization, accounts",
+		"port: 4222":               "has port, which is not about users; it can have only authorization, accounts",
 		"authorization {users = [": "NATS users: ",
 		"authorization {users = [{nkey: UNONSENSE}]}": "Not a valid public nkey",
 	} {
