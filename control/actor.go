@@ -38,8 +38,8 @@ type Config struct {
 	// answers only requests about this node; other nodes answer the rest. Nil means synced from the
 	// start.
 	Synced <-chan struct{}
-	// Leaving is closed when the node starts to leave. From then on the service again answers only
-	// requests about this node. If nil, the node never leaves.
+	// Leaving is closed when the node starts to leave. From then on the service answers only
+	// requests about this node, as before Synced. If nil, the node never leaves.
 	Leaving <-chan struct{}
 	// OnServing is called each time the service starts to answer all requests; it may be nil.
 	OnServing func()

@@ -12,8 +12,8 @@ import (
 // Backend answers requests about the cluster and about the node it runs on. Its errors are Refusals
 // if the reason is known.
 type Backend interface {
-	// Model reads a model's headers on this node only. It returns the digests of its files if they
-	// are known, or reports that the folder is missing. An error says what is wrong with the model.
+	// Model reads a model's headers on this node only. It returns the digests of the files if they
+	// are known, or reports that the folder is missing. An invalid model is an error.
 	Model(path string) (*messages.NodeModelResponse, error)
 	// Update applies change to the stored deployment, which is nil if there is none, and stores the
 	// result. If another writer was faster, it calls change again. If ifRevision is not 0, it must
@@ -28,7 +28,8 @@ type Backend interface {
 	RestartReplica(ctx context.Context, name string) error
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
-	// DrainNode stores whether a node is to be drained and returns the node's status.
+	// DrainNode stores the decision to drain a node, or to stop draining it, and returns the node's
+	// status.
 	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
 
 	// RegisterAdapter checks an adapter with NormalizeAdapter and against its base model, stores it
@@ -79,7 +80,7 @@ type Backend interface {
 // Change returns the deployment that replaces the stored one, which is nil if there is none.
 type Change func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error)
 
-// Updated is a stored change of a deployment.
+// Updated is the result of Backend.Update.
 type Updated struct {
 	Before, After *messages.DeploymentSpec // Before is nil for a new deployment
 	Revision      uint64                   // of After

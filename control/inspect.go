@@ -18,8 +18,8 @@ type modelAnswer struct {
 	err   error
 }
 
-// digests checks a model's folder, on this node or, if it has no such folder, on the others. It
-// returns the digests of the files if they are known, without waiting for files to be read.
+// digests returns the digests of the files in a model's folder if they are known. It does not wait
+// for files to be read. An error reports an invalid model or a folder that no node has.
 func (v *View) digests(ctx context.Context, path string) (weights, revision string, err error) {
 	found, err := v.Model(ctx, path)
 	return found.GetWeightsDigest(), found.GetRevisionDigest(), err

@@ -9,7 +9,7 @@ import (
 )
 
 // MigrationPair finds the source and target replica of a migration. If to is empty, the target is
-// the least loaded other replica of the model.
+// the least loaded other serving replica of the model.
 func MigrationPair(
 	all []*messages.DeploymentStatus,
 	from, to string,

@@ -38,22 +38,18 @@ func (c *control) deployModel(
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
 	name := req.GetDeployment().GetName()
-	done, err := c.Backend.Update(
-		ctx,
-		name,
-		req.GetIfRevision(),
-		func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-			spec, err := applyChange(stored, req.GetDeployment(), req.GetResetFields())
-			if err != nil {
-				return nil, err
-			}
-			if spec.WeightsDigest, spec.RevisionDigest, err = c.view.digests(ctx, spec.GetPath()); err != nil {
-				return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
-			}
-			c.Backend.Revise(spec, stored)
-			return spec, nil
-		},
-	)
+	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		spec, err := applyChange(stored, req.GetDeployment(), req.GetResetFields())
+		if err != nil {
+			return nil, err
+		}
+		if spec.WeightsDigest, spec.RevisionDigest, err = c.view.digests(ctx, spec.GetPath()); err != nil {
+			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+		}
+		c.Backend.Revise(spec, stored)
+		return spec, nil
+	}
+	done, err := c.Backend.Update(ctx, name, req.GetIfRevision(), change)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +94,14 @@ func (c *control) scaleModel(
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 			`replicas is missing; send {"name": "…", "replicas": 2}, or 0 to stop the model`)
 	}
-	change := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
-	done, err := c.Backend.Update(
-		ctx,
-		req.GetName(),
-		0,
-		func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-			if stored == nil {
-				return nil, Refuse(messages.Reason_REASON_NOT_FOUND,
-					fmt.Sprintf("model %q is not deployed", req.GetName()))
-			}
-			return applyChange(stored, change, nil)
-		},
-	)
+	spec := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
+	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		if stored == nil {
+			return nil, Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", req.GetName()))
+		}
+		return applyChange(stored, spec, nil)
+	}
+	done, err := c.Backend.Update(ctx, req.GetName(), 0, change)
 	if err != nil {
 		return nil, err
 	}

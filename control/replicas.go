@@ -10,7 +10,7 @@ import (
 
 const (
 	migrateEndpoint = "replicas-migrate"
-	// explainSubject is the prefix of explain subjects. A request ID follows.
+	// explainSubject precedes the request ID in the subjects of explain requests.
 	explainSubject = "troupe.v1.explain."
 )
 

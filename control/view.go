@@ -20,8 +20,8 @@ import (
 	"troupe/observe/tree"
 )
 
-// nodeTimeout bounds the time in which a node answers another node. A node that takes longer is
-// shown as unreachable.
+// nodeTimeout is how long a node waits for the answer of another node, which it otherwise shows as
+// unreachable.
 const nodeTimeout = time.Second
 
 // View shows the whole cluster from one node. It asks all nodes concurrently: the local node

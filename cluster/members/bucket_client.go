@@ -56,31 +56,24 @@ func openBucket(
 
 // put writes a key over a revision and returns the new revision. It returns errConflict if the key
 // has another revision.
-func (w *bucketClient) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
+func (c *bucketClient) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
 	data, err := strict.Marshal(value)
 	if err != nil {
 		return 0, fmt.Errorf("key %s: %w", key, err)
 	}
-	return w.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
+	return c.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
 }
 
 // remove deletes a key that is at a revision. It returns errConflict if the key has another
 // revision.
-func (w *bucketClient) remove(ctx context.Context, key string, at uint64) (uint64, error) {
-	return w.write(
-		ctx,
-		&nats.Msg{Subject: bucket.Subject(Bucket, key), Header: nats.Header{operationHeader: {operationDelete}}},
-		at,
-	)
+func (c *bucketClient) remove(ctx context.Context, key string, at uint64) (uint64, error) {
+	header := nats.Header{operationHeader: {operationDelete}}
+	return c.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: header}, at)
 }
 
-func (w *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
-	ack, err := w.js.PublishMsg(
-		ctx,
-		msg,
-		jetstream.WithExpectLastSequencePerSubject(over),
-		jetstream.WithRetryAttempts(0),
-	)
+func (c *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
+	ack, err := c.js.PublishMsg(ctx, msg,
+		jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
@@ -92,42 +85,42 @@ func (w *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (u
 	return ack.Sequence, nil
 }
 
-// get reads a key. The revision is 0 if the key does not exist, or if the bucket is gone.
-func (w *bucketClient) get(ctx context.Context, key string) (entry, error) {
-	msg, err := w.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
+// get reads a key. The revision is 0 if the key does not exist.
+func (c *bucketClient) get(ctx context.Context, key string) (entry, error) {
+	msg, err := c.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return entry{key: key}, nil
 	}
 	if err != nil {
 		return entry{}, fmt.Errorf("key %s: %w", key, err)
 	}
-	return w.decodeEntry(key, msg.Sequence, msg.Header, msg.Data), nil
+	return c.decodeEntry(key, msg.Sequence, msg.Header, msg.Data), nil
 }
 
 // decodeEntry decodes a revision. It logs a value that cannot be decoded and returns it as deleted.
-func (w *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
+func (c *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
 	if header.Get(operationHeader) != "" {
 		return entry{key: key, revision: revision, firstSeen: time.Now()}
 	}
 	e, err := decode(key, revision, data, time.Now())
 	if err != nil {
-		w.log.Error().Err(err).Msg("invalid record ignored")
+		c.log.Error().Err(err).Msg("invalid record ignored")
 	}
 	return e
 }
 
 // decodeChange decodes a republished change. It also returns the previous revision of the key.
-func (w *bucketClient) decodeChange(msg *nats.Msg) (e entry, previous uint64) {
+func (c *bucketClient) decodeChange(msg *nats.Msg) (e entry, previous uint64) {
 	revision, _ := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 	previous, _ = strconv.ParseUint(msg.Header.Get("Nats-Last-Sequence"), 10, 64)
-	return w.decodeEntry(strings.TrimPrefix(msg.Subject, republishPrefix+"."), revision, msg.Header, msg.Data), previous
+	return c.decodeEntry(strings.TrimPrefix(msg.Subject, republishPrefix+"."), revision, msg.Header, msg.Data), previous
 }
 
 // snapshot reads all keys, and the last revision of the bucket when they were listed. It reads
 // leases before members, so that the holder of a lease is in the snapshot if it is live.
-func (w *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
+func (c *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
 	prefix := bucket.Subject(Bucket, "")
-	info, err := w.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	info, err := c.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
 	if err != nil {
 		return nil, 0, fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
@@ -140,7 +133,7 @@ func (w *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, 
 		}
 	}
 	for _, key := range slices.Concat(leases, members) {
-		e, err := w.get(ctx, key)
+		e, err := c.get(ctx, key)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -13,7 +13,7 @@ import (
 // departedRetention is how long a departed member is remembered.
 const departedRetention = 10 * time.Minute
 
-// Departed is a member that has left the cluster or was lost; its state says which.
+// Departed is a member that left the cluster or was lost, as its state shows.
 type Departed struct {
 	Member   *messages.Member
 	LastSeen time.Time // time of the last renewal that this node saw

@@ -10,8 +10,8 @@
 //     order. A silent member is deleted at exactly the revision last seen, so a member that renews
 //     in the meantime survives.
 //   - A node that was recently disconnected from NATS does not suspect others, so the loss of a
-//     server kills no member. A member whose address refuses connections needs no suspicion: it is
-//     known to be dead.
+//     server kills no member. This does not apply to a member whose address refuses connections:
+//     it is known to be dead.
 //   - Member IDs are never reused. A member that was deleted joins again as a new incarnation.
 //   - A lease has at most one holder, a live member. Its revision is its term. Terms grow even if
 //     the bucket is lost and recreated, because revisions start at the creation time.

@@ -58,11 +58,8 @@ func (m *Members) claimName(ctx context.Context) error {
 		}
 		switch decideClaim(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
 		case refuse:
-			return fmt.Errorf(
-				"%w by the live node at %s; give this node another name with --name",
-				ErrNameTaken,
-				e.member.GetAddress(),
-			)
+			return fmt.Errorf("%w by the live node at %s; give this node another name with --name",
+				ErrNameTaken, e.member.GetAddress())
 		case take:
 			if err := m.writeFirstRecord(ctx, e); !errors.Is(err, errConflict) && !bucket.Passing(err) {
 				return err

@@ -56,15 +56,15 @@ type subscriber struct{ notify func(Change) }
 // natsd.ClientOptions, because the time to rejoin depends on how fast it reconnects.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	w, err := openBucket(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
+	kv, err := openBucket(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.raiseIfLost(ctx, cfg.SeenTerm, cfg.TermLimit); err != nil {
+	if err := kv.raiseIfLost(ctx, cfg.SeenTerm, cfg.TermLimit); err != nil {
 		return nil, err
 	}
 	m := &Members{
-		cfg: cfg, kv: w, conn: js.Conn(), view: view{}, departed: departed{},
+		cfg: cfg, kv: kv, conn: js.Conn(), view: view{}, departed: departed{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		health: natsHealth{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}
@@ -173,11 +173,11 @@ func (m *Members) notify() {
 	defer m.notifyMu.Unlock()
 	m.mu.Lock()
 	now := m.view.state()
-	change, any := now.diff(m.notified)
+	change, changed := now.diff(m.notified)
 	change.Rejoined, m.pendingRejoined = m.pendingRejoined, false
 	m.mu.Unlock()
 	m.notified = now
-	if !any && !change.Rejoined {
+	if !changed && !change.Rejoined {
 		return
 	}
 	for _, s := range m.subscribers {

@@ -29,10 +29,9 @@ func decideClaim(first, e entry, instance string, since, now time.Time, grace ti
 	return wait
 }
 
-// renewOver returns the revision over which a member whose renewal was refused may renew, and
-// whether it may. e is the current record of its key. The member may renew over its own record, if
-// the reply to a renewal was lost, or over revision 0, if the bucket has lost the record. Otherwise
-// it was fenced.
+// renewOver decides whether a member may renew again after its renewal was refused, given the
+// current record e of its key. It may write over its own record, if only the reply to a renewal was
+// lost, and over revision 0, if the bucket has lost the record. Otherwise the member was fenced.
 func renewOver(self *messages.Member, e entry) (over uint64, alive bool) {
 	return e.revision, e.revision == 0 || e.memberID() == self.GetId()
 }

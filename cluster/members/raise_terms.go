@@ -27,31 +27,31 @@ func RaiseTerms(ctx context.Context, js jetstream.JetStream, limit uint64, log z
 	if err != nil {
 		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
-	w := &bucketClient{js, stream, log}
-	return w.renumber(ctx, limit)
+	c := &bucketClient{js, stream, log}
+	return c.renumber(ctx, limit)
 }
 
 // renumber rewrites the contents of the bucket with revisions above limit.
-func (w *bucketClient) renumber(ctx context.Context, limit uint64) error {
-	all, last, err := w.snapshot(ctx)
+func (c *bucketClient) renumber(ctx context.Context, limit uint64) error {
+	all, last, err := c.snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	if err := w.stream.Purge(ctx, jetstream.WithPurgeSequence(max(limit, last)+1)); err != nil {
+	if err := c.stream.Purge(ctx, jetstream.WithPurgeSequence(max(limit, last)+1)); err != nil {
 		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
 	for _, e := range all {
 		switch {
 		case e.member != nil:
-			_, err = w.put(ctx, e.key, e.member, 0)
+			_, err = c.put(ctx, e.key, e.member, 0)
 		case e.lease != nil:
-			_, err = w.put(ctx, e.key, e.lease, 0)
+			_, err = c.put(ctx, e.key, e.lease, 0)
 		default:
-			_, err = w.write(ctx, &nats.Msg{
+			_, err = c.write(ctx, &nats.Msg{
 				Subject: bucket.Subject(Bucket, e.key), Header: nats.Header{operationHeader: {operationDelete}},
 			}, 0)
 		}
-		if err != nil && !errors.Is(err, errConflict) { // on a conflict its member was faster
+		if err != nil && !errors.Is(err, errConflict) { // after a conflict the member's own write stands
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 		}
 	}
@@ -60,12 +60,12 @@ func (w *bucketClient) renumber(ctx context.Context, limit uint64) error {
 
 // raiseIfLost renumbers the bucket if it has lost a revision that was seen, so that no term is
 // given twice.
-func (w *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) error {
+func (c *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) error {
 	if seen == 0 {
 		return nil
 	}
 	for range raiseChecks { // a former leader may lack recent writes
-		info, err := w.stream.Info(ctx)
+		info, err := c.stream.Info(ctx)
 		if err != nil {
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 		}
@@ -78,7 +78,7 @@ func (w *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) erro
 		case <-time.After(raiseCheckInterval):
 		}
 	}
-	w.log.Error().Uint64("seen", seen).
+	c.log.Error().Uint64("seen", seen).
 		Msg("the bucket " + Bucket + " has lost terms that were in use; raising terms above them")
-	return w.renumber(ctx, max(seen+termGap, limit))
+	return c.renumber(ctx, max(seen+termGap, limit))
 }

@@ -45,8 +45,7 @@ func (m *Members) tick(renewNow bool) {
 	due := renewNow || m.health.renewDue(time.Now())
 	m.mu.Unlock()
 	if stalled {
-		m.cfg.Log.Warn().
-			Dur("longer_than", m.cfg.SilentFor).
+		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).
 			Msg("this node stalled; other nodes may have declared it dead")
 	}
 	if !m.conn.IsConnected() {
@@ -103,8 +102,7 @@ func (m *Members) renew() {
 	}
 	if err != nil {
 		if m.renewFailed() && m.ctx.Err() == nil {
-			m.cfg.Log.Warn().
-				Err(err).
+			m.cfg.Log.Warn().Err(err).
 				Msg("renewal of this node's membership failed; retrying, and suspecting no member meanwhile")
 		}
 		if errors.Is(err, ErrNameTaken) { // NATS answered
@@ -204,8 +202,8 @@ func (m *Members) rejoin(ctx context.Context) error {
 	return nil
 }
 
-// newRecord returns the record of a new incarnation, which is later than last, the latest known one
-// of the name.
+// newRecord returns the record of a new incarnation of the node. last is the latest known
+// incarnation of its name, which the new one exceeds.
 func (m *Members) newRecord(last uint64) *messages.Member {
 	now := time.Now()
 	self := &messages.Member{
@@ -249,9 +247,9 @@ func (m *Members) recreateBucket(failure error) {
 // resyncIfStale reads the bucket again if a change was missed.
 func (m *Members) resyncIfStale() {
 	m.mu.Lock()
-	behind := m.stale
+	stale := m.stale
 	m.mu.Unlock()
-	if !behind {
+	if !stale {
 		return
 	}
 	m.writeMu.Lock()

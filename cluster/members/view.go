@@ -76,10 +76,9 @@ func (v view) silent(self string, now time.Time, silentFor time.Duration) []entr
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(
-		found,
-		func(a, b entry) int { return cmp.Or(a.firstSeen.Compare(b.firstSeen), cmp.Compare(a.key, b.key)) },
-	)
+	slices.SortFunc(found, func(a, b entry) int {
+		return cmp.Or(a.firstSeen.Compare(b.firstSeen), cmp.Compare(a.key, b.key))
+	})
 	return found
 }
 
@@ -128,20 +127,20 @@ type viewState struct {
 }
 
 func (v view) state() viewState {
-	p := viewState{live: v.live(), leases: map[string]roleHolder{}}
+	s := viewState{live: v.live(), leases: map[string]roleHolder{}}
 	for _, e := range v {
 		if e.lease != nil && v.member(e.lease.GetMember()) != nil {
-			p.leases[e.lease.GetName()] = roleHolder{e.lease.GetMember(), e.revision}
+			s.leases[e.lease.GetName()] = roleHolder{e.lease.GetMember(), e.revision}
 		}
 	}
-	return p
+	return s
 }
 
-// diff returns the change from before to p, and whether there is any.
-func (p viewState) diff(before viewState) (Change, bool) {
-	c := Change{Live: p.live, LeasesChanged: !maps.Equal(p.leases, before.leases)}
+// diff returns the change from before to s, and whether there is any.
+func (s viewState) diff(before viewState) (Change, bool) {
+	c := Change{Live: s.live, LeasesChanged: !maps.Equal(s.leases, before.leases)}
 	ids := map[string]bool{}
-	for _, m := range p.live {
+	for _, m := range s.live {
 		ids[m.GetId()] = true
 	}
 	for _, m := range before.live {
@@ -149,10 +148,8 @@ func (p viewState) diff(before viewState) (Change, bool) {
 			c.Left = append(c.Left, m)
 		}
 	}
-	same := slices.EqualFunc(
-		p.live,
-		before.live,
-		func(a, b *messages.Member) bool { return a == b || proto.Equal(a, b) },
-	)
+	same := slices.EqualFunc(s.live, before.live, func(a, b *messages.Member) bool {
+		return a == b || proto.Equal(a, b)
+	})
 	return c, c.LeasesChanged || !same
 }

@@ -44,18 +44,18 @@ func (s *Server) Disk() Disk {
 func (cfg *Config) checkWritable() error {
 	dir := cfg.StoreDir
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("data directory %s: %w; set another with --data", dir, rootCause(err))
+		return fmt.Errorf("data folder %s: %w; set another with --data", dir, rootCause(err))
 	}
 	free, err := FreeBytes(dir)
 	if err != nil {
-		return fmt.Errorf("data directory %s: %w; set another with --data", dir, err)
+		return fmt.Errorf("data folder %s: %w; set another with --data", dir, err)
 	}
 	if d := (Disk{Folder: dir, Free: free, Needed: cfg.minFree(), State: DiskLow}); free < d.Needed {
 		return fmt.Errorf("%s; delete files there, or set another folder with --data", d)
 	}
 	probe := filepath.Join(dir, ".writable")
 	if err := os.WriteFile(probe, []byte("probe"), 0o644); err != nil {
-		return fmt.Errorf("data directory %s cannot be written: %w; set another with --data", dir, rootCause(err))
+		return fmt.Errorf("data folder %s cannot be written: %w; set another with --data", dir, rootCause(err))
 	}
 	return os.Remove(probe)
 }
@@ -72,7 +72,7 @@ func (cfg *Config) minFree() int64 {
 func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 	s.disk.folder, s.disk.minFree = cfg.StoreDir, cfg.minFree()
 	if _, err := s.checkDisk(cfg); err != nil {
-		return fmt.Errorf("data directory %s: %w", cfg.StoreDir, err)
+		return fmt.Errorf("data folder %s: %w", cfg.StoreDir, err)
 	}
 	s.loops.Go(func() {
 		tick := time.NewTicker(diskCheckInterval)
@@ -140,10 +140,10 @@ func (s *Server) writeError() string {
 	return ""
 }
 
-// restart restarts the server with the store as it is on disk. Enabling JetStream alone would not
-// do: a stream that is not loaded yet would be reported as missing, and clients would create it
-// again. If the folder still cannot be written, restart leaves the server running, because clients
-// can communicate through it.
+// restart restarts the server with the store as it is on disk. Enabling JetStream again is not
+// enough: a stream that is not loaded yet would appear to be missing, and clients would create it
+// again. If the folder cannot be written yet, the server keeps running, because clients can still
+// communicate through it.
 func (s *Server) restart(cfg *Config) {
 	s.reload.Lock()
 	defer s.reload.Unlock()

@@ -55,17 +55,17 @@ func shortenElections(rank, servers int) {
 }
 
 // electionTimeouts returns the minimum and the maximum time that a server waits without a heartbeat
-// before it campaigns. With random times, as in Raft, votes sometimes split: each candidate votes
-// for itself and stores that vote before it hears of the other. That costs another election, and a
-// death is not detected in time. So each server waits according to its rank, plus a random part of
-// up to a third of the interval. A negative rank is unknown.
-func electionTimeouts(rank, servers int) (least, most time.Duration) {
+// before it campaigns. With random times, as in Raft, votes sometimes split: two candidates each
+// vote for themselves and store that vote before they hear of each other. That costs another
+// election, so a dead member is not detected in time. Therefore each server waits according to its
+// rank, plus a random part of up to a third of the interval. A negative rank is unknown.
+func electionTimeouts(rank, servers int) (shortest, longest time.Duration) {
 	if rank < 0 {
 		return minCampaignDelay, minCampaignDelay + campaignSpread/2
 	}
 	step := min(rankInterval, campaignSpread/time.Duration(max(servers-1, 1)))
-	least = minCampaignDelay + time.Duration(rank)*step
-	return least, least + step/3
+	shortest = minCampaignDelay + time.Duration(rank)*step
+	return shortest, shortest + step/3
 }
 
 // identity distinguishes a server's own route from those of the others.

@@ -10,10 +10,8 @@ import (
 	"troupe/internal/bounded"
 )
 
-// Clients can make the server log an error with each message, so the lines in a second are bounded.
+// Clients can make the server log an error for each message, so the rate of log lines is limited.
 const (
-	// Clients can make the server log an error for each message, so the rate of log lines is
-	// limited.
 	logLinesPerSecond = 5 // sustained rate
 	logBurst          = 50
 )
