@@ -84,8 +84,8 @@ func (c *control) migrate(
 	return c.Backend.Migrate(ctx, req)
 }
 
-// explain also accepts the IDs that users see: those in answers, and the session names in the actor
-// tree.
+// explain returns how a request was routed. It also accepts the prefixed IDs that users see in
+// answers and in the actor tree.
 func (c *control) explain(ctx context.Context, req *messages.ExplainRequest) (*messages.ExplainResponse, error) {
 	id := req.GetRequestId()
 	for _, prefix := range []string{"chatcmpl-", "cmpl-", "session-"} {

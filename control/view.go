@@ -72,7 +72,7 @@ func (v *View) Tree(ctx context.Context, node string, whole bool) ([]*messages.A
 	}), nil
 }
 
-// membersNamed returns the member of that name, or all members if node is empty.
+// membersNamed returns the member with a name, or all members if the name is empty.
 func (v *View) membersNamed(node string) ([]*messages.Member, error) {
 	members := v.members()
 	if node == "" {

@@ -3,7 +3,7 @@ package members
 import "time"
 
 // natsHealth tracks a node's own connection to NATS. It decides whether the node may suspect silent
-// members, and whether the node's own membership is certain.
+// members, and whether others may have deleted the node itself.
 type natsHealth struct {
 	RenewEvery, SilentFor, Grace time.Duration
 

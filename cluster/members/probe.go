@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// maxProbes bounds the connections per tick, because all members are silent while none can write.
+// maxProbes bounds the connections per tick, because all members look silent while none can renew.
 const maxProbes = 8
 
 // probeRefused returns the silent members whose addresses refuse connections. The host of a killed
