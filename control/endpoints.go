@@ -137,7 +137,7 @@ func resetNulls(data []byte, into *messages.DeployModelRequest) error {
 		if f == nil {
 			f = fields.ByTextName(key)
 		}
-		into.ResetFields = append(into.ResetFields, string(f.Name())) // protojson knows the field
+		into.ResetFields = append(into.ResetFields, string(f.Name())) // not nil, since protojson rejects unknown fields
 	}
 	return nil
 }

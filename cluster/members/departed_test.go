@@ -96,11 +96,11 @@ func TestRenewalsFailingSince(t *testing.T) {
 	c.renewFailed(at(700))
 	check(2499, false)
 	check(2500, true)
-	c.disconnected(at(2600)) // a new connection is no successful renewal
+	c.disconnected(at(2600)) // reconnecting is not a successful renewal
 	check(2700, true)
 	c.renewSucceeded(at(2800), at(2801))
 	check(9000, false)
-	// A stall is no failed renewal.
+	// A stall is not a failed renewal.
 	c.tick(at(20000))
 	check(20001, false)
 }
