@@ -18,8 +18,8 @@ func value(text string, revision uint64) backup.Key {
 
 func deleted(revision uint64) backup.Key { return backup.Key{Revision: revision, Deleted: true} }
 
-// TestDamage: what was changed later, or was never in the copy, is not lost.
-func TestDamage(t *testing.T) {
+// TestLosses: what was changed later, or was never in the copy, is not lost.
+func TestLosses(t *testing.T) {
 	known := backup.State{Revision: 20, Keys: map[string]backup.Key{"a": value("x", 10), "gone": deleted(12)}}
 	whole := map[string]backup.Key{"a": value("x", 10), "gone": deleted(12)}
 	with := func(key string, k backup.Key) map[string]backup.Key {
@@ -45,7 +45,7 @@ func TestDamage(t *testing.T) {
 		"a value that became a deletion":     {with("a", deleted(10)), 20, "the value of key a"},
 		"a deletion lost":                    {with("gone", value("y", 11)), 20, "the deletion of key gone"},
 	} {
-		got := strings.Join(known.Damage(tc.have, tc.last), ", ")
+		got := strings.Join(known.Losses(tc.have, tc.last), ", ")
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
@@ -62,12 +62,12 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestLimitTerms: the limit is above every term long before that one is given, and is rarely raised.
-func TestLimitTerms(t *testing.T) {
+// TestRecordTerm: the limit is above every term long before that one is given, and is rarely raised.
+func TestRecordTerm(t *testing.T) {
 	var s backup.State
 	raised := 0
 	for term := uint64(1 << 50); term < 1<<50+4*backup.TermGap; term += backup.TermGap / 16 {
-		if s.LimitTerms(term) {
+		if s.RecordTerm(term) {
 			raised++
 		}
 		if s.Term != term || s.TermLimit < term+backup.TermGap/2 {
@@ -79,8 +79,8 @@ func TestLimitTerms(t *testing.T) {
 	}
 }
 
-// TestFiles: either file is enough; without both there is no state, and damaged ones are never taken for none.
-func TestFiles(t *testing.T) {
+// TestLoadNeedsOneReadableFile: either file is enough; without both there is no state, and damaged ones are never taken for none.
+func TestLoadNeedsOneReadableFile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(first, second string) error
 		whole  bool
@@ -119,8 +119,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestNewestFile: a crash between the two files leaves the older one, which does not count.
-func TestNewestFile(t *testing.T) {
+// TestLoadReturnsNewestFile: a crash between the two files leaves the older one, which does not count.
+func TestLoadReturnsNewestFile(t *testing.T) {
 	dir := t.TempDir()
 	s := &backup.State{Revision: 1}
 	if err := backup.Save(dir, s); err != nil {
@@ -140,8 +140,8 @@ func TestNewestFile(t *testing.T) {
 	}
 }
 
-// TestSaverJoins: requests that come while a save is under way share the next one, which has what they changed.
-func TestSaverJoins(t *testing.T) {
+// TestSaverCoalescesRequests: requests that come while a save is under way share the next one, which has what they changed.
+func TestSaverCoalescesRequests(t *testing.T) {
 	saves, begun, gate := 0, make(chan struct{}, 10), make(chan struct{})
 	s := backup.NewSaver(func() error { saves++; begun <- struct{}{}; <-gate; return nil })
 	s.Request()

@@ -14,11 +14,11 @@ import (
 )
 
 // names are those of the two files. Both have the same content, each with a checksum.
-var names = []string{"desired-state.1", "desired-state.2"}
+var fileNames = []string{"desired-state.1", "desired-state.2"}
 
 const (
-	magic     = "troupe desired state 1 "
-	asideTail = ".damaged" // of a file that was set aside
+	magic         = "troupe desired state 1 "
+	damagedSuffix = ".damaged" // of a file that was set aside
 )
 
 // ErrDamaged says that no file of a backup can be read.
@@ -28,7 +28,7 @@ var ErrDamaged = errors.New("the copy of the desired state is damaged")
 // that are damaged. Where no other one is left, the error is ErrDamaged.
 func Load(dir string) (newest *State, damaged []string, err error) {
 	var reasons []error
-	for _, name := range names {
+	for _, name := range fileNames {
 		path := filepath.Join(dir, name)
 		state, err := read(path)
 		switch {
@@ -51,7 +51,7 @@ func Load(dir string) (newest *State, damaged []string, err error) {
 func SetAside(files []string) error {
 	var failed []error
 	for _, path := range files {
-		failed = append(failed, os.Rename(path, path+asideTail))
+		failed = append(failed, os.Rename(path, path+damagedSuffix))
 	}
 	return errors.Join(failed...)
 }
@@ -65,7 +65,7 @@ func Save(dir string, s *State) error {
 	}
 	sum := sha256.Sum256(body)
 	content := append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)
-	for _, name := range names {
+	for _, name := range fileNames {
 		if err := write(dir, name, content); err != nil {
 			return fmt.Errorf("copy of the desired state: %w", err)
 		}

@@ -15,8 +15,8 @@ type Key struct {
 	Deleted  bool   `json:"deleted,omitempty"`
 }
 
-// After reports whether k is newer than other. A deletion at the revision of a value was only inferred.
-func (k Key) After(other Key) bool {
+// NewerThan reports whether k is newer than other. A deletion at the revision of a value was only inferred.
+func (k Key) NewerThan(other Key) bool {
 	return k.Revision > other.Revision || k.Revision == other.Revision && other.Deleted && !k.Deleted
 }
 
@@ -36,9 +36,9 @@ type State struct {
 // TermGap is the number of terms that a saved limit is above the highest known one.
 const TermGap = 1 << 20
 
-// LimitTerms notes the highest known term, and raises the limit where it is near. It reports whether
+// RecordTerm notes the highest known term, and raises the limit where it is near. It reports whether
 // it was raised: the state must be saved then.
-func (s *State) LimitTerms(term uint64) bool {
+func (s *State) RecordTerm(term uint64) bool {
 	s.Term = max(s.Term, term)
 	if term == 0 || s.Term+TermGap/2 < s.TermLimit {
 		return false
@@ -47,9 +47,9 @@ func (s *State) LimitTerms(term uint64) bool {
 	return true
 }
 
-// Damage returns what a bucket with these keys and this last revision has lost of the state, in order.
+// Losses returns what a bucket with these keys and this last revision has lost of the state, in order.
 // A bucket that is newer than the state has lost nothing by that.
-func (s *State) Damage(have map[string]Key, last uint64) (lost []string) {
+func (s *State) Losses(have map[string]Key, last uint64) (lost []string) {
 	if last < s.Revision {
 		lost = append(lost, fmt.Sprintf("revision %d is its last, and was %d", last, s.Revision))
 	}
@@ -81,7 +81,7 @@ func (s *State) Merge(have map[string]Key, last uint64) {
 	}
 	s.Revision = max(s.Revision, last)
 	for name, key := range have {
-		if s.Revision = max(s.Revision, key.Revision); key.After(s.Keys[name]) {
+		if s.Revision = max(s.Revision, key.Revision); key.NewerThan(s.Keys[name]) {
 			s.Keys[name] = key
 		}
 	}

@@ -30,15 +30,15 @@ type Config struct {
 }
 
 const (
-	askFor     = 2 * time.Second
-	retryEvery = 100 * time.Millisecond
-	retryFor   = 30 * time.Second // servers that form a cluster know each other after a few seconds
+	attemptTimeout = 2 * time.Second
+	retryInterval  = 100 * time.Millisecond
+	retryTimeout   = 30 * time.Second // servers that form a cluster know each other after a few seconds
 
 	// Codes of nats-server that nats.go has no names for.
-	noSuitablePeers   jetstream.ErrorCode = 10005
-	replicasRefused   jetstream.ErrorCode = 10074 // the server stands alone
-	notReadyYet       jetstream.ErrorCode = 10008
-	insufficientSpace jetstream.ErrorCode = 10023
+	noSuitablePeers     jetstream.ErrorCode = 10005
+	replicasUnsupported jetstream.ErrorCode = 10074 // the server stands alone
+	notReady            jetstream.ErrorCode = 10008
+	insufficientSpace   jetstream.ErrorCode = 10023
 )
 
 // Stream is the name of the stream that a bucket is kept in.
@@ -49,13 +49,13 @@ func Subject(name, key string) string { return "$KV." + name + "." + key }
 
 // Open opens a bucket, and makes it where there is none. While a cluster forms it tries again, until ctx ends or 30 s are over.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
-	return patiently(ctx, cfg, func(ctx context.Context) (jetstream.Stream, error) { return open(ctx, js, cfg) })
+	return retry(ctx, cfg, func(ctx context.Context) (jetstream.Stream, error) { return open(ctx, js, cfg) })
 }
 
 // OpenKV is Open, for whom nats.go's own view of a bucket is enough. The server that is asked may hear of a new bucket a moment after the one
 // that made it.
 func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.KeyValue, error) {
-	return patiently(ctx, cfg, func(ctx context.Context) (jetstream.KeyValue, error) {
+	return retry(ctx, cfg, func(ctx context.Context) (jetstream.KeyValue, error) {
 		if _, err := open(ctx, js, cfg); err != nil {
 			return nil, err
 		}
@@ -63,23 +63,23 @@ func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 	})
 }
 
-func patiently[T any](ctx context.Context, cfg Config, ask func(context.Context) (T, error)) (opened T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, retryFor)
+func retry[T any](ctx context.Context, cfg Config, ask func(context.Context) (T, error)) (opened T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for {
-		within, cancel := context.WithTimeout(ctx, askFor)
+		within, cancel := context.WithTimeout(ctx, attemptTimeout)
 		opened, err = ask(within)
 		cancel()
 		if err == nil {
 			return opened, nil
 		}
-		if !Passing(err) {
+		if !IsTransient(err) {
 			return opened, fmt.Errorf("KV bucket %s: %w", cfg.Name, err)
 		}
 		select {
 		case <-ctx.Done():
 			return opened, fmt.Errorf("KV bucket %s: %w; are enough NATS servers running?", cfg.Name, err)
-		case <-time.After(retryEvery):
+		case <-time.After(retryInterval):
 		}
 	}
 }
@@ -117,7 +117,7 @@ func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 		want.RePublish = &jetstream.RePublish{Source: Subject(cfg.Name, ">"), Destination: cfg.Republish + ".>"}
 	}
 	stream, err := js.CreateStream(ctx, want)
-	if codeOf(err) == replicasRefused && cfg.Replicas == 0 {
+	if errorCode(err) == replicasUnsupported && cfg.Replicas == 0 {
 		want.Replicas = 1
 		stream, err = js.CreateStream(ctx, want)
 	}
@@ -127,11 +127,11 @@ func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 	return stream, err
 }
 
-// Passing reports whether an error is that of a NATS cluster that forms, or elects a leader: the same question may be answered
+// IsTransient reports whether an error is that of a NATS cluster that forms, or elects a leader: the same question may be answered
 // a moment later. Such servers often do not answer at all, so ask with short times.
-func Passing(err error) bool {
-	switch codeOf(err) {
-	case noSuitablePeers, notReadyYet, insufficientSpace:
+func IsTransient(err error) bool {
+	switch errorCode(err) {
+	case noSuitablePeers, notReady, insufficientSpace:
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
@@ -139,7 +139,7 @@ func Passing(err error) bool {
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected)
 }
 
-func codeOf(err error) jetstream.ErrorCode {
+func errorCode(err error) jetstream.ErrorCode {
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) {
 		return api.ErrorCode
 	}

@@ -31,8 +31,8 @@ func connect(t *testing.T) jetstream.JetStream {
 	return js
 }
 
-// TestOpenTwice checks that a bucket is made once, and is an ordinary KV bucket.
-func TestOpenTwice(t *testing.T) {
+// TestOpenIsIdempotent checks that a bucket is made once, and is an ordinary KV bucket.
+func TestOpenIsIdempotent(t *testing.T) {
 	js := connect(t)
 	first, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 1000, Republish: "changes"})
 	if err != nil {
@@ -67,30 +67,30 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
-// TestTooManyReplicas: what will never work is said at once.
-func TestTooManyReplicas(t *testing.T) {
+// TestUnsupportedReplicasFailAtOnce: what will never work is said at once.
+func TestUnsupportedReplicasFailAtOnce(t *testing.T) {
 	_, err := Open(t.Context(), connect(t), Config{Name: "b", Replicas: 3})
-	if codeOf(err) != replicasRefused {
+	if errorCode(err) != replicasUnsupported {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestPassing(t *testing.T) {
+func TestIsTransient(t *testing.T) {
 	for err, want := range map[error]bool{
-		&jetstream.APIError{ErrorCode: noSuitablePeers}: true,
-		&jetstream.APIError{ErrorCode: replicasRefused}: false,
-		nats.ErrNoResponders:                            true,
-		context.DeadlineExceeded:                        true,
-		jetstream.ErrBucketNotFound:                     true,
-		jetstream.ErrNoStreamResponse:                   true,
-		nats.ErrAuthorization:                           false,
-		errors.New("else"):                              false,
+		&jetstream.APIError{ErrorCode: noSuitablePeers}:     true,
+		&jetstream.APIError{ErrorCode: replicasUnsupported}: false,
+		nats.ErrNoResponders:                                true,
+		context.DeadlineExceeded:                            true,
+		jetstream.ErrBucketNotFound:                         true,
+		jetstream.ErrNoStreamResponse:                       true,
+		nats.ErrAuthorization:                               false,
+		errors.New("else"):                                  false,
 	} {
-		if got := Passing(err); got != want {
+		if got := IsTransient(err); got != want {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if Passing(nil) {
+	if IsTransient(nil) {
 		t.Error("success is not waited for")
 	}
 }

@@ -59,7 +59,7 @@ func (m *Members) takeName(ctx context.Context) error {
 		case refuse:
 			return fmt.Errorf("%w by the node at %s, which lives; give this one another with --name", ErrNameTaken, e.member.GetAddress())
 		case take:
-			if err := m.writeFirst(ctx, e); !errors.Is(err, errRefused) && !bucket.Passing(err) {
+			if err := m.writeFirst(ctx, e); !errors.Is(err, errRefused) && !bucket.IsTransient(err) {
 				return err
 			}
 		}

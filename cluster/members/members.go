@@ -86,7 +86,7 @@ func (m *Members) patiently(ctx context.Context, ask func(context.Context) error
 		within, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
 		err := ask(within)
 		cancel()
-		if err == nil || ctx.Err() != nil || !bucket.Passing(err) {
+		if err == nil || ctx.Err() != nil || !bucket.IsTransient(err) {
 			return err
 		}
 		select {

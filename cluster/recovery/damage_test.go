@@ -77,7 +77,7 @@ func TestDamagedStore(t *testing.T) {
 			done := damage(t, dir, seed)
 			from.Dir = dir
 			out, err := from.child()
-			if refusal, ok := strings.CutPrefix(out, refused); ok {
+			if refusal, ok := strings.CutPrefix(out, refusedPrefix); ok {
 				if !strings.Contains(refusal, dir) {
 					t.Errorf("%s: the start failed without naming the files: %s", done, refusal)
 				}
@@ -92,7 +92,7 @@ func TestDamagedStore(t *testing.T) {
 }
 
 const (
-	refused = "REFUSED: "
+	refusedPrefix = "REFUSED: "
 	// damagedChild is the variable that makes TestDamagedChild run, with what it should find.
 	damagedChild = "TROUPE_DAMAGED_CHILD"
 )
@@ -120,7 +120,7 @@ func TestDamagedChild(t *testing.T) {
 	}
 	n, err := boot(t, p.Dir)
 	if err != nil {
-		fmt.Println(refused + err.Error())
+		fmt.Println(refusedPrefix + err.Error())
 		os.Exit(1) // as a node does: the server may still be reading
 	}
 	p.check(t, n)

@@ -93,21 +93,21 @@ var (
 
 // disk is what a disk certainly has of files that a process wrote: contents that were synced, under names whose
 // folder was synced.
-type disk struct {
+type diskModel struct {
 	pages, synced map[string]string // contents by name
 	renamed       [][2]string       // since their folder was synced
 	names         map[string]string
 	open          map[string]string // a call that has not returned, by thread
 }
 
-func newDisk() *disk {
-	return &disk{
+func newDisk() *diskModel {
+	return &diskModel{
 		pages: map[string]string{}, synced: map[string]string{}, names: map[string]string{}, open: map[string]string{},
 	}
 }
 
 // see takes in a line of strace, and returns what the process wrote to stdout in it.
-func (d *disk) see(line string) (said string) {
+func (d *diskModel) see(line string) (said string) {
 	if m := resumedForm.FindStringSubmatch(line); m != nil {
 		if m[2] == "fsync" {
 			d.sync(d.open[m[1]])
@@ -141,7 +141,7 @@ func (d *disk) see(line string) (said string) {
 	return ""
 }
 
-func (d *disk) sync(path string) {
+func (d *diskModel) sync(path string) {
 	d.synced[path] = d.pages[path]
 	var left [][2]string
 	for _, r := range d.renamed {
@@ -155,7 +155,7 @@ func (d *disk) sync(path string) {
 }
 
 // image makes a folder with what is certainly on the disk; nothing of JetStream's files is.
-func (d *disk) image(t *testing.T, dir string) string {
+func (d *diskModel) image(t *testing.T, dir string) string {
 	t.Helper()
 	image := t.TempDir()
 	for name, content := range d.names {
@@ -209,9 +209,9 @@ func TestSyncedBeforeAcknowledged(t *testing.T) {
 	}
 }
 
-// TestLeasesNeverWaitForADisk: while leases are taken and given up nothing is synced, and no file is open that
+// TestLeasesDoNotSync: while leases are taken and given up nothing is synced, and no file is open that
 // is synced with each write.
-func TestLeasesNeverWaitForADisk(t *testing.T) {
+func TestLeasesDoNotSync(t *testing.T) {
 	_, calls := trace(t)
 	d, within, seen := newDisk(), false, 0
 	for _, line := range calls {

@@ -80,11 +80,11 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 	if n.members, err = members.Open(t.Context(), js, cfg2); err != nil {
 		return nil, err
 	}
-	if err := n.store.KeepTerms(t.Context(), n.members.Highest); err != nil {
+	if err := n.store.TrackTerms(t.Context(), n.members.Highest); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	n.kept.Go(func() { n.store.Keep(ctx, func(string, string) {}) })
+	n.kept.Go(func() { n.store.Run(ctx, func(string, string) {}) })
 	n.end = end
 	return n, nil
 }

@@ -20,8 +20,8 @@ import (
 	"troupe/cluster/store"
 )
 
-// inspectWithin bounds the comparison of a store with the copy.
-const inspectWithin = time.Minute
+// inspectTimeout bounds the comparison of a store with the copy.
+const inspectTimeout = time.Minute
 
 // Load returns the copy of the desired state in a data folder, nil where there is none. Of its two files a
 // damaged one is set aside.
@@ -101,7 +101,7 @@ type finding struct {
 
 // inspect compares the files with the copy, by a server that only this process can connect to.
 func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, inspectWithin)
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	cfg.Offline = true
 	server, err := natsd.Start(ctx, cfg)
@@ -129,14 +129,14 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 		return finding{}, fmt.Errorf("the store in %s cannot be read: %w; look for an earlier log line", cfg.StoreDir, err)
 	}
 	if found.why == "" && known != nil {
-		err = raiseTerms(ctx, js, &cfg, known)
+		err = raiseTerm(ctx, js, &cfg, known)
 	}
 	return found, err
 }
 
-// raiseTerms has terms go on above the limit of the copy, where the last one that was given is not known for
+// raiseTerm has terms go on above the limit of the copy, where the last one that was given is not known for
 // certain: the node was killed, or lost power, and what was not on the disk, or was damaged, may be gone.
-func raiseTerms(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
+func raiseTerm(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
 	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {
 		return nil // one that is made begins above the limit
@@ -168,12 +168,12 @@ func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known
 	if err != nil {
 		return finding{}, err
 	}
-	have, last, failed, err := store.Read(ctx, stream, store.Bucket)
+	have, last, failed, err := store.ReadAll(ctx, stream, store.Bucket)
 	if err != nil {
 		return finding{}, err
 	}
 	if known != nil {
-		failed = append(failed, known.Damage(have, last)...)
+		failed = append(failed, known.Losses(have, last)...)
 	}
 	if len(failed) == 0 {
 		return finding{}, nil
@@ -198,7 +198,7 @@ func (f *finding) inspectTerms(ctx context.Context, js jetstream.JetStream, dir 
 	case err != nil:
 		return err
 	default:
-		_, last, failed, err := store.Read(ctx, stream, members.Bucket)
+		_, last, failed, err := store.ReadAll(ctx, stream, members.Bucket)
 		switch {
 		case err != nil:
 			return err

@@ -42,8 +42,8 @@ func mustBoot(t *testing.T, dir string) *node {
 	return n
 }
 
-// TestRemovedStore: a node whose JetStream files were removed has all of it from the copy, and terms go on above.
-func TestRemovedStore(t *testing.T) {
+// TestCopyRestoresRemovedStore: a node whose JetStream files were removed has all of it from the copy, and terms go on above.
+func TestCopyRestoresRemovedStore(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")
@@ -67,8 +67,8 @@ func TestRemovedStore(t *testing.T) {
 	}
 }
 
-// TestSetAside: the files of a damaged store are kept as they were, of the latest times.
-func TestSetAside(t *testing.T) {
+// TestDamagedFilesAreSetAside: the files of a damaged store are kept as they were, of the latest times.
+func TestDamagedFilesAreSetAside(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")
@@ -84,7 +84,7 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("deployments %s", got)
 		}
 		n.stop()
-		aside, err := recovery.Aside(dir)
+		aside, err := recovery.SetAsideFolders(dir)
 		if err != nil || len(aside) != min(i+1, 5) {
 			t.Fatalf("%d folders were set aside after %d times, %v", len(aside), i+1, err)
 		}
@@ -95,9 +95,9 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestNoCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does
+// TestStoreWithoutCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does
 // not start.
-func TestNoCopy(t *testing.T) {
+func TestStoreWithoutCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")
@@ -128,8 +128,8 @@ func TestNoCopy(t *testing.T) {
 	}
 }
 
-// TestDamagedCopies: a node does not start where it cannot say what was stored.
-func TestDamagedCopies(t *testing.T) {
+// TestStartFailsWithoutReadableCopy: a node does not start where it cannot say what was stored.
+func TestStartFailsWithoutReadableCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")

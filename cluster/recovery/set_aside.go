@@ -15,18 +15,18 @@ const (
 	jetStream = "jetstream" // nats-server's folder below that of its store
 	// asidePrefix begins the names of folders with files that were set aside.
 	asidePrefix = "damaged-"
-	mostAside   = 5 // older ones are removed
+	maxSetAside = 5 // older ones are removed
 )
 
 // streamFolders returns where nats-server keeps a bucket: below the folder of an account.
 func streamFolders(dir, name string) []string {
-	pattern := filepath.Join(glob(dir), jetStream, "*", "streams", bucket.Stream(name))
+	pattern := filepath.Join(globEscape(dir), jetStream, "*", "streams", bucket.Stream(name))
 	found, _ := filepath.Glob(pattern) // it is valid
 	return found
 }
 
 // glob returns a pattern that a folder's name matches alone.
-func glob(dir string) string {
+func globEscape(dir string) string {
 	var quoted []rune
 	for _, r := range dir {
 		if slices.Contains([]rune(`*?[\`), r) {
@@ -58,16 +58,16 @@ func setAside(dir string, folders ...string) (aside string, err error) {
 }
 
 func removeOldest(dir string) error {
-	all, err := Aside(dir)
-	for len(all) > mostAside && err == nil {
+	all, err := SetAsideFolders(dir)
+	for len(all) > maxSetAside && err == nil {
 		err, all = os.RemoveAll(all[0]), all[1:]
 	}
 	return err
 }
 
-// Aside returns the folders with damaged files that were set aside, the oldest first.
-func Aside(dir string) ([]string, error) {
-	all, err := filepath.Glob(filepath.Join(glob(dir), asidePrefix+"*"))
+// SetAsideFolders returns the folders with damaged files that were set aside, the oldest first.
+func SetAsideFolders(dir string) ([]string, error) {
+	all, err := filepath.Glob(filepath.Join(globEscape(dir), asidePrefix+"*"))
 	slices.Sort(all)
 	return all, err
 }

@@ -39,10 +39,10 @@ func (s *Store) PutAdapter(ctx context.Context, spec *messages.AdapterSpec, at u
 	} else {
 		now, err = s.kv.Update(ctx, key, b, at)
 	}
-	if err = s.synced(ctx, adapterKey(spec.GetModel(), spec.GetName()), err); err != nil {
+	if err = s.syncCopy(ctx, adapterKey(spec.GetModel(), spec.GetName()), err); err != nil {
 		return nil, adapterError(spec.GetModel(), spec.GetName(), err)
 	}
-	return revised(spec, now), nil
+	return withRevision(spec, now), nil
 }
 
 // Adapter returns an adapter and the revision that the store is at for it, or ErrNotFound.
@@ -58,7 +58,7 @@ func (s *Store) Adapter(ctx context.Context, model, name string) (*messages.Adap
 // DeleteAdapter removes an adapter for which the store is at a revision, else ErrConflict.
 func (s *Store) DeleteAdapter(ctx context.Context, model, name string, at uint64) error {
 	key := adapterKey(model, name)
-	if err := s.synced(ctx, key, s.kv.Delete(ctx, key, jetstream.LastRevision(at))); err != nil {
+	if err := s.syncCopy(ctx, key, s.kv.Delete(ctx, key, jetstream.LastRevision(at))); err != nil {
 		return adapterError(model, name, err)
 	}
 	return nil
@@ -69,7 +69,7 @@ func adapterError(model, name string, err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		err = ErrConflict
-	case missing(err):
+	case isMissing(err):
 		err = ErrNotFound
 	}
 	return fmt.Errorf("adapter %s of model %s: %w", name, model, err)
@@ -99,17 +99,17 @@ func (s *Store) WatchAdapters(ctx context.Context, apply func(AdapterChange)) er
 
 func decodeAdapter(e jetstream.KeyValueEntry) (*messages.AdapterSpec, error) {
 	spec := &messages.AdapterSpec{}
-	if err := read(e, spec); err != nil {
+	if err := decodeEntry(e, spec); err != nil {
 		return nil, err
 	}
 	if key := adapterKey(spec.GetModel(), spec.GetName()); key != e.Key() {
 		return nil, fmt.Errorf("key %s holds an adapter named %q of model %q", e.Key(), spec.GetName(), spec.GetModel())
 	}
-	return revised(spec, e.Revision()), nil
+	return withRevision(spec, e.Revision()), nil
 }
 
-// revised is the adapter with its revision: that of the store when it was registered.
-func revised(spec *messages.AdapterSpec, at uint64) *messages.AdapterSpec {
+// withRevision is the adapter with its revision: that of the store when it was registered.
+func withRevision(spec *messages.AdapterSpec, at uint64) *messages.AdapterSpec {
 	if spec.GetRevision() != 0 {
 		return spec
 	}

@@ -40,9 +40,9 @@ func TestAdapters(t *testing.T) {
 		t.Errorf("registered again, and still revision %d", second.GetRevision())
 	}
 
-	f := &followed[*messages.AdapterSpec]{last: map[string]*messages.AdapterSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchAdapters(ctx, func(c AdapterChange) { f.tell(c.Model+" "+c.Name, c.Spec, c.Synced) })
+	f := &recorder[*messages.AdapterSpec]{last: map[string]*messages.AdapterSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchAdapters(ctx, func(c AdapterChange) { f.record(c.Model+" "+c.Name, c.Spec, c.Synced) })
 	})
 	f.until(t, "what was stored", func() bool { return f.synced == 1 && f.last["m org/a.b"].GetRevision() == second.GetRevision() })
 	restart()

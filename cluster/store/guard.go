@@ -12,8 +12,8 @@ import (
 	"troupe/messages"
 )
 
-// askWithin is how long a key may take to be read, where the caller's context has more time.
-const askWithin = 3 * time.Second
+// readTimeout is how long a key may take to be read, where the caller's context has more time.
+const readTimeout = 3 * time.Second
 
 // Failure is an error of the store with a reason for machines.
 type Failure struct {
@@ -25,22 +25,22 @@ func (f Failure) Error() string { return f.GetDetail() }
 
 func (f Failure) Unwrap() error { return f.err }
 
-func failed(reason messages.Reason, err error, format string, args ...any) error {
+func newFailure(reason messages.Reason, err error, format string, args ...any) error {
 	return Failure{&messages.Refused{Reason: reason, Detail: fmt.Sprintf(format, args...)}, err}
 }
 
-// Check sets what is asked before a key is read or written: its error is returned instead, and nothing is sent.
+// SetPrecheck sets what is asked before a key is read or written: its error is returned instead, and nothing is sent.
 // What was sent to servers without a majority could be applied when they have one again.
-func (s *Store) Check(problem func() error) { s.check.Store(&problem) }
+func (s *Store) SetPrecheck(problem func() error) { s.precheck.Store(&problem) }
 
-// guarded is the bucket behind Check. Its errors say whether a change was made.
+// guarded is the bucket behind SetPrecheck. Its errors say whether a change was made.
 type guarded struct {
 	jetstream.KeyValue
 	store *Store
 }
 
 func (g guarded) problem() error {
-	if check := g.store.check.Load(); check != nil {
+	if check := g.store.precheck.Load(); check != nil {
 		return (*check)()
 	}
 	return nil
@@ -51,7 +51,7 @@ func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, 
 	if err := g.problem(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	e, err := g.KeyValue.Get(ctx, key)
 	return e, readError(key, err)
@@ -85,7 +85,7 @@ func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
 		return 0, err
 	}
 	if !g.store.conn.IsConnected() { // the connection would keep what it is given, and send it later
-		return 0, failed(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
+		return 0, newFailure(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
 			"this node is not connected to NATS; nothing was changed; repeat the request when it is")
 	}
 	revision, err := do()
@@ -97,7 +97,7 @@ func readError(key string, err error) error {
 	if !unanswered(err) && !undelivered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return failed(messages.Reason_REASON_NO_QUORUM, err,
+	return newFailure(messages.Reason_REASON_NO_QUORUM, err,
 		"the store does not answer: key %s: %v; nothing was changed", key, err)
 }
 
@@ -105,10 +105,10 @@ func readError(key string, err error) error {
 func writeError(key string, err error) error {
 	switch {
 	case undelivered(err):
-		return failed(messages.Reason_REASON_NO_QUORUM, err,
+		return newFailure(messages.Reason_REASON_NO_QUORUM, err,
 			"the store has no leader: key %s: %v; nothing was changed", key, err)
 	case unanswered(err):
-		return failed(messages.Reason_REASON_OUTCOME_UNKNOWN, err,
+		return newFailure(messages.Reason_REASON_OUTCOME_UNKNOWN, err,
 			"outcome unknown: the store has not confirmed the change of key %s (%v), and may apply it later", key, err)
 	}
 	return err

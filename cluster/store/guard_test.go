@@ -18,8 +18,8 @@ import (
 	"troupe/messages"
 )
 
-// TestReasons: an error says whether nothing was changed, or a change may have been made.
-func TestReasons(t *testing.T) {
+// TestErrorsCarryReasons: an error says whether nothing was changed, or a change may have been made.
+func TestErrorsCarryReasons(t *testing.T) {
 	const none = messages.Reason_REASON_UNSPECIFIED
 	const noQuorum, unknown = messages.Reason_REASON_NO_QUORUM, messages.Reason_REASON_OUTCOME_UNKNOWN
 	for err, want := range map[error]struct{ read, write messages.Reason }{
@@ -50,8 +50,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestCheck: while there is a problem, no key is read or written.
-func TestCheck(t *testing.T) {
+// TestPrecheckBlocksReadsAndWrites: while there is a problem, no key is read or written.
+func TestPrecheckBlocksReadsAndWrites(t *testing.T) {
 	s, _ := open(t)
 	ctx := t.Context()
 	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(1))}
@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	problem := errors.New("no majority")
-	s.Check(func() error { return problem })
+	s.SetPrecheck(func() error { return problem })
 	a := &messages.AdapterSpec{Model: "kjv", Name: "a"}
 	for what, act := range map[string]func() error{
 		"put":            func() error { _, err := s.Put(ctx, spec, 0); return err },
@@ -78,14 +78,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	s.Check(func() error { return nil })
+	s.SetPrecheck(func() error { return nil })
 	if _, at, err := s.Get(ctx, "kjv"); err != nil || at != revision {
 		t.Errorf("revision %d, was %d: %v", at, revision, err)
 	}
 }
 
-// TestDisconnected: what a node without a connection is asked to store is refused, and not sent when it is back.
-func TestDisconnected(t *testing.T) {
+// TestDisconnectedWriteIsRefused: what a node without a connection is asked to store is refused, and not sent when it is back.
+func TestDisconnectedWriteIsRefused(t *testing.T) {
 	cfg := natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()}
 	server, err := natsd.Start(t.Context(), cfg)
 	if err != nil {
@@ -136,9 +136,9 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestRefusedIsNotApplied: with two of three servers lost, a change is refused, and it is not in force when they are
+// TestRefusedWriteIsNotAppliedLater: with two of three servers lost, a change is refused, and it is not in force when they are
 // back.
-func TestRefusedIsNotApplied(t *testing.T) {
+func TestRefusedWriteIsNotAppliedLater(t *testing.T) {
 	configs := make([]natsd.Config, 3)
 	var routes []string
 	var listeners []net.Listener
@@ -189,7 +189,7 @@ func TestRefusedIsNotApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	noQuorum := errors.New("no quorum")
-	s.Check(func() error {
+	s.SetPrecheck(func() error {
 		if connected, _, majority := servers[0].Quorum(); connected < majority {
 			return noQuorum
 		}

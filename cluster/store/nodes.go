@@ -27,7 +27,7 @@ func (s *Store) PutNode(ctx context.Context, spec *messages.NodeSpec) error {
 // Node returns what is asked of a node: of one that was never spoken of, nothing.
 func (s *Store) Node(ctx context.Context, name string) (*messages.NodeSpec, error) {
 	e, err := s.kv.Get(ctx, nodes+name)
-	if missing(err) {
+	if isMissing(err) {
 		return &messages.NodeSpec{Name: name}, nil
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) WatchNodes(ctx context.Context, apply func(NodeChange)) error {
 
 func decodeNode(e jetstream.KeyValueEntry) (*messages.NodeSpec, error) {
 	spec := &messages.NodeSpec{}
-	if err := read(e, spec); err != nil {
+	if err := decodeEntry(e, spec); err != nil {
 		return nil, err
 	}
 	if name := strings.TrimPrefix(e.Key(), nodes); spec.GetName() != name {

@@ -26,11 +26,11 @@ func (s *Store) PutPin(ctx context.Context, pin *messages.PinnedPrefix) error {
 // DeletePin removes a pinned prefix, or returns ErrNotFound.
 func (s *Store) DeletePin(ctx context.Context, name string) error {
 	_, err := s.kv.Get(ctx, pins+name)
-	if missing(err) {
+	if isMissing(err) {
 		return fmt.Errorf("pin %s: %w", name, ErrNotFound)
 	}
 	if err == nil {
-		err = s.synced(ctx, pins+name, s.kv.Delete(ctx, pins+name))
+		err = s.syncCopy(ctx, pins+name, s.kv.Delete(ctx, pins+name))
 	}
 	if err != nil {
 		return fmt.Errorf("pin %s: %w", name, err)
@@ -48,7 +48,7 @@ func (s *Store) WatchPins(ctx context.Context, apply func(PinChange)) error {
 		change := PinChange{Name: strings.TrimPrefix(e.Key(), pins)}
 		if e.Operation() == jetstream.KeyValuePut {
 			change.Pin = &messages.PinnedPrefix{}
-			if err := read(e, change.Pin); err != nil {
+			if err := decodeEntry(e, change.Pin); err != nil {
 				s.log.Error().Err(err).Msg("stored pin passed over")
 				return
 			}

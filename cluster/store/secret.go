@@ -31,7 +31,7 @@ func (s *Store) CreateSecret(ctx context.Context, secret []byte) ([]byte, error)
 	if _, err = s.kv.Create(ctx, secretKey, hex.AppendEncode(nil, secret)); errors.Is(err, jetstream.ErrKeyExists) {
 		return s.Secret(ctx)
 	}
-	if err = s.synced(ctx, secretKey, err); err != nil {
+	if err = s.syncCopy(ctx, secretKey, err); err != nil {
 		return nil, fmt.Errorf("store the cluster secret: %w", err)
 	}
 	return secret, nil
@@ -40,7 +40,7 @@ func (s *Store) CreateSecret(ctx context.Context, secret []byte) ([]byte, error)
 // Secret returns the cluster secret, or ErrNotFound.
 func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 	e, err := s.kv.Get(ctx, secretKey)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, fmt.Errorf("cluster secret: %w", ErrNotFound)
 	}
 	if err != nil {

@@ -45,8 +45,8 @@ func TestSecretFirstWins(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotShown checks that what is no secret is refused, without its value in the error.
-func TestSecretIsNotShown(t *testing.T) {
+// TestErrorsDoNotShowSecret checks that what is no secret is refused, without its value in the error.
+func TestErrorsDoNotShowSecret(t *testing.T) {
 	s, _ := open(t)
 	if _, err := s.CreateSecret(t.Context(), []byte("short")); err == nil {
 		t.Error("a short secret was stored")
@@ -68,13 +68,13 @@ func TestSecretIsNotShown(t *testing.T) {
 	}
 }
 
-// TestSecretIsWatched checks that a watch tells the secret, its deletion and its change, and passes over other
+// TestWatchSecret checks that a watch tells the secret, its deletion and its change, and passes over other
 // keys and what is no secret.
-func TestSecretIsWatched(t *testing.T) {
+func TestWatchSecret(t *testing.T) {
 	s, restart := open(t)
-	f := &followed[string]{last: map[string]string{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchSecret(ctx, func(c SecretChange) { f.tell("secret", hex.EncodeToString(c.Secret), c.Synced) })
+	f := &recorder[string]{last: map[string]string{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchSecret(ctx, func(c SecretChange) { f.record("secret", hex.EncodeToString(c.Secret), c.Synced) })
 	})
 	f.until(t, "the end of nothing", func() bool { return f.synced == 1 && len(f.last) == 0 })
 	first, second := bytes.Repeat([]byte{1}, kv.SecretBytes), bytes.Repeat([]byte{2}, kv.SecretBytes)

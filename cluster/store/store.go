@@ -33,8 +33,8 @@ const (
 	nodes       = "nodes."
 	pins        = "pins."
 
-	operation = "KV-Operation" // header of a key that is deleted
-	deletion  = "DEL"
+	operationHeader = "KV-Operation" // header of a key that is deleted
+	operationDelete = "DEL"
 )
 
 // Errors that callers branch on.
@@ -52,18 +52,18 @@ type Store struct {
 	replicas int
 	log      zerolog.Logger
 
-	seen  mirror
-	check atomic.Pointer[func() error]
-	lost  atomic.Bool
-	tell  atomic.Pointer[func(kind, detail string)]
-	copy  copied
+	mirror   mirror
+	precheck atomic.Pointer[func() error]
+	lost     atomic.Bool
+	onEvent  atomic.Pointer[func(kind, detail string)]
+	local    localCopy
 
-	restoring sync.Mutex // held while the bucket is checked, and restored
-	complaint string     // guarded by restoring; what was logged last
+	restoring   sync.Mutex // held while the bucket is checked, and restored
+	lastFailure string     // guarded by restoring; what was logged last
 
-	mu     sync.Mutex
-	again  chan struct{} // closed when all watches must begin again
-	untold []event       // before Keep was called
+	mu            sync.Mutex
+	rewatch       chan struct{} // closed when all watches must begin again
+	pendingEvents []event       // before Keep was called
 }
 
 // event is what Keep's tell is called with.
@@ -82,10 +82,10 @@ type Config struct {
 // Open opens the bucket, and makes it where it is not there yet. What the bucket has lost of the copy is
 // restored first.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, err error) {
-	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, again: make(chan struct{})}
-	s.copy.start(s, cfg)
+	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, rewatch: make(chan struct{})}
+	s.local.start(s, cfg)
 	if cfg.Copy != nil {
-		s.seen.reached(cfg.Copy.Revision)
+		s.mirror.advance(cfg.Copy.Revision)
 	}
 	if s.stream, err = s.open(ctx); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, er
 		return nil, err
 	}
 	s.kv = guarded{kv, s}
-	return s, s.copy.save(ctx)
+	return s, s.local.save(ctx)
 }
 
 func (s *Store) open(ctx context.Context) (jetstream.Stream, error) {
@@ -109,7 +109,7 @@ func (s *Store) config() bucket.Config {
 	return bucket.Config{
 		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: s.replicas, Log: s.log,
 		// KV blocks on disk outlive the bucket and are known by revisions of adapters, so one that is made again begins above.
-		FirstRevision: max(uint64(time.Now().Unix()), s.seen.last()+2*gap),
+		FirstRevision: max(uint64(time.Now().Unix()), s.mirror.lastRevision()+2*revisionGap),
 	}
 }
 
@@ -129,19 +129,19 @@ func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, over uin
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), over, ErrConflict)
 	}
-	return revision, s.synced(ctx, key, err)
+	return revision, s.syncCopy(ctx, key, err)
 }
 
 // Get returns a deployment and its revision, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec, uint64, error) {
 	e, err := s.kv.Get(ctx, deployments+name)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, 0, fmt.Errorf("deployment %s: %w", name, ErrNotFound)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("deployment %s: %w", name, err)
 	}
-	spec, err := decode(e)
+	spec, err := decodeDeployment(e)
 	return spec, e.Revision(), err
 }
 
@@ -160,7 +160,7 @@ func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err e
 			if e == nil {
 				return all, nil
 			}
-			s.pass(e, func(c deployment.Change) { all = append(all, c.Spec) })
+			s.applyDeployment(e, func(c deployment.Change) { all = append(all, c.Spec) })
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	if _, _, err := s.Get(ctx, name); errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return s.synced(ctx, deployments+name, s.kv.Delete(ctx, deployments+name))
+	return s.syncCopy(ctx, deployments+name, s.kv.Delete(ctx, deployments+name))
 }
 
 // Watch implements deployment.Store. A value that can not be read is logged and passed over.
@@ -180,14 +180,14 @@ func (s *Store) Watch(ctx context.Context, apply func(deployment.Change)) error 
 			apply(deployment.Change{Synced: true})
 			return
 		}
-		s.pass(e, apply)
+		s.applyDeployment(e, apply)
 	})
 }
 
-func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
+func (s *Store) applyDeployment(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
 	change := deployment.Change{Name: strings.TrimPrefix(e.Key(), deployments), Revision: e.Revision()}
 	if e.Operation() == jetstream.KeyValuePut {
-		spec, err := decode(e)
+		spec, err := decodeDeployment(e)
 		if err != nil {
 			s.log.Error().Err(err).Msg("stored deployment passed over")
 			return
@@ -197,9 +197,9 @@ func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
 	apply(change)
 }
 
-func decode(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
+func decodeDeployment(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
 	spec := &messages.DeploymentSpec{}
-	if err := read(e, spec); err != nil {
+	if err := decodeEntry(e, spec); err != nil {
 		return nil, err
 	}
 	if name := strings.TrimPrefix(e.Key(), deployments); spec.GetName() != name {

@@ -49,14 +49,14 @@ func open(t *testing.T) (s *Store, restart func()) {
 	return s, func() { server.Stop(); start() }
 }
 
-// followed is what a watch has told: name -> its last value, nil where it was deleted.
-type followed[T any] struct {
+// recorder is what a watch has told: name -> its last value, nil where it was deleted.
+type recorder[T any] struct {
 	mu     sync.Mutex
 	synced int
 	last   map[string]T
 }
 
-func (f *followed[T]) tell(name string, value T, synced bool) {
+func (f *recorder[T]) record(name string, value T, synced bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if synced {
@@ -66,7 +66,7 @@ func (f *followed[T]) tell(name string, value T, synced bool) {
 	f.last[name] = value
 }
 
-func (f *followed[T]) until(t *testing.T, what string, ok func() bool) {
+func (f *recorder[T]) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		f.mu.Lock()
@@ -81,8 +81,8 @@ func (f *followed[T]) until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// watching runs a watch until the test ends.
-func watching(t *testing.T, watch func(context.Context) error) {
+// startWatch runs a watch until the test ends.
+func startWatch(t *testing.T, watch func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -95,7 +95,7 @@ func watching(t *testing.T, watch func(context.Context) error) {
 	})
 }
 
-func TestNodes(t *testing.T) {
+func TestWatchNodes(t *testing.T) {
 	s, restart := open(t)
 	if got, err := s.Node(t.Context(), "a"); err != nil || got.GetName() != "a" || got.GetDraining() {
 		t.Errorf("a node never spoken of: %v, %v", got, err)
@@ -110,9 +110,9 @@ func TestNodes(t *testing.T) {
 	if got, err := s.Node(t.Context(), "a"); err != nil || !got.GetDraining() {
 		t.Errorf("%v, %v", got, err)
 	}
-	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchNodes(ctx, func(c NodeChange) { f.tell(c.Name, c.Spec, c.Synced) })
+	f := &recorder[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchNodes(ctx, func(c NodeChange) { f.record(c.Name, c.Spec, c.Synced) })
 	})
 	f.until(t, "what was stored", func() bool { return f.synced == 1 && f.last["a"].GetDraining() })
 	drain("b", true)
@@ -138,11 +138,11 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-func TestDeploymentsAfterRestart(t *testing.T) {
+func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 	s, restart := open(t)
-	f := &followed[*messages.DeploymentSpec]{last: map[string]*messages.DeploymentSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.Watch(ctx, func(c deployment.Change) { f.tell(c.Name, c.Spec, c.Synced) })
+	f := &recorder[*messages.DeploymentSpec]{last: map[string]*messages.DeploymentSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.Watch(ctx, func(c deployment.Change) { f.record(c.Name, c.Spec, c.Synced) })
 	})
 	f.until(t, "the end of nothing", func() bool { return f.synced == 1 })
 	revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(1))}, 0)
@@ -164,8 +164,8 @@ func TestDeploymentsAfterRestart(t *testing.T) {
 	f.until(t, "a deletion", func() bool { spec, told := f.last["m"]; return told && spec == nil })
 }
 
-// TestDeploymentsOfEarlierVersions: they stored no number that is 0, and none without its default but these.
-func TestDeploymentsOfEarlierVersions(t *testing.T) {
+// TestReadDeploymentsOfEarlierVersions: they stored no number that is 0, and none without its default but these.
+func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 	s, _ := open(t)
 	for value, want := range map[string]*messages.DeploymentSpec{
 		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,"max_waiting":9,"step_tokens":96,` +

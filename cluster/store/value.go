@@ -21,14 +21,14 @@ func (s *Store) put(ctx context.Context, key string, m proto.Message) error {
 		return err
 	}
 	_, err = s.kv.Put(ctx, key, b)
-	if err = s.synced(ctx, key, err); err != nil {
+	if err = s.syncCopy(ctx, key, err); err != nil {
 		return fmt.Errorf("key %s: %w", key, err)
 	}
 	return nil
 }
 
 // read reads a value that somebody may have edited.
-func read(e jetstream.KeyValueEntry, into proto.Message) error {
+func decodeEntry(e jetstream.KeyValueEntry, into proto.Message) error {
 	if err := unmarshal(e.Value(), into); err != nil {
 		return fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
 	}
@@ -39,7 +39,7 @@ func unmarshal(value []byte, into proto.Message) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(value, into)
 }
 
-// missing reports whether there is nothing under a key, or can be nothing.
-func missing(err error) bool {
+// isMissing reports whether there is nothing under a key, or can be nothing.
+func isMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey)
 }

@@ -18,16 +18,16 @@ func (s *Store) watch(ctx context.Context, prefix string, entry func(jetstream.K
 	connected := s.conn.StatusChanged(nats.CONNECTED)
 	defer s.conn.RemoveStatusListener(connected)
 	for {
-		again := s.awaken()
-		if err := s.whole(ctx); err != nil {
+		again := s.watchRestart()
+		if err := s.ensureRestored(ctx); err != nil {
 			return err
 		}
-		at := s.seen.last()
+		at := s.mirror.lastRevision()
 		w, err := s.kv.Watch(ctx, prefix+">")
 		if err != nil {
 			return err
 		}
-		err = s.follow(ctx, w, prefix, at, connected, again, entry)
+		err = s.consume(ctx, w, prefix, at, connected, again, entry)
 		_ = w.Stop() // a watch of a lost connection is gone already
 		if err != nil {
 			return err
@@ -36,20 +36,20 @@ func (s *Store) watch(ctx context.Context, prefix string, entry func(jetstream.K
 	}
 }
 
-// follows has the copy in the data folder follow all keys, until ctx ends.
-func (s *Store) follows(ctx context.Context) {
-	for s.copy.saver != nil && ctx.Err() == nil {
+// watchForCopy has the copy in the data folder follow all keys, until ctx ends.
+func (s *Store) watchForCopy(ctx context.Context) {
+	for s.local.saver != nil && ctx.Err() == nil {
 		err := s.watch(ctx, "", func(jetstream.KeyValueEntry) {})
 		select {
 		case <-ctx.Done():
-		case <-time.After(checkEvery):
+		case <-time.After(checkInterval):
 			s.log.Warn().Err(err).Msg("store lost, following it again for its copy")
 		}
 	}
 }
 
 // follow returns nil when the watch should begin again.
-func (s *Store) follow(
+func (s *Store) consume(
 	ctx context.Context, w jetstream.KeyWatcher, prefix string, at uint64, connected <-chan nats.Status, again <-chan struct{},
 	entry func(jetstream.KeyValueEntry),
 ) error {
@@ -66,11 +66,11 @@ func (s *Store) follow(
 			if !ok {
 				return cmp.Or(ctx.Err(), errors.New("the watch has ended"))
 			}
-			if e == nil && !s.unchanged(ctx) || e != nil && !s.seen.take(e) {
+			if e == nil && !s.sameBucket(ctx) || e != nil && !s.mirror.apply(e) {
 				return nil // the bucket was deleted since the watch began
 			}
 			if e == nil {
-				s.seen.retain(prefix, listed, at)
+				s.mirror.deleteUnlisted(prefix, listed, at)
 				listed = nil
 			} else if listed != nil {
 				listed[e.Key()] = true
@@ -80,10 +80,10 @@ func (s *Store) follow(
 	}
 }
 
-// unchanged reports whether the bucket is still the one that has all that this node knows.
-func (s *Store) unchanged(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+// sameBucket reports whether the bucket is still the one that has all that this node knows.
+func (s *Store) sameBucket(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	return err == nil && stream.CachedInfo().Created.Equal(s.seen.made())
+	return err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt())
 }
