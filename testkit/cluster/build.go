@@ -50,7 +50,7 @@ func build(pkg string) (string, error) {
 	}
 	path = filepath.Join(b.dir, path)
 	args := []string{"build", "-o", path}
-	if raced && pkg == nodePackage {
+	if raceEnabled && pkg == nodePackage {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, pkg)...)
@@ -84,8 +84,8 @@ func RemoveBinaries() {
 	b.dir, b.paths = "", nil
 }
 
-// options are what "troupe up --help" of the built node says that it takes.
-var options = sync.OnceValues(func() (string, error) {
+// helpText are what "troupe up --help" of the built node says that it takes.
+var helpText = sync.OnceValues(func() (string, error) {
 	bin, err := build(nodePackage)
 	if err != nil {
 		return "", err
@@ -97,18 +97,18 @@ var options = sync.OnceValues(func() (string, error) {
 	return string(out), nil
 })
 
-// Knows reports whether the node takes an option: "--join".
-func Knows(option string) bool {
-	text, err := options()
+// HasFlag reports whether the node takes an option: "--join".
+func HasFlag(option string) bool {
+	text, err := helpText()
 	return err == nil && slices.ContainsFunc(strings.Fields(text), func(word string) bool {
 		name, _, _ := strings.Cut(strings.Replace(word, "--[no-]", "--", 1), "=")
 		return name == option
 	})
 }
 
-// lookAtSources makes the result of a test depend on what its nodes are built from: go test remembers results, and knows which files a test
+// recordSources makes the result of a test depend on what its nodes are built from: go test remembers results, and knows which files a test
 // has looked at, but not what a compiler that it started has read.
-var lookAtSources = sync.OnceValue(func() error {
+var recordSources = sync.OnceValue(func() error {
 	return filepath.WalkDir(testkit.Root(), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // somebody tidies up

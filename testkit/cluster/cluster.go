@@ -53,13 +53,13 @@ type Cluster struct {
 
 // New starts a cluster. When it fails, nothing of it runs on.
 func New(ctx context.Context, cfg Config) (_ *Cluster, err error) {
-	if err := lookAtSources(); err != nil {
+	if err := recordSources(); err != nil {
 		return nil, err
 	}
 	if cfg.Devices == "" {
 		cfg.Devices = "host:1x256MiB"
 	}
-	if (cfg.Nodes > 1 || cfg.NATS == External) && !Knows("--join") {
+	if (cfg.Nodes > 1 || cfg.NATS == External) && !HasFlag("--join") {
 		return nil, ErrNoJoin
 	}
 	c := &Cluster{cfg: cfg}
@@ -98,12 +98,12 @@ func (c *Cluster) hostNames() []string {
 
 func (c *Cluster) host(name string) *Host {
 	if c.Fabric == nil {
-		return here
+		return loopback
 	}
 	return c.Fabric.Host(name)
 }
 
-// startNodes starts the nodes: one after the other where one is to be joined, together where all are alike and wait for a majority.
+// startNodes starts the nodes: one after the other where one is to be joined, forAll where all are alike and wait for a majority.
 func (c *Cluster) startNodes(ctx context.Context) error {
 	routes, err := c.routes()
 	if err != nil {
@@ -133,11 +133,11 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	if c.cfg.NATS != Routed {
 		return nil
 	}
-	return together(c.Nodes, func(n *Node) error { return n.Start(ctx) })
+	return forAll(c.Nodes, func(n *Node) error { return n.Start(ctx) })
 }
 
-// together does something to all nodes at once.
-func together(nodes []*Node, do func(*Node) error) error {
+// forAll does something to all nodes at once.
+func forAll(nodes []*Node, do func(*Node) error) error {
 	failed := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
@@ -179,8 +179,8 @@ func (c *Cluster) Node(name string) *Node {
 	return nil
 }
 
-// Living are the nodes whose process is there, but for those named.
-func (c *Cluster) Living(but ...*Node) []*Node {
+// LiveNodes are the nodes whose process is there, but for those named.
+func (c *Cluster) LiveNodes(but ...*Node) []*Node {
 	var all []*Node
 	for _, n := range c.Nodes {
 		if n.Alive() && !slices.Contains(but, n) {
@@ -205,7 +205,7 @@ func (c *Cluster) Logs(lines int) string {
 
 // Quit ends all nodes, and has them leave the stacks of their goroutines in their logs.
 func (c *Cluster) Quit(ctx context.Context) error {
-	return together(c.Living(), func(n *Node) error { return n.Process().Quit(ctx) })
+	return forAll(c.LiveNodes(), func(n *Node) error { return n.Process().Quit(ctx) })
 }
 
 // Close ends everything, without asking.

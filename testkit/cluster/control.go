@@ -16,12 +16,12 @@ import (
 	"troupe/messages"
 )
 
-// askWithin is how long one control call may take. While something is broken it is made again: NATS may give it to a node that stands
+// callTimeout is how long one control call may take. While something is broken it is made again: NATS may give it to a node that stands
 // still, or is cut off, and has not been missed yet.
-const askWithin = Patience * 2 * time.Second
+const callTimeout = TimeScale * 2 * time.Second
 
-// Ask makes a control call, as the nats command line does: "models.list" is the subject troupe.v1.models.list.
-func (c *Cluster) Ask(ctx context.Context, subject string, req, res proto.Message) error {
+// Call makes a control call, as the nats command line does: "models.list" is the subject troupe.v1.models.list.
+func (c *Cluster) Call(ctx context.Context, subject string, req, res proto.Message) error {
 	conn, err := c.NATS()
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (c *Cluster) Ask(ctx context.Context, subject string, req, res proto.Messag
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	reply, err := conn.RequestWithContext(ctx, "troupe.v1."+subject, body)
 	if err != nil {
@@ -45,18 +45,18 @@ func (c *Cluster) Ask(ctx context.Context, subject string, req, res proto.Messag
 	return nil
 }
 
-// Deploy deploys a model and waits until as many replicas serve as it asks for.
+// Deploy deploys a model and waits until as many listReplicas serve as it asks for.
 func (c *Cluster) Deploy(ctx context.Context, spec *messages.DeploymentSpec) error {
 	if err := Until(ctx, func() error {
-		return c.Ask(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
+		return c.Call(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
 	}); err != nil {
 		return err
 	}
-	return c.Ready(ctx, spec.GetName())
+	return c.WaitReady(ctx, spec.GetName())
 }
 
-// Ready waits until a model has all its replicas.
-func (c *Cluster) Ready(ctx context.Context, model string) error {
+// WaitReady waits until a model has all its listReplicas.
+func (c *Cluster) WaitReady(ctx context.Context, model string) error {
 	return Until(ctx, func() error {
 		d, err := c.Model(ctx, model)
 		if err != nil {
@@ -78,14 +78,14 @@ func (c *Cluster) Ready(ctx context.Context, model string) error {
 // Model asks how a deployment is.
 func (c *Cluster) Model(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	res := &messages.GetModelResponse{}
-	err := c.Ask(ctx, "models.get", &messages.GetModelRequest{Name: name}, res)
+	err := c.Call(ctx, "models.get", &messages.GetModelRequest{Name: name}, res)
 	return res.GetModel(), err
 }
 
-// Replicas are the names of those there are, in order; never none.
-func (c *Cluster) Replicas(ctx context.Context) (names []string, err error) {
+// ReplicaNames are the names of those there are, in order; never none.
+func (c *Cluster) ReplicaNames(ctx context.Context) (names []string, err error) {
 	err = Until(ctx, func() error {
-		all, err := c.replicas(ctx)
+		all, err := c.listReplicas(ctx)
 		if names = slices.Sorted(maps.Keys(all)); err == nil && len(names) == 0 {
 			err = errors.New("there are no replicas")
 		}
@@ -96,21 +96,21 @@ func (c *Cluster) Replicas(ctx context.Context) (names []string, err error) {
 
 // RestartReplica has a replica restarted as after a crash.
 func (c *Cluster) RestartReplica(ctx context.Context, name string) error {
-	return c.Ask(ctx, "replicas.restart", &messages.RestartReplicaRequest{Name: name}, &messages.RestartReplicaResponse{})
+	return c.Call(ctx, "replicas.restart", &messages.RestartReplicaRequest{Name: name}, &messages.RestartReplicaResponse{})
 }
 
 // Explain tells where a stream was sent, in order.
 func (c *Cluster) Explain(ctx context.Context, stream string) ([]*messages.RouteDecision, error) {
 	res := &messages.ExplainResponse{}
-	err := c.Ask(ctx, "explain."+stream, &messages.ExplainRequest{}, res)
+	err := c.Call(ctx, "explain."+stream, &messages.ExplainRequest{}, res)
 	return res.GetDecisions(), err
 }
 
 // Members are the nodes that the cluster says it has, by name. A single node of a build without a cluster is its own member.
 func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus, error) {
 	res := &messages.ListNodesResponse{}
-	err := c.Ask(ctx, "nodes.list", &messages.ListNodesRequest{}, res)
-	if errors.Is(err, nats.ErrNoResponders) && !Knows("--join") {
+	err := c.Call(ctx, "nodes.list", &messages.ListNodesRequest{}, res)
+	if errors.Is(err, nats.ErrNoResponders) && !HasFlag("--join") {
 		return map[string]*messages.NodeStatus{nodeName(0): {}}, nil
 	}
 	if err != nil {
@@ -126,14 +126,14 @@ func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus,
 	return all, nil
 }
 
-// Whole waits until the cluster's members are the living nodes, no more and no fewer, and each answers.
-func (c *Cluster) Whole(ctx context.Context) error {
+// WaitMembers waits until the cluster's members are the living nodes, no more and no fewer, and each answers.
+func (c *Cluster) WaitMembers(ctx context.Context) error {
 	return Until(ctx, func() error {
 		members, err := c.Members(ctx)
 		if err != nil {
 			return err
 		}
-		living := c.Living()
+		living := c.LiveNodes()
 		for _, n := range living {
 			m, ok := members[n.Name]
 			if !ok {

@@ -16,7 +16,7 @@ import (
 func (c *Cluster) Dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	host := here
+	host := loopback
 	if at, err := netip.ParseAddrPort(address); err == nil && c.Fabric != nil {
 		for _, h := range c.Fabric.hosts {
 			if h.Addr == at.Addr() {
@@ -39,7 +39,7 @@ func (c *Cluster) NATS() (*nats.Conn, error) {
 		urls = []string{c.Server.URL()}
 	} else {
 		for _, n := range c.Nodes {
-			if n.embeds() {
+			if n.embedsNATS() {
 				u := url.URL{Scheme: "nats", Host: n.listen["--nats-listen"]}
 				urls = append(urls, u.String())
 			}

@@ -19,32 +19,32 @@ type Link struct {
 type Fabric struct {
 	hosts []*Host
 
-	mu     sync.Mutex
-	links  map[way]Link
-	lanes  map[way]chan parcel // of links that have had a delay
-	lost   map[way]int
-	random *rand.Rand
-	closed bool
+	mu      sync.Mutex
+	links   map[direction]Link
+	queues  map[direction]chan delayedPacket // of links that have had a delay
+	dropped map[direction]int
+	random  *rand.Rand
+	closed  bool
 }
 
 // way is one direction between two hosts, by index.
-type way struct{ from, to int }
+type direction struct{ from, to int }
 
 // parcel is a packet on a slow way.
-type parcel struct {
+type delayedPacket struct {
 	packet []byte
 	due    time.Time
 }
 
 var subnet = netip.MustParsePrefix("10.99.0.0/24")
 
-// laneParcels is how many packets are on a slow way at most; a router's queue is finite too.
-const laneParcels = 4096
+// queueLength is how many packets are on a slow way at most; a router's queue is finite too.
+const queueLength = 4096
 
 // NewFabric makes hosts 10.99.0.1, .2 and so on. The addresses are the same in every Fabric: none can reach another's. It fails where
 // network namespaces or TUN devices are not permitted.
 func NewFabric(seed uint64, names ...string) (*Fabric, error) {
-	f := &Fabric{links: map[way]Link{}, lanes: map[way]chan parcel{}, lost: map[way]int{}, random: rand.New(rand.NewPCG(seed, 0))}
+	f := &Fabric{links: map[direction]Link{}, queues: map[direction]chan delayedPacket{}, dropped: map[direction]int{}, random: rand.New(rand.NewPCG(seed, 0))}
 	addr := subnet.Addr()
 	for _, name := range names {
 		addr = addr.Next()
@@ -56,13 +56,13 @@ func NewFabric(seed uint64, names ...string) (*Fabric, error) {
 		f.hosts = append(f.hosts, h)
 	}
 	for i := range f.hosts {
-		go f.carry(i)
+		go f.forwardFrom(i)
 	}
 	return f, nil
 }
 
-// Permitted says why there can be no Fabric here, or nil.
-func Permitted() error {
+// CheckFabric says why there can be no Fabric here, or nil.
+func CheckFabric() error {
 	f, err := NewFabric(0, "probe")
 	if err == nil {
 		f.Close()
@@ -86,29 +86,29 @@ func (f *Fabric) index(name string) int {
 func (f *Fabric) Set(from, to string, l Link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.links[way{f.index(from), f.index(to)}] = l
+	f.links[direction{f.index(from), f.index(to)}] = l
 }
 
-// Between changes the links between two hosts, in both directions.
-func (f *Fabric) Between(a, b string, l Link) {
+// SetBoth changes the links between two hosts, in both directions.
+func (f *Fabric) SetBoth(a, b string, l Link) {
 	f.Set(a, b, l)
 	f.Set(b, a, l)
 }
 
-// Around changes all links of a host, in both directions.
-func (f *Fabric) Around(name string, l Link) {
+// SetAll changes all links of a host, in both directions.
+func (f *Fabric) SetAll(name string, l Link) {
 	for _, h := range f.hosts {
 		if h.Name != name {
-			f.Between(name, h.Name, l)
+			f.SetBoth(name, h.Name, l)
 		}
 	}
 }
 
-// Lost is how many packets from one host to another were lost to a Link.
-func (f *Fabric) Lost(from, to string) int {
+// Dropped is how many packets from one host to another were lost to a Link.
+func (f *Fabric) Dropped(from, to string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lost[way{f.index(from), f.index(to)}]
+	return f.dropped[direction{f.index(from), f.index(to)}]
 }
 
 // Heal makes all links perfect.
@@ -122,25 +122,25 @@ func (f *Fabric) Heal() {
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, lane := range f.lanes {
+	for _, lane := range f.queues {
 		close(lane)
 	}
-	f.lanes, f.closed = nil, true
+	f.queues, f.closed = nil, true
 	for _, h := range f.hosts {
 		h.close()
 	}
 }
 
 // carry forwards what a host sends, until its cable is pulled.
-func (f *Fabric) carry(from int) {
+func (f *Fabric) forwardFrom(from int) {
 	buf := make([]byte, mtu)
 	for {
-		n, err := f.hosts[from].cable.Read(buf)
+		n, err := f.hosts[from].tun.Read(buf)
 		if err != nil {
 			return
 		}
 		if to, ok := f.receiver(buf[:n]); ok {
-			f.forward(way{from, to}, buf[:n])
+			f.forward(direction{from, to}, buf[:n])
 		}
 	}
 }
@@ -160,35 +160,35 @@ func (f *Fabric) receiver(packet []byte) (int, bool) {
 }
 
 // forward does to a packet what its link does.
-func (f *Fabric) forward(w way, packet []byte) {
+func (f *Fabric) forward(w direction, packet []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.links[w]
 	if f.closed || l.Cut || l.Loss > 0 && f.random.Float64() < l.Loss {
-		f.lost[w]++
+		f.dropped[w]++
 		return
 	}
 	if l.Delay == 0 {
-		_, _ = f.hosts[w.to].cable.Write(packet) // a full queue loses packets, as everywhere
+		_, _ = f.hosts[w.to].tun.Write(packet) // a full queue loses packets, as everywhere
 		return
 	}
 	select {
-	case f.lane(w) <- parcel{append([]byte(nil), packet...), time.Now().Add(l.Delay)}:
+	case f.queue(w) <- delayedPacket{append([]byte(nil), packet...), time.Now().Add(l.Delay)}:
 	default: // the queue is full
 	}
 }
 
 // lane returns the queue of a slow way.
-func (f *Fabric) lane(w way) chan<- parcel {
-	if f.lanes[w] == nil {
-		lane := make(chan parcel, laneParcels)
-		f.lanes[w] = lane
+func (f *Fabric) queue(w direction) chan<- delayedPacket {
+	if f.queues[w] == nil {
+		lane := make(chan delayedPacket, queueLength)
+		f.queues[w] = lane
 		go func() {
 			for p := range lane {
 				<-time.After(time.Until(p.due))
-				_, _ = f.hosts[w.to].cable.Write(p.packet) // it may be unplugged
+				_, _ = f.hosts[w.to].tun.Write(p.packet) // it may be unplugged
 			}
 		}()
 	}
-	return f.lanes[w]
+	return f.queues[w]
 }

@@ -14,7 +14,7 @@ import (
 // fabric returns a network of hosts a and b.
 func fabric(t *testing.T) *cluster.Fabric {
 	t.Helper()
-	cluster.NeedFabric(t)
+	cluster.RequireFabric(t)
 	f, err := cluster.NewFabric(1, "a", "b")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func stream(t *testing.T, f *cluster.Fabric) (from net.Conn, heard *atomic.Int64
 // until waits until something is so.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	if err := cluster.Until(cluster.Within(t, time.Minute), func() error {
+	if err := cluster.Until(cluster.TestContext(t, time.Minute), func() error {
 		if !so() {
 			return context.DeadlineExceeded
 		}
@@ -69,28 +69,28 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-func say(t *testing.T, conn net.Conn, text string) {
+func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
 	if _, err := conn.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestPartition: a cut stream is silent, not broken, and goes on when the cut has healed.
-func TestPartition(t *testing.T) {
+// TestPartitionedStreamResumes: a cut stream is silent, not broken, and goes on when the cut has healed.
+func TestPartitionedStreamResumes(t *testing.T) {
 	for name, cut := range map[string]func(*cluster.Fabric, cluster.Link){
-		"both ways":     func(f *cluster.Fabric, l cluster.Link) { f.Between("a", "b", l) },
-		"all of a host": func(f *cluster.Fabric, l cluster.Link) { f.Around("a", l) },
+		"both ways":     func(f *cluster.Fabric, l cluster.Link) { f.SetBoth("a", "b", l) },
+		"all of a host": func(f *cluster.Fabric, l cluster.Link) { f.SetAll("a", l) },
 		"one way":       func(f *cluster.Fabric, l cluster.Link) { f.Set("a", "b", l) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fabric(t)
 			conn, heard := stream(t, f)
-			say(t, conn, "x")
+			send(t, conn, "x")
 			until(t, "before the cut", func() bool { return heard.Load() == 1 })
 			cut(f, cluster.Link{Cut: true})
-			say(t, conn, "y")
-			until(t, "a lost packet", func() bool { return f.Lost("a", "b") > 1 })
+			send(t, conn, "y")
+			until(t, "a lost packet", func() bool { return f.Dropped("a", "b") > 1 })
 			if n := heard.Load(); n != 1 {
 				t.Errorf("b got %d bytes through the cut", n-1)
 			}
@@ -100,24 +100,24 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestOneWay: what is cut in one direction alone still carries the other.
-func TestOneWay(t *testing.T) {
+// TestOneWayCut: what is cut in one direction alone still carries the other.
+func TestOneWayCut(t *testing.T) {
 	f := fabric(t)
-	a, b := datagrams(t, f, "a", "10.99.0.1:9"), datagrams(t, f, "b", "10.99.0.2:9")
+	a, b := listenUDP(t, f, "a", "10.99.0.1:9"), listenUDP(t, f, "b", "10.99.0.2:9")
 	f.Set("a", "b", cluster.Link{Cut: true})
 	a.send(t, b)
-	until(t, "the lost datagram", func() bool { return f.Lost("a", "b") == 1 })
+	until(t, "the lost datagram", func() bool { return f.Dropped("a", "b") == 1 })
 	b.send(t, a)
 	until(t, "the way back", func() bool { return a.got.Load() == 1 })
-	if b.got.Load() != 0 || f.Lost("b", "a") != 0 {
-		t.Errorf("b got %d datagrams, and %d of its own were lost", b.got.Load(), f.Lost("b", "a"))
+	if b.got.Load() != 0 || f.Dropped("b", "a") != 0 {
+		t.Errorf("b got %d datagrams, and %d of its own were lost", b.got.Load(), f.Dropped("b", "a"))
 	}
 }
 
 func TestDelayAndLoss(t *testing.T) {
 	const delay = 50 * time.Millisecond
 	f := fabric(t)
-	a, b := datagrams(t, f, "a", "10.99.0.1:9"), datagrams(t, f, "b", "10.99.0.2:9")
+	a, b := listenUDP(t, f, "a", "10.99.0.1:9"), listenUDP(t, f, "b", "10.99.0.2:9")
 	f.Set("a", "b", cluster.Link{Delay: delay})
 	began := time.Now()
 	a.send(t, b)
@@ -128,19 +128,19 @@ func TestDelayAndLoss(t *testing.T) {
 	f.Set("a", "b", cluster.Link{Loss: 0.5})
 	until(t, "some lost and some not", func() bool {
 		a.send(t, b)
-		return b.got.Load() > 5 && f.Lost("a", "b") > 5
+		return b.got.Load() > 5 && f.Dropped("a", "b") > 5
 	})
 }
 
-// datagram is a UDP socket on a host, with a count of what has come.
-type datagram struct {
+// udpSocket is a UDP socket on a host, with a count of what has come.
+type udpSocket struct {
 	net.PacketConn
 	got atomic.Int64
 }
 
-func datagrams(t *testing.T, f *cluster.Fabric, host, address string) *datagram {
+func listenUDP(t *testing.T, f *cluster.Fabric, host, address string) *udpSocket {
 	t.Helper()
-	d := &datagram{}
+	d := &udpSocket{}
 	if err := f.Host(host).Do(func() (err error) {
 		d.PacketConn, err = net.ListenPacket("udp", address)
 		return err
@@ -159,7 +159,7 @@ func datagrams(t *testing.T, f *cluster.Fabric, host, address string) *datagram 
 	return d
 }
 
-func (d *datagram) send(t *testing.T, to *datagram) {
+func (d *udpSocket) send(t *testing.T, to *udpSocket) {
 	t.Helper()
 	if _, err := d.WriteTo([]byte("x"), to.LocalAddr()); err != nil {
 		t.Fatal(err)

@@ -16,22 +16,22 @@ type Kind string
 const (
 	Kill         Kind = "kill"          // kill -9 of a node; started again
 	Stop         Kind = "stop"          // SIGSTOP of a node; SIGCONT
-	Restart      Kind = "restart"       // orderly end of a node and start; nothing to mend
+	Restart      Kind = "restart"       // orderly end of a node and start; noop to mend
 	Cut          Kind = "cut"           // partition between two nodes; healed
 	CutOneWay    Kind = "cut one way"   // the same, from one to the other alone
 	Isolate      Kind = "isolate"       // a node from everything; healed
 	Slow         Kind = "slow"          // 100 ms on all that goes from and to a node; healed
 	Lossy        Kind = "lossy"         // a packet in twenty of a node is lost; healed
-	CrashReplica Kind = "crash replica" // replicas.restart of one; nothing to mend
-	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; nothing to mend
+	CrashReplica Kind = "crash replica" // replicas.restart of one; noop to mend
+	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; noop to mend
 	Drain        Kind = "drain"         // nodes.drain; nodes.undrain
 	KillNATS     Kind = "kill nats"     // kill -9 of the external nats-server; started again
 )
 
 const (
-	slowBy   = 100 * time.Millisecond
-	lossyBy  = 0.05
-	startsIn = 30 * time.Second // a node, or what it is asked to do
+	slowDelay    = 100 * time.Millisecond
+	lossShare    = 0.05
+	startTimeout = 30 * time.Second // a node, or what it is asked to do
 )
 
 // Fault is something to happen.
@@ -63,16 +63,16 @@ func (c *Cluster) Inject(ctx context.Context, f Fault) (mend func(context.Contex
 	case KillNATS:
 		return c.Server.Start, c.Server.Process().Kill()
 	case CrashReplica:
-		return nothing, c.RestartReplica(ctx, f.On)
+		return noop, c.RestartReplica(ctx, f.On)
 	case Migrate:
-		return nothing, c.Ask(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On}, &messages.MigrateReplicaResponse{})
+		return noop, c.Call(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On}, &messages.MigrateReplicaResponse{})
 	case Drain:
 		return c.injectDrain(ctx, f)
 	}
 	return nil, fmt.Errorf("fault %q is not known", f.Kind)
 }
 
-func nothing(context.Context) error { return nil }
+func noop(context.Context) error { return nil }
 
 func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
 	n := c.Node(f.On)
@@ -86,17 +86,17 @@ func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Co
 		p := n.Process()
 		return func(context.Context) error { return p.Continue() }, p.Stop()
 	default:
-		return nothing, n.Restart(ctx)
+		return noop, n.Restart(ctx)
 	}
 }
 
 func (c *Cluster) injectDrain(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 			return Until(ctx, func() error {
-				return c.Ask(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
+				return c.Call(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
 			})
 		}, Until(ctx, func() error {
-			return c.Ask(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})
+			return c.Call(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})
 		})
 }
 
@@ -106,20 +106,20 @@ func (c *Cluster) injectLink(f Fault) (mend func(context.Context) error, err err
 	}
 	switch f.Kind {
 	case Cut:
-		c.Fabric.Between(f.On, f.Other, Link{Cut: true})
+		c.Fabric.SetBoth(f.On, f.Other, Link{Cut: true})
 	case CutOneWay:
 		c.Fabric.Set(f.On, f.Other, Link{Cut: true})
 	case Isolate:
-		c.Fabric.Around(f.On, Link{Cut: true})
+		c.Fabric.SetAll(f.On, Link{Cut: true})
 	case Slow:
-		c.Fabric.Around(f.On, Link{Delay: slowBy})
+		c.Fabric.SetAll(f.On, Link{Delay: slowDelay})
 	case Lossy:
-		c.Fabric.Around(f.On, Link{Loss: lossyBy})
+		c.Fabric.SetAll(f.On, Link{Loss: lossShare})
 	}
 	return func(context.Context) error { c.Fabric.Heal(); return nil }, nil
 }
 
-// Recovered waits until the cluster is as it was before a fault: all living nodes are members, and the model has all its replicas.
-func (c *Cluster) Recovered(ctx context.Context) error {
-	return errors.Join(in(c.Whole(ctx), "members"), in(c.Ready(ctx, ModelName), "replicas"))
+// WaitRecovered waits until the cluster is as it was before a fault: all living nodes are members, and the model has all its replicas.
+func (c *Cluster) WaitRecovered(ctx context.Context) error {
+	return errors.Join(wrap(c.WaitMembers(ctx), "members"), wrap(c.WaitReady(ctx, ModelName), "replicas"))
 }

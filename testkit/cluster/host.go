@@ -18,13 +18,13 @@ type Host struct {
 	Name string
 	Addr netip.Addr
 
-	plugged   sync.RWMutex // held for reading by who enters
+	mu        sync.RWMutex // held for reading by who enters
 	namespace *os.File     // nil: this machine
-	cable     *os.File     // packets of its interface
+	tun       *os.File     // packets of its interface
 }
 
 // here is this machine, by its loopback address.
-var here = &Host{Name: "loopback", Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+var loopback = &Host{Name: "loopback", Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 
 // mtu is large, since every packet costs two system calls.
 const mtu = 9000
@@ -40,7 +40,7 @@ func newHost(name string, subnet netip.Prefix, addr netip.Addr) (*Host, error) {
 		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
-		if h.cable, err = openTUN("eth0"); err != nil {
+		if h.tun, err = openTUN("eth0"); err != nil {
 			return err
 		}
 		for _, args := range [][]string{
@@ -84,8 +84,8 @@ func (h *Host) enter() error {
 	if h.namespace == nil {
 		return nil
 	}
-	h.plugged.RLock()
-	defer h.plugged.RUnlock()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
 	if err := unix.Setns(int(h.namespace.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the namespace of %s: %w", h.Name, err)
 	}
@@ -115,9 +115,9 @@ func (h *Host) Do(f func() error) error {
 }
 
 func (h *Host) close() {
-	h.plugged.Lock()
-	defer h.plugged.Unlock()
-	for _, f := range []*os.File{h.cable, h.namespace} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range []*os.File{h.tun, h.namespace} {
 		if f != nil {
 			_ = f.Close() // nothing was buffered
 		}

@@ -12,8 +12,8 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// chapters are requests with long prompts that have no beginning in common.
-func chapters(n int) []cluster.Request {
+// longPrompts are requests with long prompts that have no beginning in common.
+func longPrompts(n int) []cluster.Request {
 	words := strings.Fields("and the LORD said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
 	all := make([]cluster.Request, n)
 	for i := range all {
@@ -27,7 +27,7 @@ func chapters(n int) []cluster.Request {
 }
 
 // only waits until the model's only replica is as it should be, and its blocks can travel.
-func only(t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool) (found *messages.ReplicaStatus) {
+func waitForReplica(t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool) (found *messages.ReplicaStatus) {
 	t.Helper()
 	until(t, what, func() bool {
 		d, err := c.Model(t.Context(), cluster.ModelName)
@@ -41,7 +41,7 @@ func only(t *testing.T, c *cluster.Cluster, what string, is func(*messages.Repli
 }
 
 // order has whichever node hears of it restore a prompt's blocks: what is ordered is fetched, while what a request needs may be computed faster.
-func order(t *testing.T, c *cluster.Cluster, r cluster.Request) {
+func requestRestore(t *testing.T, c *cluster.Cluster, r cluster.Request) {
 	t.Helper()
 	conn, err := c.NATS()
 	if err != nil {
@@ -56,46 +56,46 @@ func order(t *testing.T, c *cluster.Cluster, r cluster.Request) {
 	}
 }
 
-// TestLenderIsKilled: the node whose tier is to send blocks is killed while another fetches them. What has not come is computed, every answer is that of an
+// TestStreamsSurviveKillDuringKVFetch: the node whose tier is to send blocks is killed while another fetches them. What has not come is computed, every answer is that of an
 // undisturbed run, and nothing is left of the transfers.
-func TestLenderIsKilled(t *testing.T) {
+func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	const half, all = 30, 46
-	requests := chapters(all)
-	answers, err := cluster.Undisturbed(cluster.Within(t, 2*time.Minute), requests)
+	requests := longPrompts(all)
+	answers, err := cluster.ReferenceAnswers(cluster.TestContext(t, 2*time.Minute), requests)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External, Flags: []string{"--kv-dram", "128MiB"}})
-	if err := c.Whole(cluster.Within(t, 2*time.Minute)); err != nil {
+	if err := c.WaitMembers(cluster.TestContext(t, 2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	spec := cluster.Spec(1)
 	spec.MaxSequences = new(uint32(2)) // so that one fetch follows another
-	if err := c.Deploy(cluster.Within(t, 2*time.Minute), spec); err != nil {
+	if err := c.Deploy(cluster.TestContext(t, 2*time.Minute), spec); err != nil {
 		t.Fatal(err)
 	}
-	lender := c.Node(only(t, c, "a replica", func(*messages.ReplicaStatus) bool { return true }).GetNode())
-	reader := c.Living(lender)
-	ask := func(from, to, streams int) *cluster.Running {
+	lender := c.Node(waitForReplica(t, c, "a replica", func(*messages.ReplicaStatus) bool { return true }).GetNode())
+	reader := c.LiveNodes(lender)
+	ask := func(from, to, streams int) *cluster.LoadRun {
 		l := cluster.Load{Gateways: reader, Requests: requests[from:to], Answers: answers[from:to], Streams: streams}
-		return l.Start(cluster.Within(t, 2*time.Minute))
+		return l.Start(cluster.TestContext(t, 2*time.Minute))
 	}
 	if err := ask(0, all, 4).Finish().Err(); err != nil {
 		t.Fatal(err)
 	}
 	// The blocks go to the lender's DRAM, and the replica to the reader.
 	until(t, "all blocks to be copied down", func() bool { // what a call that came too late has moved stays moved
-		return c.Ask(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}) == nil
+		return c.Call(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}) == nil
 	})
 	until(t, "the lender to be drained", func() bool {
-		return c.Ask(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}) == nil
+		return c.Call(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}) == nil
 	})
-	only(t, c, "the replica to move", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
-	before := levels(t, c)
+	waitForReplica(t, c, "the replica to move", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
+	before := measureBaseline(t, c)
 	next := 0
-	only(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // what the lender holds is known here after a while
+	waitForReplica(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // what the lender holds is known here after a while
 		if r.GetKvFetched() == 0 {
-			order(t, c, requests[next%half])
+			requestRestore(t, c, requests[next%half])
 			next++
 		}
 		return r.GetKvFetched() > 0
@@ -107,7 +107,7 @@ func TestLenderIsKilled(t *testing.T) {
 	next = half
 	until(t, "a fetch under way", func() bool { // asked of the node itself: a control call may go to the stopped one
 		if next < all {
-			order(t, c, requests[next])
+			requestRestore(t, c, requests[next])
 			next++
 		}
 		bytes, err := reader[0].Gauge(t.Context(), "troupe_kv_remote_in_flight_bytes")
@@ -120,7 +120,7 @@ func TestLenderIsKilled(t *testing.T) {
 	if err := more.Finish().Err(); err != nil {
 		t.Error(err)
 	}
-	after := only(t, c, "a fetch that failed", func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
+	after := waitForReplica(t, c, "a fetch that failed", func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
 	t.Logf("fetched %d blocks, failed %d", after.GetKvFetched(), after.GetKvFetchFailed())
-	clean(t, c, before)
+	checkClean(t, c, before)
 }

@@ -7,8 +7,8 @@ import (
 	"troupe/messages"
 )
 
-// TestLeases: device memory of nobody, of a replica elsewhere, and replicas without any, are found.
-func TestLeases(t *testing.T) {
+// TestCheckLeases: device memory of nobody, of a replica elsewhere, and replicas without any, are found.
+func TestCheckLeases(t *testing.T) {
 	replica := func(name, node string) map[string]*messages.ReplicaStatus {
 		return map[string]*messages.ReplicaStatus{name: {Name: name, Node: node, Gpu: "gpu-0"}}
 	}
@@ -26,24 +26,24 @@ func TestLeases(t *testing.T) {
 		"without":          {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 is there without a lease"},
 		"not listed":       {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
 	} {
-		err := leases([]*messages.GpuStatus{c.gpu}, c.replicas)
+		err := checkLeases([]*messages.GpuStatus{c.gpu}, c.replicas)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestSequences: what runs, waits or holds KV blocks or adapters is found.
-func TestSequences(t *testing.T) {
+// TestCheckSequences: what runs, waits or holds KV blocks or adapters is found.
+func TestCheckSequences(t *testing.T) {
 	for name, r := range map[string]*messages.ReplicaStatus{
 		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1}, "waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1}, "blocks": {KvBlocks: 8, KvBlocksFree: 7},
 		"adapter": {Adapters: []*messages.AdapterHeld{{Name: "a", Sequences: 1}}}, "in use": {Adapters: []*messages.AdapterHeld{{State: messages.AdapterState_ADAPTER_STATE_ACTIVE}}},
 	} {
-		if sequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
+		if checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
 			t.Errorf("%s: not found", name)
 		}
 	}
-	if err := sequences(map[string]*messages.ReplicaStatus{"kjv-0": {KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}}); err != nil {
+	if err := checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": {KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -20,21 +20,21 @@ const goroutineSlack = 40
 // that had none may have two.
 const goroutinesPerReplica = 14
 
-// Levels are the goroutines of each node, by name, beside those of its replicas, when nothing is asked of it.
-type Levels map[string]int
+// Baseline are the goroutines of each node, by name, beside those of its listReplicas, when nothing is asked of it.
+type Baseline map[string]int
 
-// Levels measures the nodes that live, once their replicas are there with all that they hold.
-func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
-	all := Levels{}
+// Baseline measures the nodes that live, once their listReplicas are there with all that they hold.
+func (c *Cluster) MeasureBaseline(ctx context.Context) (Baseline, error) {
+	all := Baseline{}
 	err := Until(ctx, func() error {
-		replicas, err := c.replicas(ctx)
+		replicas, err := c.listReplicas(ctx)
 		if err != nil {
 			return err
 		}
-		if err := c.leases(ctx, replicas); err != nil {
+		if err := c.checkLeases(ctx, replicas); err != nil {
 			return err
 		}
-		for _, n := range c.Living() {
+		for _, n := range c.LiveNodes() {
 			if all[n.Name], err = n.goroutines(ctx, replicas); err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
 	return all, err
 }
 
-// goroutines are those of a node, beside those of its replicas.
+// goroutines are those of a node, beside those of its listReplicas.
 func (n *Node) goroutines(ctx context.Context, replicas map[string]*messages.ReplicaStatus) (int, error) {
 	count, err := n.Gauge(ctx, "go_goroutines")
 	for _, r := range replicas {
@@ -55,25 +55,25 @@ func (n *Node) goroutines(ctx context.Context, replicas map[string]*messages.Rep
 	return count, err
 }
 
-// Clean waits until no node holds anything for requests that have ended, and says what is left when ctx ends before. A node that was
+// WaitClean waits until no node holds anything for requests that have ended, and says what is left when ctx ends before. A node that was
 // restarted is held against its level in its former life.
-func (c *Cluster) Clean(ctx context.Context, before Levels) error {
-	return Until(ctx, func() error { return c.Left(ctx, before) })
+func (c *Cluster) WaitClean(ctx context.Context, before Baseline) error {
+	return Until(ctx, func() error { return c.Leftovers(ctx, before) })
 }
 
-// Left says what is there at this moment that would not be there without requests.
-func (c *Cluster) Left(ctx context.Context, before Levels) error {
-	replicas, err := c.replicas(ctx)
+// Leftovers says what is there at this moment that would not be there without requests.
+func (c *Cluster) Leftovers(ctx context.Context, before Baseline) error {
+	replicas, err := c.listReplicas(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(sequences(replicas), c.leases(ctx, replicas), c.sessions(ctx), c.processes(ctx, replicas, before))
+	return errors.Join(checkSequences(replicas), c.checkLeases(ctx, replicas), c.checkSessions(ctx), c.checkProcesses(ctx, replicas, before))
 }
 
-// replicas are those that the cluster says it has, by name.
-func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaStatus, error) {
+// listReplicas are those that the cluster says it has, by name.
+func (c *Cluster) listReplicas(ctx context.Context) (map[string]*messages.ReplicaStatus, error) {
 	res := &messages.ListReplicasResponse{}
-	if err := c.Ask(ctx, "replicas.list", &messages.ListReplicasRequest{}, res); err != nil {
+	if err := c.Call(ctx, "replicas.list", &messages.ListReplicasRequest{}, res); err != nil {
 		return nil, err
 	}
 	all := map[string]*messages.ReplicaStatus{}
@@ -86,8 +86,8 @@ func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaSta
 	return all, nil
 }
 
-// sequences finds those that run or wait, and KV blocks and adapters that they hold.
-func sequences(replicas map[string]*messages.ReplicaStatus) error {
+// checkSequences finds those that run or wait, and KV blocks and adapters that they hold.
+func checkSequences(replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	for name, r := range replicas {
 		name += " on " + r.GetNode()
@@ -106,16 +106,16 @@ func sequences(replicas map[string]*messages.ReplicaStatus) error {
 	return errors.Join(found...)
 }
 
-func (c *Cluster) leases(ctx context.Context, replicas map[string]*messages.ReplicaStatus) error {
+func (c *Cluster) checkLeases(ctx context.Context, replicas map[string]*messages.ReplicaStatus) error {
 	gpus := &messages.ListGpusResponse{}
-	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
+	if err := c.Call(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
 		return err
 	}
-	return leases(gpus.GetGpus(), replicas)
+	return checkLeases(gpus.GetGpus(), replicas)
 }
 
-// leases finds device memory that no living replica owns, and replicas without.
-func leases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaStatus) error {
+// leases finds device memory that no living replica owns, and listReplicas without.
+func checkLeases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	owners := map[string]bool{}
 	for _, gpu := range gpus {
@@ -137,10 +137,10 @@ func leases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaSta
 	return errors.Join(found...)
 }
 
-// sessions finds actors of requests in the tree of every node.
-func (c *Cluster) sessions(ctx context.Context) error {
+// checkSessions finds actors of requests in the tree of every node.
+func (c *Cluster) checkSessions(ctx context.Context) error {
 	res := &messages.TreeResponse{}
-	if err := c.Ask(ctx, "tree", &messages.TreeRequest{}, res); err != nil {
+	if err := c.Call(ctx, "tree", &messages.TreeRequest{}, res); err != nil {
 		return err
 	}
 	var found []error
@@ -159,10 +159,10 @@ func (c *Cluster) sessions(ctx context.Context) error {
 	return errors.Join(found...)
 }
 
-// processes finds requests and goroutines that stayed.
-func (c *Cluster) processes(ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Levels) error {
+// checkProcesses finds requests and goroutines that stayed.
+func (c *Cluster) checkProcesses(ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Baseline) error {
 	var found []error
-	for _, n := range c.Living() {
+	for _, n := range c.LiveNodes() {
 		requests, err := n.Gauge(ctx, "troupe_gateway_requests_in_flight")
 		if err == nil && requests > 0 {
 			err = fmt.Errorf("%s has %d requests in flight", n.Name, requests)
@@ -178,7 +178,7 @@ func (c *Cluster) processes(ctx context.Context, replicas map[string]*messages.R
 
 // Gauge reads a metric without labels from the node's /metrics.
 func (n *Node) Gauge(ctx context.Context, metric string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL("/metrics"), nil)
 	if err != nil {

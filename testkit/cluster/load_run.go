@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// Running is a load under way.
-type Running struct {
+// LoadRun is a load under way.
+type LoadRun struct {
 	load   *Load
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	next      atomic.Int64 // the request to be made
-	finishing atomic.Bool
-	open      []atomic.Int64 // chunks that the stream now open has had, by client
-	marked    []atomic.Bool  // it was open at the last Mark, likewise
+	nextRequest atomic.Int64 // the request to be made
+	finishing   atomic.Bool
+	open        []atomic.Int64 // chunks that the stream now open has had, by client
+	marked      []atomic.Bool  // it was open at the last MarkOpen, likewise
 
-	mu     sync.Mutex
-	report Report
-	worst  Pause // of the streams that were open at the last Mark and have ended
+	mu           sync.Mutex
+	report       Report
+	longestPause Pause // of the streams that were open at the last MarkOpen and have ended
 }
 
 // Start begins a load. It ends by itself, or with Finish, or is cut off with ctx.
-func (l *Load) Start(ctx context.Context) *Running {
-	r := &Running{load: l, done: make(chan struct{}), open: make([]atomic.Int64, l.Streams), marked: make([]atomic.Bool, l.Streams)}
+func (l *Load) Start(ctx context.Context) *LoadRun {
+	r := &LoadRun{load: l, done: make(chan struct{}), open: make([]atomic.Int64, l.Streams), marked: make([]atomic.Bool, l.Streams)}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	var clients sync.WaitGroup
 	for i := range l.Streams {
@@ -41,14 +41,14 @@ func (l *Load) Start(ctx context.Context) *Running {
 		clients.Wait()
 		r.cancel()
 		slices.Sort(r.report.Pauses)
-		slices.Sort(r.report.Hit)
+		slices.Sort(r.report.Affected)
 		close(r.done)
 	}()
 	return r
 }
 
-// Flowing waits until three clients of four have a stream open that has begun and not ended. The others are between two.
-func (r *Running) Flowing(ctx context.Context) error {
+// WaitStreaming waits until three clients of four have a stream open that has begun and not ended. The others are between two.
+func (r *LoadRun) WaitStreaming(ctx context.Context) error {
 	return r.until(ctx, func() error {
 		open := 0
 		for i := range r.open {
@@ -64,34 +64,34 @@ func (r *Running) Flowing(ctx context.Context) error {
 }
 
 // until is Until, but for a load that has gone wrong, which nothing mends.
-func (r *Running) until(ctx context.Context, try func() error) error {
+func (r *LoadRun) until(ctx context.Context, try func() error) error {
 	return Until(ctx, func() error {
 		if err := r.Failed(); err != nil {
-			return final{err}
+			return permanentError{err}
 		}
 		return try()
 	})
 }
 
-// Mark remembers the streams that are open now: those that something is about to happen to.
-func (r *Running) Mark() {
+// MarkOpen remembers the streams that are open now: those that something is about to happen to.
+func (r *LoadRun) MarkOpen() {
 	r.mu.Lock()
-	r.worst = Pause{}
+	r.longestPause = Pause{}
 	r.mu.Unlock()
 	for i := range r.open {
 		r.marked[i].Store(r.open[i].Load() > 0)
 	}
 }
 
-// Worst is the longest pause of the streams of the last Mark that have ended.
-func (r *Running) Worst() Pause {
+// LongestPause is the longest pause of the streams of the last MarkOpen that have ended.
+func (r *LoadRun) LongestPause() Pause {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.worst
+	return r.longestPause
 }
 
-// Over waits until every stream of the last Mark has ended.
-func (r *Running) Over(ctx context.Context) error {
+// WaitMarked waits until every stream of the last MarkOpen has ended.
+func (r *LoadRun) WaitMarked(ctx context.Context) error {
 	return r.until(ctx, func() error {
 		left := 0
 		for i := range r.marked {
@@ -107,14 +107,14 @@ func (r *Running) Over(ctx context.Context) error {
 }
 
 // Finish waits for the end and returns what became of all. A load that repeats begins no further stream.
-func (r *Running) Finish() Report {
+func (r *LoadRun) Finish() Report {
 	r.finishing.Store(r.load.Repeat)
 	<-r.done
 	return r.report
 }
 
 // Failed reports the first error so far.
-func (r *Running) Failed() error {
+func (r *LoadRun) Failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.report.Errors) == 0 {
@@ -124,9 +124,9 @@ func (r *Running) Failed() error {
 }
 
 // client makes one request after the other.
-func (r *Running) client(i int) {
+func (r *LoadRun) client(i int) {
 	for !r.finishing.Load() && r.ctx.Err() == nil {
-		next := int(r.next.Add(1) - 1)
+		next := int(r.nextRequest.Add(1) - 1)
 		if next >= len(r.load.Requests) && !r.load.Repeat {
 			return
 		}
@@ -135,18 +135,18 @@ func (r *Running) client(i int) {
 }
 
 // complete makes a request until it has its answer.
-func (r *Running) complete(i, number int) {
+func (r *LoadRun) complete(i, number int) {
 	which := number % len(r.load.Requests)
 	var err error
 	var pause Pause
 	for try := number; ; try++ {
 		gateway := r.load.Gateways[try%len(r.load.Gateways)]
 		life := gateway.Process()
-		pause, err = follow(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which], func() { r.open[i].Add(1) })
+		pause, err = readStream(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which], func() { r.open[i].Add(1) })
 		r.open[i].Store(0)
 		pause.Gateway = gateway.Name
-		if err == nil || !excused(err, life) || r.ctx.Err() != nil {
-			err = in(err, fmt.Sprintf("request %d through %s", which, gateway.Name))
+		if err == nil || !retryable(err, life) || r.ctx.Err() != nil {
+			err = wrap(err, fmt.Sprintf("request %d through %s", which, gateway.Name))
 			break
 		}
 		r.mu.Lock()
@@ -154,7 +154,7 @@ func (r *Running) complete(i, number int) {
 		r.mu.Unlock()
 		select {
 		case <-r.ctx.Done():
-		case <-time.After(pollEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 	hit := r.marked[i].Swap(false)
@@ -167,31 +167,31 @@ func (r *Running) complete(i, number int) {
 	r.report.Streams++
 	r.report.Pauses = append(r.report.Pauses, pause.Length)
 	if hit {
-		r.report.Hit = append(r.report.Hit, pause.Length)
-		if pause.Length > r.worst.Length {
-			r.worst = pause
+		r.report.Affected = append(r.report.Affected, pause.Length)
+		if pause.Length > r.longestPause.Length {
+			r.longestPause = pause
 		}
 	}
 }
 
-func in(err error, what string) error {
+func wrap(err error, what string) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// excused reports whether a client has to live with an error, and to ask again: nobody listened, the gateway takes nothing new
+// retryable reports whether a client has to live with an error, and to ask again: nobody listened, the gateway takes nothing new
 // since it is about to end, or it was killed under it. Nothing else is an excuse: neither a wrong answer nor a refusal. A gateway that ends in order may leave connections that it has not yet
 // accepted, but no stream.
-func excused(err error, gateway *Process) bool {
-	var wrong *mismatch
+func retryable(err error, gateway *Process) bool {
+	var wrong *mismatchError
 	var refused *refusedError
 	var status *statusError
 	var cut *cutError
 	switch {
 	case errors.As(err, &status):
-		return status.code == http.StatusServiceUnavailable && gateway.Leaving()
+		return status.code == http.StatusServiceUnavailable && gateway.Terminating()
 	case errors.As(err, &wrong), errors.As(err, &refused):
 		return false
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -199,5 +199,5 @@ func excused(err error, gateway *Process) bool {
 	case errors.As(err, &cut):
 		return gateway.Killed()
 	}
-	return gateway.Killed() || gateway.Leaving()
+	return gateway.Killed() || gateway.Terminating()
 }

@@ -13,7 +13,7 @@ type Server struct {
 	host   *Host
 	dir    string
 	listen string
-	life   int
+	starts int
 	proc   *Process
 }
 
@@ -23,11 +23,11 @@ var serverLine = regexp.MustCompile(`Listening for client connections on (\S+)`)
 var serverReady = regexp.MustCompile(`Server is ready`)
 
 // NewServer is a server on loopback, which keeps its data and logs in dir.
-func NewServer(dir string) *Server { return newServer(here, dir) }
+func NewServer(dir string) *Server { return newServer(loopback, dir) }
 
 func newServer(host *Host, dir string) *Server {
 	port := natsPort
-	if host == here {
+	if host == loopback {
 		port = "-1" // nats-server's word for a free one
 	}
 	return &Server{host: host, dir: dir, listen: net.JoinHostPort(host.Addr.String(), port)}
@@ -46,18 +46,18 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.life++
-	log := filepath.Join(s.dir, fmt.Sprintf("nats.%d.log", s.life))
+	s.starts++
+	log := filepath.Join(s.dir, fmt.Sprintf("nats.%d.log", s.starts))
 	if s.proc, err = start(s.host, "nats-server", log, bin,
 		"--jetstream", "--store_dir", filepath.Join(s.dir, "nats"), "--addr", host, "--port", port); err != nil {
 		return err
 	}
-	at, err := s.proc.says(ctx, serverLine)
+	at, err := s.proc.waitForOutput(ctx, serverLine)
 	if err != nil {
 		return err
 	}
 	s.listen = at[1]
-	_, err = s.proc.says(ctx, serverReady)
+	_, err = s.proc.waitForOutput(ctx, serverReady)
 	return err
 }
 

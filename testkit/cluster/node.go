@@ -33,7 +33,7 @@ type Node struct {
 
 	mu     sync.Mutex
 	listen map[string]string // flag to address; port 0 until it is known
-	life   int
+	starts int
 	proc   *Process
 	web    *http.Client
 }
@@ -42,14 +42,14 @@ func newNode(host *Host, name, dir string, flags ...string) *Node {
 	n := &Node{Name: name, host: host, dir: dir, flags: flags, listen: map[string]string{}}
 	n.web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: host.Dial}}
 	ports := map[string]string{"--http": httpPort, "--cluster-listen": actorPort, "--data-listen": bulkPort}
-	if n.embeds() {
+	if n.embedsNATS() {
 		ports["--nats-listen"] = natsPort
 	}
 	for flag, port := range ports {
-		if host == here {
+		if host == loopback {
 			port = "0"
 		}
-		if Knows(flag) {
+		if HasFlag(flag) {
 			n.listen[flag] = net.JoinHostPort(host.Addr.String(), port)
 		}
 	}
@@ -72,17 +72,17 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.proc != nil && !n.proc.Ended() {
 		return fmt.Errorf("%s runs already", n.Name)
 	}
-	n.life++
-	log := filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, n.life))
+	n.starts++
+	log := filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, n.starts))
 	if n.proc, err = start(n.host, n.Name, log, bin, n.args()...); err != nil {
 		return err
 	}
-	at, err := n.proc.says(ctx, httpLine)
+	at, err := n.proc.waitForOutput(ctx, httpLine)
 	if err != nil {
 		return err
 	}
 	n.listen["--http"] = at[1]
-	if n.embeds() {
+	if n.embedsNATS() {
 		u, err := n.natsURL(ctx)
 		if err != nil {
 			return err
@@ -94,21 +94,21 @@ func (n *Node) Start(ctx context.Context) error {
 
 func (n *Node) args() []string {
 	args := []string{"up", "--data", filepath.Join(n.dir, n.Name)}
-	if Knows("--name") {
+	if HasFlag("--name") {
 		args = append(args, "--name", n.Name)
 	}
 	for flag, address := range n.listen {
 		args = append(args, flag, address)
 	}
-	if n.host != here {
-		if Knows("--advertise") {
+	if n.host != loopback {
+		if HasFlag("--advertise") {
 			args = append(args, "--advertise", n.host.Addr.String())
 		}
-		if Knows("--insecure") {
+		if HasFlag("--insecure") {
 			args = append(args, "--insecure")
 		}
 	}
-	if Knows("--drain-grace") && !slices.Contains(n.flags, "--drain-grace") {
+	if HasFlag("--drain-grace") && !slices.Contains(n.flags, "--drain-grace") {
 		args = append(args, "--drain-grace", "0s") // there is no balancer that would have to notice
 	}
 	args = append(args, "--drain-timeout", "3m") // on a busy machine streams take their time
@@ -116,11 +116,11 @@ func (n *Node) args() []string {
 }
 
 // embeds reports whether the node has a NATS server of its own.
-func (n *Node) embeds() bool { return !slices.Contains(n.flags, "--join") }
+func (n *Node) embedsNATS() bool { return !slices.Contains(n.flags, "--join") }
 
 // natsURL is the server that the node says it is connected to.
 func (n *Node) natsURL(ctx context.Context) (*url.URL, error) {
-	at, err := n.proc.says(ctx, natsLine)
+	at, err := n.proc.waitForOutput(ctx, natsLine)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (n *Node) Alive() bool {
 // logs is the end of what the node wrote in each of its lives.
 func (n *Node) logs(lines int) string {
 	var b strings.Builder
-	for life := range n.life {
+	for life := range n.starts {
 		p := Process{Log: filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, life+1))}
 		fmt.Fprintf(&b, "--- %s, life %d\n%s\n", n.Name, life+1, p.Tail(lines))
 	}

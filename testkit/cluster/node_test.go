@@ -19,10 +19,10 @@ const clients = cluster.Streams
 
 // expected are the requests of this package's tests, with their answers.
 var expected = sync.OnceValues(func() (*cluster.Load, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cluster.TimeScale*time.Minute)
 	defer cancel()
 	requests := cluster.Requests(clients, cluster.StreamTokens)
-	answers, err := cluster.Undisturbed(ctx, requests)
+	answers, err := cluster.ReferenceAnswers(ctx, requests)
 	return &cluster.Load{Requests: requests, Answers: answers, Streams: clients}, err
 })
 
@@ -38,39 +38,39 @@ func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
 
 func deploy(t *testing.T, c *cluster.Cluster, replicas int) {
 	t.Helper()
-	if err := c.Deploy(cluster.Within(t, time.Minute), cluster.Spec(replicas)); err != nil {
+	if err := c.Deploy(cluster.TestContext(t, time.Minute), cluster.Spec(replicas)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func levels(t *testing.T, c *cluster.Cluster) cluster.Levels {
+func measureBaseline(t *testing.T, c *cluster.Cluster) cluster.Baseline {
 	t.Helper()
-	var l cluster.Levels
+	var l cluster.Baseline
 	until(t, "the goroutines of all nodes", func() bool {
 		var err error
-		l, err = c.Levels(t.Context())
+		l, err = c.MeasureBaseline(t.Context())
 		return err == nil
 	})
 	return l
 }
 
-func clean(t *testing.T, c *cluster.Cluster, before cluster.Levels) {
+func checkClean(t *testing.T, c *cluster.Cluster, before cluster.Baseline) {
 	t.Helper()
-	if err := c.Clean(cluster.Within(t, time.Minute), before); err != nil {
+	if err := c.WaitClean(cluster.TestContext(t, time.Minute), before); err != nil {
 		t.Errorf("left behind: %v", err)
 	}
 }
 
-// TestReplicaRestarts: streams over two replicas, each of which is restarted in the middle.
-func TestReplicaRestarts(t *testing.T) {
+// TestStreamsSurviveReplicaRestarts: streams over two replicas, each of which is restarted in the middle.
+func TestStreamsSurviveReplicaRestarts(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1, Devices: "host:2x256MiB"})
 	deploy(t, c, 2)
-	before := levels(t, c)
+	before := measureBaseline(t, c)
 	l := load(t, c.Nodes...)
 	l.Repeat = true
-	run := l.Start(cluster.Within(t, time.Minute))
+	run := l.Start(cluster.TestContext(t, time.Minute))
 	for i := range 2 {
-		if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
+		if err := run.WaitStreaming(cluster.TestContext(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.RestartReplica(t.Context(), fmt.Sprintf("%s-%d", cluster.ModelName, i)); err != nil {
@@ -85,11 +85,11 @@ func TestReplicaRestarts(t *testing.T) {
 	if report.Streams < clients {
 		t.Errorf("%d streams for %d clients", report.Streams, clients)
 	}
-	clean(t, c, before)
+	checkClean(t, c, before)
 }
 
-// TestDamageIsReported: an expectation that differs in the least makes its stream, and only that, a wrong one.
-func TestDamageIsReported(t *testing.T) {
+// TestWrongAnswersAreReported: an expectation that differs in the least makes its stream, and only that, a wrong one.
+func TestWrongAnswersAreReported(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1})
 	deploy(t, c, 1)
 	l := load(t, c.Nodes...)
@@ -99,7 +99,7 @@ func TestDamageIsReported(t *testing.T) {
 	l.Answers[2].Text += "x"                                                  // as if the last one had been lost
 	l.Answers[3].Finish = "stop"
 	l.Answers[4].Tokens++
-	report := l.Start(cluster.Within(t, time.Minute)).Finish()
+	report := l.Start(cluster.TestContext(t, time.Minute)).Finish()
 	if report.Streams != 4 || len(report.Errors) != 4 {
 		t.Errorf("%s", report)
 	}
@@ -115,31 +115,31 @@ func TestDamageIsReported(t *testing.T) {
 func TestLeftoversAreReported(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1})
 	deploy(t, c, 1)
-	before := levels(t, c)
+	before := measureBaseline(t, c)
 	l := load(t, c.Nodes...)
 	l.Repeat = true
-	run := l.Start(cluster.Within(t, time.Minute))
-	if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
+	run := l.Start(cluster.TestContext(t, time.Minute))
+	if err := run.WaitStreaming(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"kjv-0 on n1 runs", "KV blocks", "node/gateway/session-", "requests in flight"} {
 		until(t, "report of "+want, func() bool { // a replica's figures reach its deployment now and then
-			err := c.Left(t.Context(), before)
+			err := c.Leftovers(t.Context(), before)
 			return err != nil && strings.Contains(err.Error(), want)
 		})
 	}
 	if err := run.Finish().Err(); err != nil {
 		t.Error(err)
 	}
-	clean(t, c, before)
+	checkClean(t, c, before)
 	before["n1"] -= 1000
-	if err := c.Left(t.Context(), before); err == nil || !strings.Contains(err.Error(), "goroutines") {
+	if err := c.Leftovers(t.Context(), before); err == nil || !strings.Contains(err.Error(), "goroutines") {
 		t.Errorf("goroutines are not reported: %v", err)
 	}
 }
 
-// TestLives: a node that is stopped, continued, killed and started again keeps its addresses and its data.
-func TestLives(t *testing.T) {
+// TestNodeKeepsAddressAcrossRestarts: a node that is stopped, continued, killed and started again keeps its addresses and its data.
+func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 	for _, isolated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("isolated %t", isolated), func(t *testing.T) {
 			c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: isolated})
@@ -161,14 +161,14 @@ func TestLives(t *testing.T) {
 			}
 			for range 2 { // the second time over an orderly end
 				if n.Alive() {
-					if err := n.Process().Terminate(cluster.Within(t, time.Minute)); err != nil {
+					if err := n.Process().Terminate(cluster.TestContext(t, time.Minute)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := n.Start(cluster.Within(t, time.Minute)); err != nil {
+				if err := n.Start(cluster.TestContext(t, time.Minute)); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Ready(cluster.Within(t, time.Minute), cluster.ModelName); err != nil {
+				if err := c.WaitReady(cluster.TestContext(t, time.Minute), cluster.ModelName); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -177,7 +177,7 @@ func TestLives(t *testing.T) {
 			}
 			l := load(t, n)
 			l.Requests, l.Streams = l.Requests[:4], 4
-			if err := l.Start(cluster.Within(t, time.Minute)).Finish().Err(); err != nil {
+			if err := l.Start(cluster.TestContext(t, time.Minute)).Finish().Err(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -195,9 +195,9 @@ func state(t *testing.T, n *cluster.Node) string {
 	return rest[:1]
 }
 
-// TestServer: a stock nats-server keeps its address and what was stored over a kill.
-func TestServer(t *testing.T) {
-	ctx := cluster.Within(t, time.Minute)
+// TestServerKeepsDataAcrossKill: a stock nats-server keeps its address and what was stored over a kill.
+func TestServerKeepsDataAcrossKill(t *testing.T) {
+	ctx := cluster.TestContext(t, time.Minute)
 	s := cluster.NewServer(t.TempDir())
 	t.Cleanup(s.Close)
 	if err := s.Start(ctx); err != nil {
@@ -245,9 +245,9 @@ func connect(t *testing.T, url string) *nats.Conn {
 	return conn
 }
 
-// TestKnows: an option is known by its whole name.
-func TestKnows(t *testing.T) {
-	if !cluster.Knows("--http") || !cluster.Knows("--nats-listen") || cluster.Knows("--htt") || cluster.Knows("--nats") {
+// TestHasFlag: an option is known by its whole name.
+func TestHasFlag(t *testing.T) {
+	if !cluster.HasFlag("--http") || !cluster.HasFlag("--nats-listen") || cluster.HasFlag("--htt") || cluster.HasFlag("--nats") {
 		t.Error("options are not what troupe up --help says")
 	}
 }

@@ -3,12 +3,12 @@
 package cluster
 
 // raced says whether this binary has the race detector; the processes that it starts then have it too.
-const raced = false
+const raceEnabled = false
 
 // A load that keeps two cores busy for a second or so, long enough for something to happen to it: this many streams at once, of so many
 // tokens. The race detector makes a node ten times as slow.
 const (
 	Streams      = 64
-	Patience     = 1 // times as long as usual may anything take
+	TimeScale    = 1 // times as long as usual may anything take
 	StreamTokens = 160
 )

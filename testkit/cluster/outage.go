@@ -24,42 +24,42 @@ func (c *Cluster) Measure(ctx context.Context, load Load, fault Fault, rounds in
 	var o Outages
 	load.Repeat = true
 	for round := range rounds {
-		detection, report, err := c.outage(ctx, load, fault)
+		detection, report, err := c.measureOnce(ctx, load, fault)
 		if err != nil {
 			return o, fmt.Errorf("%s, round %d: %w", fault, round+1, err)
 		}
-		o.Detection, o.Pauses = append(o.Detection, detection), append(o.Pauses, report.Hit...)
+		o.Detection, o.Pauses = append(o.Detection, detection), append(o.Pauses, report.Affected...)
 	}
 	slices.Sort(o.Detection)
 	slices.Sort(o.Pauses)
 	return o, nil
 }
 
-func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection time.Duration, report Report, err error) {
-	if err := c.occupy(ctx, fault.On); err != nil {
+func (c *Cluster) measureOnce(ctx context.Context, load Load, fault Fault) (detection time.Duration, report Report, err error) {
+	if err := c.ensureReplicaOn(ctx, fault.On); err != nil {
 		return 0, report, err
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends the streams of a round that fails
 	defer cancel()
 	run := load.Start(ctx)
-	if err := run.Flowing(ctx); err != nil {
+	if err := run.WaitStreaming(ctx); err != nil {
 		return 0, report, err
 	}
-	kv, err := c.bucket(ctx)
+	kv, err := c.membersKV(ctx)
 	if err != nil {
 		return 0, report, err
 	}
-	run.Mark()
+	run.MarkOpen()
 	began := time.Now()
 	mend, err := c.Inject(ctx, fault)
 	if err != nil {
 		return 0, report, err
 	}
-	if err := gone(ctx, kv, fault.On); err != nil {
+	if err := waitNotMember(ctx, kv, fault.On); err != nil {
 		return 0, report, err
 	}
 	detection = time.Since(began)
-	for _, step := range []func(context.Context) error{run.Over, mend, c.Recovered} {
+	for _, step := range []func(context.Context) error{run.WaitMarked, mend, c.WaitRecovered} {
 		if err := step(ctx); err != nil {
 			return 0, report, err
 		}
@@ -69,21 +69,21 @@ func (c *Cluster) outage(ctx context.Context, load Load, fault Fault) (detection
 }
 
 // occupy makes sure that a node has a replica: what was placed while it was away is elsewhere, and stays there. A new deployment is spread.
-func (c *Cluster) occupy(ctx context.Context, node string) error {
-	if err := c.Recovered(ctx); err != nil {
+func (c *Cluster) ensureReplicaOn(ctx context.Context, node string) error {
+	if err := c.WaitRecovered(ctx); err != nil {
 		return err
 	}
 	d, err := c.Model(ctx, ModelName)
 	if err != nil {
 		return err
 	}
-	if has(d, node) {
+	if hasReplicaOn(d, node) {
 		return nil
 	}
-	if err := c.Ask(ctx, "models.delete", &messages.DeleteModelRequest{Name: ModelName}, &messages.DeleteModelResponse{}); err != nil {
+	if err := c.Call(ctx, "models.delete", &messages.DeleteModelRequest{Name: ModelName}, &messages.DeleteModelResponse{}); err != nil {
 		return err
 	}
-	if err := Until(ctx, func() error { return c.unleased(ctx) }); err != nil {
+	if err := Until(ctx, func() error { return c.allReleased(ctx) }); err != nil {
 		return err
 	}
 	if err := c.Deploy(ctx, d.GetSpec()); err != nil {
@@ -91,17 +91,17 @@ func (c *Cluster) occupy(ctx context.Context, node string) error {
 	}
 	return Until(ctx, func() error { // another node answers each time, and knows what it has been told so far
 		d, err := c.Model(ctx, ModelName)
-		if err == nil && !has(d, node) {
+		if err == nil && !hasReplicaOn(d, node) {
 			err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
 		}
 		return err
 	})
 }
 
-// unleased says which GPU is still held. A deleted model is not listed any more while its replicas finish.
-func (c *Cluster) unleased(ctx context.Context) error {
+// allReleased says which GPU is still held. A deleted model is not listed any more while its replicas finish.
+func (c *Cluster) allReleased(ctx context.Context) error {
 	res := &messages.ListGpusResponse{}
-	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, res); err != nil {
+	if err := c.Call(ctx, "gpus.list", &messages.ListGpusRequest{}, res); err != nil {
 		return err
 	}
 	for _, g := range res.GetGpus() {
@@ -112,15 +112,15 @@ func (c *Cluster) unleased(ctx context.Context) error {
 	return nil
 }
 
-func has(d *messages.DeploymentStatus, node string) bool {
+func hasReplicaOn(d *messages.DeploymentStatus, node string) bool {
 	return slices.ContainsFunc(d.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetNode() == node })
 }
 
 // membersBucket has a key members.<name> for every member.
 const membersBucket = "troupe-members"
 
-// lookWithin is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
-const lookWithin = Patience * 50 * time.Millisecond
+// lookupTimeout is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
+const lookupTimeout = TimeScale * 50 * time.Millisecond
 
 // Leader is the node whose embedded server leads the bucket of members, where the servers are routed to each other.
 func (c *Cluster) Leader(ctx context.Context) (leader *Node, err error) {
@@ -150,7 +150,7 @@ func (c *Cluster) Leader(ctx context.Context) (leader *Node, err error) {
 }
 
 // bucket opens the bucket of members.
-func (c *Cluster) bucket(ctx context.Context) (jetstream.KeyValue, error) {
+func (c *Cluster) membersKV(ctx context.Context) (jetstream.KeyValue, error) {
 	conn, err := c.NATS()
 	if err != nil {
 		return nil, err
@@ -167,9 +167,9 @@ func (c *Cluster) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 }
 
 // gone waits until a node is no member any more.
-func gone(ctx context.Context, kv jetstream.KeyValue, name string) error {
+func waitNotMember(ctx context.Context, kv jetstream.KeyValue, name string) error {
 	return Until(ctx, func() error {
-		ctx, cancel := context.WithTimeout(ctx, lookWithin)
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
 		_, err := kv.Get(ctx, "members."+name)
 		switch {

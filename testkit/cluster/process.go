@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// pollEvery is how often something is looked at until it is so.
-const pollEvery = 10 * time.Millisecond
+// pollInterval is how often something is looked at until it is so.
+const pollInterval = 10 * time.Millisecond
 
 // Process is one life of a command, in a process group of its own.
 type Process struct {
 	Name string
 	Log  string // the file with all that it has written
 
-	cmd    *exec.Cmd
-	done   chan struct{}
-	status error       // once done
-	doomed atomic.Bool // told to end at once
-	told   atomic.Bool // told to end in order
+	cmd         *exec.Cmd
+	done        chan struct{}
+	status      error       // once done
+	killed      atomic.Bool // told to end at once
+	terminating atomic.Bool // told to end in order
 }
 
 // start starts a command on a host and keeps its output in a file.
@@ -44,7 +44,7 @@ func start(host *Host, name, log, path string, args ...string) (*Process, error)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
-	go p.attend(host, started)
+	go p.startAndWait(host, started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -53,7 +53,7 @@ func start(host *Host, name, log, path string, args ...string) (*Process, error)
 
 // attend starts the process and waits for its end on one thread, which ends with it: Pdeathsig is about the parent's thread, and one that
 // has entered a namespace must do nothing else afterwards.
-func (p *Process) attend(host *Host, started chan<- error) {
+func (p *Process) startAndWait(host *Host, started chan<- error) {
 	runtime.LockOSThread()
 	err := host.enter()
 	if err == nil {
@@ -117,9 +117,9 @@ func (p *Process) signal(s syscall.Signal) error {
 	}
 	switch s {
 	case syscall.SIGKILL:
-		p.doomed.Store(true)
+		p.killed.Store(true)
 	case syscall.SIGTERM:
-		p.told.Store(true)
+		p.terminating.Store(true)
 	}
 	if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil {
 		return fmt.Errorf("send %s to %s: %w", s, p.Name, err)
@@ -148,13 +148,13 @@ func (p *Process) Ended() bool {
 }
 
 // Killed reports whether the process has been told to end with Kill. It is true before the process feels it.
-func (p *Process) Killed() bool { return p.doomed.Load() }
+func (p *Process) Killed() bool { return p.killed.Load() }
 
-// Leaving reports whether the process has been told to end with Terminate, likewise.
-func (p *Process) Leaving() bool { return p.told.Load() }
+// Terminating reports whether the process has been told to end with Terminate, likewise.
+func (p *Process) Terminating() bool { return p.terminating.Load() }
 
 // says waits until the process has written what the pattern matches, and returns its groups.
-func (p *Process) says(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
+func (p *Process) waitForOutput(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
 	var groups []string
 	err := Until(ctx, func() error {
 		text, err := os.ReadFile(p.Log)
@@ -165,7 +165,7 @@ func (p *Process) says(ctx context.Context, pattern *regexp.Regexp) ([]string, e
 			return nil
 		}
 		if p.Ended() {
-			return final{fmt.Errorf("%s ended with %v and has not said %q:\n%s", p.Name, p.status, pattern, text)}
+			return permanentError{fmt.Errorf("%s ended with %v and has not said %q:\n%s", p.Name, p.status, pattern, text)}
 		}
 		return fmt.Errorf("%s has not said %q", p.Name, pattern)
 	})
@@ -183,11 +183,11 @@ func (p *Process) Tail(lines int) string {
 }
 
 // final is an error that no waiting mends.
-type final struct{ error }
+type permanentError struct{ error }
 
 // Until tries until it succeeds, or the context ends, and then says what was still wrong: what the last try found that the context did not end.
 func Until(ctx context.Context, try func() error) error {
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var wrong error
 	for {
@@ -195,7 +195,7 @@ func Until(ctx context.Context, try func() error) error {
 		if wrong == nil || ctx.Err() == nil {
 			wrong = err
 		}
-		if last := (final{}); err == nil {
+		if last := (permanentError{}); err == nil {
 			return nil
 		} else if errors.As(err, &last) {
 			return last.error

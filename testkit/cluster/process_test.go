@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestUntilSaysWhatWasWrong: not that the last try was cut off, but what the one before found.
-func TestUntilSaysWhatWasWrong(t *testing.T) {
+// TestUntilReturnsLastRealError: not that the last try was cut off, but what the one before found.
+func TestUntilReturnsLastRealError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -11,17 +11,17 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// TestChangeWithoutQuorum: with two of three nodes lost, the third says so everywhere and refuses a change, which is not
+// TestChangeWithoutQuorumIsRefused: with two of three nodes lost, the third says so everywhere and refuses a change, which is not
 // in force when the others are back.
-func TestChangeWithoutQuorum(t *testing.T) {
+func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
-	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
+	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	deploy(t, c, 1)
 	scale := func(replicas uint32) error {
 		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: new(replicas)}
-		return c.Ask(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
+		return c.Call(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
 	}
 	for _, n := range c.Nodes[1:] {
 		if err := n.Process().Kill(); err != nil {
@@ -31,7 +31,7 @@ func TestChangeWithoutQuorum(t *testing.T) {
 	const words = "1 of 3 NATS servers are connected and 2 are needed"
 	until(t, "nodes.list says that there is no quorum", func() bool {
 		res := &messages.ListNodesResponse{}
-		err := c.Ask(t.Context(), "nodes.list", &messages.ListNodesRequest{}, res)
+		err := c.Call(t.Context(), "nodes.list", &messages.ListNodesRequest{}, res)
 		return err == nil && res.GetStore().GetReason() == messages.Reason_REASON_NO_QUORUM &&
 			strings.Contains(res.GetStore().GetDetail(), words) && len(res.GetNodes()) == 3
 	})
@@ -52,11 +52,11 @@ func TestChangeWithoutQuorum(t *testing.T) {
 	}
 
 	for _, n := range c.Nodes[1:] {
-		if err := n.Start(cluster.Within(t, time.Minute)); err != nil {
+		if err := n.Start(cluster.TestContext(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
+	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := c.Model(t.Context(), cluster.ModelName); err != nil || m.GetSpec().GetReplicas() != 1 {

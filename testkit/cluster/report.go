@@ -17,11 +17,11 @@ type Load struct {
 
 // Report is what became of a load.
 type Report struct {
-	Streams int             // that ended with exactly the expected answer
-	Pauses  []time.Duration // the longest of each, in ascending order
-	Hit     []time.Duration // likewise, of those that were open at a Mark
-	Retried int             // requests made again: their gateway was killed under them, or took nothing
-	Errors  []error         // of the others, first come first
+	Streams  int             // that ended with exactly the expected answer
+	Pauses   []time.Duration // the longest of each, in ascending order
+	Affected []time.Duration // likewise, of those that were open at a Mark
+	Retried  int             // requests made again: their gateway was killed under them, or took nothing
+	Errors   []error         // of the others, first come first
 }
 
 // Err says what went wrong in the report, if anything did.
@@ -38,11 +38,11 @@ func (r Report) Err() error {
 // String is the report in a line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d streams exact, %d wrong, %d retried; longest pause: %s; of the %d streams that were hit: %s",
-		r.Streams, len(r.Errors), r.Retried, Spread(r.Pauses), len(r.Hit), Spread(r.Hit))
+		r.Streams, len(r.Errors), r.Retried, Summarize(r.Pauses), len(r.Affected), Summarize(r.Affected))
 }
 
-// Spread describes ascending values in words.
-func Spread(ascending []time.Duration) string {
+// Summarize describes ascending values in words.
+func Summarize(ascending []time.Duration) string {
 	ms := func(q float64) time.Duration { return Quantile(ascending, q).Round(time.Millisecond) }
 	return fmt.Sprintf("p50 %s, p99 %s, max %s", ms(0.5), ms(0.99), ms(1))
 }

@@ -62,8 +62,8 @@ func Spec(replicas int) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: new(uint32(replicas))}
 }
 
-// Undisturbed gets the answers to requests from a node with one replica that nothing happens to.
-func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
+// ReferenceAnswers gets the answers to requests from a node with one replica that nothing happens to.
+func ReferenceAnswers(ctx context.Context, requests []Request) ([]Answer, error) {
 	dir, err := os.MkdirTemp("", "troupe-undisturbed-")
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if err := errors.Join(c.Deploy(ctx, Spec(1)), c.Adapt(ctx)); err != nil {
+	if err := errors.Join(c.Deploy(ctx, Spec(1)), c.RegisterAdapters(ctx)); err != nil {
 		return nil, err
 	}
 	answers := make([]Answer, len(requests))
@@ -82,7 +82,7 @@ func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
 	group.SetLimit(16)
 	for i, r := range requests {
 		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, c.Nodes[0], r)
+			answers[i], err = complete(ctx, c.Nodes[0], r)
 			return err
 		})
 	}
@@ -90,7 +90,7 @@ func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
 }
 
 // ask gets an answer whole, without a stream.
-func ask(ctx context.Context, n *Node, r Request) (Answer, error) {
+func complete(ctx context.Context, n *Node, r Request) (Answer, error) {
 	res, err := post(ctx, n, r, false)
 	if err != nil {
 		return Answer{}, err

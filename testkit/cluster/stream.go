@@ -23,7 +23,7 @@ type Pause struct {
 
 // follow reads a streamed answer and holds each chunk against the expected one as it comes, so that a lost or doubled token shows where it
 // is. It returns the longest pause between two chunks. Heard is called with every chunk.
-func follow(ctx context.Context, n gateway, r Request, want Answer, heard func()) (pause Pause, err error) {
+func readStream(ctx context.Context, n gateway, r Request, want Answer, heard func()) (pause Pause, err error) {
 	res, err := post(ctx, n, r, true)
 	if err != nil {
 		return pause, err
@@ -79,13 +79,13 @@ func (a *Answer) add(c chunk, want Answer) error {
 	}
 	if c.Usage != nil {
 		if a.Tokens >= 0 {
-			return &mismatch{"a second usage"}
+			return &mismatchError{"a second usage"}
 		}
 		a.Tokens = c.Usage.Tokens
 	}
 	for _, choice := range c.Choices {
 		if a.Finish != "" {
-			return &mismatch{fmt.Sprintf("%q after it was finished", choice.Text)}
+			return &mismatchError{fmt.Sprintf("%q after it was finished", choice.Text)}
 		}
 		a.Text, a.Finish = a.Text+choice.Text, choice.Finish
 	}
@@ -104,7 +104,7 @@ func compare(got, want Answer) error {
 	for same < min(len(got.Text), len(want.Text)) && got.Text[same] == want.Text[same] {
 		same++
 	}
-	return &mismatch{fmt.Sprintf("from byte %d on it is %q, not %q; finish %q, not %q; %d tokens, not %d",
+	return &mismatchError{fmt.Sprintf("from byte %d on it is %q, not %q; finish %q, not %q; %d tokens, not %d",
 		same, excerpt(got.Text[same:]), excerpt(want.Text[same:]), got.Finish, want.Finish, got.Tokens, want.Tokens)}
 }
 
@@ -115,10 +115,10 @@ func excerpt(s string) string {
 	return s
 }
 
-// mismatch is an answer other than that of the undisturbed run. Nothing excuses it.
-type mismatch struct{ what string }
+// mismatchError is an answer other than that of the undisturbed run. Nothing excuses it.
+type mismatchError struct{ what string }
 
-func (m *mismatch) Error() string { return "the answer is wrong: " + m.what }
+func (m *mismatchError) Error() string { return "the answer is wrong: " + m.what }
 
 // refusedError is an error that the gateway sent within a stream.
 type refusedError struct{ message string }

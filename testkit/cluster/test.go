@@ -22,14 +22,14 @@ func Main(m *testing.M) (status int) {
 // logs are shown.
 func Up(t testing.TB, cfg Config) *Cluster {
 	t.Helper()
-	if (cfg.Nodes > 1 || cfg.NATS == External) && !Knows("--join") {
+	if (cfg.Nodes > 1 || cfg.NATS == External) && !HasFlag("--join") {
 		t.Skip(ErrNoJoin)
 	}
 	if cfg.Isolated {
-		NeedFabric(t)
+		RequireFabric(t)
 	}
 	cfg.Dir = t.TempDir()
-	c, err := New(Within(t, time.Minute), cfg)
+	c, err := New(TestContext(t, time.Minute), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,18 +42,18 @@ func Up(t testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-// NeedFabric skips a test where network namespaces or TUN devices are not permitted.
-func NeedFabric(t testing.TB) {
+// RequireFabric skips a test where network namespaces or TUN devices are not permitted.
+func RequireFabric(t testing.TB) {
 	t.Helper()
-	if why := Permitted(); why != nil {
+	if why := CheckFabric(); why != nil {
 		t.Skip(why)
 	}
 }
 
-// Within is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
-func Within(t testing.TB, limit time.Duration) context.Context {
+// TestContext is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
+func TestContext(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience*limit)
+	ctx, cancel := context.WithTimeout(t.Context(), TimeScale*limit)
 	t.Cleanup(cancel)
 	return ctx
 }
