@@ -10,15 +10,15 @@ import (
 	"troupe/cluster/bucket"
 )
 
-// copied is the copy of the desired state in the data folder.
+// localCopy maintains the copy of the desired state in the data folder.
 type localCopy struct {
 	folder       string
-	saver        *backup.Saver // nil: no copy is kept
+	saver        *backup.Saver // nil if no copy is kept
 	highestTerm  atomic.Pointer[func() uint64]
-	last         backup.State // as it was saved last; of the saver's goroutine
-	savedChanges uint64       // mirror.changes that last has; likewise
+	last         backup.State // last saved state; used by the saver's goroutine only
+	savedChanges uint64       // value of mirror.changes in last; likewise
 	termLimit    atomic.Uint64
-	startTerm    uint64 // at the start
+	startTerm    uint64 // the copy's term at start
 	stopping     atomic.Bool
 }
 
@@ -36,7 +36,7 @@ func (c *localCopy) start(s *Store, cfg Config) {
 	s.mirror.onChange = c.saver.Request
 }
 
-// save returns once all that this node knows is on its disk.
+// save saves what this node knows and returns after it is synced to disk.
 func (c *localCopy) save(ctx context.Context) error {
 	if c.saver == nil {
 		return nil
@@ -44,7 +44,7 @@ func (c *localCopy) save(ctx context.Context) error {
 	return c.saver.Save(ctx)
 }
 
-// write is called by the saver.
+// write saves the state if it has changed. Only the saver calls it.
 func (c *localCopy) write(seen *mirror) error {
 	next, changes := seen.backupState()
 	next.Saved, next.Term, next.TermLimit = c.last.Saved, c.last.Term, c.last.TermLimit
@@ -64,30 +64,32 @@ func (c *localCopy) write(seen *mirror) error {
 	return nil
 }
 
-// forget drops what was taken from a copy of another cluster. Nothing was saved yet.
+// discardTerms drops the terms of a copy of another cluster. It must precede the first save.
 func (c *localCopy) discardTerms() {
 	c.last.Term, c.last.TermLimit, c.startTerm = 0, 0, 0
 	c.termLimit.Store(0)
 }
 
-// Terms returns the highest term that the copy had at the start, and the limit of terms; 0 where it had none.
+// Terms returns the highest term that the copy had at start, and the limit of terms. Both are 0
+// without a copy.
 func (s *Store) Terms() (seen, limit uint64) { return s.local.startTerm, s.local.termLimit.Load() }
 
-// TrackTerms has the copy hold a limit that is above all terms that members are given, and returns once it does.
-// It asks highest now and then; members never wait for it.
+// TrackTerms makes the copy record a limit above all terms given to members, and returns after it
+// is saved. The Store calls highest periodically, so members never wait for the copy.
 func (s *Store) TrackTerms(ctx context.Context, highest func() uint64) error {
 	s.local.highestTerm.Store(&highest)
 	return s.local.save(ctx)
 }
 
-// raiseTermLimit raises the limit of terms where it is near.
+// raiseTermLimit requests a save if the highest term is close to the limit.
 func (c *localCopy) raiseTermLimit() {
-	if terms := c.highestTerm.Load(); c.saver != nil && terms != nil && (*terms)()+backup.TermGap/2 >= c.termLimit.Load() {
+	if terms := c.highestTerm.Load(); c.saver != nil && terms != nil &&
+		(*terms)()+backup.TermGap/2 >= c.termLimit.Load() {
 		c.saver.Request()
 	}
 }
 
-// Close ends the copy. All that was known is in it.
+// Close saves what this node knows and stops saving.
 func (s *Store) Close() {
 	if s.local.saver != nil {
 		s.local.stopping.Store(true)
@@ -96,23 +98,59 @@ func (s *Store) Close() {
 	}
 }
 
-// synced returns once what was written under a key is on this node's disk. Failed is the error of the write.
-func (s *Store) syncCopy(ctx context.Context, key string, failed error) error {
+// syncPut saves the copy after a write that stored value at revision. failed is the error of the
+// write; if it is not nil, syncPut returns it.
+func (s *Store) syncPut(ctx context.Context, key string, value []byte, revision uint64, failed error) error {
 	if failed != nil || s.local.saver == nil {
 		return failed
 	}
-	msg, err := s.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
-	if err == nil {
-		s.mirror.put(key, entry{value: msg.Data, revision: msg.Sequence, deleted: msg.Header.Get(operationHeader) != ""})
-		err = s.local.save(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("key %s is stored, but its copy is not on this node's disk: %w; write it again", key, err)
-	}
-	return nil
+	s.mirror.put(key, entry{value: value, revision: revision})
+	return copyError(key, s.local.save(ctx))
 }
 
-// state returns what is known as it is copied, and the number of its last change.
+// syncDelete is like syncPut after the deletion of a key that was at revision over.
+func (s *Store) syncDelete(ctx context.Context, key string, over uint64, failed error) error {
+	if failed != nil || s.local.saver == nil {
+		return failed
+	}
+	deleted, err := s.readAfter(ctx, key, over)
+	if err == nil {
+		s.mirror.put(key, deleted)
+		err = s.local.save(ctx)
+	}
+	return copyError(key, err)
+}
+
+// readAfter reads a key that has changed since revision over. It retries while a server answers
+// with that revision or an older one, as a follower or a leader that was replaced may do.
+func (s *Store) readAfter(ctx context.Context, key string, over uint64) (entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for {
+		msg, err := s.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
+		if err != nil {
+			return entry{}, err
+		}
+		if msg.Sequence > over {
+			deleted := msg.Header.Get(operationHeader) != ""
+			return entry{value: msg.Data, revision: msg.Sequence, deleted: deleted}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return entry{}, fmt.Errorf("revision %d was read after its deletion: %w", msg.Sequence, ctx.Err())
+		case <-time.After(readAgainAfter):
+		}
+	}
+}
+
+func copyError(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("key %s is stored, but not in the copy on this node's disk: %w; write it again", key, err)
+}
+
+// backupState returns the known keys as a backup, and the number of its last change.
 func (m *mirror) backupState() (s backup.State, changes uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +161,7 @@ func (m *mirror) backupState() (s backup.State, changes uint64) {
 	return s, m.changes
 }
 
-// load takes in keys of a bucket that was made at a time.
+// load adds the keys of the bucket that was created at the given time.
 func (m *mirror) load(keys map[string]backup.Key, last uint64, created time.Time) {
 	for name, key := range keys {
 		m.put(name, entry{value: key.Value, revision: key.Revision, deleted: key.Deleted})

@@ -9,41 +9,41 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// held is the last value of a key that this node knows.
+// entry is the last value of a key that this node knows.
 type entry struct {
 	value    []byte
 	revision uint64
 	deleted  bool
 }
 
-// mirror holds what the store holds, as far as this node was told: the store is restored from it.
-// It is safe for concurrent use.
+// mirror holds the store's contents as far as this node knows them. A lost store is restored from
+// it. It is safe for concurrent use.
 type mirror struct {
 	mu       sync.Mutex
 	keys     map[string]entry
-	revision uint64 // the highest revision of the bucket that is known
-	// created is when the bucket was made that has all of keys.
+	revision uint64 // highest known revision of the bucket
+	// created is the creation time of the bucket that has all of keys.
 	created  time.Time
-	changes  uint64 // grows with each change of what is copied
-	onChange func() // called after each; nil: not called
+	changes  uint64 // incremented with each change that the copy must record
+	onChange func() // called after each change; may be nil
 }
 
-// gap is how far the revisions of a bucket that is made again are above those known before, at
-// least. An entry that is as far above what is known as that comes from a bucket that was made
-// again.
+// revisionGap is the minimum distance between the revisions known before and those of a recreated
+// bucket. An entry that is further above the known revisions comes from a recreated bucket.
 const revisionGap = 1024
 
-// put takes in a revision of a key. An older one than the known one changes nothing.
+// put records a revision of a key. It ignores revisions older than the known one.
 func (m *mirror) put(key string, h entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision = max(m.revision, h.revision)
-	if known := m.keys[key]; h.revision > known.revision || h.revision == known.revision && known.deleted && !h.deleted {
+	if known := m.keys[key]; h.revision > known.revision ||
+		h.revision == known.revision && known.deleted && !h.deleted {
 		m.set(key, h)
 	}
 }
 
-// set is called with mu held.
+// set stores an entry. The caller holds mu.
 func (m *mirror) set(key string, h entry) {
 	if m.keys == nil {
 		m.keys = map[string]entry{}
@@ -52,7 +52,7 @@ func (m *mirror) set(key string, h entry) {
 	m.notify()
 }
 
-// change is called with mu held.
+// notify counts a change and reports it. The caller holds mu.
 func (m *mirror) notify() {
 	m.changes++
 	if m.onChange != nil {
@@ -60,14 +60,14 @@ func (m *mirror) notify() {
 	}
 }
 
-// made returns when the bucket was made that has all that is known.
+// createdAt returns the creation time of the bucket that has all known keys.
 func (m *mirror) createdAt() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.created
 }
 
-// belong notes that the bucket that was made at a time has all that is known.
+// setCreated records the creation time of the bucket that has all known keys.
 func (m *mirror) setCreated(created time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *mirror) setCreated(created time.Time) {
 	}
 }
 
-// replace takes in a key of a bucket that was made again, whatever its revision.
+// replace records a key of a recreated bucket, whatever its revision.
 func (m *mirror) replace(key string, h entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,16 +85,16 @@ func (m *mirror) replace(key string, h entry) {
 	m.set(key, h)
 }
 
-// advance notes the last revision of the bucket.
+// advance records the last revision of the bucket.
 func (m *mirror) advance(revision uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision = max(m.revision, revision)
 }
 
-// take takes in an entry of a watch. It reports false, and takes nothing in, where the entry comes
-// from a bucket that was made again: what this node knows must be restored before, or the entry
-// would hide a later deletion.
+// apply records an entry of a watch. If the entry comes from a recreated bucket, apply records
+// nothing and returns false: the node must restore what it knows first, or the entry would hide a
+// later deletion.
 func (m *mirror) apply(e jetstream.KeyValueEntry) bool {
 	if e.Revision() > m.lastRevision()+revisionGap {
 		return false
@@ -103,7 +103,7 @@ func (m *mirror) apply(e jetstream.KeyValueEntry) bool {
 	return true
 }
 
-// forget drops the highest revision, which was of another bucket.
+// resetRevision drops the highest revision, which belongs to another bucket.
 func (m *mirror) resetRevision() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,8 +122,8 @@ func (m *mirror) snapshot() map[string]entry {
 	return maps.Clone(m.keys)
 }
 
-// retain takes all keys with a prefix that the bucket had when it was at a revision, or later. Others that were
-// known by then were deleted so long ago that it has forgotten them.
+// deleteUnlisted marks keys as deleted that a full listing at a revision does not contain. The
+// bucket has already purged the markers of their deletion.
 func (m *mirror) deleteUnlisted(prefix string, listed map[string]bool, at uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

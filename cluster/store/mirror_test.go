@@ -9,7 +9,7 @@ import (
 	"troupe/messages"
 )
 
-// given is an entry of a watch.
+// fakeEntry is an entry of a watch.
 type fakeEntry struct {
 	jetstream.KeyValueEntry
 	revision uint64
@@ -20,7 +20,7 @@ func (g fakeEntry) Value() []byte                   { return []byte(`{"name":"a"
 func (g fakeEntry) Revision() uint64                { return g.revision }
 func (g fakeEntry) Operation() jetstream.KeyValueOp { return jetstream.KeyValuePut }
 
-// fakeWatcher is a watch that gives entries.
+// fakeWatcher is a watch with given updates.
 type fakeWatcher struct {
 	jetstream.KeyWatcher
 	updates chan jetstream.KeyValueEntry
@@ -28,37 +28,47 @@ type fakeWatcher struct {
 
 func (w fakeWatcher) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
 
-// TestApplyRejectsEntryOfNewBucket: what another node restored, who had not heard of a deletion, does not hide
-// that this one has.
+// TestApplyRejectsEntryOfNewBucket checks that an entry restored by a node that missed a deletion
+// does not hide the deletion that this node knows.
 func TestApplyRejectsEntryOfNewBucket(t *testing.T) {
 	s, _ := open(t)
 	known := s.mirror.lastRevision() + 10
 	s.mirror.put(nodes+"a", entry{revision: known, deleted: true})
 	w := fakeWatcher{updates: make(chan jetstream.KeyValueEntry, 1)}
-	follow := func(revision uint64) (told []uint64) {
+	follow := func(revision uint64) (applied []uint64) {
 		t.Helper()
 		w.updates <- fakeEntry{revision: revision}
 		close(w.updates)
-		_ = s.consume(t.Context(), w, nodes, known, nil, nil, func(e jetstream.KeyValueEntry) { told = append(told, e.Revision()) })
+		_ = s.consume(
+			t.Context(),
+			w,
+			nodes,
+			known,
+			nil,
+			nil,
+			func(e jetstream.KeyValueEntry) { applied = append(applied, e.Revision()) },
+		)
 		w.updates = make(chan jetstream.KeyValueEntry, 1)
-		return told
+		return applied
 	}
-	if told := follow(known + revisionGap + 1); len(told) != 0 || !s.mirror.snapshot()[nodes+"a"].deleted || s.mirror.lastRevision() != known {
-		t.Errorf("told %v, known %+v", told, s.mirror.snapshot())
+	if applied := follow(known + revisionGap + 1); len(applied) != 0 || !s.mirror.snapshot()[nodes+"a"].deleted ||
+		s.mirror.lastRevision() != known {
+		t.Errorf("applied %v, known %+v", applied, s.mirror.snapshot())
 	}
-	if told := follow(known + revisionGap); len(told) != 1 || s.mirror.snapshot()[nodes+"a"].deleted {
-		t.Errorf("told %v, known %+v", told, s.mirror.snapshot())
+	if applied := follow(known + revisionGap); len(applied) != 1 || s.mirror.snapshot()[nodes+"a"].deleted {
+		t.Errorf("applied %v, known %+v", applied, s.mirror.snapshot())
 	}
 }
 
-// TestDeleteUnlisted: a key that the bucket has forgotten was deleted, and is not restored later.
+// TestDeleteUnlisted checks that a key that the bucket no longer lists counts as deleted and is not
+// restored later.
 func TestDeleteUnlisted(t *testing.T) {
 	var m mirror
 	for _, key := range []string{"nodes.a", "nodes.b", "pins.c"} {
 		m.put(key, entry{value: []byte("v"), revision: 5})
 	}
 	at := m.lastRevision()
-	m.put("nodes.d", entry{value: []byte("v"), revision: at + 1}) // written while the watch was listing
+	m.put("nodes.d", entry{value: []byte("v"), revision: at + 1}) // written during the listing
 	m.deleteUnlisted("nodes.", map[string]bool{"nodes.a": true}, at)
 	all := m.snapshot()
 	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted || all["nodes.d"].deleted {
@@ -66,11 +76,12 @@ func TestDeleteUnlisted(t *testing.T) {
 	}
 	m.put("nodes.a", entry{revision: 4, deleted: true})
 	if m.snapshot()["nodes.a"].deleted {
-		t.Error("an older revision counts")
+		t.Error("an older revision replaced a newer one")
 	}
 }
 
-// TestWatchMarksForgottenKeyDeleted: a watch that lists all that is stored tells the mirror what is not.
+// TestWatchMarksForgottenKeyDeleted checks that a watch's listing marks the mirror's other keys as
+// deleted.
 func TestWatchMarksForgottenKeyDeleted(t *testing.T) {
 	s, _ := open(t)
 	s.mirror.put(nodes+"old", entry{value: []byte(`{"name":"old"}`), revision: 1})
@@ -78,8 +89,8 @@ func TestWatchMarksForgottenKeyDeleted(t *testing.T) {
 	startWatch(t, func(ctx context.Context) error {
 		return s.WatchNodes(ctx, func(c NodeChange) { f.record(c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "the end of what is stored", func() bool { return f.synced == 1 })
+	f.until(t, "the end of the stored keys", func() bool { return f.synced == 1 })
 	if !s.mirror.snapshot()[nodes+"old"].deleted {
-		t.Error("it would be restored")
+		t.Error("a forgotten key would be restored")
 	}
 }

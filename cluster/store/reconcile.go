@@ -14,8 +14,8 @@ import (
 	"troupe/cluster/bucket"
 )
 
-// ReadAll returns every key of a bucket, and its last revision when they were listed. A key that is listed and
-// cannot be read is in failed.
+// ReadAll returns every key of a bucket, and the bucket's last revision at the time of the listing.
+// Keys that are listed but cannot be read are described in failed.
 func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 	keys map[string]backup.Key, last uint64, failed []string, err error,
 ) {
@@ -41,8 +41,8 @@ func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 	return keys, info.State.LastSeq, failed, nil
 }
 
-// reconcile compares the bucket with the copy in the data folder, and restores what it lacks; afterwards this
-// node knows all of it.
+// reconcile compares the bucket with the copy in the data folder and restores what the bucket
+// lacks. Afterwards the mirror has all keys.
 func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
@@ -54,7 +54,7 @@ func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
 	if known != nil && !known.Created.Equal(created) {
 		if otherCluster(known, have) {
 			s.log.Error().Str("folder", s.local.folder).
-				Msg("the copy of the desired state is of another cluster, and not used; it is replaced")
+				Msg("copy of the desired state belongs to another cluster; replacing it")
 			known = nil
 			s.mirror.resetRevision()
 			s.local.discardTerms()
@@ -63,7 +63,7 @@ func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
 			if err := s.ensureRestored(ctx); err != nil {
 				return err
 			}
-			have, last, err = s.readAll(ctx) // others may have written more
+			have, last, err = s.readAll(ctx) // other nodes may have written more
 		}
 	} else if known != nil {
 		have, last, err = s.compareWithCopy(ctx, known, have, last)
@@ -74,7 +74,8 @@ func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
 	return err
 }
 
-// createdOr returns when the bucket was made that this node knows, or created where it knows none.
+// createdOr returns the creation time of the bucket that this node knows, or created if it knows
+// none.
 func (s *Store) createdOr(created time.Time) time.Time {
 	if made := s.mirror.createdAt(); !made.IsZero() {
 		return made
@@ -82,8 +83,8 @@ func (s *Store) createdOr(created time.Time) time.Time {
 	return created
 }
 
-// compareWithCopy looks for what the bucket has lost since the copy was made of it. A bucket that has gone on since then
-// outranks the copy: what it lacks was deleted.
+// compareWithCopy looks for what the bucket has lost since the copy was saved. A bucket with later
+// revisions outranks the copy: keys that it lacks were deleted.
 func (s *Store) compareWithCopy(
 	ctx context.Context, known *backup.State, have map[string]backup.Key, last uint64,
 ) (map[string]backup.Key, uint64, error) {
@@ -94,18 +95,18 @@ func (s *Store) compareWithCopy(
 		}
 		if last > known.Revision {
 			s.log.Error().Strs("lost", lost).
-				Msg("the store lacks what the copy of this node has, and was changed since; the store counts")
+				Msg("store lacks entries of this node's copy but has later changes; using the store")
 			return have, last, nil
 		}
 		if checked == compareChecks {
-			s.deleteDamaged(ctx, known, have, last, "it lacks "+strings.Join(lost, ", "))
+			s.deleteDamaged(ctx, known, have, last, "missing "+strings.Join(lost, ", "))
 			err := s.ensureRestored(ctx)
 			if err == nil {
 				have, last, err = s.readAll(ctx)
 			}
 			return have, last, err
 		}
-		select { // a leader that was deposed may not know yet what was written since
+		select { // a leader that was replaced may lack recent writes
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
 		case <-time.After(compareInterval):
@@ -117,10 +118,16 @@ func (s *Store) compareWithCopy(
 	}
 }
 
-// remake deletes the bucket, after all that it and the copy have is known and on this node's disk; whole makes it
-// again, with revisions above all.
-func (s *Store) deleteDamaged(ctx context.Context, known *backup.State, have map[string]backup.Key, last uint64, why string) {
-	s.reportState(true, "the bucket "+Bucket+" is damaged: "+why+"; it is made again from the copy and the memory of the nodes")
+// deleteDamaged deletes the bucket after the contents of both the bucket and the copy are synced to
+// this node's disk. ensureRestored then creates it again, with revisions above all known ones.
+func (s *Store) deleteDamaged(
+	ctx context.Context,
+	known *backup.State,
+	have map[string]backup.Key,
+	last uint64,
+	why string,
+) {
+	s.reportState(true, "bucket "+Bucket+" is damaged ("+why+"); restoring it from the copy and the nodes' memory")
 	s.mirror.load(known.Keys, known.Revision, known.Created)
 	s.mirror.load(have, last, known.Created)
 	err := s.local.save(ctx)
@@ -132,7 +139,7 @@ func (s *Store) deleteDamaged(ctx context.Context, known *backup.State, have map
 	}
 }
 
-// read is ReadAll, where JetStream may take a moment to answer.
+// readAll is ReadAll with retries while JetStream does not answer.
 func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last uint64, err error) {
 	for {
 		var failed []string
@@ -140,7 +147,7 @@ func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last u
 		have, last, failed, err = ReadAll(once, s.stream, Bucket)
 		end()
 		if err == nil && len(failed) > 0 {
-			s.log.Error().Strs("failed", failed).Msg("the store has keys that cannot be read")
+			s.log.Error().Strs("failed", failed).Msg("store has unreadable keys")
 		}
 		if err == nil || !bucket.IsTransient(err) || ctx.Err() != nil {
 			return have, last, err
@@ -152,14 +159,15 @@ func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last u
 	}
 }
 
-// otherCluster reports whether a copy is of another cluster than a bucket.
+// otherCluster reports whether the copy belongs to another cluster than the bucket.
 func otherCluster(known *backup.State, have map[string]backup.Key) bool {
 	ours, theirs := known.Keys[secretKey], have[secretKey]
 	return len(ours.Value) > 0 && len(theirs.Value) > 0 && !bytes.Equal(ours.Value, theirs.Value)
 }
 
-// recreateRolledBack has a bucket made again that has lost revisions under the running nodes, as one server does whose
-// machine lost power. Of several servers a majority has all of them, and one that says otherwise is behind.
+// recreateRolledBack recreates a bucket that has lost revisions while nodes were running, as
+// happens when the machine of a single server loses power. With several servers a majority has all
+// revisions, and a server that reports fewer is behind.
 func (s *Store) recreateRolledBack(ctx context.Context, stream jetstream.Stream, before uint64) error {
 	info := stream.CachedInfo()
 	if info.Config.Replicas > 1 {
@@ -170,6 +178,6 @@ func (s *Store) recreateRolledBack(ctx context.Context, stream jetstream.Stream,
 		return err
 	}
 	known, _ := s.mirror.backupState()
-	s.deleteDamaged(ctx, &known, have, last, fmt.Sprintf("revision %d is its last, and was %d", last, before))
+	s.deleteDamaged(ctx, &known, have, last, fmt.Sprintf("its last revision is %d and was %d", last, before))
 	return nil
 }

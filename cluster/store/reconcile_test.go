@@ -41,7 +41,7 @@ func put(t *testing.T, s *Store, name string, replicas uint32) (revision uint64)
 	return revision
 }
 
-// stored fails where a deployment does not have so many replicas; 0: it must not be there.
+// expectReplicas checks the replicas of a deployment. With 0 the deployment must not exist.
 func expectReplicas(t *testing.T, s *Store, name string, replicas uint32) {
 	t.Helper()
 	got, _, err := s.Get(t.Context(), name)
@@ -50,8 +50,8 @@ func expectReplicas(t *testing.T, s *Store, name string, replicas uint32) {
 	}
 }
 
-// TestNewerStoreOutranksCopy: a store that went on while a node was away outranks the copy of that node, also where it has
-// forgotten a deletion.
+// TestNewerStoreOutranksCopy checks that a store with later changes outranks the copy of a node
+// that was away, even if the store has purged a deletion.
 func TestNewerStoreOutranksCopy(t *testing.T) {
 	s, _ := open(t)
 	dir := t.TempDir()
@@ -73,11 +73,12 @@ func TestNewerStoreOutranksCopy(t *testing.T) {
 		expectReplicas(t, back, name, replicas)
 	}
 	if back.Lost() {
-		t.Error("a store that went on is taken for a lost one")
+		t.Error("a store with later changes is taken for a lost one")
 	}
 }
 
-// TestCopyRestoresBucketBehindIt: a bucket that lacks what a node was told is stored gets it again, above all revisions.
+// TestCopyRestoresBucketBehindIt checks that a bucket that lost acknowledged changes is restored
+// from the copy, with revisions above all earlier ones.
 func TestCopyRestoresBucketBehindIt(t *testing.T) {
 	s, _ := open(t)
 	dir := t.TempDir()
@@ -103,12 +104,14 @@ func TestCopyRestoresBucketBehindIt(t *testing.T) {
 	if revision := put(t, back, "a", 5); revision <= known.Revision {
 		t.Errorf("revision %d after %d", revision, known.Revision)
 	}
-	if len(back.pendingEvents) != 2 || back.pendingEvents[0].kind != "store.lost" || back.pendingEvents[1].kind != "store.restored" {
-		t.Errorf("to be told: %v", back.pendingEvents)
+	if len(back.pendingEvents) != 2 || back.pendingEvents[0].kind != "store.lost" ||
+		back.pendingEvents[1].kind != "store.restored" {
+		t.Errorf("pending events: %v", back.pendingEvents)
 	}
 }
 
-// TestRunningNodeRestoresRolledBackBucket: revisions that a running node knows, and the server has lost, are restored.
+// TestRunningNodeRestoresRolledBackBucket checks that a running node restores revisions that the
+// server has lost.
 func TestRunningNodeRestoresRolledBackBucket(t *testing.T) {
 	s, _ := open(t)
 	n := openWithCopy(t, s, t.TempDir())
@@ -125,7 +128,8 @@ func TestRunningNodeRestoresRolledBackBucket(t *testing.T) {
 	}
 }
 
-// TestCopyOfAnotherCluster: a node that moves to another cluster does not bring its deployments along.
+// TestCopyOfAnotherCluster checks that a node that moves to another cluster does not bring its
+// deployments along.
 func TestCopyOfAnotherCluster(t *testing.T) {
 	dir := t.TempDir()
 	secret := make([]byte, kv.SecretBytes)
@@ -149,7 +153,8 @@ func TestCopyOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestCopyRestoresDeletedBucket: a store that is gone is restored from the copy, revisions of adapters included.
+// TestCopyRestoresDeletedBucket checks that a deleted bucket is restored from the copy, with the
+// revisions of adapters.
 func TestCopyRestoresDeletedBucket(t *testing.T) {
 	s, _ := open(t)
 	dir := t.TempDir()

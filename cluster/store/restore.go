@@ -19,31 +19,31 @@ import (
 const (
 	checkInterval = time.Second
 	checkTimeout  = 5 * time.Second
-	// compareChecks and compareInterval are how often, and how far apart, a bucket must be found to have lost
-	// something; reconcileTimeout bounds all of it.
+	// A loss must be seen in compareChecks further comparisons, compareInterval apart. All of them
+	// must end within reconcileTimeout.
 	compareChecks    = 2
 	compareInterval  = 200 * time.Millisecond
 	reconcileTimeout = time.Minute
-	// restoredFrom is a header with the revision that a restored key had before. Of several, the
-	// highest counts; a key without it was written after the bucket was made again, and is newer
-	// than all.
+	// restoredFrom is a header with the revision that a restored key had before. If several nodes
+	// restore a key, the highest revision wins. A key without the header was written after the
+	// bucket was recreated, and is newer than all restored ones.
 	restoredFrom = "Troupe-Restored-From"
-	maxConflicts = 10 // of nodes that restore the same key at once
+	maxConflicts = 10 // attempts while other nodes restore the same key
 )
 
-// Run checks the bucket until ctx ends. Where it was deleted, it is made again, and every key is
-// restored that this node knows. tell is called for the loss and for the end of the restoration:
-// "store.lost" and "store.restored".
-func (s *Store) Run(ctx context.Context, tell func(kind, detail string)) {
+// Run checks the bucket until ctx ends. If the bucket was deleted, Run recreates it and restores
+// every key that this node knows. It calls onEvent with "store.lost" when the loss is found and
+// with "store.restored" when the bucket is complete again.
+func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 	ticks := time.NewTicker(checkInterval)
 	defer ticks.Stop()
 	s.mu.Lock()
-	s.onEvent.Store(&tell)
+	s.onEvent.Store(&onEvent)
 	untold := s.pendingEvents
 	s.pendingEvents = nil
 	s.mu.Unlock()
 	for _, e := range untold {
-		tell(e.kind, e.detail)
+		onEvent(e.kind, e.detail)
 	}
 	var copying sync.WaitGroup
 	defer copying.Wait()
@@ -61,12 +61,12 @@ func (s *Store) Run(ctx context.Context, tell func(kind, detail string)) {
 	}
 }
 
-// Lost reports whether the bucket is gone, or not restored yet.
+// Lost reports whether the bucket is missing or not restored yet.
 func (s *Store) Lost() bool { return s.lost.Load() }
 
-// whole returns once the bucket has all that this node knows: no watch may begin before, since it
-// would tell that what is missing was deleted. Several nodes may restore at once: each key is
-// written by compare-and-set.
+// ensureRestored returns after the bucket has all that this node knows. A watch must not begin
+// earlier, since it would report missing keys as deleted. Several nodes may restore at once: each
+// key is written by compare-and-set.
 func (s *Store) ensureRestored(ctx context.Context) error {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
@@ -74,13 +74,14 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	defer cancel()
 	before := s.mirror.lastRevision()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	if err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt()) && stream.CachedInfo().State.LastSeq < before {
+	if err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt()) &&
+		stream.CachedInfo().State.LastSeq < before {
 		if err = s.recreateRolledBack(ctx, stream, before); err == nil {
 			stream, err = s.js.Stream(ctx, bucket.Stream(Bucket))
 		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.reportState(true, "the bucket "+Bucket+" was deleted; it is restored from what this node knows")
+		s.reportState(true, "bucket "+Bucket+" was deleted; restoring it from this node's memory")
 		stream, err = s.open(ctx)
 	}
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 		s.reportState(false, "")
 		return nil
 	}
-	s.reportState(true, "the bucket "+Bucket+" was made again; what it lacks is restored from what this node knows")
+	s.reportState(true, "bucket "+Bucket+" was recreated; restoring missing keys from this node's memory")
 	written := 0
 	for key, h := range s.mirror.snapshot() {
 		wrote, err := s.restore(ctx, stream, key, h)
@@ -105,12 +106,13 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	}
 	s.mirror.advance(info.State.LastSeq)
 	s.mirror.setCreated(info.Created)
-	s.reportState(false, fmt.Sprintf("%d keys were written again by this node", written))
+	s.reportState(false, fmt.Sprintf("this node wrote %d keys", written))
 	s.restartWatches()
 	return nil
 }
 
-// restore writes a key that the bucket lacks, or has from a node that knew an older revision.
+// restore writes a key that the bucket lacks, or that it has from a node that knew an older
+// revision.
 func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string, h entry) (wrote bool, err error) {
 	subject := bucket.Subject(Bucket, key)
 	for range maxConflicts {
@@ -123,7 +125,10 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 		default:
 			from, err := strconv.ParseUint(now.Header.Get(restoredFrom), 10, 64)
 			if over = now.Sequence; err != nil || from >= h.revision {
-				s.mirror.replace(key, entry{value: now.Data, revision: now.Sequence, deleted: now.Header.Get(operationHeader) != ""})
+				s.mirror.replace(
+					key,
+					entry{value: now.Data, revision: now.Sequence, deleted: now.Header.Get(operationHeader) != ""},
+				)
 				return false, nil
 			}
 		}
@@ -131,7 +136,7 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 		if h.deleted {
 			msg.Header.Set(operationHeader, operationDelete)
 		} else if msg.Data, err = restoredValue(key, h); err != nil {
-			s.log.Error().Err(err).Msg("stored value not restored")
+			s.log.Error().Err(err).Msg("cannot restore stored value")
 			return false, nil
 		}
 		ack, err := s.js.PublishMsg(ctx, msg,
@@ -144,11 +149,11 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 			return false, err
 		}
 	}
-	return false, errors.New("other nodes write it all the time")
+	return false, errors.New("too many conflicting writes by other nodes")
 }
 
-// restoredValue returns the value of a key in a bucket with other revisions. An adapter keeps the
-// revision that it was registered with, since KV blocks are known by it.
+// restoredValue returns the value of a key to write to a recreated bucket. An adapter keeps the
+// revision that it was registered with, since that revision identifies its KV blocks.
 func restoredValue(key string, h entry) ([]byte, error) {
 	if !strings.HasPrefix(key, adapters) {
 		return h.value, nil
@@ -166,7 +171,7 @@ func isConflict(err error) bool {
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// say tells that the bucket is lost, or whole again, where that is new.
+// reportState reports the loss or the restoration of the bucket, if the state has changed.
 func (s *Store) reportState(lost bool, detail string) {
 	if s.lost.Swap(lost) == lost {
 		return
@@ -193,12 +198,12 @@ func (s *Store) reportState(lost bool, detail string) {
 func (s *Store) logFailure(err error) error {
 	if text := err.Error(); s.lost.Load() && text != s.lastFailure {
 		s.lastFailure = text
-		s.log.Error().Err(err).Msg("store not restored yet; this node goes on trying")
+		s.log.Error().Err(err).Msg("cannot restore store; retrying")
 	}
 	return err
 }
 
-// wake makes all watches begin again.
+// restartWatches restarts all watches.
 func (s *Store) restartWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

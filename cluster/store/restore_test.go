@@ -23,9 +23,9 @@ func second(t *testing.T, s *Store) *Store {
 	return other
 }
 
-// TestRestoreMergesNodes: of nodes that know different revisions, the highest counts, in whatever order
-// they restore; a deletion is one of them, and what was written after the bucket was made again is
-// newer than all.
+// TestRestoreMergesNodes checks that the highest revision known to any node wins, in whatever order
+// the nodes restore. Deletions count as revisions. Values written after the bucket was recreated
+// are newer than all restored ones.
 func TestRestoreMergesNodes(t *testing.T) {
 	for name, order := range map[string]func(a, b *Store, restore func(...*Store)){
 		"a then b": func(a, b *Store, restore func(...*Store)) { restore(a); restore(b) },
@@ -50,15 +50,15 @@ func TestRestoreMergesNodes(t *testing.T) {
 			if err := a.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 				t.Fatal(err)
 			}
-			late := second(t, a) // a node that has nothing in memory makes the bucket again
+			late := second(t, a) // a node without memory creates the bucket again
 			if _, err := late.Put(t.Context(), &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}, 0); err != nil {
 				t.Fatal(err)
 			}
-			var told sync.Map
+			var events sync.Map
 			order(a, b, func(stores ...*Store) {
 				var restoring sync.WaitGroup
 				for _, s := range stores {
-					tell := func(kind, _ string) { told.Store(kind, true) }
+					tell := func(kind, _ string) { events.Store(kind, true) }
 					s.onEvent.Store(&tell)
 					restoring.Go(func() {
 						if err := s.ensureRestored(t.Context()); err != nil || s.Lost() {
@@ -74,23 +74,23 @@ func TestRestoreMergesNodes(t *testing.T) {
 				}
 			}
 			if _, _, err := late.Get(t.Context(), "y"); !errors.Is(err, ErrNotFound) {
-				t.Errorf("y was deleted, and is back: %v", err)
+				t.Errorf("deleted deployment y is back: %v", err)
 			}
 			adapter, at, err := late.Adapter(t.Context(), "m", "l")
 			if err != nil || adapter.GetRevision() != first+50 || at == adapter.GetRevision() {
 				t.Errorf("%v at %d, %v", adapter, at, err)
 			}
 			for _, kind := range []string{"store.lost", "store.restored"} {
-				if _, yes := told.Load(kind); !yes {
-					t.Errorf("no %s was told", kind)
+				if _, seen := events.Load(kind); !seen {
+					t.Errorf("no event %s", kind)
 				}
 			}
 		})
 	}
 }
 
-// TestRecreatedBucketContinuesRevisions: those of a bucket that a node makes again are above all that it has seen,
-// whatever the clock says.
+// TestRecreatedBucketContinuesRevisions checks that a recreated bucket starts above all revisions
+// seen, whatever the clock says.
 func TestRecreatedBucketContinuesRevisions(t *testing.T) {
 	s, _ := open(t)
 	s.mirror.advance(1 << 40) // as if the clock had been set back since
@@ -105,8 +105,8 @@ func TestRecreatedBucketContinuesRevisions(t *testing.T) {
 	}
 }
 
-// TestWatchReportsNoDeletionForLostBucket: a watch tells no deletion because the bucket was deleted, and goes on
-// with the one that is made again.
+// TestWatchReportsNoDeletionForLostBucket checks that a watch reports no deletion when the bucket
+// is deleted, and continues with the recreated one.
 func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 	s, _ := open(t)
 	f := &recorder[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
@@ -131,7 +131,7 @@ func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // another node made it again
+	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // recreated by another node
 		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1, AllowRollup: true, DenyDelete: true,
 		Discard: jetstream.DiscardNew, FirstSeq: s.mirror.lastRevision() + 2*revisionGap,
 	}); err != nil {
@@ -140,7 +140,7 @@ func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 	if err := s.ensureRestored(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "all of it again", func() bool { return f.synced == 2 && f.last["a"].GetDraining() })
+	f.until(t, "all keys again", func() bool { return f.synced == 2 && f.last["a"].GetDraining() })
 	if err := s.PutNode(t.Context(), &messages.NodeSpec{Name: "b", Draining: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,23 +148,24 @@ func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if deleted {
-		t.Error("a deletion was told that nobody made")
+		t.Error("a deletion was reported for a lost bucket")
 	}
 }
 
-// TestServerRestartIsNoLoss: a server that restarts has the same bucket.
+// TestServerRestartIsNoLoss checks that a restart of the server is not reported as a loss of the
+// bucket.
 func TestServerRestartIsNoLoss(t *testing.T) {
 	s, restart := open(t)
 	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	tell := func(kind, detail string) { told = append(told, kind+": "+detail) }
+	var events []string
+	tell := func(kind, detail string) { events = append(events, kind+": "+detail) }
 	s.onEvent.Store(&tell)
 	restart()
 	f := &recorder[struct{}]{last: map[string]struct{}{}}
-	f.until(t, "an answer of the server", func() bool { return s.ensureRestored(t.Context()) == nil })
-	if len(told) != 0 || s.Lost() {
-		t.Errorf("%q, lost: %v", told, s.Lost())
+	f.until(t, "an answer from the server", func() bool { return s.ensureRestored(t.Context()) == nil })
+	if len(events) != 0 || s.Lost() {
+		t.Errorf("%q, lost: %v", events, s.Lost())
 	}
 }

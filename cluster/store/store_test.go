@@ -20,7 +20,7 @@ import (
 	"troupe/messages"
 )
 
-// open opens a store at a server, and returns what starts the server again.
+// open opens a store on a new server. restart stops the server and starts it again.
 func open(t *testing.T) (s *Store, restart func()) {
 	t.Helper()
 	dir, listen := t.TempDir(), "127.0.0.1:0"
@@ -49,7 +49,7 @@ func open(t *testing.T) (s *Store, restart func()) {
 	return s, func() { server.Stop(); start() }
 }
 
-// recorder is what a watch has told: name -> its last value, nil where it was deleted.
+// recorder holds what a watch has delivered: the last value of each name, nil if it was deleted.
 type recorder[T any] struct {
 	mu     sync.Mutex
 	synced int
@@ -76,7 +76,7 @@ func (f *recorder[T]) until(t *testing.T, what string, ok func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("timeout after 20 s: %s", what)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func startWatch(t *testing.T, watch func(context.Context) error) {
 func TestWatchNodes(t *testing.T) {
 	s, restart := open(t)
 	if got, err := s.Node(t.Context(), "a"); err != nil || got.GetName() != "a" || got.GetDraining() {
-		t.Errorf("a node never spoken of: %v, %v", got, err)
+		t.Errorf("a node that is not stored: %v, %v", got, err)
 	}
 	drain := func(name string, draining bool) {
 		t.Helper()
@@ -114,27 +114,27 @@ func TestWatchNodes(t *testing.T) {
 	startWatch(t, func(ctx context.Context) error {
 		return s.WatchNodes(ctx, func(c NodeChange) { f.record(c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "what was stored", func() bool { return f.synced == 1 && f.last["a"].GetDraining() })
+	f.until(t, "the stored node", func() bool { return f.synced == 1 && f.last["a"].GetDraining() })
 	drain("b", true)
 	f.until(t, "a change", func() bool { return f.last["b"].GetDraining() })
 	restart()
-	f.until(t, "everything again, from the server that was started again", func() bool { return f.synced == 2 })
+	f.until(t, "all nodes again, after the server's restart", func() bool { return f.synced == 2 })
 	drain("a", false)
-	f.until(t, "a change after that", func() bool { return f.last["a"] != nil && !f.last["a"].GetDraining() })
+	f.until(t, "a change after the restart", func() bool { return f.last["a"] != nil && !f.last["a"].GetDraining() })
 	if _, err := s.kv.Put(t.Context(), nodes+"c", []byte(`{"name": "other"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Node(t.Context(), "c"); err == nil {
-		t.Error("a key that holds another node is no error")
+		t.Error("no error for a key that stores another node")
 	}
 	if err := s.kv.Delete(t.Context(), nodes+"b"); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "a deletion", func() bool { spec, told := f.last["b"]; return told && spec == nil })
+	f.until(t, "a deletion", func() bool { spec, known := f.last["b"]; return known && spec == nil })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, told := f.last["c"]; told {
-		t.Error("what can not be read was told")
+	if _, known := f.last["c"]; known {
+		t.Error("an invalid value was delivered")
 	}
 }
 
@@ -144,7 +144,7 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 	startWatch(t, func(ctx context.Context) error {
 		return s.Watch(ctx, func(c deployment.Change) { f.record(c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "the end of nothing", func() bool { return f.synced == 1 })
+	f.until(t, "the end of an empty listing", func() bool { return f.synced == 1 })
 	revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(1))}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 		t.Errorf("over another revision: %v", err)
 	}
 	restart()
-	f.until(t, "the deployment, told again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
+	f.until(t, "the deployment again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
 	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}, revision); err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +161,11 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 	if err := s.Delete(t.Context(), "m"); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "a deletion", func() bool { spec, told := f.last["m"]; return told && spec == nil })
+	f.until(t, "a deletion", func() bool { spec, known := f.last["m"]; return known && spec == nil })
 }
 
-// TestReadDeploymentsOfEarlierVersions: they stored no number that is 0, and none without its default but these.
+// TestReadDeploymentsOfEarlierVersions checks values that earlier versions stored. These omitted
+// numbers that are 0, and no default other than these.
 func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 	s, _ := open(t)
 	for value, want := range map[string]*messages.DeploymentSpec{
