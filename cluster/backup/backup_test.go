@@ -18,7 +18,7 @@ func value(text string, revision uint64) backup.Key {
 
 func deleted(revision uint64) backup.Key { return backup.Key{Revision: revision, Deleted: true} }
 
-// TestLosses: what was changed later, or was never in the copy, is not lost.
+// TestLosses checks that later changes and keys unknown to the copy are not losses.
 func TestLosses(t *testing.T) {
 	known := backup.State{Revision: 20, Keys: map[string]backup.Key{"a": value("x", 10), "gone": deleted(12)}}
 	whole := map[string]backup.Key{"a": value("x", 10), "gone": deleted(12)}
@@ -28,22 +28,22 @@ func TestLosses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		have map[string]backup.Key
 		last uint64
-		want string // empty: nothing is lost
+		want string // empty if nothing is lost
 	}{
-		"the same":                           {whole, 20, ""},
-		"changed later":                      {with("a", value("y", 21)), 21, ""},
-		"deleted later":                      {with("a", deleted(21)), 21, ""},
-		"added later":                        {with("b", value("y", 21)), 21, ""},
-		"deployed again later":               {with("gone", value("y", 21)), 21, ""},
-		"a deletion forgotten":               {map[string]backup.Key{"a": value("x", 10)}, 20, ""},
-		"a deletion that was inferred":       {with("gone", value("y", 12)), 20, ""},
-		"revisions lost":                     {whole, 19, "revision 19"},
-		"a key lost":                         {map[string]backup.Key{"gone": deleted(12)}, 20, "key a"},
-		"a key lost of a store that went on": {map[string]backup.Key{"gone": deleted(12)}, 25, "key a"},
-		"a key at an older revision":         {with("a", value("w", 9)), 20, "revision 10 of key a"},
-		"a flipped bit in a value":           {with("a", value("z", 10)), 20, "the value of key a"},
-		"a value that became a deletion":     {with("a", deleted(10)), 20, "the value of key a"},
-		"a deletion lost":                    {with("gone", value("y", 11)), 20, "the deletion of key gone"},
+		"the same":                       {whole, 20, ""},
+		"changed later":                  {with("a", value("y", 21)), 21, ""},
+		"deleted later":                  {with("a", deleted(21)), 21, ""},
+		"added later":                    {with("b", value("y", 21)), 21, ""},
+		"deployed again later":           {with("gone", value("y", 21)), 21, ""},
+		"a purged deletion":              {map[string]backup.Key{"a": value("x", 10)}, 20, ""},
+		"an inferred deletion":           {with("gone", value("y", 12)), 20, ""},
+		"revisions lost":                 {whole, 19, "revisions 20 to 20"},
+		"a key lost":                     {map[string]backup.Key{"gone": deleted(12)}, 20, "key a"},
+		"a key lost and later changes":   {map[string]backup.Key{"gone": deleted(12)}, 25, "key a"},
+		"a key at an older revision":     {with("a", value("w", 9)), 20, "revision 10 of key a"},
+		"a flipped bit in a value":       {with("a", value("z", 10)), 20, "the value of key a"},
+		"a value that became a deletion": {with("a", deleted(10)), 20, "the value of key a"},
+		"a deletion lost":                {with("gone", value("y", 11)), 20, "the deletion of key gone"},
 	} {
 		got := strings.Join(known.Losses(tc.have, tc.last), ", ")
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
@@ -62,7 +62,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestRecordTerm: the limit is above every term long before that one is given, and is rarely raised.
+// TestRecordTerm checks that the limit stays well above every term and is raised rarely.
 func TestRecordTerm(t *testing.T) {
 	var s backup.State
 	raised := 0
@@ -79,7 +79,8 @@ func TestRecordTerm(t *testing.T) {
 	}
 }
 
-// TestLoadNeedsOneReadableFile: either file is enough; without both there is no state, and damaged ones are never taken for none.
+// TestLoadNeedsOneReadableFile checks that either file suffices, that there is no state without
+// both, and that damaged files do not count as missing.
 func TestLoadNeedsOneReadableFile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(first, second string) error
@@ -119,7 +120,8 @@ func TestLoadNeedsOneReadableFile(t *testing.T) {
 	}
 }
 
-// TestLoadReturnsNewestFile: a crash between the two files leaves the older one, which does not count.
+// TestLoadReturnsNewestFile checks that Load ignores the older file that a crash between two writes
+// leaves.
 func TestLoadReturnsNewestFile(t *testing.T) {
 	dir := t.TempDir()
 	s := &backup.State{Revision: 1}
@@ -140,7 +142,8 @@ func TestLoadReturnsNewestFile(t *testing.T) {
 	}
 }
 
-// TestSaverCoalescesRequests: requests that come while a save is under way share the next one, which has what they changed.
+// TestSaverCoalescesRequests checks that requests during a save share the next one, which includes
+// their changes.
 func TestSaverCoalescesRequests(t *testing.T) {
 	saves, begun, gate := 0, make(chan struct{}, 10), make(chan struct{})
 	s := backup.NewSaver(func() error { saves++; begun <- struct{}{}; <-gate; return nil })

@@ -42,7 +42,8 @@ func mustBoot(t *testing.T, dir string) *node {
 	return n
 }
 
-// TestCopyRestoresRemovedStore: a node whose JetStream files were removed has all of it from the copy, and terms go on above.
+// TestCopyRestoresRemovedStore checks that a node restores removed JetStream files from the copy,
+// and that terms continue above earlier ones.
 func TestCopyRestoresRemovedStore(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
@@ -67,7 +68,8 @@ func TestCopyRestoresRemovedStore(t *testing.T) {
 	}
 }
 
-// TestDamagedFilesAreSetAside: the files of a damaged store are kept as they were, of the latest times.
+// TestDamagedFilesAreSetAside checks that the files of a damaged store are kept unchanged, for the
+// most recent failures.
 func TestDamagedFilesAreSetAside(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
@@ -86,7 +88,7 @@ func TestDamagedFilesAreSetAside(t *testing.T) {
 		n.stop()
 		aside, err := recovery.SetAsideFolders(dir)
 		if err != nil || len(aside) != min(i+1, 5) {
-			t.Fatalf("%d folders were set aside after %d times, %v", len(aside), i+1, err)
+			t.Fatalf("%d folders were set aside after %d failures, %v", len(aside), i+1, err)
 		}
 		kept, err := os.ReadFile(filepath.Join(aside[len(aside)-1], meta))
 		if err != nil || !bytes.Equal(kept, damaged) {
@@ -95,8 +97,8 @@ func TestDamagedFilesAreSetAside(t *testing.T) {
 	}
 }
 
-// TestStoreWithoutCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does
-// not start.
+// TestStoreWithoutCopy checks that a node accepts the store of an older version, which has no copy.
+// If that store is damaged, the node does not start.
 func TestStoreWithoutCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
@@ -128,7 +130,8 @@ func TestStoreWithoutCopy(t *testing.T) {
 	}
 }
 
-// TestStartFailsWithoutReadableCopy: a node does not start where it cannot say what was stored.
+// TestStartFailsWithoutReadableCopy checks that a node does not start if both files of the copy are
+// damaged.
 func TestStartFailsWithoutReadableCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
