@@ -8,10 +8,10 @@ import (
 	"troupe/testkit"
 )
 
-// Adapters are those that ship with the model.
+// Adapters are the adapters that ship with the model.
 var Adapters = []string{"psalms", "proverbs", "shout"}
 
-// WithAdapters gives requests the adapters in turn, and every fourth none.
+// WithAdapters assigns the adapters to the requests in turn. Every fourth request gets none.
 func WithAdapters(requests []Request) []Request {
 	for i := range requests {
 		if n := i % (len(Adapters) + 1); n < len(Adapters) {

@@ -16,11 +16,12 @@ import (
 	"troupe/messages"
 )
 
-// callTimeout is how long one control call may take. While something is broken it is made again: NATS may give it to a node that stands
-// still, or is cut off, and has not been missed yet.
+// callTimeout bounds one control call. NATS may give a call to a node that is stopped or cut off
+// and has not been found missing yet, so calls are repeated during a fault.
 const callTimeout = TimeScale * 2 * time.Second
 
-// Call makes a control call, as the nats command line does: "models.list" is the subject troupe.v1.models.list.
+// Call makes a control call as the nats command line does: "models.list" is the subject
+// troupe.v1.models.list.
 func (c *Cluster) Call(ctx context.Context, subject string, req, res proto.Message) error {
 	conn, err := c.NATS()
 	if err != nil {
@@ -40,12 +41,12 @@ func (c *Cluster) Call(ctx context.Context, subject string, req, res proto.Messa
 		return fmt.Errorf("%s was refused: %s", subject, refusal)
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(reply.Data, res); err != nil {
-		return fmt.Errorf("answer of %s: %w", subject, err)
+		return fmt.Errorf("response of %s: %w", subject, err)
 	}
 	return nil
 }
 
-// Deploy deploys a model and waits until as many listReplicas serve as it asks for.
+// Deploy deploys a model and waits until all its replicas serve.
 func (c *Cluster) Deploy(ctx context.Context, spec *messages.DeploymentSpec) error {
 	if err := Until(ctx, func() error {
 		return c.Call(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
@@ -75,38 +76,39 @@ func (c *Cluster) WaitReady(ctx context.Context, model string) error {
 	})
 }
 
-// Model asks how a deployment is.
+// Model returns the status of a deployment.
 func (c *Cluster) Model(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	res := &messages.GetModelResponse{}
 	err := c.Call(ctx, "models.get", &messages.GetModelRequest{Name: name}, res)
 	return res.GetModel(), err
 }
 
-// ReplicaNames are the names of those there are, in order; never none.
+// ReplicaNames returns the sorted names of all replicas. It waits until there is at least one.
 func (c *Cluster) ReplicaNames(ctx context.Context) (names []string, err error) {
 	err = Until(ctx, func() error {
 		all, err := c.listReplicas(ctx)
 		if names = slices.Sorted(maps.Keys(all)); err == nil && len(names) == 0 {
-			err = errors.New("there are no replicas")
+			err = errors.New("no replicas")
 		}
 		return err
 	})
 	return names, err
 }
 
-// RestartReplica has a replica restarted as after a crash.
+// RestartReplica restarts a replica as after a crash.
 func (c *Cluster) RestartReplica(ctx context.Context, name string) error {
 	return c.Call(ctx, "replicas.restart", &messages.RestartReplicaRequest{Name: name}, &messages.RestartReplicaResponse{})
 }
 
-// Explain tells where a stream was sent, in order.
+// Explain returns the route decisions of a stream, in order.
 func (c *Cluster) Explain(ctx context.Context, stream string) ([]*messages.RouteDecision, error) {
 	res := &messages.ExplainResponse{}
 	err := c.Call(ctx, "explain."+stream, &messages.ExplainRequest{}, res)
 	return res.GetDecisions(), err
 }
 
-// Members are the nodes that the cluster says it has, by name. A single node of a build without a cluster is its own member.
+// Members returns the current members of the cluster by name. A build without clustering has its
+// only node as member.
 func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus, error) {
 	res := &messages.ListNodesResponse{}
 	err := c.Call(ctx, "nodes.list", &messages.ListNodesRequest{}, res)
@@ -119,32 +121,32 @@ func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus,
 	all := map[string]*messages.NodeStatus{}
 	for _, n := range res.GetNodes() {
 		if s := n.GetMember().GetState(); s == messages.MemberState_MEMBER_STATE_LOST || s == messages.MemberState_MEMBER_STATE_LEFT {
-			continue // it is shown for a while
+			continue // former members are listed for a while
 		}
 		all[n.GetMember().GetName()] = n
 	}
 	return all, nil
 }
 
-// WaitMembers waits until the cluster's members are the living nodes, no more and no fewer, and each answers.
+// WaitMembers waits until the members are exactly the live nodes and each of them responds.
 func (c *Cluster) WaitMembers(ctx context.Context) error {
 	return Until(ctx, func() error {
 		members, err := c.Members(ctx)
 		if err != nil {
 			return err
 		}
-		living := c.LiveNodes()
-		for _, n := range living {
+		live := c.LiveNodes()
+		for _, n := range live {
 			m, ok := members[n.Name]
 			if !ok {
-				return fmt.Errorf("%s runs and is no member", n.Name)
+				return fmt.Errorf("%s runs but is not a member", n.Name)
 			}
 			if why := m.GetUnreachable(); why != "" {
-				return fmt.Errorf("%s is a member and can not be asked: %s", n.Name, why)
+				return fmt.Errorf("%s is a member but unreachable: %s", n.Name, why)
 			}
 		}
-		if len(members) != len(living) {
-			return fmt.Errorf("%d members for %d living nodes", len(members), len(living))
+		if len(members) != len(live) {
+			return fmt.Errorf("%d members for %d live nodes", len(members), len(live))
 		}
 		return nil
 	})

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Link is what is wrong on the way from one host to another. The zero Link is a perfect one.
+// Link describes the impairment of one direction between two hosts. The zero Link forwards every
+// packet at once.
 type Link struct {
-	Cut   bool          // every packet is lost, silently
-	Delay time.Duration // of each packet; their order stays
-	Loss  float64       // share of packets that are lost, 0 to 1
+	Cut   bool          // drop all packets silently
+	Delay time.Duration // delay of each packet; the order is kept
+	Loss  float64       // share of packets that are dropped, 0 to 1
 }
 
-// Fabric is the network between hosts: it takes the packets of each and gives them to whom they are for, or does not.
+// Fabric is the network between hosts. It forwards or drops the packets of each host.
 type Fabric struct {
 	hosts []*Host
 
@@ -27,10 +28,10 @@ type Fabric struct {
 	closed  bool
 }
 
-// way is one direction between two hosts, by index.
+// direction identifies a sender and a receiver by index.
 type direction struct{ from, to int }
 
-// parcel is a packet on a slow way.
+// delayedPacket is a packet that waits for its delay.
 type delayedPacket struct {
 	packet []byte
 	due    time.Time
@@ -38,11 +39,12 @@ type delayedPacket struct {
 
 var subnet = netip.MustParsePrefix("10.99.0.0/24")
 
-// queueLength is how many packets are on a slow way at most; a router's queue is finite too.
+// queueLength bounds the packets on a delayed link. A router's queue is finite too.
 const queueLength = 4096
 
-// NewFabric makes hosts 10.99.0.1, .2 and so on. The addresses are the same in every Fabric: none can reach another's. It fails where
-// network namespaces or TUN devices are not permitted.
+// NewFabric creates hosts 10.99.0.1, .2, and so on. Every Fabric uses the same addresses, since
+// Fabrics cannot reach each other. NewFabric fails if network namespaces or TUN devices are not
+// permitted.
 func NewFabric(seed uint64, names ...string) (*Fabric, error) {
 	f := &Fabric{links: map[direction]Link{}, queues: map[direction]chan delayedPacket{}, dropped: map[direction]int{}, random: rand.New(rand.NewPCG(seed, 0))}
 	addr := subnet.Addr()
@@ -61,7 +63,7 @@ func NewFabric(seed uint64, names ...string) (*Fabric, error) {
 	return f, nil
 }
 
-// CheckFabric says why there can be no Fabric here, or nil.
+// CheckFabric returns the reason why no Fabric can be created here, or nil.
 func CheckFabric() error {
 	f, err := NewFabric(0, "probe")
 	if err == nil {
@@ -82,20 +84,20 @@ func (f *Fabric) index(name string) int {
 	panic(fmt.Sprintf("cluster: no host %q", name))
 }
 
-// Set changes the link from one host to another, in this direction alone.
+// Set sets the link from one host to another, in this direction only.
 func (f *Fabric) Set(from, to string, l Link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.links[direction{f.index(from), f.index(to)}] = l
 }
 
-// SetBoth changes the links between two hosts, in both directions.
+// SetBoth sets the links between two hosts in both directions.
 func (f *Fabric) SetBoth(a, b string, l Link) {
 	f.Set(a, b, l)
 	f.Set(b, a, l)
 }
 
-// SetAll changes all links of a host, in both directions.
+// SetAll sets all links of a host in both directions.
 func (f *Fabric) SetAll(name string, l Link) {
 	for _, h := range f.hosts {
 		if h.Name != name {
@@ -104,26 +106,26 @@ func (f *Fabric) SetAll(name string, l Link) {
 	}
 }
 
-// Dropped is how many packets from one host to another were lost to a Link.
+// Dropped returns the number of packets from one host to another that a Link has dropped.
 func (f *Fabric) Dropped(from, to string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped[direction{f.index(from), f.index(to)}]
 }
 
-// Heal makes all links perfect.
+// Heal removes all impairments.
 func (f *Fabric) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.links)
 }
 
-// Close unplugs everything. Processes on the hosts live on, alone.
+// Close disconnects all hosts. Processes on them keep running without a network.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, lane := range f.queues {
-		close(lane)
+	for _, packets := range f.queues {
+		close(packets)
 	}
 	f.queues, f.closed = nil, true
 	for _, h := range f.hosts {
@@ -131,7 +133,7 @@ func (f *Fabric) Close() {
 	}
 }
 
-// carry forwards what a host sends, until its cable is pulled.
+// forwardFrom forwards the packets that a host sends, until its interface is closed.
 func (f *Fabric) forwardFrom(from int) {
 	buf := make([]byte, mtu)
 	for {
@@ -145,7 +147,7 @@ func (f *Fabric) forwardFrom(from int) {
 	}
 }
 
-// receiver finds the host that a packet is for. Only IPv4 between hosts is carried.
+// receiver returns the host that a packet is addressed to. Only IPv4 between hosts is forwarded.
 func (f *Fabric) receiver(packet []byte) (int, bool) {
 	if len(packet) < 20 || packet[0]>>4 != 4 {
 		return 0, false
@@ -159,7 +161,7 @@ func (f *Fabric) receiver(packet []byte) (int, bool) {
 	return 0, false
 }
 
-// forward does to a packet what its link does.
+// forward delivers, delays or drops a packet as its link specifies.
 func (f *Fabric) forward(w direction, packet []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +171,7 @@ func (f *Fabric) forward(w direction, packet []byte) {
 		return
 	}
 	if l.Delay == 0 {
-		_, _ = f.hosts[w.to].tun.Write(packet) // a full queue loses packets, as everywhere
+		_, _ = f.hosts[w.to].tun.Write(packet) // a full queue drops packets, as in any network
 		return
 	}
 	select {
@@ -178,15 +180,15 @@ func (f *Fabric) forward(w direction, packet []byte) {
 	}
 }
 
-// lane returns the queue of a slow way.
+// queue returns the queue of a delayed link.
 func (f *Fabric) queue(w direction) chan<- delayedPacket {
 	if f.queues[w] == nil {
-		lane := make(chan delayedPacket, queueLength)
-		f.queues[w] = lane
+		packets := make(chan delayedPacket, queueLength)
+		f.queues[w] = packets
 		go func() {
-			for p := range lane {
+			for p := range packets {
 				<-time.After(time.Until(p.due))
-				_, _ = f.hosts[w.to].tun.Write(p.packet) // it may be unplugged
+				_, _ = f.hosts[w.to].tun.Write(p.packet) // the interface may be closed
 			}
 		}()
 	}

@@ -9,36 +9,36 @@ import (
 	"troupe/messages"
 )
 
-// Kind is what can happen to a cluster.
+// Kind is a kind of fault.
 type Kind string
 
-// The faults, and what mends them.
+// The faults, and how each is undone.
 const (
-	Kill         Kind = "kill"          // kill -9 of a node; started again
-	Stop         Kind = "stop"          // SIGSTOP of a node; SIGCONT
-	Restart      Kind = "restart"       // orderly end of a node and start; noop to mend
-	Cut          Kind = "cut"           // partition between two nodes; healed
-	CutOneWay    Kind = "cut one way"   // the same, from one to the other alone
-	Isolate      Kind = "isolate"       // a node from everything; healed
-	Slow         Kind = "slow"          // 100 ms on all that goes from and to a node; healed
-	Lossy        Kind = "lossy"         // a packet in twenty of a node is lost; healed
+	Kill         Kind = "kill"          // kill -9 of a node; undone by a start
+	Stop         Kind = "stop"          // SIGSTOP of a node; undone by SIGCONT
+	Restart      Kind = "restart"       // orderly stop and start of a node; nothing to undo
+	Cut          Kind = "cut"           // partition between two nodes; undone by healing the network
+	CutOneWay    Kind = "cut one way"   // likewise, in one direction
+	Isolate      Kind = "isolate"       // partition of a node from all hosts; likewise
+	Slow         Kind = "slow"          // 100 ms delay on all links of a node; likewise
+	Lossy        Kind = "lossy"         // 5% packet loss on all links of a node; likewise
 	CrashReplica Kind = "crash replica" // replicas.restart of one; noop to mend
-	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; noop to mend
-	Drain        Kind = "drain"         // nodes.drain; nodes.undrain
-	KillNATS     Kind = "kill nats"     // kill -9 of the external nats-server; started again
+	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; nothing to undo
+	Drain        Kind = "drain"         // nodes.drain; undone by nodes.undrain
+	KillNATS     Kind = "kill nats"     // kill -9 of the external nats-server; undone by a start
 )
 
 const (
 	slowDelay    = 100 * time.Millisecond
 	lossShare    = 0.05
-	startTimeout = 30 * time.Second // a node, or what it is asked to do
+	startTimeout = 30 * time.Second
 )
 
-// Fault is something to happen.
+// Fault is a fault to inject.
 type Fault struct {
 	Kind  Kind
-	On    string // the node or replica
-	Other string // the other node of a cut
+	On    string // node or replica that fails
+	Other string // other node of a cut
 }
 
 func (f Fault) String() string {
@@ -53,8 +53,9 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s %s", f.Kind, f.On)
 }
 
-// Inject lets a fault happen. The function that it returns mends it, and waits until what was started again is up.
-func (c *Cluster) Inject(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+// Inject injects a fault. The returned function undoes it and waits until restarted processes are
+// up.
+func (c *Cluster) Inject(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	switch f.Kind {
 	case Kill, Stop, Restart:
 		return c.injectNode(ctx, f)
@@ -69,15 +70,15 @@ func (c *Cluster) Inject(ctx context.Context, f Fault) (mend func(context.Contex
 	case Drain:
 		return c.injectDrain(ctx, f)
 	}
-	return nil, fmt.Errorf("fault %q is not known", f.Kind)
+	return nil, fmt.Errorf("unknown fault %q", f.Kind)
 }
 
 func noop(context.Context) error { return nil }
 
-func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+func (c *Cluster) injectNode(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	n := c.Node(f.On)
 	if n == nil {
-		return nil, fmt.Errorf("%s: there is no such node", f)
+		return nil, fmt.Errorf("%s: no such node", f)
 	}
 	switch f.Kind {
 	case Kill:
@@ -90,7 +91,7 @@ func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Co
 	}
 }
 
-func (c *Cluster) injectDrain(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+func (c *Cluster) injectDrain(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 			return Until(ctx, func() error {
 				return c.Call(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
@@ -100,9 +101,9 @@ func (c *Cluster) injectDrain(ctx context.Context, f Fault) (mend func(context.C
 		})
 }
 
-func (c *Cluster) injectLink(f Fault) (mend func(context.Context) error, err error) {
+func (c *Cluster) injectLink(f Fault) (undo func(context.Context) error, err error) {
 	if c.Fabric == nil {
-		return nil, fmt.Errorf("%s: the nodes are on loopback, where every link is perfect", f)
+		return nil, fmt.Errorf("%s: links on loopback cannot be impaired; set Config.Isolated", f)
 	}
 	switch f.Kind {
 	case Cut:
@@ -119,7 +120,7 @@ func (c *Cluster) injectLink(f Fault) (mend func(context.Context) error, err err
 	return func(context.Context) error { c.Fabric.Heal(); return nil }, nil
 }
 
-// WaitRecovered waits until the cluster is as it was before a fault: all living nodes are members, and the model has all its replicas.
+// WaitRecovered waits until all live nodes are members and the model has all its replicas.
 func (c *Cluster) WaitRecovered(ctx context.Context) error {
 	return errors.Join(wrap(c.WaitMembers(ctx), "members"), wrap(c.WaitReady(ctx, ModelName), "replicas"))
 }

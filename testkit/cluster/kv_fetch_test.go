@@ -12,7 +12,7 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// longPrompts are requests with long prompts that have no beginning in common.
+// longPrompts returns requests with long prompts that share no prefix.
 func longPrompts(n int) []cluster.Request {
 	words := strings.Fields("and the LORD said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
 	all := make([]cluster.Request, n)
@@ -26,7 +26,8 @@ func longPrompts(n int) []cluster.Request {
 	return all
 }
 
-// only waits until the model's only replica is as it should be, and its blocks can travel.
+// waitForReplica waits until the model has one replica that meets a condition and can fetch KV
+// blocks.
 func waitForReplica(t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool) (found *messages.ReplicaStatus) {
 	t.Helper()
 	until(t, what, func() bool {
@@ -40,7 +41,8 @@ func waitForReplica(t *testing.T, c *cluster.Cluster, what string, is func(*mess
 	return found
 }
 
-// order has whichever node hears of it restore a prompt's blocks: what is ordered is fetched, while what a request needs may be computed faster.
+// requestRestore asks any node to restore a prompt's blocks. Restored blocks are always fetched,
+// while those that a request needs may be computed if that is faster.
 func requestRestore(t *testing.T, c *cluster.Cluster, r cluster.Request) {
 	t.Helper()
 	conn, err := c.NATS()
@@ -56,8 +58,9 @@ func requestRestore(t *testing.T, c *cluster.Cluster, r cluster.Request) {
 	}
 }
 
-// TestStreamsSurviveKillDuringKVFetch: the node whose tier is to send blocks is killed while another fetches them. What has not come is computed, every answer is that of an
-// undisturbed run, and nothing is left of the transfers.
+// TestStreamsSurviveKillDuringKVFetch kills the node that serves KV blocks while another node
+// fetches them. Missing blocks must be computed, every answer must be exact, and nothing may be
+// left of the transfers.
 func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	const half, all = 30, 46
 	requests := longPrompts(all)
@@ -70,7 +73,7 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := cluster.Spec(1)
-	spec.MaxSequences = new(uint32(2)) // so that one fetch follows another
+	spec.MaxSequences = new(uint32(2)) // so that fetches follow each other
 	if err := c.Deploy(cluster.TestContext(t, 2*time.Minute), spec); err != nil {
 		t.Fatal(err)
 	}
@@ -83,29 +86,29 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	if err := ask(0, all, 4).Finish().Err(); err != nil {
 		t.Fatal(err)
 	}
-	// The blocks go to the lender's DRAM, and the replica to the reader.
-	until(t, "all blocks to be copied down", func() bool { // what a call that came too late has moved stays moved
+	// The lender keeps the blocks in DRAM, and the replica moves to the reader.
+	until(t, "the offload of all blocks", func() bool { // blocks that a timed-out call has moved stay moved
 		return c.Call(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}) == nil
 	})
-	until(t, "the lender to be drained", func() bool {
+	until(t, "the drain of the lender", func() bool {
 		return c.Call(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}) == nil
 	})
-	waitForReplica(t, c, "the replica to move", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
+	waitForReplica(t, c, "the move of the replica", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
 	before := measureBaseline(t, c)
 	next := 0
-	waitForReplica(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // what the lender holds is known here after a while
+	waitForReplica(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // the reader learns of the lender's blocks with a delay
 		if r.GetKvFetched() == 0 {
 			requestRestore(t, c, requests[next%half])
 			next++
 		}
 		return r.GetKvFetched() > 0
 	})
-	// The lender is stopped first, so that a fetch is surely under way when it dies.
+	// The lender is stopped first, so that a fetch is certain to be in flight when it is killed.
 	if err := lender.Process().Stop(); err != nil {
 		t.Fatal(err)
 	}
 	next = half
-	until(t, "a fetch under way", func() bool { // asked of the node itself: a control call may go to the stopped one
+	until(t, "a fetch in flight", func() bool { // asked of the node itself: a control call may reach the stopped one
 		if next < all {
 			requestRestore(t, c, requests[next])
 			next++
@@ -120,7 +123,7 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	if err := more.Finish().Err(); err != nil {
 		t.Error(err)
 	}
-	after := waitForReplica(t, c, "a fetch that failed", func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
+	after := waitForReplica(t, c, "a failed fetch", func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
 	t.Logf("fetched %d blocks, failed %d", after.GetKvFetched(), after.GetKvFetchFailed())
 	checkClean(t, c, before)
 }

@@ -7,7 +7,8 @@ import (
 	"troupe/messages"
 )
 
-// TestCheckLeases: device memory of nobody, of a replica elsewhere, and replicas without any, are found.
+// TestCheckLeases checks that three faults are found: device memory without an owner, device memory
+// whose owner runs elsewhere, and replicas without device memory.
 func TestCheckLeases(t *testing.T) {
 	replica := func(name, node string) map[string]*messages.ReplicaStatus {
 		return map[string]*messages.ReplicaStatus{name: {Name: name, Node: node, Gpu: "gpu-0"}}
@@ -18,12 +19,12 @@ func TestCheckLeases(t *testing.T) {
 	for name, c := range map[string]struct {
 		gpu      *messages.GpuStatus
 		replicas map[string]*messages.ReplicaStatus
-		want     string // empty: nothing is found
+		want     string // empty if nothing is found
 	}{
 		"owned":            {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
-		"of nobody":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
-		"of one elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
-		"without":          {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 is there without a lease"},
+		"no owner":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
+		"owner elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
+		"no lease":          {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 has no lease"},
 		"not listed":       {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
 	} {
 		err := checkLeases([]*messages.GpuStatus{c.gpu}, c.replicas)
@@ -33,7 +34,8 @@ func TestCheckLeases(t *testing.T) {
 	}
 }
 
-// TestCheckSequences: what runs, waits or holds KV blocks or adapters is found.
+// TestCheckSequences checks that running and waiting sequences are found, and KV blocks and
+// adapters in use.
 func TestCheckSequences(t *testing.T) {
 	for name, r := range map[string]*messages.ReplicaStatus{
 		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1}, "waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1}, "blocks": {KvBlocks: 8, KvBlocksFree: 7},

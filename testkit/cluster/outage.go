@@ -14,12 +14,12 @@ import (
 
 // Outages are the measurements of one kind of fault, in ascending order.
 type Outages struct {
-	Detection []time.Duration // from the fault until the node is no member any more, one per round
-	Pauses    []time.Duration // the longest of every stream that was open at the fault
+	Detection []time.Duration // time from the fault until the node is no longer a member, one per round
+	Pauses    []time.Duration // longest pause of every stream that was open at the fault
 }
 
-// Measure kills or stops a node, round after round, while the load runs through the gateways of others, and mends it. Every stream must be
-// exact.
+// Measure injects a fault into a node, waits for the recovery and undoes the fault, in each round.
+// The load runs through the gateways of other nodes. Every stream must be exact.
 func (c *Cluster) Measure(ctx context.Context, load Load, fault Fault, rounds int) (Outages, error) {
 	var o Outages
 	load.Repeat = true
@@ -39,7 +39,7 @@ func (c *Cluster) measureOnce(ctx context.Context, load Load, fault Fault) (dete
 	if err := c.ensureReplicaOn(ctx, fault.On); err != nil {
 		return 0, report, err
 	}
-	ctx, cancel := context.WithCancel(ctx) // ends the streams of a round that fails
+	ctx, cancel := context.WithCancel(ctx) // ends the streams if the round fails
 	defer cancel()
 	run := load.Start(ctx)
 	if err := run.WaitStreaming(ctx); err != nil {
@@ -51,7 +51,7 @@ func (c *Cluster) measureOnce(ctx context.Context, load Load, fault Fault) (dete
 	}
 	run.MarkOpen()
 	began := time.Now()
-	mend, err := c.Inject(ctx, fault)
+	undo, err := c.Inject(ctx, fault)
 	if err != nil {
 		return 0, report, err
 	}
@@ -59,7 +59,7 @@ func (c *Cluster) measureOnce(ctx context.Context, load Load, fault Fault) (dete
 		return 0, report, err
 	}
 	detection = time.Since(began)
-	for _, step := range []func(context.Context) error{run.WaitMarked, mend, c.WaitRecovered} {
+	for _, step := range []func(context.Context) error{run.WaitMarked, undo, c.WaitRecovered} {
 		if err := step(ctx); err != nil {
 			return 0, report, err
 		}
@@ -68,7 +68,8 @@ func (c *Cluster) measureOnce(ctx context.Context, load Load, fault Fault) (dete
 	return detection, report, report.Err()
 }
 
-// occupy makes sure that a node has a replica: what was placed while it was away is elsewhere, and stays there. A new deployment is spread.
+// ensureReplicaOn makes sure that a node has a replica. Replicas that were placed while the node
+// was away stay elsewhere, so the model is deployed again, which spreads its replicas.
 func (c *Cluster) ensureReplicaOn(ctx context.Context, node string) error {
 	if err := c.WaitRecovered(ctx); err != nil {
 		return err
@@ -89,16 +90,17 @@ func (c *Cluster) ensureReplicaOn(ctx context.Context, node string) error {
 	if err := c.Deploy(ctx, d.GetSpec()); err != nil {
 		return err
 	}
-	return Until(ctx, func() error { // another node answers each time, and knows what it has been told so far
+	return Until(ctx, func() error { // any node may answer, and may lag behind
 		d, err := c.Model(ctx, ModelName)
 		if err == nil && !hasReplicaOn(d, node) {
-			err = fmt.Errorf("%s got none of %d replicas", node, len(d.GetReplicas()))
+			err = fmt.Errorf("%s has none of %d replicas", node, len(d.GetReplicas()))
 		}
 		return err
 	})
 }
 
-// allReleased says which GPU is still held. A deleted model is not listed any more while its replicas finish.
+// allReleased returns an error if a GPU has leases. A deleted model is no longer listed while its
+// replicas finish.
 func (c *Cluster) allReleased(ctx context.Context) error {
 	res := &messages.ListGpusResponse{}
 	if err := c.Call(ctx, "gpus.list", &messages.ListGpusRequest{}, res); err != nil {
@@ -119,10 +121,11 @@ func hasReplicaOn(d *messages.DeploymentStatus, node string) bool {
 // membersBucket has a key members.<name> for every member.
 const membersBucket = "troupe-members"
 
-// lookupTimeout is how long one look at the bucket may take. A server that stands still may be asked, and answers never.
+// lookupTimeout bounds one read of the bucket. A stopped server never answers.
 const lookupTimeout = TimeScale * 50 * time.Millisecond
 
-// Leader is the node whose embedded server leads the bucket of members, where the servers are routed to each other.
+// Leader returns the node whose embedded server leads the members bucket. The NATS servers must be
+// routed.
 func (c *Cluster) Leader(ctx context.Context) (leader *Node, err error) {
 	conn, err := c.NATS()
 	if err != nil {
@@ -144,12 +147,12 @@ func (c *Cluster) Leader(ctx context.Context) (leader *Node, err error) {
 			leader = c.Nodes[i]
 			return nil
 		}
-		return fmt.Errorf("bucket %s is led by %q, which is none of the nodes", membersBucket, name)
+		return fmt.Errorf("the leader of bucket %s is %q, which is not a node", membersBucket, name)
 	})
 	return leader, err
 }
 
-// bucket opens the bucket of members.
+// membersKV opens the members bucket.
 func (c *Cluster) membersKV(ctx context.Context) (jetstream.KeyValue, error) {
 	conn, err := c.NATS()
 	if err != nil {
@@ -166,7 +169,7 @@ func (c *Cluster) membersKV(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
-// gone waits until a node is no member any more.
+// waitNotMember waits until a node is no longer a member.
 func waitNotMember(ctx context.Context, kv jetstream.KeyValue, name string) error {
 	return Until(ctx, func() error {
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)

@@ -6,48 +6,48 @@ import (
 	"time"
 )
 
-// Load is what clients ask for at once, and what they must get.
+// Load describes concurrent clients, their requests and the expected answers.
 type Load struct {
 	Requests []Request
-	Answers  []Answer // to each request, of an undisturbed run
-	Streams  int      // at once
-	Gateways []*Node  // taken in turn; a client that is turned away goes to the next one
-	Repeat   bool     // begin again after the last request, until told to finish
+	Answers  []Answer // expected answer to each request
+	Streams  int      // number of concurrent clients
+	Gateways []*Node  // used in turn; a rejected client tries the next one
+	Repeat   bool     // start over after the last request, until Finish
 }
 
-// Report is what became of a load.
+// Report is the result of a load.
 type Report struct {
-	Streams  int             // that ended with exactly the expected answer
-	Pauses   []time.Duration // the longest of each, in ascending order
-	Affected []time.Duration // likewise, of those that were open at a Mark
-	Retried  int             // requests made again: their gateway was killed under them, or took nothing
-	Errors   []error         // of the others, first come first
+	Streams  int             // number of streams with exactly the expected answer
+	Pauses   []time.Duration // longest pause of each stream, ascending
+	Affected []time.Duration // likewise, of the streams that were open at MarkOpen
+	Retried  int             // requests repeated because their gateway was killed or refused them
+	Errors   []error         // errors of the other streams, oldest first
 }
 
-// Err says what went wrong in the report, if anything did.
+// Err returns an error unless all streams were exact.
 func (r Report) Err() error {
 	switch {
 	case len(r.Errors) == 0 && r.Streams == 0:
-		return errors.New("no stream was seen to its end")
+		return errors.New("no stream was completed")
 	case len(r.Errors) == 0:
 		return nil
 	}
-	return fmt.Errorf("%d of %d streams are not what they should be: %w", len(r.Errors), len(r.Errors)+r.Streams, errors.Join(r.Errors[:min(5, len(r.Errors))]...))
+	return fmt.Errorf("%d of %d streams are wrong: %w", len(r.Errors), len(r.Errors)+r.Streams, errors.Join(r.Errors[:min(5, len(r.Errors))]...))
 }
 
-// String is the report in a line.
+// String formats the report in a line.
 func (r Report) String() string {
-	return fmt.Sprintf("%d streams exact, %d wrong, %d retried; longest pause: %s; of the %d streams that were hit: %s",
+	return fmt.Sprintf("%d streams exact, %d wrong, %d retried; longest pause: %s; of the %d affected streams: %s",
 		r.Streams, len(r.Errors), r.Retried, Summarize(r.Pauses), len(r.Affected), Summarize(r.Affected))
 }
 
-// Summarize describes ascending values in words.
+// Summarize formats the quantiles of ascending values.
 func Summarize(ascending []time.Duration) string {
 	ms := func(q float64) time.Duration { return Quantile(ascending, q).Round(time.Millisecond) }
 	return fmt.Sprintf("p50 %s, p99 %s, max %s", ms(0.5), ms(0.99), ms(1))
 }
 
-// Quantile returns the value that a share q of the ascending values does not exceed; 0 of none.
+// Quantile returns the value at quantile q of ascending values, or 0 if there are none.
 func Quantile(ascending []time.Duration, q float64) time.Duration {
 	if len(ascending) == 0 {
 		return 0
