@@ -148,10 +148,8 @@ func IsTransient(err error) bool {
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(
-			err,
-			nats.ErrTimeout,
-		) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err,
+			jetstream.ErrBucketNotFound) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected)
 }
 

@@ -14,10 +14,8 @@ import (
 
 func connect(t *testing.T) jetstream.JetStream {
 	t.Helper()
-	s, err := natsd.Start(
-		t.Context(),
-		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()},
-	)
+	s, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test",
+		Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,16 +46,8 @@ func damage(t *testing.T, dir string, seed int) string {
 	default:
 		at, bit := random.IntN(len(content)), random.IntN(8)
 		content[at] ^= 1 << bit
-		err, done = os.WriteFile(
-			path,
-			content,
-			0o600,
-		), fmt.Sprintf(
-			"bit %d of byte %d of %d flipped",
-			bit,
-			at,
-			len(content),
-		)
+		err, done = os.WriteFile(path, content, 0o600), fmt.Sprintf("bit %d of byte %d of %d flipped", bit, at,
+			len(content))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -127,11 +127,8 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 		err = found.inspectTerms(ctx, js, cfg.StoreDir, known)
 	}
 	if err != nil {
-		return finding{}, fmt.Errorf(
-			"the store in %s cannot be read: %w; look for an earlier log line",
-			cfg.StoreDir,
-			err,
-		)
+		return finding{}, fmt.Errorf("the store in %s cannot be read: %w; look for an earlier log line",
+			cfg.StoreDir, err)
 	}
 	if found.why == "" && known != nil {
 		err = raiseTerm(ctx, js, &cfg, known)

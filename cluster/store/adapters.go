@@ -106,12 +106,8 @@ func decodeAdapter(e jetstream.KeyValueEntry) (*messages.AdapterSpec, error) {
 		return nil, err
 	}
 	if key := adapterKey(spec.GetModel(), spec.GetName()); key != e.Key() {
-		return nil, fmt.Errorf(
-			"key %s stores an adapter named %q of model %q",
-			e.Key(),
-			spec.GetName(),
-			spec.GetModel(),
-		)
+		return nil, fmt.Errorf("key %s stores an adapter named %q of model %q", e.Key(), spec.GetName(),
+			spec.GetModel())
 	}
 	return withRevision(spec, e.Revision()), nil
 }

@@ -45,11 +45,8 @@ func TestAdapters(t *testing.T) {
 	startWatch(t, func(ctx context.Context) error {
 		return s.WatchAdapters(ctx, func(c AdapterChange) { f.record(c.Model+" "+c.Name, c.Spec, c.Synced) })
 	})
-	f.until(
-		t,
-		"the stored adapter",
-		func() bool { return f.synced == 1 && f.last["m org/a.b"].GetRevision() == second.GetRevision() },
-	)
+	f.until(t, "the stored adapter",
+		func() bool { return f.synced == 1 && f.last["m org/a.b"].GetRevision() == second.GetRevision() })
 	restart()
 	f.until(t, "all adapters again, after the server's restart", func() bool { return f.synced == 2 })
 	if err := s.DeleteAdapter(t.Context(), "m", "org/a.b", second.GetRevision()); err != nil {

@@ -39,15 +39,8 @@ func TestApplyRejectsEntryOfNewBucket(t *testing.T) {
 		t.Helper()
 		w.updates <- fakeEntry{revision: revision}
 		close(w.updates)
-		_ = s.consume(
-			t.Context(),
-			w,
-			nodes,
-			known,
-			nil,
-			nil,
-			func(e jetstream.KeyValueEntry) { applied = append(applied, e.Revision()) },
-		)
+		_ = s.consume(t.Context(), w, nodes, known, nil, nil,
+			func(e jetstream.KeyValueEntry) { applied = append(applied, e.Revision()) })
 		w.updates = make(chan jetstream.KeyValueEntry, 1)
 		return applied
 	}

@@ -121,11 +121,7 @@ func (s *Store) compareWithCopy(
 // deleteDamaged deletes the bucket after the contents of both the bucket and the copy are synced to
 // this node's disk. ensureRestored then creates it again, with revisions above all known ones.
 func (s *Store) deleteDamaged(
-	ctx context.Context,
-	known *backup.State,
-	have map[string]backup.Key,
-	last uint64,
-	why string,
+	ctx context.Context, known *backup.State, have map[string]backup.Key, last uint64, why string,
 ) {
 	s.reportState(true, "bucket "+Bucket+" is damaged ("+why+"); restoring it from the copy and the nodes' memory")
 	s.mirror.load(known.Keys, known.Revision, known.Created)

@@ -125,10 +125,8 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 		default:
 			from, err := strconv.ParseUint(now.Header.Get(restoredFrom), 10, 64)
 			if over = now.Sequence; err != nil || from >= h.revision {
-				s.mirror.replace(
-					key,
-					entry{value: now.Data, revision: now.Sequence, deleted: now.Header.Get(operationHeader) != ""},
-				)
+				s.mirror.replace(key, entry{value: now.Data, revision: now.Sequence,
+					deleted: now.Header.Get(operationHeader) != ""})
 				return false, nil
 			}
 		}

@@ -93,11 +93,8 @@ func TestWatchSecret(t *testing.T) {
 		}
 	}
 	restart()
-	f.until(
-		t,
-		"the end of the listing after the restart",
-		func() bool { return f.synced == 2 && f.last["secret"] == "" },
-	)
+	f.until(t, "the end of the listing after the restart",
+		func() bool { return f.synced == 2 && f.last["secret"] == "" })
 	if err := s.kv.Purge(t.Context(), secretKey); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (c *Cluster) Deploy(ctx context.Context, spec *messages.DeploymentSpec) err
 	return c.WaitReady(ctx, spec.GetName())
 }
 
-// WaitReady waits until a model has all its listReplicas.
+// WaitReady waits until all replicas of a model serve.
 func (c *Cluster) WaitReady(ctx context.Context, model string) error {
 	return Until(ctx, func() error {
 		d, err := c.Model(ctx, model)
@@ -69,8 +69,10 @@ func (c *Cluster) WaitReady(ctx context.Context, model string) error {
 				serving++
 			}
 		}
-		if serving != int(d.GetSpec().GetReplicas()) || d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
-			return fmt.Errorf("%s is %s with %d of %d replicas: %s", model, d.GetState(), serving, d.GetSpec().GetReplicas(), d.GetDetail())
+		if serving != int(d.GetSpec().GetReplicas()) ||
+			d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
+			return fmt.Errorf("%s is %s with %d of %d replicas: %s", model, d.GetState(), serving,
+				d.GetSpec().GetReplicas(), d.GetDetail())
 		}
 		return nil
 	})
@@ -97,7 +99,8 @@ func (c *Cluster) ReplicaNames(ctx context.Context) (names []string, err error) 
 
 // RestartReplica restarts a replica as after a crash.
 func (c *Cluster) RestartReplica(ctx context.Context, name string) error {
-	return c.Call(ctx, "replicas.restart", &messages.RestartReplicaRequest{Name: name}, &messages.RestartReplicaResponse{})
+	return c.Call(ctx, "replicas.restart", &messages.RestartReplicaRequest{Name: name},
+		&messages.RestartReplicaResponse{})
 }
 
 // Explain returns the route decisions of a stream, in order.
@@ -120,7 +123,8 @@ func (c *Cluster) Members(ctx context.Context) (map[string]*messages.NodeStatus,
 	}
 	all := map[string]*messages.NodeStatus{}
 	for _, n := range res.GetNodes() {
-		if s := n.GetMember().GetState(); s == messages.MemberState_MEMBER_STATE_LOST || s == messages.MemberState_MEMBER_STATE_LEFT {
+		if s := n.GetMember().GetState(); s == messages.MemberState_MEMBER_STATE_LOST ||
+			s == messages.MemberState_MEMBER_STATE_LEFT {
 			continue // former members are listed for a while
 		}
 		all[n.GetMember().GetName()] = n

@@ -46,7 +46,12 @@ const queueLength = 4096
 // Fabrics cannot reach each other. NewFabric fails if network namespaces or TUN devices are not
 // permitted.
 func NewFabric(seed uint64, names ...string) (*Fabric, error) {
-	f := &Fabric{links: map[direction]Link{}, queues: map[direction]chan delayedPacket{}, dropped: map[direction]int{}, random: rand.New(rand.NewPCG(seed, 0))}
+	f := &Fabric{
+		links:   map[direction]Link{},
+		queues:  map[direction]chan delayedPacket{},
+		dropped: map[direction]int{},
+		random:  rand.New(rand.NewPCG(seed, 0)),
+	}
 	addr := subnet.Addr()
 	for _, name := range names {
 		addr = addr.Next()

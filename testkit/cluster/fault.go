@@ -22,7 +22,7 @@ const (
 	Isolate      Kind = "isolate"       // partition of a node from all hosts; likewise
 	Slow         Kind = "slow"          // 100 ms delay on all links of a node; likewise
 	Lossy        Kind = "lossy"         // 5% packet loss on all links of a node; likewise
-	CrashReplica Kind = "crash replica" // replicas.restart of one; noop to mend
+	CrashReplica Kind = "crash replica" // replicas.restart of a replica; nothing to undo
 	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; nothing to undo
 	Drain        Kind = "drain"         // nodes.drain; undone by nodes.undrain
 	KillNATS     Kind = "kill nats"     // kill -9 of the external nats-server; undone by a start
@@ -66,7 +66,8 @@ func (c *Cluster) Inject(ctx context.Context, f Fault) (undo func(context.Contex
 	case CrashReplica:
 		return noop, c.RestartReplica(ctx, f.On)
 	case Migrate:
-		return noop, c.Call(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On}, &messages.MigrateReplicaResponse{})
+		return noop, c.Call(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On},
+			&messages.MigrateReplicaResponse{})
 	case Drain:
 		return c.injectDrain(ctx, f)
 	}
@@ -94,7 +95,8 @@ func (c *Cluster) injectNode(ctx context.Context, f Fault) (undo func(context.Co
 func (c *Cluster) injectDrain(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 			return Until(ctx, func() error {
-				return c.Call(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
+				return c.Call(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On},
+					&messages.UndrainNodeResponse{})
 			})
 		}, Until(ctx, func() error {
 			return c.Call(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})

@@ -13,10 +13,11 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// harnessEnv, in the environment, makes this binary a harnessEnv that starts a node, says so and waits to be killed.
+// harnessEnv is the environment variable that makes this binary a harness: it starts a node, prints
+// its process ID and waits to be killed.
 const harnessEnv = "TROUPE_TEST_HARNESS"
 
-// TestKilledHarnessLeavesNoNode: with a harnessEnv that is killed, its nodes are gone too.
+// TestKilledHarnessLeavesNoNode checks that the nodes of a killed harness end too.
 func TestKilledHarnessLeavesNoNode(t *testing.T) {
 	if os.Getenv(harnessEnv) != "" {
 		c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: cluster.CheckFabric() == nil})
@@ -49,7 +50,7 @@ func TestKilledHarnessLeavesNoNode(t *testing.T) {
 	_ = self.Wait() // it was killed
 	if err := cluster.Until(cluster.TestContext(t, time.Minute), func() error {
 		if syscall.Kill(pid, 0) == nil {
-			return fmt.Errorf("the node of a killed harness lives, process %d", pid)
+			return fmt.Errorf("the node of a killed harness is alive, process %d", pid)
 		}
 		return nil
 	}); err != nil {

@@ -14,21 +14,32 @@ import (
 
 // longPrompts returns requests with long prompts that share no prefix.
 func longPrompts(n int) []cluster.Request {
-	words := strings.Fields("and the LORD said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
+	words := strings.Fields(
+		"and the LORD said unto Moses in the wilderness of Sinai behold all these things which came to pass before",
+	)
 	all := make([]cluster.Request, n)
 	for i := range all {
 		prompt := fmt.Sprintf("%d men went up from the city. ", 2+i)
 		for w := range 150 {
 			prompt += words[(w*(i+3)+w/7)%len(words)] + " "
 		}
-		all[i] = cluster.Request{Model: cluster.ModelName, Prompt: prompt, Seed: 1 + i, Temperature: 0.7, MaxTokens: 12, IgnoreEOS: true}
+		all[i] = cluster.Request{
+			Model:       cluster.ModelName,
+			Prompt:      prompt,
+			Seed:        1 + i,
+			Temperature: 0.7,
+			MaxTokens:   12,
+			IgnoreEOS:   true,
+		}
 	}
 	return all
 }
 
 // waitForReplica waits until the model has one replica that meets a condition and can fetch KV
 // blocks.
-func waitForReplica(t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool) (found *messages.ReplicaStatus) {
+func waitForReplica(
+	t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool,
+) (found *messages.ReplicaStatus) {
 	t.Helper()
 	until(t, what, func() bool {
 		d, err := c.Model(t.Context(), cluster.ModelName)
@@ -91,18 +102,25 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 		return c.Call(t.Context(), "kv.offload", &messages.KvOffloadRequest{}, &messages.KvOffloadResponse{}) == nil
 	})
 	until(t, "the drain of the lender", func() bool {
-		return c.Call(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name}, &messages.DrainNodeResponse{}) == nil
+		return c.Call(t.Context(), "nodes.drain", &messages.DrainNodeRequest{Name: lender.Name},
+			&messages.DrainNodeResponse{}) == nil
 	})
-	waitForReplica(t, c, "the move of the replica", func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
+	waitForReplica(t, c, "the move of the replica",
+		func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
 	before := measureBaseline(t, c)
 	next := 0
-	waitForReplica(t, c, "a fetch", func(r *messages.ReplicaStatus) bool { // the reader learns of the lender's blocks with a delay
-		if r.GetKvFetched() == 0 {
-			requestRestore(t, c, requests[next%half])
-			next++
-		}
-		return r.GetKvFetched() > 0
-	})
+	waitForReplica(
+		t,
+		c,
+		"a fetch",
+		func(r *messages.ReplicaStatus) bool { // the reader learns of the lender's blocks with a delay
+			if r.GetKvFetched() == 0 {
+				requestRestore(t, c, requests[next%half])
+				next++
+			}
+			return r.GetKvFetched() > 0
+		},
+	)
 	// The lender is stopped first, so that a fetch is certain to be in flight when it is killed.
 	if err := lender.Process().Stop(); err != nil {
 		t.Fatal(err)
@@ -123,7 +141,8 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	if err := more.Finish().Err(); err != nil {
 		t.Error(err)
 	}
-	after := waitForReplica(t, c, "a failed fetch", func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
+	after := waitForReplica(t, c, "a failed fetch",
+		func(r *messages.ReplicaStatus) bool { return r.GetKvFetchFailed() > 0 })
 	t.Logf("fetched %d blocks, failed %d", after.GetKvFetched(), after.GetKvFetchFailed())
 	checkClean(t, c, before)
 }

@@ -14,18 +14,24 @@ func TestCheckLeases(t *testing.T) {
 		return map[string]*messages.ReplicaStatus{name: {Name: name, Node: node, Gpu: "gpu-0"}}
 	}
 	gpu := func(owner string) *messages.GpuStatus {
-		return &messages.GpuStatus{Name: "gpu-0", Node: "n1", MemoryBytes: 10, FreeBytes: 4, Leases: []*messages.GpuLease{{Owner: owner, Kind: "kv", Bytes: 6}}}
+		return &messages.GpuStatus{
+			Name:        "gpu-0",
+			Node:        "n1",
+			MemoryBytes: 10,
+			FreeBytes:   4,
+			Leases:      []*messages.GpuLease{{Owner: owner, Kind: "kv", Bytes: 6}},
+		}
 	}
 	for name, c := range map[string]struct {
 		gpu      *messages.GpuStatus
 		replicas map[string]*messages.ReplicaStatus
 		want     string // empty if nothing is found
 	}{
-		"owned":            {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
+		"owned":           {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
 		"no owner":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
 		"owner elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
-		"no lease":          {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 has no lease"},
-		"not listed":       {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
+		"no lease":        {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 has no lease"},
+		"not listed":      {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
 	} {
 		err := checkLeases([]*messages.GpuStatus{c.gpu}, c.replicas)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -68,7 +68,8 @@ func (c *Cluster) Leftovers(ctx context.Context, before Baseline) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkSequences(replicas), c.checkLeases(ctx, replicas), c.checkSessions(ctx), c.checkProcesses(ctx, replicas, before))
+	return errors.Join(checkSequences(replicas), c.checkLeases(ctx, replicas), c.checkSessions(ctx),
+		c.checkProcesses(ctx, replicas, before))
 }
 
 // listReplicas returns all replicas of the cluster by name.
@@ -80,7 +81,8 @@ func (c *Cluster) listReplicas(ctx context.Context) (map[string]*messages.Replic
 	all := map[string]*messages.ReplicaStatus{}
 	for _, r := range res.GetReplicas() {
 		if all[r.GetName()] != nil {
-			return nil, fmt.Errorf("two replicas are named %s, on %q and %q", r.GetName(), all[r.GetName()].GetNode(), r.GetNode())
+			return nil, fmt.Errorf("two replicas are named %s, on %q and %q", r.GetName(),
+				all[r.GetName()].GetNode(), r.GetNode())
 		}
 		all[r.GetName()] = r
 	}
@@ -94,14 +96,17 @@ func checkSequences(replicas map[string]*messages.ReplicaStatus) error {
 	for name, r := range replicas {
 		name += " on " + r.GetNode()
 		if r.GetRunning()+r.GetWaiting() > 0 {
-			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting: %s", name, r.GetRunning(), r.GetWaiting(), r.GetRequests()))
+			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting: %s", name,
+				r.GetRunning(), r.GetWaiting(), r.GetRequests()))
 		}
 		if held := r.GetKvBlocks() - r.GetKvBlocksFree(); held > 0 {
-			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks and has the requests %s", name, held, r.GetKvBlocks(), r.GetRequests()))
+			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks and has the requests %s", name, held,
+				r.GetKvBlocks(), r.GetRequests()))
 		}
 		for _, a := range r.GetAdapters() {
 			if a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE {
-				found = append(found, fmt.Errorf("%s has adapter %s in use by %d sequences", name, a.GetName(), a.GetSequences()))
+				found = append(found, fmt.Errorf("%s has adapter %s in use by %d sequences", name, a.GetName(),
+					a.GetSequences()))
 			}
 		}
 	}
@@ -124,11 +129,14 @@ func checkLeases(gpus []*messages.GpuStatus, replicas map[string]*messages.Repli
 		for _, l := range gpu.GetLeases() {
 			owners[l.GetOwner()] = true
 			if r := replicas[l.GetOwner()]; r == nil || r.GetGpu() != gpu.GetName() || r.GetNode() != gpu.GetNode() {
-				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which does not exist there", gpu.GetNode(), gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
+				found = append(found,
+					fmt.Errorf("%s/%s holds %d bytes of %s for %q, which does not exist there", gpu.GetNode(),
+						gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
 			}
 		}
 		if len(gpu.GetLeases()) == 0 && gpu.GetFreeBytes() != gpu.GetMemoryBytes() {
-			found = append(found, fmt.Errorf("%s/%s has no lease but %d of %d bytes free", gpu.GetNode(), gpu.GetName(), gpu.GetFreeBytes(), gpu.GetMemoryBytes()))
+			found = append(found, fmt.Errorf("%s/%s has no lease but %d of %d bytes free", gpu.GetNode(),
+				gpu.GetName(), gpu.GetFreeBytes(), gpu.GetMemoryBytes()))
 		}
 	}
 	for name := range replicas {
@@ -162,7 +170,9 @@ func (c *Cluster) checkSessions(ctx context.Context) error {
 }
 
 // checkProcesses finds requests in flight and leaked goroutines.
-func (c *Cluster) checkProcesses(ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Baseline) error {
+func (c *Cluster) checkProcesses(
+	ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Baseline,
+) error {
 	var found []error
 	for _, n := range c.LiveNodes() {
 		requests, err := n.Gauge(ctx, "troupe_gateway_requests_in_flight")
@@ -171,7 +181,13 @@ func (c *Cluster) checkProcesses(ctx context.Context, replicas map[string]*messa
 		}
 		count, failed := n.goroutines(ctx, replicas)
 		if most := before[n.Name] + goroutineSlack; failed == nil && count > most {
-			failed = fmt.Errorf("%s has %d goroutines without those of its replicas, at most %d expected, baseline %d", n.Name, count, most, before[n.Name])
+			failed = fmt.Errorf(
+				"%s has %d goroutines without those of its replicas, at most %d expected, baseline %d",
+				n.Name,
+				count,
+				most,
+				before[n.Name],
+			)
 		}
 		found = append(found, err, failed)
 	}

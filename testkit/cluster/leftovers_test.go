@@ -24,7 +24,8 @@ func TestNewReplicasAreNotLeftovers(t *testing.T) {
 	if err := c.Quit(cluster.TestContext(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if log, err := os.ReadFile(c.Nodes[0].Process().Log); err != nil || !strings.Contains(string(log), "cuda/host.(*stream).work") {
+	if log, err := os.ReadFile(c.Nodes[0].Process().Log); err != nil ||
+		!strings.Contains(string(log), "cuda/host.(*stream).work") {
 		t.Errorf("the log has no stack of a stream's goroutine: %v", err)
 	}
 }

@@ -12,26 +12,31 @@ import (
 	"time"
 )
 
-// LoadRun is a load under way.
+// LoadRun is a load in progress.
 type LoadRun struct {
 	load   *Load
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	nextRequest atomic.Int64 // the request to be made
+	nextRequest atomic.Int64 // number of the next request
 	finishing   atomic.Bool
-	open        []atomic.Int64 // chunks that the stream now open has had, by client
-	marked      []atomic.Bool  // it was open at the last MarkOpen, likewise
+	open        []atomic.Int64 // chunks received on each client's open stream
+	marked      []atomic.Bool  // whether each client's stream was open at the last MarkOpen
 
 	mu           sync.Mutex
 	report       Report
-	longestPause Pause // of the streams that were open at the last MarkOpen and have ended
+	longestPause Pause // of the finished streams that were open at the last MarkOpen
 }
 
-// Start begins a load. It ends by itself, or with Finish, or is cut off with ctx.
+// Start starts a load. It ends by itself, after Finish, or with ctx.
 func (l *Load) Start(ctx context.Context) *LoadRun {
-	r := &LoadRun{load: l, done: make(chan struct{}), open: make([]atomic.Int64, l.Streams), marked: make([]atomic.Bool, l.Streams)}
+	r := &LoadRun{
+		load:   l,
+		done:   make(chan struct{}),
+		open:   make([]atomic.Int64, l.Streams),
+		marked: make([]atomic.Bool, l.Streams),
+	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	var clients sync.WaitGroup
 	for i := range l.Streams {
@@ -47,7 +52,8 @@ func (l *Load) Start(ctx context.Context) *LoadRun {
 	return r
 }
 
-// WaitStreaming waits until three clients of four have a stream open that has begun and not ended. The others are between two.
+// WaitStreaming waits until three quarters of the clients have a stream that has begun and not
+// ended. The others are between two streams.
 func (r *LoadRun) WaitStreaming(ctx context.Context) error {
 	return r.until(ctx, func() error {
 		open := 0
@@ -63,7 +69,7 @@ func (r *LoadRun) WaitStreaming(ctx context.Context) error {
 	})
 }
 
-// until is Until, but for a load that has gone wrong, which nothing mends.
+// until is like Until and also ends when the load has failed.
 func (r *LoadRun) until(ctx context.Context, try func() error) error {
 	return Until(ctx, func() error {
 		if err := r.Failed(); err != nil {
@@ -73,7 +79,7 @@ func (r *LoadRun) until(ctx context.Context, try func() error) error {
 	})
 }
 
-// MarkOpen remembers the streams that are open now: those that something is about to happen to.
+// MarkOpen marks the streams that are open now, usually before a fault.
 func (r *LoadRun) MarkOpen() {
 	r.mu.Lock()
 	r.longestPause = Pause{}
@@ -83,14 +89,14 @@ func (r *LoadRun) MarkOpen() {
 	}
 }
 
-// LongestPause is the longest pause of the streams of the last MarkOpen that have ended.
+// LongestPause returns the longest pause of the marked streams that have ended.
 func (r *LoadRun) LongestPause() Pause {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.longestPause
 }
 
-// WaitMarked waits until every stream of the last MarkOpen has ended.
+// WaitMarked waits until all marked streams have ended.
 func (r *LoadRun) WaitMarked(ctx context.Context) error {
 	return r.until(ctx, func() error {
 		left := 0
@@ -106,14 +112,15 @@ func (r *LoadRun) WaitMarked(ctx context.Context) error {
 	})
 }
 
-// Finish waits for the end and returns what became of all. A load that repeats begins no further stream.
+// Finish waits for the end of the load and returns its report. A load that repeats starts no
+// further streams.
 func (r *LoadRun) Finish() Report {
 	r.finishing.Store(r.load.Repeat)
 	<-r.done
 	return r.report
 }
 
-// Failed reports the first error so far.
+// Failed returns the error of the report so far, or nil.
 func (r *LoadRun) Failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +130,7 @@ func (r *LoadRun) Failed() error {
 	return r.report.Err()
 }
 
-// client makes one request after the other.
+// client makes requests one after the other.
 func (r *LoadRun) client(i int) {
 	for !r.finishing.Load() && r.ctx.Err() == nil {
 		next := int(r.nextRequest.Add(1) - 1)
@@ -134,18 +141,19 @@ func (r *LoadRun) client(i int) {
 	}
 }
 
-// complete makes a request until it has its answer.
+// complete repeats a request until it is answered.
 func (r *LoadRun) complete(i, number int) {
 	which := number % len(r.load.Requests)
 	var err error
 	var pause Pause
 	for try := number; ; try++ {
 		gateway := r.load.Gateways[try%len(r.load.Gateways)]
-		life := gateway.Process()
-		pause, err = readStream(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which], func() { r.open[i].Add(1) })
+		process := gateway.Process()
+		pause, err = readStream(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which],
+			func() { r.open[i].Add(1) })
 		r.open[i].Store(0)
 		pause.Gateway = gateway.Name
-		if err == nil || !retryable(err, life) || r.ctx.Err() != nil {
+		if err == nil || !retryable(err, process) || r.ctx.Err() != nil {
 			err = wrap(err, fmt.Sprintf("request %d through %s", which, gateway.Name))
 			break
 		}
@@ -181,9 +189,10 @@ func wrap(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// retryable reports whether a client has to live with an error, and to ask again: nobody listened, the gateway takes nothing new
-// since it is about to end, or it was killed under it. Nothing else is an excuse: neither a wrong answer nor a refusal. A gateway that ends in order may leave connections that it has not yet
-// accepted, but no stream.
+// retryable reports whether a client must accept an error and repeat the request: the connection
+// was refused, the gateway is shutting down, or it was killed. Wrong answers and refusals are never
+// retryable. A gateway that shuts down in order may drop connections that it has not accepted yet,
+// but no streams.
 func retryable(err error, gateway *Process) bool {
 	var wrong *mismatchError
 	var refused *refusedError

@@ -17,7 +17,7 @@ import (
 
 const clients = cluster.Streams
 
-// expected are the requests of this package's tests, with their answers.
+// expected returns the requests of this package's tests with their answers.
 var expected = sync.OnceValues(func() (*cluster.Load, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), cluster.TimeScale*time.Minute)
 	defer cancel()
@@ -26,7 +26,7 @@ var expected = sync.OnceValues(func() (*cluster.Load, error) {
 	return &cluster.Load{Requests: requests, Answers: answers, Streams: clients}, err
 })
 
-// load returns streams through gateways.
+// load returns a load through gateways.
 func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
 	t.Helper()
 	l, err := expected()
@@ -61,7 +61,7 @@ func checkClean(t *testing.T, c *cluster.Cluster, before cluster.Baseline) {
 	}
 }
 
-// TestStreamsSurviveReplicaRestarts: streams over two replicas, each of which is restarted in the middle.
+// TestStreamsSurviveReplicaRestarts restarts each of two replicas while streams run.
 func TestStreamsSurviveReplicaRestarts(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1, Devices: "host:2x256MiB"})
 	deploy(t, c, 2)
@@ -88,30 +88,31 @@ func TestStreamsSurviveReplicaRestarts(t *testing.T) {
 	checkClean(t, c, before)
 }
 
-// TestWrongAnswersAreReported: an expectation that differs in the least makes its stream, and only that, a wrong one.
+// TestWrongAnswersAreReported checks that the slightest difference from the expected answer is
+// reported, for its stream only.
 func TestWrongAnswersAreReported(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1})
 	deploy(t, c, 1)
 	l := load(t, c.Nodes...)
 	l.Requests, l.Answers, l.Streams = l.Requests[:8], append([]cluster.Answer(nil), l.Answers[:8]...), 8
 	half := len(l.Answers[1].Text) / 2
-	l.Answers[1].Text = l.Answers[1].Text[:half] + l.Answers[1].Text[half+1:] // as if one had been doubled
-	l.Answers[2].Text += "x"                                                  // as if the last one had been lost
+	l.Answers[1].Text = l.Answers[1].Text[:half] + l.Answers[1].Text[half+1:] // as if a token had been repeated
+	l.Answers[2].Text += "x"                                                  // as if the last token had been lost
 	l.Answers[3].Finish = "stop"
 	l.Answers[4].Tokens++
 	report := l.Start(cluster.TestContext(t, time.Minute)).Finish()
 	if report.Streams != 4 || len(report.Errors) != 4 {
 		t.Errorf("%s", report)
 	}
-	said := fmt.Sprint(report.Err(), report.Errors)
+	text := fmt.Sprint(report.Err(), report.Errors)
 	for _, want := range []string{"request 1 through n1", "request 2 through", "request 3 through", "request 4 through", fmt.Sprintf("from byte %d on", half)} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q: %s", want, said)
+		if !strings.Contains(text, want) {
+			t.Errorf("the errors do not contain %q: %s", want, text)
 		}
 	}
 }
 
-// TestLeftoversAreReported: what runs is not clean, and neither are too many goroutines.
+// TestLeftoversAreReported checks that running sequences and surplus goroutines are reported.
 func TestLeftoversAreReported(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1})
 	deploy(t, c, 1)
@@ -123,7 +124,7 @@ func TestLeftoversAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"kjv-0 on n1 runs", "KV blocks", "node/gateway/session-", "requests in flight"} {
-		until(t, "report of "+want, func() bool { // a replica's figures reach its deployment now and then
+		until(t, "report of "+want, func() bool { // a replica reports its figures periodically
 			err := c.Leftovers(t.Context(), before)
 			return err != nil && strings.Contains(err.Error(), want)
 		})
@@ -138,7 +139,8 @@ func TestLeftoversAreReported(t *testing.T) {
 	}
 }
 
-// TestNodeKeepsAddressAcrossRestarts: a node that is stopped, continued, killed and started again keeps its addresses and its data.
+// TestNodeKeepsAddressAcrossRestarts checks that a node that is stopped, continued, killed and
+// restarted keeps its addresses and data.
 func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 	for _, isolated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("isolated %t", isolated), func(t *testing.T) {
@@ -157,9 +159,9 @@ func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n.Alive() || !n.Process().Killed() || n.Process().Kill() == nil {
-				t.Error("it was killed, and seems not to be")
+				t.Error("the killed node seems alive")
 			}
-			for range 2 { // the second time over an orderly end
+			for range 2 { // the second time after an orderly stop
 				if n.Alive() {
 					if err := n.Process().Terminate(cluster.TestContext(t, time.Minute)); err != nil {
 						t.Fatal(err)
@@ -173,7 +175,7 @@ func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 				}
 			}
 			if n.URL("/") != url {
-				t.Errorf("it was at %s and is at %s", url, n.URL("/"))
+				t.Errorf("the address was %s and is %s", url, n.URL("/"))
 			}
 			l := load(t, n)
 			l.Requests, l.Streams = l.Requests[:4], 4
@@ -184,7 +186,7 @@ func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 	}
 }
 
-// state is what the kernel says of a node's process: R, S, T.
+// state returns the kernel's state of a node's process: R, S or T.
 func state(t *testing.T, n *cluster.Node) string {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Process().PID()))
@@ -195,7 +197,8 @@ func state(t *testing.T, n *cluster.Node) string {
 	return rest[:1]
 }
 
-// TestServerKeepsDataAcrossKill: a stock nats-server keeps its address and what was stored over a kill.
+// TestServerKeepsDataAcrossKill checks that a stock nats-server keeps its address and data when it
+// is killed.
 func TestServerKeepsDataAcrossKill(t *testing.T) {
 	ctx := cluster.TestContext(t, time.Minute)
 	s := cluster.NewServer(t.TempDir())
@@ -222,12 +225,12 @@ func TestServerKeepsDataAcrossKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.URL() != url {
-		t.Errorf("it was at %s and is at %s", url, s.URL())
+		t.Errorf("the address was %s and is %s", url, s.URL())
 	}
 	if err := cluster.Until(ctx, func() error {
 		got, err := kv.Get(ctx, "key")
 		if err == nil && string(got.Value()) != "value" {
-			t.Errorf("it kept %q", got.Value())
+			t.Errorf("stored value %q", got.Value())
 		}
 		return err
 	}); err != nil {
@@ -245,9 +248,10 @@ func connect(t *testing.T, url string) *nats.Conn {
 	return conn
 }
 
-// TestHasFlag: an option is known by its whole name.
+// TestHasFlag checks that only complete flag names match.
 func TestHasFlag(t *testing.T) {
-	if !cluster.HasFlag("--http") || !cluster.HasFlag("--nats-listen") || cluster.HasFlag("--htt") || cluster.HasFlag("--nats") {
-		t.Error("options are not what troupe up --help says")
+	if !cluster.HasFlag("--http") || !cluster.HasFlag("--nats-listen") || cluster.HasFlag("--htt") ||
+		cluster.HasFlag("--nats") {
+		t.Error("HasFlag does not match troupe up --help")
 	}
 }

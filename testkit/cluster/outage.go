@@ -35,7 +35,9 @@ func (c *Cluster) Measure(ctx context.Context, load Load, fault Fault, rounds in
 	return o, nil
 }
 
-func (c *Cluster) measureOnce(ctx context.Context, load Load, fault Fault) (detection time.Duration, report Report, err error) {
+func (c *Cluster) measureOnce(
+	ctx context.Context, load Load, fault Fault,
+) (detection time.Duration, report Report, err error) {
 	if err := c.ensureReplicaOn(ctx, fault.On); err != nil {
 		return 0, report, err
 	}

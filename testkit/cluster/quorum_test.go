@@ -11,8 +11,8 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// TestChangeWithoutQuorumIsRefused: with two of three nodes lost, the third says so everywhere and refuses a change, which is not
-// in force when the others are back.
+// TestChangeWithoutQuorumIsRefused checks that a node that has lost two of three peers reports it
+// and refuses a change, and that the change does not take effect when the peers are back.
 func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
 	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
@@ -29,7 +29,7 @@ func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 		}
 	}
 	const words = "1 of 3 NATS servers are connected and 2 are needed"
-	until(t, "nodes.list says that there is no quorum", func() bool {
+	until(t, "nodes.list to report the lost quorum", func() bool {
 		res := &messages.ListNodesResponse{}
 		err := c.Call(t.Context(), "nodes.list", &messages.ListNodesRequest{}, res)
 		return err == nil && res.GetStore().GetReason() == messages.Reason_REASON_NO_QUORUM &&
@@ -37,7 +37,7 @@ func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	})
 	err := scale(2)
 	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("a change: %v", err)
+		t.Errorf("change without quorum: %v", err)
 	}
 	res, err := c.Nodes[0].HTTP().Get(c.Nodes[0].URL("/ready"))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := c.Model(t.Context(), cluster.ModelName); err != nil || m.GetSpec().GetReplicas() != 1 {
-		t.Errorf("%d replicas are asked for, %v", m.GetSpec().GetReplicas(), err)
+		t.Errorf("%d replicas requested, %v", m.GetSpec().GetReplicas(), err)
 	}
-	until(t, "a change is taken", func() bool { return scale(2) == nil })
+	until(t, "an accepted change", func() bool { return scale(2) == nil })
 }

@@ -32,7 +32,8 @@ func (r Report) Err() error {
 	case len(r.Errors) == 0:
 		return nil
 	}
-	return fmt.Errorf("%d of %d streams are wrong: %w", len(r.Errors), len(r.Errors)+r.Streams, errors.Join(r.Errors[:min(5, len(r.Errors))]...))
+	return fmt.Errorf("%d of %d streams are wrong: %w", len(r.Errors), len(r.Errors)+r.Streams,
+		errors.Join(r.Errors[:min(5, len(r.Errors))]...))
 }
 
 // String formats the report in a line.

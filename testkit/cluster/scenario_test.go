@@ -8,10 +8,11 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// victim waits until a replica on another node than the gateway's runs sequences, so that what happens to it can be noticed.
+// remoteReplica waits until a replica on a node other than the gateway's runs sequences, and
+// returns both.
 func remoteReplica(t *testing.T, c *cluster.Cluster, gateway string) (replica, node string) {
 	t.Helper()
-	until(t, "a replica that runs on another node", func() bool {
+	until(t, "a busy replica on another node", func() bool {
 		d, err := c.Model(t.Context(), cluster.ModelName)
 		if err != nil {
 			return false
@@ -26,7 +27,8 @@ func remoteReplica(t *testing.T, c *cluster.Cluster, gateway string) (replica, n
 	return replica, node
 }
 
-// scenario is a cluster of two nodes with a replica each, and cluster.Streams through the gateway of the first.
+// scenario is a cluster of at least two nodes with a replica each, and a load of cluster.Streams
+// clients.
 type scenario struct {
 	*cluster.Cluster
 	t        *testing.T
@@ -46,7 +48,7 @@ func newScenario(t *testing.T, cfg cluster.Config) *scenario {
 	return s
 }
 
-// flow starts the load and waits until all streams flow.
+// startStreams starts a load that repeats and waits until its streams have begun.
 func (s *scenario) startStreams(gateways ...*cluster.Node) {
 	s.t.Helper()
 	l := load(s.t, gateways...)
@@ -62,51 +64,54 @@ func (s *scenario) start(l cluster.Load) {
 	}
 }
 
-// inject lets a fault happen and waits until every stream that was open has ended. Only then it is mended, and all must be as before.
+// inject injects a fault, waits until every stream that was open has ended, undoes the fault and
+// waits for the recovery.
 func (s *scenario) inject(f cluster.Fault) {
 	s.t.Helper()
 	s.load.MarkOpen()
-	mend, err := s.Inject(s.t.Context(), f)
+	undo, err := s.Inject(s.t.Context(), f)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if err := s.load.WaitMarked(cluster.TestContext(s.t, time.Minute)); err != nil {
 		s.t.Fatalf("during %s: %v", f, err)
 	}
-	if f.Kind != cluster.Stop && f.Kind != cluster.Restart { // a stopped node is to wake under load: what it says then is stale
+	if f.Kind != cluster.Stop &&
+		f.Kind != cluster.Restart { // a stopped node resumes under load; what it then sends is stale
 		s.load.Finish()
 	}
 	if f.Kind == cluster.Kill || f.Kind == cluster.Stop || f.Kind == cluster.Isolate {
 		until(s.t, "a cluster without "+f.On, func() bool { return s.member(f.On) == nil })
 	}
-	if err := mend(cluster.TestContext(s.t, time.Minute)); err != nil {
-		s.t.Fatalf("mend %s: %v", f, err)
+	if err := undo(cluster.TestContext(s.t, time.Minute)); err != nil {
+		s.t.Fatalf("undo %s: %v", f, err)
 	}
 	if err := s.WaitRecovered(cluster.TestContext(s.t, time.Minute)); err != nil {
 		s.t.Fatalf("after %s: %v", f, err)
 	}
 }
 
-// member is a node as the cluster knows it, or nil.
+// member returns a node as the cluster knows it, or nil.
 func (s *scenario) member(name string) *messages.Member {
 	members, err := s.Members(s.t.Context())
 	if err != nil {
-		return &messages.Member{} // who can tell
+		return &messages.Member{} // unknown
 	}
 	return members[name].GetMember()
 }
 
-// incarnation is that of a node that is a member. Another one that was just stopped may be asked, and answers late.
-func (s *scenario) incarnation(name string) (is uint64) {
+// incarnation returns the incarnation of a member. A node that was just stopped may receive the
+// call, so it may take a while.
+func (s *scenario) incarnation(name string) (number uint64) {
 	s.t.Helper()
 	until(s.t, "the incarnation of "+name, func() bool {
-		is = s.member(name).GetIncarnation()
-		return is > 0
+		number = s.member(name).GetIncarnation()
+		return number > 0
 	})
-	return is
+	return number
 }
 
-// end lets the load end: exactly as in an undisturbed run, and without a trace.
+// finish ends the load and checks that every stream was exact and that no resources are left.
 func (s *scenario) finish() {
 	s.t.Helper()
 	report := s.load.Finish()
@@ -115,12 +120,13 @@ func (s *scenario) finish() {
 		s.t.Error(err)
 	}
 	if len(report.Affected) == 0 {
-		s.t.Error("no stream was hit: this shows nothing")
+		s.t.Error("no stream was affected, so the test shows nothing")
 	}
 	checkClean(s.t, s.Cluster, s.baseline)
 }
 
-// TestStreamsSurviveNodeFaults: the node that runs a replica is killed, or stopped, under streams through another node's gateway.
+// TestStreamsSurviveNodeFaults kills or stops the node that runs a replica, under streams through
+// another node's gateway.
 func TestStreamsSurviveNodeFaults(t *testing.T) {
 	for _, kind := range []cluster.Kind{cluster.Kill, cluster.Stop} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -130,20 +136,26 @@ func TestStreamsSurviveNodeFaults(t *testing.T) {
 			was := s.incarnation(node)
 			s.inject(cluster.Fault{Kind: kind, On: node})
 			if is := s.incarnation(node); is <= was {
-				t.Errorf("%s was given up as incarnation %d and is back as %d", node, was, is)
+				t.Errorf("%s was lost as incarnation %d and is back as %d", node, was, is)
 			}
 			s.finish()
 		})
 	}
 }
 
-// TestAdapterStreamsSurviveNodeKill: the node that runs a replica is killed under streams with different adapters and none. Each goes on with its own.
+// TestAdapterStreamsSurviveNodeKill kills the node that runs a replica, under streams with
+// different adapters and without one. Each stream must continue with its adapter.
 func TestAdapterStreamsSurviveNodeKill(t *testing.T) {
 	s := newScenario(t, cluster.Config{})
 	if err := s.RegisterAdapters(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	l := cluster.Load{Requests: cluster.WithAdapters(cluster.Requests(16, cluster.StreamTokens)), Streams: 16, Gateways: s.Nodes[:1], Repeat: true}
+	l := cluster.Load{
+		Requests: cluster.WithAdapters(cluster.Requests(16, cluster.StreamTokens)),
+		Streams:  16,
+		Gateways: s.Nodes[:1],
+		Repeat:   true,
+	}
 	var err error
 	if l.Answers, err = cluster.ReferenceAnswers(cluster.TestContext(t, time.Minute), l.Requests); err != nil {
 		t.Fatal(err)
@@ -154,7 +166,7 @@ func TestAdapterStreamsSurviveNodeKill(t *testing.T) {
 	s.finish()
 }
 
-// TestStreamsSurviveReplicaCrash: the replica alone dies, on another node than the gateway's.
+// TestStreamsSurviveReplicaCrash crashes a replica on a node other than the gateway's.
 func TestStreamsSurviveReplicaCrash(t *testing.T) {
 	s := newScenario(t, cluster.Config{})
 	s.startStreams(s.Nodes[0])
@@ -163,7 +175,8 @@ func TestStreamsSurviveReplicaCrash(t *testing.T) {
 	s.finish()
 }
 
-// TestStreamsSurvivePartitions: the two nodes can not reach each other, while both reach NATS; then one reaches nobody. One-way cuts are left to make chaos.
+// TestStreamsSurvivePartitions cuts the link between two nodes that both reach NATS, and then
+// isolates one node. make chaos covers cuts in one direction.
 func TestStreamsSurvivePartitions(t *testing.T) {
 	for _, f := range []cluster.Fault{{Kind: cluster.Cut, On: "n1", Other: "n2"}, {Kind: cluster.Isolate, On: "n2"}} {
 		t.Run(f.String(), func(t *testing.T) {
@@ -176,7 +189,8 @@ func TestStreamsSurvivePartitions(t *testing.T) {
 	}
 }
 
-// TestStreamsSurviveNATSRestart: streams end while there is no NATS, and go on when there is one again.
+// TestStreamsSurviveNATSRestart checks that open streams end during a NATS outage, and that new
+// ones begin after it.
 func TestStreamsSurviveNATSRestart(t *testing.T) {
 	s := newScenario(t, cluster.Config{NATS: cluster.External})
 	s.startStreams(s.Nodes[0])
@@ -185,7 +199,7 @@ func TestStreamsSurviveNATSRestart(t *testing.T) {
 	s.finish()
 }
 
-// TestStreamsSurviveRollingRestart: every node in turn ends in order and starts again, under streams through all gateways.
+// TestStreamsSurviveRollingRestart restarts every node in turn, under streams through all gateways.
 func TestStreamsSurviveRollingRestart(t *testing.T) {
 	s := newScenario(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
 	s.startStreams(s.Nodes...)
@@ -198,14 +212,16 @@ func TestStreamsSurviveRollingRestart(t *testing.T) {
 	s.finish()
 }
 
-// TestMeasure: the figures of docs/benchmarks.md come from here.
+// TestMeasure checks the measurement behind docs/benchmarks.md.
 func TestMeasure(t *testing.T) {
 	s := newScenario(t, cluster.Config{})
-	outages, err := s.Measure(cluster.TestContext(t, 3*time.Minute), load(t, s.Nodes[0]), cluster.Fault{Kind: cluster.Kill, On: "n2"}, 1)
+	outages, err := s.Measure(cluster.TestContext(t, 3*time.Minute), load(t, s.Nodes[0]),
+		cluster.Fault{Kind: cluster.Kill, On: "n2"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("noticed after %s; longest pause: %s", cluster.Summarize(outages.Detection), cluster.Summarize(outages.Pauses))
+	t.Logf("detected after %s; longest pause: %s", cluster.Summarize(outages.Detection),
+		cluster.Summarize(outages.Pauses))
 	if len(outages.Detection) != 1 || len(outages.Pauses) == 0 || outages.Detection[0] <= 0 {
 		t.Errorf("%v", outages)
 	}

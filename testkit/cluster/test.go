@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Main runs the tests of a package that starts nodes, for its TestMain: what they start is built before, and removed afterwards.
+// Main runs the tests of a package that starts nodes. It builds the binaries first and removes them
+// afterwards. Call it from TestMain.
 func Main(m *testing.M) (status int) {
 	defer RemoveBinaries()
 	if err := Build(); err != nil {
@@ -18,8 +19,8 @@ func Main(m *testing.M) (status int) {
 	return m.Run()
 }
 
-// Up starts a cluster for a test, which is skipped where that is not possible here. It ends with the test, and when that has failed, its
-// logs are shown.
+// Up starts a cluster that ends with the test. It skips the test if the cluster is not supported
+// here. If the test fails, Up prints the cluster's logs.
 func Up(t testing.TB, cfg Config) *Cluster {
 	t.Helper()
 	if (cfg.Nodes > 1 || cfg.NATS == External) && !HasFlag("--join") {
@@ -42,7 +43,7 @@ func Up(t testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-// RequireFabric skips a test where network namespaces or TUN devices are not permitted.
+// RequireFabric skips a test if network namespaces or TUN devices are not permitted.
 func RequireFabric(t testing.TB) {
 	t.Helper()
 	if why := CheckFabric(); why != nil {
@@ -50,7 +51,8 @@ func RequireFabric(t testing.TB) {
 	}
 }
 
-// TestContext is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
+// TestContext returns the test's context with a time limit. The limit only bounds hangs; it is not
+// a requirement on speed.
 func TestContext(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), TimeScale*limit)
