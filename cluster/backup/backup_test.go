@@ -87,13 +87,17 @@ func TestLoadNeedsOneReadableFile(t *testing.T) {
 		whole  bool
 		fails  bool
 	}{
-		"both":              {func(string, string) error { return nil }, true, false},
-		"first lost":        {func(f, _ string) error { return os.Remove(f) }, true, false},
-		"first cut":         {func(f, _ string) error { return os.Truncate(f, 100) }, true, false},
-		"second empty":      {func(_, s string) error { return os.Truncate(s, 0) }, true, false},
-		"both lost":         {func(f, s string) error { return errors.Join(os.Remove(f), os.Remove(s)) }, false, false},
-		"both cut":          {func(f, s string) error { return errors.Join(os.Truncate(f, 99), os.Truncate(s, 0)) }, false, true},
-		"one lost, one cut": {func(f, s string) error { return errors.Join(os.Truncate(f, 99), os.Remove(s)) }, false, true},
+		"both":         {func(string, string) error { return nil }, true, false},
+		"first lost":   {func(f, _ string) error { return os.Remove(f) }, true, false},
+		"first cut":    {func(f, _ string) error { return os.Truncate(f, 100) }, true, false},
+		"second empty": {func(_, s string) error { return os.Truncate(s, 0) }, true, false},
+		"both lost":    {func(f, s string) error { return errors.Join(os.Remove(f), os.Remove(s)) }, false, false},
+		"both cut": {func(f, s string) error {
+			return errors.Join(os.Truncate(f, 99), os.Truncate(s, 0))
+		}, false, true},
+		"one lost, one cut": {func(f, s string) error {
+			return errors.Join(os.Truncate(f, 99), os.Remove(s))
+		}, false, true},
 	} {
 		dir := t.TempDir()
 		s := &backup.State{Created: time.Unix(5, 0).UTC(), Revision: 7, Keys: map[string]backup.Key{"a": value("x", 7)}}
@@ -114,7 +118,8 @@ func TestLoadNeedsOneReadableFile(t *testing.T) {
 		if tc.fails && (!errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), first)) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if whole := got != nil && string(got.Keys["a"].Value) == "x" && got.Created.Equal(s.Created); whole != tc.whole {
+		whole := got != nil && string(got.Keys["a"].Value) == "x" && got.Created.Equal(s.Created)
+		if whole != tc.whole {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

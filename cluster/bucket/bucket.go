@@ -149,7 +149,7 @@ func IsTransient(err error) bool {
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err,
-			jetstream.ErrBucketNotFound) ||
+		jetstream.ErrBucketNotFound) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected)
 }
 

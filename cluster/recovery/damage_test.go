@@ -46,8 +46,8 @@ func damage(t *testing.T, dir string, seed int) string {
 	default:
 		at, bit := random.IntN(len(content)), random.IntN(8)
 		content[at] ^= 1 << bit
-		err, done = os.WriteFile(path, content, 0o600), fmt.Sprintf("bit %d of byte %d of %d flipped", bit, at,
-			len(content))
+		done = fmt.Sprintf("bit %d of byte %d of %d flipped", bit, at, len(content))
+		err = os.WriteFile(path, content, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,8 @@ func TestSyncedChild(t *testing.T) {
 	}
 	for i := range 5 {
 		name := fmt.Sprint("model-", i)
-		if _, err := n.store.Put(t.Context(), &messages.DeploymentSpec{Name: name, Replicas: new(uint32(i + 1))}, 0); err != nil {
+		spec := &messages.DeploymentSpec{Name: name, Replicas: new(uint32(i + 1))}
+		if _, err := n.store.Put(t.Context(), spec, 0); err != nil {
 			t.Fatal(err)
 		}
 		say("STORED " + name)

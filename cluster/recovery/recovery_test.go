@@ -15,7 +15,8 @@ import (
 
 func put(t *testing.T, n *node, name string) {
 	t.Helper()
-	if _, err := n.store.Put(t.Context(), &messages.DeploymentSpec{Name: name, Replicas: new(uint32(1))}, 0); err != nil {
+	spec := &messages.DeploymentSpec{Name: name, Replicas: new(uint32(1))}
+	if _, err := n.store.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
 }

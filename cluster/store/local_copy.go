@@ -28,7 +28,8 @@ func (c *localCopy) start(s *Store, cfg Config) {
 	}
 	c.folder = cfg.Folder
 	if known := cfg.Copy; known != nil {
-		c.last.Saved, c.last.Stopped, c.last.Term, c.last.TermLimit = known.Saved, known.Stopped, known.Term, known.TermLimit
+		c.last.Saved, c.last.Stopped = known.Saved, known.Stopped
+		c.last.Term, c.last.TermLimit = known.Term, known.TermLimit
 		c.termLimit.Store(known.TermLimit)
 		c.startTerm = known.Term
 	}

@@ -51,7 +51,8 @@ func TestRestoreMergesNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			late := second(t, a) // a node without memory creates the bucket again
-			if _, err := late.Put(t.Context(), &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}, 0); err != nil {
+			spec := &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}
+			if _, err := late.Put(t.Context(), spec, 0); err != nil {
 				t.Fatal(err)
 			}
 			var events sync.Map
@@ -132,7 +133,8 @@ func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // recreated by another node
-		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1, AllowRollup: true, DenyDelete: true,
+		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1,
+		AllowRollup: true, DenyDelete: true,
 		Discard: jetstream.DiscardNew, FirstSeq: s.mirror.lastRevision() + 2*revisionGap,
 	}); err != nil {
 		t.Fatal(err)

@@ -56,10 +56,11 @@ func TestErrorsDoNotShowSecret(t *testing.T) {
 		if _, err := s.kv.PutString(t.Context(), secretKey, value); err != nil {
 			t.Fatal(err)
 		}
-		for _, ask := range []func(context.Context) ([]byte, error){s.Secret, func(ctx context.Context) ([]byte, error) {
+		create := func(ctx context.Context) ([]byte, error) {
 			return s.CreateSecret(ctx, make([]byte, kv.SecretBytes))
-		}} {
-			got, err := ask(t.Context())
+		}
+		for _, read := range []func(context.Context) ([]byte, error){s.Secret, create} {
+			got, err := read(t.Context())
 			if got != nil || err == nil || !strings.Contains(err.Error(), "delete the key") {
 				t.Errorf("%q stored: %x, %v", value, got, err)
 			} else if value != "" && strings.Contains(err.Error(), value) {

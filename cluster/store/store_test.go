@@ -27,7 +27,8 @@ func open(t *testing.T) (s *Store, restart func()) {
 	var server *natsd.Server
 	start := func() {
 		var err error
-		if server, err = natsd.Start(context.Background(), natsd.Config{Listen: listen, StoreDir: dir, Name: "test", Log: zerolog.Nop()}); err != nil {
+		cfg := natsd.Config{Listen: listen, StoreDir: dir, Name: "test", Log: zerolog.Nop()}
+		if server, err = natsd.Start(context.Background(), cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +155,8 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 	}
 	restart()
 	f.until(t, "the deployment again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
-	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}, revision); err != nil {
+	scaled := &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}
+	if _, err := s.Put(t.Context(), scaled, revision); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "a change", func() bool { return f.last["m"].GetReplicas() == 2 })
@@ -168,16 +170,20 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 // numbers that are 0, and no default other than these.
 func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 	s, _ := open(t)
+	complete := func(replicas uint32) *messages.DeploymentSpec {
+		return (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(replicas)}).Complete()
+	}
 	for value, want := range map[string]*messages.DeploymentSpec{
-		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,"max_waiting":9,"step_tokens":96,` +
-			`"block_tokens":32,"min_replicas":1,"max_replicas":4}`: {
-			Name: "m", Path: "/p", Replicas: new(uint32(2)), Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
-			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)), BlockTokens: new(uint32(32)),
-			MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
+		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,` +
+			`"max_waiting":9,"step_tokens":96,"block_tokens":32,"min_replicas":1,"max_replicas":4}`: {
+			Name: "m", Path: "/p", Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
+			Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)),
+			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)),
+			BlockTokens: new(uint32(32)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
 			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
 		},
-		`{"name":"m","path":"/p","replicas":2}`: (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(uint32(2))}).Complete(),
-		`{"name":"m","path":"/p"}`:              (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(uint32(1))}).Complete(),
+		`{"name":"m","path":"/p","replicas":2}`: complete(2),
+		`{"name":"m","path":"/p"}`:              complete(1),
 	} {
 		if _, err := s.kv.Put(t.Context(), "deployments.m", []byte(value)); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,9 @@ func (c *Cluster) RegisterAdapters(ctx context.Context) error {
 		req := &messages.RegisterAdapterRequest{AnyBase: true, Adapter: &messages.AdapterSpec{
 			Name: name, Model: ModelName, Path: filepath.Join(testkit.Model(), "adapters", name),
 		}}
-		if err := Until(ctx, func() error { return c.Call(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{}) }); err != nil {
+		if err := Until(ctx, func() error {
+			return c.Call(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{})
+		}); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,8 @@ func (c *Cluster) Call(ctx context.Context, subject string, req, res proto.Messa
 // Deploy deploys a model and waits until all its replicas serve.
 func (c *Cluster) Deploy(ctx context.Context, spec *messages.DeploymentSpec) error {
 	if err := Until(ctx, func() error {
-		return c.Call(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
+		req := &messages.DeployModelRequest{Deployment: spec}
+		return c.Call(ctx, "models.deploy", req, &messages.DeployModelResponse{})
 	}); err != nil {
 		return err
 	}

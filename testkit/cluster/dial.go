@@ -46,10 +46,11 @@ func (c *Cluster) NATS() (*nats.Conn, error) {
 			}
 		}
 	}
+	// Frequent pings are needed since connections to a stopped server look alive.
 	conn, err := nats.Connect(strings.Join(urls, ","), nats.Name("troupe test harness"),
 		nats.SetCustomDialer(dialer{c}), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
 		nats.IgnoreDiscoveredServers(), nats.PingInterval(500*time.Millisecond),
-		nats.MaxPingsOutstanding(2)) // connections to a stopped server look alive
+		nats.MaxPingsOutstanding(2))
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", urls, err)
 	}

@@ -79,8 +79,8 @@ func openTUN(name string) (*os.File, error) {
 		_ = unix.Close(fd) // the first error is reported
 		return nil, fmt.Errorf("create interface %s: %w", name, err)
 	}
-	return os.NewFile(uintptr(fd), "tun "+name),
-		nil // not earlier: the poller must not see a descriptor without an interface
+	// The poller must not see the descriptor before it has an interface.
+	return os.NewFile(uintptr(fd), "tun "+name), nil
 }
 
 // enter moves the calling thread to the host. The thread must be locked to its goroutine and end

@@ -109,18 +109,14 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 		func(r *messages.ReplicaStatus) bool { return r.GetNode() == reader[0].Name })
 	before := measureBaseline(t, c)
 	next := 0
-	waitForReplica(
-		t,
-		c,
-		"a fetch",
-		func(r *messages.ReplicaStatus) bool { // the reader learns of the lender's blocks with a delay
-			if r.GetKvFetched() == 0 {
-				requestRestore(t, c, requests[next%half])
-				next++
-			}
-			return r.GetKvFetched() > 0
-		},
-	)
+	// The reader learns of the lender's blocks with a delay.
+	waitForReplica(t, c, "a fetch", func(r *messages.ReplicaStatus) bool {
+		if r.GetKvFetched() == 0 {
+			requestRestore(t, c, requests[next%half])
+			next++
+		}
+		return r.GetKvFetched() > 0
+	})
 	// The lender is stopped first, so that a fetch is certain to be in flight when it is killed.
 	if err := lender.Process().Stop(); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,9 @@ func TestCheckLeases(t *testing.T) {
 			Leases:      []*messages.GpuLease{{Owner: owner, Kind: "kv", Bytes: 6}},
 		}
 	}
+	idle := func(free uint64) *messages.GpuStatus {
+		return &messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: free}
+	}
 	for name, c := range map[string]struct {
 		gpu      *messages.GpuStatus
 		replicas map[string]*messages.ReplicaStatus
@@ -30,8 +33,8 @@ func TestCheckLeases(t *testing.T) {
 		"owned":           {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
 		"no owner":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
 		"owner elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
-		"no lease":        {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 has no lease"},
-		"not listed":      {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
+		"no lease":        {idle(10), replica("kjv-0", "n1"), "kjv-0 has no lease"},
+		"not listed":      {idle(4), nil, "4 of 10 bytes free"},
 	} {
 		err := checkLeases([]*messages.GpuStatus{c.gpu}, c.replicas)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -44,14 +47,18 @@ func TestCheckLeases(t *testing.T) {
 // adapters in use.
 func TestCheckSequences(t *testing.T) {
 	for name, r := range map[string]*messages.ReplicaStatus{
-		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1}, "waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1}, "blocks": {KvBlocks: 8, KvBlocksFree: 7},
-		"adapter": {Adapters: []*messages.AdapterHeld{{Name: "a", Sequences: 1}}}, "in use": {Adapters: []*messages.AdapterHeld{{State: messages.AdapterState_ADAPTER_STATE_ACTIVE}}},
+		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1},
+		"waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1},
+		"blocks":  {KvBlocks: 8, KvBlocksFree: 7},
+		"adapter": {Adapters: []*messages.AdapterHeld{{Name: "a", Sequences: 1}}},
+		"in use":  {Adapters: []*messages.AdapterHeld{{State: messages.AdapterState_ADAPTER_STATE_ACTIVE}}},
 	} {
 		if checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
 			t.Errorf("%s: not found", name)
 		}
 	}
-	if err := checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": {KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}}); err != nil {
+	cached := &messages.ReplicaStatus{KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}
+	if err := checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": cached}); err != nil {
 		t.Error(err)
 	}
 }

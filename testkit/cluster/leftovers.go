@@ -181,13 +181,8 @@ func (c *Cluster) checkProcesses(
 		}
 		count, failed := n.goroutines(ctx, replicas)
 		if most := before[n.Name] + goroutineSlack; failed == nil && count > most {
-			failed = fmt.Errorf(
-				"%s has %d goroutines without those of its replicas, at most %d expected, baseline %d",
-				n.Name,
-				count,
-				most,
-				before[n.Name],
-			)
+			failed = fmt.Errorf("%s has %d goroutines without those of its replicas, at most %d expected, "+
+				"baseline %d", n.Name, count, most, before[n.Name])
 		}
 		found = append(found, err, failed)
 	}

@@ -105,7 +105,10 @@ func TestWrongAnswersAreReported(t *testing.T) {
 		t.Errorf("%s", report)
 	}
 	text := fmt.Sprint(report.Err(), report.Errors)
-	for _, want := range []string{"request 1 through n1", "request 2 through", "request 3 through", "request 4 through", fmt.Sprintf("from byte %d on", half)} {
+	for _, want := range []string{
+		"request 1 through n1", "request 2 through", "request 3 through", "request 4 through",
+		fmt.Sprintf("from byte %d on", half),
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the errors do not contain %q: %s", want, text)
 		}

@@ -83,7 +83,8 @@ func (c *Cluster) ensureReplicaOn(ctx context.Context, node string) error {
 	if hasReplicaOn(d, node) {
 		return nil
 	}
-	if err := c.Call(ctx, "models.delete", &messages.DeleteModelRequest{Name: ModelName}, &messages.DeleteModelResponse{}); err != nil {
+	req := &messages.DeleteModelRequest{Name: ModelName}
+	if err := c.Call(ctx, "models.delete", req, &messages.DeleteModelResponse{}); err != nil {
 		return err
 	}
 	if err := Until(ctx, func() error { return c.allReleased(ctx) }); err != nil {

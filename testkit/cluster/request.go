@@ -36,11 +36,14 @@ type Answer struct {
 // openings are prompts from the training data of models/kjv-2m. Some share a prefix, and thus KV
 // blocks.
 var openings = []string{
-	"In the beginning", "And it came to pass", "The LORD is my shepherd; I shall not want.", "And God said, Let there be",
-	"Blessed is the man that", "And the angel of the LORD", "Now these are the names of the children of Israel, which came into Egypt",
-	"Now these are the names of the children of Israel, which came into the land of", "The words of the Preacher, the son of David",
-	"And Jesus answered and said unto them,", "Hear, O Israel:", "My son, forget not my law; but let thine heart keep",
-	"The book of the generation of", "And I saw a new heaven and", "Praise ye the LORD.", "Thus saith the LORD of hosts,",
+	"In the beginning", "And it came to pass", "The LORD is my shepherd; I shall not want.",
+	"And God said, Let there be", "Blessed is the man that", "And the angel of the LORD",
+	"Now these are the names of the children of Israel, which came into Egypt",
+	"Now these are the names of the children of Israel, which came into the land of",
+	"The words of the Preacher, the son of David", "And Jesus answered and said unto them,",
+	"Hear, O Israel:", "My son, forget not my law; but let thine heart keep",
+	"The book of the generation of", "And I saw a new heaven and", "Praise ye the LORD.",
+	"Thus saith the LORD of hosts,",
 }
 
 // Requests returns n requests with the given maximum of tokens. The result is always the same:
@@ -49,8 +52,9 @@ func Requests(n, tokens int) []Request {
 	all := make([]Request, n)
 	for i := range all {
 		all[i] = Request{
-			Model: ModelName, Prompt: openings[i%len(openings)], Seed: 1 + i, Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
-			MaxTokens: tokens, IgnoreEOS: i%8 != 7,
+			Model: ModelName, Prompt: openings[i%len(openings)], Seed: 1 + i,
+			Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
+			MaxTokens:   tokens, IgnoreEOS: i%8 != 7,
 		}
 	}
 	return all
