@@ -34,8 +34,8 @@ run: build ## run one node with the shipped model and request a completion
 test: ## run all tests with the race detector
 	go test -race -timeout 20m ./...
 
-check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, vet, staticcheck, generated code, vulnerabilities, layers, wording
-	go test .
+check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, code, generated files, layers, wording
+	go test -count=1 .
 
 fmt-check:
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); \
@@ -115,7 +115,8 @@ bench: ## run the benchmarks and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
 
 bench-shares: ## measure a tenant while another one floods, and write docs/benchmarks-shares.md
-	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
+	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && \
+	mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
 
 bench-kv: ## replay a trace through the KV tier policies and write docs/benchmarks-kv.md
 	go run ./tools/kvreplay

@@ -135,17 +135,20 @@ func (r rule) forbids(dep string) bool {
 func crossBreaches(deps imports) (found []string) {
 	for pkg, all := range deps {
 		for _, dep := range all {
+			report := func(why string) {
+				found = append(found, fmt.Sprintf("%s depends on %s: %s", pkg, dep, why))
+			}
 			switch {
 			case dep == pkg:
 			case below(pkg, module+"/actors") && below(dep, module+"/actors") && dep != module+"/actors/supervise":
-				found = append(found, fmt.Sprintf("%s depends on %s: pass the other actor's Props in the Config", pkg, dep))
+				report("pass the other actor's Props in the Config")
 			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
-				found = append(found, fmt.Sprintf("%s depends on %s: a node contains no test code", pkg, dep))
+				report("a node contains no test code")
 			case below(dep, module+"/cmd"):
-				found = append(found, fmt.Sprintf("%s depends on %s: nothing imports a command", pkg, dep))
+				report("nothing imports a command")
 			case below(dep, module+"/node") && !below(pkg, module+"/cmd") && !below(pkg, module+"/testkit") &&
 				!below(pkg, module+"/tools"):
-				found = append(found, fmt.Sprintf("%s depends on %s: only the node composes the other packages", pkg, dep))
+				report("only commands and tests import the node")
 			}
 		}
 	}

@@ -39,10 +39,10 @@ func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 	defer ticks.Stop()
 	s.mu.Lock()
 	s.onEvent.Store(&onEvent)
-	untold := s.pendingEvents
+	pending := s.pendingEvents
 	s.pendingEvents = nil
 	s.mu.Unlock()
-	for _, e := range untold {
+	for _, e := range pending {
 		onEvent(e.kind, e.detail)
 	}
 	var copying sync.WaitGroup

@@ -118,7 +118,8 @@ func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers [
 	r.load = cluster.Load{Requests: requests, Answers: answers, Streams: r.cfg.Clients, Gateways: r.Nodes, Repeat: true}
 	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
 	defer cancel()
-	if err := errors.Join(r.WaitMembers(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.RegisterAdapters(ctx)); err != nil {
+	err := errors.Join(r.WaitMembers(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.RegisterAdapters(ctx))
+	if err != nil {
 		r.show(ctx)
 		return err
 	}
