@@ -104,7 +104,7 @@ func open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.St
 		have.Replicas = cfg.Replicas
 		log = log.Int("replicas", cfg.Replicas)
 	}
-	if have.AllowDirect { // nats.go and the nats command line create buckets so
+	if have.AllowDirect { // the default of nats.go and the nats command line
 		have.AllowDirect = false
 		log = log.Bool("allow_direct", false)
 	}

@@ -124,7 +124,7 @@ func TestDamagedChild(t *testing.T) {
 	n, err := boot(t, p.Dir)
 	if err != nil {
 		fmt.Println(refusedPrefix + err.Error())
-		os.Exit(1) // as a node exits, since the server may still be reading
+		os.Exit(1) // exit as a node does; the server may still be reading
 	}
 	p.check(t, n)
 }

@@ -69,7 +69,7 @@ func TestCopyRestoresRemovedStore(t *testing.T) {
 	}
 }
 
-// TestDamagedFilesAreSetAside checks that the files of a damaged store are kept unchanged, for the
+// TestDamagedFilesAreSetAside checks that the files of a damaged store are kept unchanged, for the five
 // most recent failures.
 func TestDamagedFilesAreSetAside(t *testing.T) {
 	dir := t.TempDir()

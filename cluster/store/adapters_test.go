@@ -8,10 +8,10 @@ import (
 	"troupe/messages"
 )
 
-// TestAdapters checks three properties. The revision is that of the registration and survives a
+// TestAdapterRevisions checks three properties. The revision is that of the registration and survives a
 // change of the pin. Every write names the revision that it replaces. A watch delivers all
 // adapters, also after the server was lost.
-func TestAdapters(t *testing.T) {
+func TestAdapterRevisions(t *testing.T) {
 	s, restart := open(t)
 	put := func(spec *messages.AdapterSpec, at uint64) *messages.AdapterSpec {
 		t.Helper()

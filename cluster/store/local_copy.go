@@ -46,8 +46,8 @@ func (c *localCopy) save(ctx context.Context) error {
 }
 
 // write saves the state if it has changed. Only the saver calls it.
-func (c *localCopy) write(seen *mirror) error {
-	next, changes := seen.backupState()
+func (c *localCopy) write(m *mirror) error {
+	next, changes := m.backupState()
 	next.Saved, next.Term, next.TermLimit = c.last.Saved, c.last.Term, c.last.TermLimit
 	next.Stopped = c.stopping.Load()
 	raised := false
@@ -99,20 +99,21 @@ func (s *Store) Close() {
 	}
 }
 
-// syncPut saves the copy after a write that stored value at revision. failed is the error of the
-// write; if it is not nil, syncPut returns it.
-func (s *Store) syncPut(ctx context.Context, key string, value []byte, revision uint64, failed error) error {
-	if failed != nil || s.local.saver == nil {
-		return failed
+// syncPut saves the copy after a write that stored value at revision. If the write failed, syncPut
+// returns its error, writeErr.
+func (s *Store) syncPut(ctx context.Context, key string, value []byte, revision uint64, writeErr error) error {
+	if writeErr != nil || s.local.saver == nil {
+		return writeErr
 	}
 	s.mirror.put(key, entry{value: value, revision: revision})
 	return copyError(key, s.local.save(ctx))
 }
 
-// syncDelete is like syncPut after the deletion of a key that was at revision over.
-func (s *Store) syncDelete(ctx context.Context, key string, over uint64, failed error) error {
-	if failed != nil || s.local.saver == nil {
-		return failed
+// syncDelete saves the copy after the deletion of a key that was at revision over. If the deletion
+// failed, syncDelete returns its error, writeErr.
+func (s *Store) syncDelete(ctx context.Context, key string, over uint64, writeErr error) error {
+	if writeErr != nil || s.local.saver == nil {
+		return writeErr
 	}
 	deleted, err := s.readAfter(ctx, key, over)
 	if err == nil {
@@ -122,8 +123,8 @@ func (s *Store) syncDelete(ctx context.Context, key string, over uint64, failed 
 	return copyError(key, err)
 }
 
-// readAfter reads a key that has changed since revision over. It retries while a server answers
-// with that revision or an older one, as a follower or a leader that was replaced may do.
+// readAfter reads a key that was changed after revision over. It retries while the answer has that
+// revision or an older one, which can come from a follower or a leader that was replaced.
 func (s *Store) readAfter(ctx context.Context, key string, over uint64) (entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

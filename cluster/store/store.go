@@ -84,8 +84,8 @@ type Config struct {
 	Log    zerolog.Logger
 }
 
-// Open opens the bucket and creates it if it does not exist. It first restores what the bucket has
-// lost, from the copy.
+// Open opens the bucket and creates it if it does not exist. It then restores from the copy what
+// the bucket has lost.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, err error) {
 	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, rewatch: make(chan struct{})}
 	s.local.start(s, cfg)

@@ -11,8 +11,8 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// TestChangeWithoutQuorumIsRefused checks that a node that has lost two of three peers reports it
-// and refuses a change, and that the change does not take effect when the peers are back.
+// TestChangeWithoutQuorumIsRefused kills two of three nodes. The third must report the lost quorum
+// and refuse a change. The change must not take effect when the other nodes are back.
 func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
 	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
