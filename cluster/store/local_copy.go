@@ -16,7 +16,7 @@ type localCopy struct {
 	saver        *backup.Saver // nil if no copy is kept
 	highestTerm  atomic.Pointer[func() uint64]
 	last         backup.State // last saved state; used by the saver's goroutine only
-	savedChanges uint64       // value of mirror.changes in last; likewise
+	savedChanges uint64       // value of mirror.changes when last was saved; used by the same goroutine
 	termLimit    atomic.Uint64
 	startTerm    uint64 // the copy's term at start
 	stopping     atomic.Bool

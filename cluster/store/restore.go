@@ -201,7 +201,7 @@ func (s *Store) logFailure(err error) error {
 	return err
 }
 
-// restartWatches restarts all watches.
+// restartWatches makes every watch start over.
 func (s *Store) restartWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

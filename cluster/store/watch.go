@@ -49,15 +49,11 @@ func (s *Store) watchForCopy(ctx context.Context) {
 	}
 }
 
-// consume applies the updates of a watch. It returns nil if the watch must start over.
+// consume applies the updates of a watch that began at revision at. It returns nil if the watch
+// must start over.
 func (s *Store) consume(
-	ctx context.Context,
-	w jetstream.KeyWatcher,
-	prefix string,
-	at uint64,
-	connected <-chan nats.Status,
-	again <-chan struct{},
-	apply func(jetstream.KeyValueEntry),
+	ctx context.Context, w jetstream.KeyWatcher, prefix string, at uint64, connected <-chan nats.Status,
+	again <-chan struct{}, apply func(jetstream.KeyValueEntry),
 ) error {
 	listed := map[string]bool{} // nil after the stored keys were listed
 	for {

@@ -18,10 +18,10 @@ const (
 	Stop         Kind = "stop"          // SIGSTOP of a node; undone by SIGCONT
 	Restart      Kind = "restart"       // orderly stop and start of a node; nothing to undo
 	Cut          Kind = "cut"           // partition between two nodes; undone by healing the network
-	CutOneWay    Kind = "cut one way"   // likewise, in one direction
-	Isolate      Kind = "isolate"       // partition of a node from all hosts; likewise
-	Slow         Kind = "slow"          // 100 ms delay on all links of a node; likewise
-	Lossy        Kind = "lossy"         // 5% packet loss on all links of a node; likewise
+	CutOneWay    Kind = "cut one way"   // partition in one direction; undone by healing the network
+	Isolate      Kind = "isolate"       // partition of a node from all hosts; undone by healing the network
+	Slow         Kind = "slow"          // 100 ms delay on all links of a node; undone by healing the network
+	Lossy        Kind = "lossy"         // 5% packet loss on all links of a node; undone by healing the network
 	CrashReplica Kind = "crash replica" // replicas.restart of a replica; nothing to undo
 	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; nothing to undo
 	Drain        Kind = "drain"         // nodes.drain; undone by nodes.undrain

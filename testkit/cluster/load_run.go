@@ -29,7 +29,7 @@ type LoadRun struct {
 	longestPause Pause // of the finished streams that were open at the last MarkOpen
 }
 
-// Start starts a load. It ends by itself, after Finish, or with ctx.
+// Start starts a load, which ends by itself, after Finish, or with ctx.
 func (l *Load) Start(ctx context.Context) *LoadRun {
 	r := &LoadRun{
 		load:   l,

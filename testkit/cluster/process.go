@@ -153,7 +153,7 @@ func (p *Process) Ended() bool {
 // Killed reports whether Kill was called. It is true before the process ends.
 func (p *Process) Killed() bool { return p.killed.Load() }
 
-// Terminating reports whether Terminate was called, likewise.
+// Terminating reports whether Terminate was called. It is true before the process ends.
 func (p *Process) Terminating() bool { return p.terminating.Load() }
 
 // waitForOutput waits until the output matches a pattern, and returns the submatches.

@@ -19,7 +19,7 @@ type Load struct {
 type Report struct {
 	Streams  int             // number of streams with exactly the expected answer
 	Pauses   []time.Duration // longest pause of each stream, ascending
-	Affected []time.Duration // likewise, of the streams that were open at MarkOpen
+	Affected []time.Duration // longest pauses of the streams that were open at MarkOpen, ascending
 	Retried  int             // requests repeated because their gateway was killed or refused them
 	Errors   []error         // errors of the other streams, oldest first
 }

@@ -127,7 +127,7 @@ type chunk struct {
 	} `json:"error"`
 }
 
-// gateway accepts requests: a node, or a load balancer in front of several.
+// gateway is a destination of requests: a node, or a load balancer in front of several nodes.
 type gateway interface {
 	URL(path string) string
 	HTTP() *http.Client
