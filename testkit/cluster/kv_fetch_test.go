@@ -38,7 +38,7 @@ func longPrompts(n int) []cluster.Request {
 // waitForReplica waits until the model has one replica that meets a condition and can fetch KV
 // blocks.
 func waitForReplica(
-	t *testing.T, c *cluster.Cluster, what string, is func(*messages.ReplicaStatus) bool,
+	t *testing.T, c *cluster.Cluster, what string, condition func(*messages.ReplicaStatus) bool,
 ) (found *messages.ReplicaStatus) {
 	t.Helper()
 	until(t, what, func() bool {
@@ -47,7 +47,7 @@ func waitForReplica(
 			return false
 		}
 		found = d.GetReplicas()[0]
-		return found.GetKvTravels() && is(found)
+		return found.GetKvTravels() && condition(found)
 	})
 	return found
 }

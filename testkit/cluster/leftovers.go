@@ -129,9 +129,8 @@ func checkLeases(gpus []*messages.GpuStatus, replicas map[string]*messages.Repli
 		for _, l := range gpu.GetLeases() {
 			owners[l.GetOwner()] = true
 			if r := replicas[l.GetOwner()]; r == nil || r.GetGpu() != gpu.GetName() || r.GetNode() != gpu.GetNode() {
-				found = append(found,
-					fmt.Errorf("%s/%s holds %d bytes of %s for %q, which does not exist there", gpu.GetNode(),
-						gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
+				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which does not exist there",
+					gpu.GetNode(), gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
 			}
 		}
 		if len(gpu.GetLeases()) == 0 && gpu.GetFreeBytes() != gpu.GetMemoryBytes() {

@@ -76,8 +76,8 @@ func (s *scenario) inject(f cluster.Fault) {
 	if err := s.load.WaitMarked(cluster.TestContext(s.t, time.Minute)); err != nil {
 		s.t.Fatalf("during %s: %v", f, err)
 	}
-	if f.Kind != cluster.Stop &&
-		f.Kind != cluster.Restart { // a stopped node resumes under load; what it then sends is stale
+	// A stopped node must resume under load, since the messages that it then sends are stale.
+	if f.Kind != cluster.Stop && f.Kind != cluster.Restart {
 		s.load.Finish()
 	}
 	if f.Kind == cluster.Kill || f.Kind == cluster.Stop || f.Kind == cluster.Isolate {
