@@ -13,13 +13,17 @@ import (
 )
 
 // open are the routes that need no key: probes have none, and the front page and the docs are the same everywhere.
-var open = map[string]bool{
+var publicRoutes = map[string]bool{
 	"GET /live": true, "GET /health": true, "GET /ready": true,
 	"GET /{$}": true, "GET /docs/{$}": true, "GET /docs/{page...}": true,
 }
 
 // admins are the routes that tell about all models, or change them; so are Config.Routes.
-var admins = map[string]bool{"GET /metrics": true, "POST /v1/load_lora_adapter": true, "POST /v1/unload_lora_adapter": true}
+var adminRoutes = map[string]bool{
+	"GET /metrics":                 true,
+	"POST /v1/load_lora_adapter":   true,
+	"POST /v1/unload_lora_adapter": true,
+}
 
 // caller identifies the client of a request.
 type caller struct {
@@ -44,14 +48,14 @@ func (c caller) tenant() string {
 
 type callerKey struct{}
 
-// callerOf returns the client of a request. Over NATS it is an account at most: its permissions decide what may be asked.
-func callerOf(ctx context.Context) caller {
+// callerFrom returns the client of a request. Over NATS it is an account at most: its permissions decide what may be asked.
+func callerFrom(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
 }
 
-// secretOf returns the key that a request shows: as a bearer, or from a browser that looks at a page as the password.
-func secretOf(r *http.Request) string {
+// presentedKey returns the key that a request shows: as a bearer, or from a browser that looks at a page as the password.
+func presentedKey(r *http.Request) string {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(secret)
@@ -77,38 +81,44 @@ func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
 
 // admin reports whether the caller may see and change what all models share. Without keys everybody
 // may.
-func (c caller) admin(keys bool) bool { return !keys || c.key != nil && c.key.Admin }
+func (c caller) isAdmin(keys bool) bool { return !keys || c.key != nil && c.key.Admin }
 
-// notAdmin is the answer to a key that may use models alone.
-func notAdmin() *openai.Error {
-	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; add admin: true to its line "+
-		"in the file of keys, or make one with \"troupe keys new --admin\"")
+// adminRequired is the answer to a key that may use models alone.
+func adminRequired() *openai.Error {
+	return openai.Refusal(
+		messages.Reason_REASON_FORBIDDEN,
+		"this API key is not an admin's; add admin: true to its line "+
+			"in the file of keys, or make one with \"troupe keys new --admin\"",
+	)
 }
 
 // may reports whether the caller may use a model.
-func (c caller) may(model string) bool { return c.key == nil || c.key.Allows(model) }
+func (c caller) mayUse(model string) bool { return c.key == nil || c.key.Allows(model) }
 
-// mayAdapt reports whether the caller may use an adapter. To use its base model is something else.
-func (c caller) mayAdapt(a *messages.AdapterSpec) bool {
+// mayUseAdapter reports whether the caller may use an adapter. To use its base model is something else.
+func (c caller) mayUseAdapter(a *messages.AdapterSpec) bool {
 	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
 // deployment looks a model up for a caller. One that its key may not use is not there, like one
 // that is not deployed; neither is looked for, so that time does not tell which it is.
 func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
-	c := callerOf(ctx)
-	if !c.may(model) {
-		return nil, hidden(model)
+	c := callerFrom(ctx)
+	if !c.mayUse(model) {
+		return nil, modelNotFound(model)
 	}
 	d, err := g.cfg.Directory.Deployment(ctx, model)
-	if c.key != nil && notFound(err) {
-		return nil, hidden(model) // the directory's own words may name other models
+	if c.key != nil && isNotFound(err) {
+		return nil, modelNotFound(model) // the directory's own words may name other models
 	}
 	return d, err
 }
 
-func hidden(model string) *openai.Error {
-	return openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
+func modelNotFound(model string) *openai.Error {
+	return openai.Refusal(
+		messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model),
+	)
 }
 
 // asked is what a request is counted and logged under. The model is one that exists, so that the label's values are bounded.
@@ -120,13 +130,13 @@ type asked struct {
 }
 
 func askedBy(r *http.Request, endpoint string) asked {
-	return asked{caller: callerOf(r.Context()), endpoint: endpoint}
+	return asked{caller: callerFrom(r.Context()), endpoint: endpoint}
 }
 
 // Answers to unknown callers are logged at most so often; the metrics count all of them.
 const (
-	refusalsLogged = 2 // a second
-	refusalsAtOnce = 10
+	refusalLogRate  = 2 // a second
+	refusalLogBurst = 10
 )
 
 // answered counts and logs an answer. Whoever gave keys out wants to know who asked.
@@ -152,5 +162,10 @@ func (g *Gateway) answered(a asked, status int) {
 	if a.adapter != "" {
 		line.Str("adapter", a.adapter)
 	}
-	line.Str("endpoint", a.endpoint).Str("model", a.model).Int("status", status).Str("request", a.id).Str("remote", a.remote).Msg("answered")
+	line.Str("endpoint", a.endpoint).
+		Str("model", a.model).
+		Int("status", status).
+		Str("request", a.id).
+		Str("remote", a.remote).
+		Msg("answered")
 }

@@ -31,13 +31,26 @@ const (
 // admin's.
 func locked(t *testing.T, log *bytes.Buffer) *world {
 	t.Helper()
-	keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n", anyModel, kjvOnly, rootKey))
+	keys := keysOf(
+		t,
+		fmt.Sprintf(
+			"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
+			anyModel,
+			kjvOnly,
+			rootKey,
+		),
+	)
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
-		cfg.Routes = map[string]http.Handler{"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") })}
+		cfg.Routes = map[string]http.Handler{
+			"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") }),
+		}
 	})
 	w.directory.add(&messages.DeploymentStatus{
-		Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
+		Spec: &messages.DeploymentSpec{
+			Name: "other",
+			Path: testkit.Model(),
+		}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 		Replicas: oneServes("other"),
 	})
 	return w
@@ -72,11 +85,23 @@ func TestAccessWire(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := locked(t, &bytes.Buffer{})
 				path, model, _ := strings.Cut(tc.path, "?")
-				r := httptest.NewRequest(tc.method, path, strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)))
+				r := httptest.NewRequest(
+					tc.method,
+					path,
+					strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)),
+				)
 				r.Header.Set("Authorization", tc.authorization)
 				rec := httptest.NewRecorder()
 				w.ServeHTTP(rec, r)
-				got := fmt.Sprintf("# %s %s %s %s\n%d %s\n", tc.method, path, model, tc.authorization, rec.Code, rec.Header().Get("Content-Type"))
+				got := fmt.Sprintf(
+					"# %s %s %s %s\n%d %s\n",
+					tc.method,
+					path,
+					model,
+					tc.authorization,
+					rec.Code,
+					rec.Header().Get("Content-Type"),
+				)
 				for _, challenge := range rec.Header().Values("WWW-Authenticate") {
 					got += "WWW-Authenticate: " + challenge + "\n"
 				}
@@ -137,7 +162,10 @@ func TestAccess(t *testing.T) {
 				t.Errorf("a key is in the log:\n%s", log)
 			}
 		}
-		if line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`; !strings.Contains(log.String(), line) {
+		if line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`; !strings.Contains(
+			log.String(),
+			line,
+		) {
 			t.Errorf("no line with %s:\n%s", line, log)
 		}
 	})
@@ -152,7 +180,8 @@ func TestAccessClient(t *testing.T) {
 		cfg := openai.DefaultConfig(key)
 		cfg.BaseURL = server.URL + "/v1"
 		seed := 0
-		res, err := openai.NewClientWithConfig(cfg).CreateCompletion(context.Background(), openai.CompletionRequest{Model: model, Prompt: "a", Seed: &seed})
+		res, err := openai.NewClientWithConfig(cfg).
+			CreateCompletion(context.Background(), openai.CompletionRequest{Model: model, Prompt: "a", Seed: &seed})
 		if err != nil {
 			api, _ := err.(*openai.APIError)
 			return api, ""

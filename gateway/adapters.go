@@ -14,7 +14,7 @@ import (
 	"troupe/messages"
 )
 
-// Adapters is the catalogue of adapters. Its errors carry a *messages.Refused where the reason is known. A name is "<adapter>" or
+// Adapters is the catalogue of adapterObjects. Its errors carry a *messages.Refused where the reason is known. A name is "<adapter>" or
 // "<model>:<adapter>".
 type Adapters interface {
 	// FindAdapter looks among those that may be used: nil where none has that name, and an error where several have it.
@@ -26,53 +26,62 @@ type Adapters interface {
 }
 
 // resolve finds the deployment that a request is for, and the adapter if it names one.
-func (g *Gateway) resolve(ctx context.Context, model string) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
-	c := callerOf(ctx)
-	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayAdapt)
+func (g *Gateway) resolve(
+	ctx context.Context,
+	model string,
+) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
+	c := callerFrom(ctx)
+	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayUseAdapter)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case adapter != nil:
 		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
-		if err != nil && notFound(err) { // its own words may name other models
-			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is of model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
+		if err != nil && isNotFound(err) { // its own words may name other models
+			err = openai.Refusal(
+				messages.Reason_REASON_NOT_FOUND,
+				fmt.Sprintf("adapter %q is of model %q, which is not deployed", adapter.GetName(), adapter.GetModel()),
+			)
 		}
 		return d, adapter, err
 	case !strings.Contains(model, ":"):
 		d, err := g.deployment(ctx, model)
 		return d, nil, err
 	case c.key != nil:
-		return nil, nil, hidden(model)
+		return nil, nil, modelNotFound(model)
 	}
-	return nil, nil, openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is not registered; see /v1/models for those there are", model))
+	return nil, nil, openai.Refusal(
+		messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("adapter %q is not registered; see /v1/models for those there are", model),
+	)
 }
 
-func notFound(err error) bool {
+func isNotFound(err error) bool {
 	var refused interface{ GetReason() messages.Reason }
 	return errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND
 }
 
-// adapters are those of the deployments that a caller may use, by names that are clear to it.
-func (g *Gateway) adapters(c caller, deployed []*messages.DeploymentStatus) []modelObject {
+// adapterObjects are those of the deployments that a caller may use, by names that are clear to it.
+func (g *Gateway) adapterObjects(c caller, deployed []*messages.DeploymentStatus) []modelObject {
 	served := make(map[string]bool, len(deployed))
 	for _, d := range deployed {
 		served[d.GetSpec().GetName()] = true
 	}
 	var list []modelObject
 	for _, a := range g.cfg.Adapters.Adapters("") {
-		if !c.mayAdapt(a) || !served[a.GetModel()] {
+		if !c.mayUseAdapter(a) || !served[a.GetModel()] {
 			continue
 		}
 		name := a.GetName()
-		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayAdapt); err != nil { // another model has one of that name
+		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayUseAdapter); err != nil { // another model has one of that name
 			name = a.GetModel() + ":" + name
 		}
-		list = append(list, describeAdapter(name, a))
+		list = append(list, adapterObject(name, a))
 	}
 	return list
 }
 
-func describeAdapter(name string, a *messages.AdapterSpec) modelObject {
+func adapterObject(name string, a *messages.AdapterSpec) modelObject {
 	return modelObject{
 		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe", Root: a.GetName(), Parent: &a.Model,
 	}
@@ -96,19 +105,28 @@ const (
 func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" || req.Path == "" {
-			return "", vllmError(http.StatusBadRequest, invalidUserInput, "Both 'lora_name' and 'lora_path' must be provided.")
+			return "", vllmError(
+				http.StatusBadRequest,
+				invalidUserInput,
+				"Both 'lora_name' and 'lora_path' must be provided.",
+			)
 		}
 		spec := &messages.AdapterSpec{Name: req.Name, Path: req.Path}
-		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, anyAdapter); {
+		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, allAdapters); {
 		case err != nil:
 			return "", err
 		case known != nil && !req.InPlace:
 			return "", vllmError(http.StatusBadRequest, invalidUserInput, fmt.Sprintf(
-				"The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.", req.Name))
+				"The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.",
+				req.Name,
+			))
 		case known != nil:
 			spec.Name, spec.Model, spec.Pinned = known.GetName(), known.GetModel(), known.GetPinned()
 		}
-		_, err := g.cfg.Adapters.RegisterAdapter(r.Context(), &messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace})
+		_, err := g.cfg.Adapters.RegisterAdapter(
+			r.Context(),
+			&messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace},
+		)
 		return fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", req.Name), err
 	})
 }
@@ -117,36 +135,49 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "unload_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" {
-			return "", vllmError(http.StatusBadRequest, invalidUserInput, "'lora_name' needs to be provided to unload a LoRA adapter.")
+			return "", vllmError(
+				http.StatusBadRequest,
+				invalidUserInput,
+				"'lora_name' needs to be provided to unload a LoRA adapter.",
+			)
 		}
 		_, err := g.cfg.Adapters.DeleteAdapter(r.Context(), req.Name)
-		if err != nil && notFound(err) {
-			err = vllmError(http.StatusNotFound, notFoundError, fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name))
+		if err != nil && isNotFound(err) {
+			err = vllmError(
+				http.StatusNotFound,
+				notFoundError,
+				fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name),
+			)
 		}
 		return fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", req.Name), err
 	})
 }
 
-func anyAdapter(*messages.AdapterSpec) bool { return true }
+func allAdapters(*messages.AdapterSpec) bool { return true }
 
-// changeWithin is how long a change of adapters may take: all nodes are to hear of it.
-const changeWithin = 10 * time.Minute
+// adapterChangeTimeout is how long a change of adapterObjects may take: all nodes are to hear of it.
+const adapterChangeTimeout = 10 * time.Minute
 
-// changeAdapters reads a request of whoever may change adapters, and answers with plain text, as vLLM does.
-func (g *Gateway) changeAdapters(w http.ResponseWriter, r *http.Request, endpoint string, change func(loadRequest) (string, error)) {
+// changeAdapters reads a request of whoever may change adapterObjects, and answers with plain text, as vLLM does.
+func (g *Gateway) changeAdapters(
+	w http.ResponseWriter,
+	r *http.Request,
+	endpoint string,
+	change func(loadRequest) (string, error),
+) {
 	a := askedBy(r, endpoint)
 	done, err := func() (string, error) {
-		if err := wantJSON(r); err != nil {
+		if err := requireJSON(r); err != nil {
 			return "", err
 		}
 		var req loadRequest
-		h := g.hold()
+		h := g.reserveMemory()
 		defer h.shrink(0)
 		body, err := readBody(w, r, h)
 		if err != nil {
 			return "", err
 		}
-		setWriteDeadline(w, changeWithin) // files are read
+		setWriteDeadline(w, adapterChangeTimeout) // files are read
 		if err := json.Unmarshal(body, &req); err != nil {
 			return "", openai.Invalid("", "the request is not as it should be: "+err.Error())
 		}

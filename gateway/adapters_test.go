@@ -39,10 +39,18 @@ func (a *adapters) FindAdapter(name string, may func(*messages.AdapterSpec) bool
 
 func (a *adapters) Adapters(model string) []*messages.AdapterSpec { return a.catalogue.All(model) }
 
-func (a *adapters) RegisterAdapter(_ context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
+func (a *adapters) RegisterAdapter(
+	_ context.Context,
+	req *messages.RegisterAdapterRequest,
+) (*messages.AdapterSpec, error) {
 	spec := req.GetAdapter()
 	if strings.Contains(spec.GetPath(), "missing") {
-		return nil, refusal{&messages.Refused{Reason: messages.Reason_REASON_INVALID_ARGUMENT, Detail: spec.GetPath() + ": no adapter_config.json"}}
+		return nil, refusal{
+			&messages.Refused{
+				Reason: messages.Reason_REASON_INVALID_ARGUMENT,
+				Detail: spec.GetPath() + ": no adapter_config.json",
+			},
+		}
 	}
 	if spec.Model == "" {
 		spec.Model = "kjv"
@@ -68,7 +76,14 @@ func adapted(t *testing.T) *world {
 	w := locked(t, &bytes.Buffer{})
 	for _, name := range []string{"kjv psalms", "kjv shout", "other shout", "gone stray"} {
 		model, adapter, _ := strings.Cut(name, " ")
-		w.adapters.add(&messages.AdapterSpec{Model: model, Name: adapter, Path: "/adapters/" + adapter, Registered: &timestamppb.Timestamp{Seconds: 1}})
+		w.adapters.add(
+			&messages.AdapterSpec{
+				Model:      model,
+				Name:       adapter,
+				Path:       "/adapters/" + adapter,
+				Registered: &timestamppb.Timestamp{Seconds: 1},
+			},
+		)
 	}
 	return w
 }
@@ -96,7 +111,14 @@ func TestAdapterWire(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+tc.key)
 				rec := httptest.NewRecorder()
 				w.ServeHTTP(rec, r)
-				got := fmt.Sprintf("# %s %s\n%d %s\n\n%s", tc.path, tc.body, rec.Code, rec.Header().Get("Content-Type"), anonymous(rec.Body.String()))
+				got := fmt.Sprintf(
+					"# %s %s\n%d %s\n\n%s",
+					tc.path,
+					tc.body,
+					rec.Code,
+					rec.Header().Get("Content-Type"),
+					anonymous(rec.Body.String()),
+				)
 				golden(t, filepath.Join("testdata", "wire", name+".txt"), got)
 			})
 		})
@@ -109,14 +131,16 @@ func TestAdapterTravels(t *testing.T) {
 		w := newWorld(t, says("God did.", stop))
 		w.adapters.add(&messages.AdapterSpec{Model: "kjv", Name: "psalms", Path: "/psalms", Pinned: true})
 		for _, model := range []string{"psalms", "kjv:psalms", "kjv"} {
-			if rec := w.ask("/v1/completions", `{"model":"`+model+`","prompt":"a"}`); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"model":"`+model+`"`) {
+			if rec := w.ask("/v1/completions", `{"model":"`+model+`","prompt":"a"}`); rec.Code != http.StatusOK ||
+				!strings.Contains(rec.Body.String(), `"model":"`+model+`"`) {
 				t.Fatalf("%s: %d %s", model, rec.Code, rec.Body)
 			}
 		}
 		opened, _ := w.seen()
 		for i, call := range opened {
 			s := call.Sequence
-			if s.GetModel() != "kjv" || (s.GetAdapter() == "psalms") != (i < 2) || (s.GetAdapterSpec().GetPath() == "/psalms") != (i < 2) {
+			if s.GetModel() != "kjv" || (s.GetAdapter() == "psalms") != (i < 2) ||
+				(s.GetAdapterSpec().GetPath() == "/psalms") != (i < 2) {
 				t.Errorf("%d: %v", i, s)
 			}
 		}
@@ -167,7 +191,8 @@ func TestInPlaceKeepsThePin(t *testing.T) {
 		if rec := w.ask("/v1/load_lora_adapter", `{"lora_name":"other:a","lora_path":"/b","load_inplace":true}`); rec.Code != http.StatusOK {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
-		if all := w.adapters.Adapters(""); len(all) != 1 || !all[0].GetPinned() || all[0].GetPath() != "/b" || all[0].GetRevision() != 2 {
+		if all := w.adapters.Adapters(""); len(all) != 1 || !all[0].GetPinned() || all[0].GetPath() != "/b" ||
+			all[0].GetRevision() != 2 {
 			t.Errorf("%v", all)
 		}
 	})
@@ -182,7 +207,9 @@ func TestAdapterKeys(t *testing.T) {
 - {name: bare, key: sk-bare-0123456789, models: [psalms, shout]}
 - {name: root, key: sk-root-0123456789, admin: true}`)
 		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Keys = keys })
-		w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}})
+		w.directory.add(
+			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}},
+		)
 		for _, name := range []string{"kjv psalms", "kjv shout", "other shout"} {
 			model, adapter, _ := strings.Cut(name, " ")
 			w.adapters.add(&messages.AdapterSpec{Model: model, Name: adapter, Path: "/a"})

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// addressOf returns the address that a client without a key is known by: that of the connection or, where a trusted proxy
+// clientAddress returns the address that a client without a key is known by: that of the connection or, where a trusted proxy
 // has it, the last address in X-Forwarded-For or Forwarded that no trusted proxy has. A client in IPv6 has a /64.
-func addressOf(r *http.Request, trusted []netip.Prefix) string {
+func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 	peer, ok := parseAddress(r.RemoteAddr)
 	if !ok {
 		return r.RemoteAddr

@@ -7,13 +7,13 @@ import (
 	"troupe/internal/audit"
 )
 
-// changing are the endpoints that change state.
-var changing = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
+// auditedEndpoints are the endpoints that change state.
+var auditedEndpoints = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
 
 // audit records changes of state, and requests that were not allowed.
 func (g *Gateway) audit(a asked, status int) {
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
-	if !refused && !changing[a.endpoint] {
+	if !refused && !auditedEndpoints[a.endpoint] {
 		return
 	}
 	e := audit.Entry{

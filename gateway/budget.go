@@ -17,73 +17,77 @@ import (
 
 const (
 	defaultBodyBytes = 256 << 20
-	// roomWithin is how long a body waits for room before its request is refused.
-	roomWithin = time.Second
-	firstRead  = 4 << 10 // bytes; the buffer doubles from here
-	// bigText is from how many bytes on a text is tokenized by turns: it can take 50 times its
+	// bodyMemoryWait is how long a body waits for room before its request is refused.
+	bodyMemoryWait = time.Second
+	firstRead      = 4 << 10 // bytes; the buffer doubles from here
+	// largeText is from how many bytes on a text is tokenized by turns: it can take 50 times its
 	// memory.
-	bigText = 64 << 10
-	maxTurn = 8
+	largeText     = 64 << 10
+	maxTokenizers = 8
 )
 
 // budget bounds the memory of request bodies and of tokenizing.
-type budget struct {
-	bodies *semaphore.Weighted
-	total  int64
-	held   atomic.Int64        // of the bodies
-	turns  *semaphore.Weighted // big texts that are tokenized at once
+type memoryBudget struct {
+	bodies     *semaphore.Weighted
+	total      int64
+	reserved   atomic.Int64        // of the bodies
+	tokenizers *semaphore.Weighted // big texts that are tokenized at once
 }
 
-func newBudget(bytes int64) *budget {
-	turns := max(1, min(maxTurn, runtime.GOMAXPROCS(0)/2))
-	return &budget{bodies: semaphore.NewWeighted(bytes), total: bytes, turns: semaphore.NewWeighted(int64(turns))}
+func newMemoryBudget(bytes int64) *memoryBudget {
+	turns := max(1, min(maxTokenizers, runtime.GOMAXPROCS(0)/2))
+	return &memoryBudget{
+		bodies:     semaphore.NewWeighted(bytes),
+		total:      bytes,
+		tokenizers: semaphore.NewWeighted(int64(turns)),
+	}
 }
 
 // hold is what one request has of a budget. A nil one holds nothing.
-type hold struct {
-	of *budget
-	n  int64
+type reservation struct {
+	budget *memoryBudget
+	bytes  int64
 }
 
 // grow makes a hold at least n bytes, and waits for them a moment.
-func (h *hold) grow(ctx context.Context, n int64) error {
-	if n <= h.n {
+func (h *reservation) grow(ctx context.Context, n int64) error {
+	if n <= h.bytes {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, roomWithin)
+	ctx, cancel := context.WithTimeout(ctx, bodyMemoryWait)
 	defer cancel()
-	if n > h.of.total || h.of.bodies.Acquire(ctx, n-h.n) != nil {
-		return noRoom()
+	if n > h.budget.total || h.budget.bodies.Acquire(ctx, n-h.bytes) != nil {
+		return bodyMemoryExhausted()
 	}
-	h.of.held.Add(n - h.n)
-	h.n = n
+	h.budget.reserved.Add(n - h.bytes)
+	h.bytes = n
 	return nil
 }
 
 // try is grow without waiting.
-func (h *hold) try(n int64) bool {
-	if n <= h.n {
+func (h *reservation) tryGrow(n int64) bool {
+	if n <= h.bytes {
 		return true
 	}
-	if !h.of.bodies.TryAcquire(n - h.n) {
+	if !h.budget.bodies.TryAcquire(n - h.bytes) {
 		return false
 	}
-	h.of.held.Add(n - h.n)
-	h.n = n
+	h.budget.reserved.Add(n - h.bytes)
+	h.bytes = n
 	return true
 }
 
 // shrink gives back what exceeds n bytes.
-func (h *hold) shrink(n int64) {
-	if n < h.n {
-		h.of.held.Add(n - h.n)
-		h.of.bodies.Release(h.n - n)
-		h.n = n
+func (h *reservation) shrink(n int64) {
+	if n < h.bytes {
+		h.budget.reserved.Add(n - h.bytes)
+		h.budget.bodies.Release(h.bytes - n)
+		h.bytes = n
 	}
 }
 
-// noRoom is the answer where the bodies of other requests take all the memory that bodies may have.
-func noRoom() *openai.Error {
+// bodyMemoryExhausted is the answer where the bodies of other requests take all the memory that bodies may have.
+func bodyMemoryExhausted() *openai.Error {
 	e := openai.Refusal(messages.Reason_REASON_NO_MEMORY,
 		"the requests under way take all memory that there is for requests; try again in a moment")
 	e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
@@ -92,7 +96,7 @@ func noRoom() *openai.Error {
 
 // readAll reads a body of at most maxBody bytes. Its memory counts as it grows, not as the client
 // announces it.
-func (h *hold) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
+func (h *reservation) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 	var data []byte
 	for {
 		if len(data) == cap(data) {
@@ -114,12 +118,12 @@ func (h *hold) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 }
 
 // turn waits until a text may be tokenized. Small ones need not wait.
-func (b *budget) turn(ctx context.Context, bytes int) (done func(), err error) {
-	if bytes < bigText {
+func (b *memoryBudget) acquireTokenizer(ctx context.Context, bytes int) (done func(), err error) {
+	if bytes < largeText {
 		return func() {}, nil
 	}
-	if err := b.turns.Acquire(ctx, 1); err != nil {
+	if err := b.tokenizers.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	return func() { b.turns.Release(1) }, nil
+	return func() { b.tokenizers.Release(1) }, nil
 }

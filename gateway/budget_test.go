@@ -38,7 +38,8 @@ func TestTooLongByBytes(t *testing.T) {
 		body := `{"model":"kjv",` + tc.body + `}`
 		var rec *httptest.ResponseRecorder
 		cost := allocated(func() { rec = w.ask(tc.path, body) })
-		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "context_length_exceeded") || !strings.Contains(rec.Body.String(), " or more") {
+		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "context_length_exceeded") ||
+			!strings.Contains(rec.Body.String(), " or more") {
 			t.Errorf("%s: %d %.200s", name, rec.Code, rec.Body)
 		}
 		if most := uint64(12 * len(body)); cost > most {
@@ -61,7 +62,8 @@ func TestPromptOfTheLongestTokens(t *testing.T) {
 	w := newWorld(t, byTurns("God did."))
 	tok, longest := tokens(), ""
 	for id := range tok.Vocab() {
-		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) && len(tok.Encode(strings.Repeat(text, 3), false)) == 3 {
+		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) &&
+			len(tok.Encode(strings.Repeat(text, 3), false)) == 3 {
 			longest = text
 		}
 	}
@@ -189,7 +191,7 @@ func TestTokenizingEndsWithItsClient(t *testing.T) {
 	w := newWorld(t, silent)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := w.Prefix(ctx, "kjv", strings.Repeat("ab", 5000), nil); !errors.Is(err, context.Canceled) {
+	if _, err := w.EncodePrefix(ctx, "kjv", strings.Repeat("ab", 5000), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled", err)
 	}
 }

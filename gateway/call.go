@@ -32,7 +32,12 @@ func (c *Call) Output() []uint32 {
 }
 
 // Deliver implements session.Client.
-func (c *Call) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
+func (c *Call) Deliver(
+	tokens []uint32,
+	logprobs []*messages.TokenLogprobs,
+	cached uint32,
+	finish messages.FinishReason,
+) {
 	c.change(func() {
 		c.output = append(c.output, tokens...)
 		c.logprobs = append(c.logprobs, logprobs...)
@@ -73,7 +78,12 @@ func (p progress) ended() bool {
 func (c *Call) since(n int) progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := progress{tokens: c.output[n:len(c.output):len(c.output)], cached: c.cached, finish: c.finish, refused: c.refused}
+	p := progress{
+		tokens:  c.output[n:len(c.output):len(c.output)],
+		cached:  c.cached,
+		finish:  c.finish,
+		refused: c.refused,
+	}
 	if len(c.logprobs) > n {
 		p.logprobs = c.logprobs[n:len(c.logprobs):len(c.logprobs)]
 	}

@@ -13,23 +13,23 @@ import (
 
 // choice is one sequence, and what was made of its tokens.
 type choice struct {
-	index   int
-	call    *Call
-	prompt  []uint32
-	started bool // its call is open
+	index  int
+	call   *Call
+	prompt []uint32
+	open   bool // its call is open
 
 	follows   bool // it starts when the choice that leads it has tokens
 	followers []*choice
 
-	decoder  *tokenizer.Stream
-	stopper  *tokenizer.Stopper
-	lead     string    // of the first piece: the prompt, where it is echoed
-	begun    bool      // the first piece was taken
-	taken    int       // tokens that were turned into text
-	ending   int       // 1 once a token ended the sequence that has no text, such as EOS; it was generated too
-	position int       // characters that they gave, the lead included
-	cached   int       // prompt tokens that were found in KV blocks
-	last     time.Time // when tokens came last
+	decoder    *tokenizer.Stream
+	stopper    *tokenizer.Stopper
+	echoed     string    // of the first piece: the prompt, where it is echoed
+	started    bool      // the first piece was taken
+	decoded    int       // tokens that were turned into text
+	endTokens  int       // 1 once a token ended the sequence that has no text, such as EOS; it was generated too
+	textRunes  int       // characters that they gave, the lead included
+	cached     int       // prompt tokens that were found in KV blocks
+	lastTokens time.Time // when tokens came last
 }
 
 // piece is what is written at once for a choice.
@@ -50,7 +50,12 @@ type token struct {
 }
 
 func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []uint32) *choice {
-	c := &choice{index: index, prompt: prompt, decoder: t.NewStream(!r.KeepSpecial), stopper: tokenizer.NewStopper(r.Stop)}
+	c := &choice{
+		index:   index,
+		prompt:  prompt,
+		decoder: t.NewStream(!r.KeepSpecial),
+		stopper: tokenizer.NewStopper(r.Stop),
+	}
 	if slices.ContainsFunc(prompt, func(id uint32) bool { return r.KeepSpecial || !t.Special(id) }) {
 		c.decoder.Continue() // otherwise the output begins the text, and its first space is cut
 	}
@@ -62,26 +67,26 @@ func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []ui
 
 // echo makes the text begin with the prompt.
 func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer, skipSpecial bool) {
-	if c.lead = p.Text; p.Tokens != nil {
-		c.lead = t.Decode(p.Tokens, skipSpecial)
+	if c.echoed = p.Text; p.Tokens != nil {
+		c.echoed = t.Decode(p.Tokens, skipSpecial)
 	}
-	c.position = utf8.RuneCountInString(c.lead)
+	c.textRunes = utf8.RuneCountInString(c.echoed)
 }
 
 // take turns progress into a piece of text, cut before the stop string.
-func (c *choice) take(p progress) (out piece) {
-	out = piece{index: c.index, first: !c.begun, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
+func (c *choice) decode(p progress) (out piece) {
+	out = piece{index: c.index, first: !c.started, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
 	var whole strings.Builder
-	whole.WriteString(c.lead)
+	whole.WriteString(c.echoed)
 	defer func() { out.text = whole.String() }()
-	c.begun, c.lead, c.cached = true, "", int(p.cached)
+	c.started, c.echoed, c.cached = true, "", int(p.cached)
 	for i, id := range p.tokens {
 		if i < len(p.logprobs) {
-			out.tokens = append(out.tokens, token{id: id, offset: c.position, logprobs: p.logprobs[i]})
+			out.tokens = append(out.tokens, token{id: id, offset: c.textRunes, logprobs: p.logprobs[i]})
 		}
 		decoded := c.decoder.Push(id)
-		c.position += utf8.RuneCountInString(decoded)
-		c.taken++
+		c.textRunes += utf8.RuneCountInString(decoded)
+		c.decoded++
 		text, stopped := c.stopper.Push(decoded)
 		whole.WriteString(text)
 		if stopped {
@@ -91,12 +96,12 @@ func (c *choice) take(p progress) (out piece) {
 	}
 	if p.ended() {
 		if p.finish == messages.FinishReason_FINISH_REASON_STOP {
-			c.ending = 1
+			c.endTokens = 1
 		}
 		text, stopped := c.stopper.Push(c.decoder.Flush())
 		whole.WriteString(text)
 		whole.WriteString(c.stopper.Flush())
-		out.finish = finishOf(p.finish, stopped)
+		out.finish = finishReason(p.finish, stopped)
 	}
 	return out
 }
@@ -109,7 +114,7 @@ const (
 	finishLength = "length"
 )
 
-func finishOf(reason messages.FinishReason, stopped bool) string {
+func finishReason(reason messages.FinishReason, stopped bool) string {
 	if stopped || reason == messages.FinishReason_FINISH_REASON_STOP {
 		return finishStop
 	}

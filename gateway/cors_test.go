@@ -39,7 +39,7 @@ func browse(t *testing.T, server *httptest.Server, method, path, body string, he
 // origin is listed; programs and the node's own pages can.
 func TestPagesElsewhere(t *testing.T) {
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.Origins = []string{chatPage} })
-	server := httptest.NewServer(w.Hosts([]string{"gpu1"}, w))
+	server := httptest.NewServer(w.AllowHosts([]string{"gpu1"}, w))
 	defer server.Close()
 	const load, complete = "/v1/load_lora_adapter", "/v1/completions"
 	const adapter, prompt = `{"lora_name":"a","lora_path":"/a","load_inplace":true}`, `{"model":"kjv","prompt":"a","seed":0}`
@@ -100,7 +100,9 @@ func TestPagesElsewhere(t *testing.T) {
 		if res.Header.Get("X-Content-Type-Options") != "nosniff" && tc.want != 403 {
 			t.Errorf("%s %s: content may be sniffed", method, tc.path)
 		}
-		if allowed := res.Header.Get("Access-Control-Allow-Origin"); allowed != "" && !strings.Contains(tc.headers, "Origin: "+chatPage+"|") && !strings.HasSuffix(tc.headers, "Origin: "+chatPage) {
+		if allowed := res.Header.Get("Access-Control-Allow-Origin"); allowed != "" &&
+			!strings.Contains(tc.headers, "Origin: "+chatPage+"|") &&
+			!strings.HasSuffix(tc.headers, "Origin: "+chatPage) {
 			t.Errorf("%s %s %s: pages of %s may read the answer", method, tc.path, tc.headers, allowed)
 		}
 	}
@@ -110,21 +112,50 @@ func TestPagesElsewhere(t *testing.T) {
 // send, without a key.
 func TestPreflight(t *testing.T) {
 	keys := keysOf(t, "- {name: ann, key: "+anyModel+"}\n")
-	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatPage} })
+	w := newWorld(
+		t,
+		byTurns("God did."),
+		func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatPage} },
+	)
 	server := httptest.NewServer(w)
 	defer server.Close()
 	for origin, want := range map[string]string{chatPage: chatPage, evilPage: ""} {
-		res := browse(t, server, http.MethodOptions, "/v1/chat/completions", "", "Origin", origin,
-			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,x-stainless-lang")
+		res := browse(
+			t,
+			server,
+			http.MethodOptions,
+			"/v1/chat/completions",
+			"",
+			"Origin",
+			origin,
+			"Access-Control-Request-Method",
+			"POST",
+			"Access-Control-Request-Headers",
+			"authorization,content-type,x-stainless-lang",
+		)
 		if got := res.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s: allowed origin %q", origin, got)
 		}
-		if allowed := res.Header.Get("Access-Control-Allow-Headers"); (want != "") != strings.Contains(allowed, "authorization") {
+		if allowed := res.Header.Get("Access-Control-Allow-Headers"); (want != "") != strings.Contains(
+			allowed,
+			"authorization",
+		) {
 			t.Errorf("%s: allowed headers %q", origin, allowed)
 		}
 	}
-	res := browse(t, server, http.MethodPost, "/v1/completions", `{"model":"kjv","prompt":"a","seed":0}`, "Origin", chatPage,
-		"Content-Type", "application/json", "Authorization", "Bearer "+anyModel)
+	res := browse(
+		t,
+		server,
+		http.MethodPost,
+		"/v1/completions",
+		`{"model":"kjv","prompt":"a","seed":0}`,
+		"Origin",
+		chatPage,
+		"Content-Type",
+		"application/json",
+		"Authorization",
+		"Bearer "+anyModel,
+	)
 	if res.StatusCode != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != chatPage {
 		t.Errorf("%s %v", res.Status, res.Header)
 	}

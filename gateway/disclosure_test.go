@@ -43,12 +43,16 @@ func TestReadyTellsNoNames(t *testing.T) {
 		State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED, Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
 	})
 	for _, key := range []string{"", "sk-unknown-0123456789", kjvOnly, anyModel} {
-		if rec := w.probe("/ready", key); rec.Code != http.StatusServiceUnavailable || strings.TrimSpace(rec.Body.String()) != plain {
+		if rec := w.probe("/ready", key); rec.Code != http.StatusServiceUnavailable ||
+			strings.TrimSpace(rec.Body.String()) != plain {
 			t.Errorf("%q: %d %s", key, rec.Code, rec.Body)
 		}
 	}
 	rec := w.probe("/ready", rootKey)
-	if got := rec.Body.String(); !strings.Contains(got, `"secret-70b":"open config.json: short of memory by 10.1 MiB"`) {
+	if got := rec.Body.String(); !strings.Contains(
+		got,
+		`"secret-70b":"open config.json: short of memory by 10.1 MiB"`,
+	) {
 		t.Errorf("an admin: %s", got)
 	}
 	open := newWorld(t, silent)
@@ -81,7 +85,9 @@ func TestReadyCauses(t *testing.T) {
 			Ready  bool
 			Causes []gateway.Cause
 		}
-		if err := json.Unmarshal(rec.Body.Bytes(), &state); err != nil || rec.Code != tc.want || state.Ready != (tc.want == 200) || (len(state.Causes) == 0) != state.Ready {
+		if err := json.Unmarshal(rec.Body.Bytes(), &state); err != nil || rec.Code != tc.want ||
+			state.Ready != (tc.want == 200) ||
+			(len(state.Causes) == 0) != state.Ready {
 			t.Errorf("%v, %v: %d %s", tc.of, tc.err, rec.Code, rec.Body)
 		}
 		for _, c := range state.Causes {
@@ -99,7 +105,12 @@ func TestReadyCauses(t *testing.T) {
 func TestNoPaths(t *testing.T) {
 	log := &bytes.Buffer{}
 	w := newWorld(t, func(_ context.Context, call *gateway.Call) {
-		call.Fail(&messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models"})
+		call.Fail(
+			&messages.Refused{
+				Reason: messages.Reason_REASON_NOT_READY,
+				Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models",
+			},
+		)
 	}, func(cfg *gateway.Config) {
 		cfg.Log = zerolog.New(log)
 		cfg.Inspect = func(path string) (engine.Facts, error) {
@@ -109,13 +120,16 @@ func TestNoPaths(t *testing.T) {
 			return inspect(path)
 		}
 	})
-	w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"}})
+	w.directory.add(
+		&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"}},
+	)
 	w.adapters.add(&messages.AdapterSpec{Model: "kjv", Name: "psalms", Path: "/srv/adapters/psalms"})
 	for _, rec := range []*httptest.ResponseRecorder{
 		w.get("/v1/models"), w.get("/v1/models/kjv"), w.get("/v1/models/psalms"), w.ask("/v1/completions", `{"model":"broken","prompt":"a"}`),
 		w.ask("/v1/completions", `{"model":"kjv","prompt":"a"}`),
 	} {
-		if got := rec.Body.String(); strings.Contains(got, "/srv") || strings.Contains(got, testkit.Model()) || strings.Contains(got, "no such file") {
+		if got := rec.Body.String(); strings.Contains(got, "/srv") || strings.Contains(got, testkit.Model()) ||
+			strings.Contains(got, "no such file") {
 			t.Errorf("%d %s", rec.Code, got)
 		}
 	}
@@ -138,7 +152,9 @@ func TestAdapterPatterns(t *testing.T) {
 		fmt.Fprint(&entries, "- {name: none, key: sk-none-0123456789}\n")
 		keys := keysOf(t, entries.String())
 		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Keys = keys })
-		w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}})
+		w.directory.add(
+			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}},
+		)
 		for _, name := range []string{"kjv psalms", "kjv shout", "other hymns"} {
 			model, adapter, _ := strings.Cut(name, " ")
 			w.adapters.add(&messages.AdapterSpec{Model: model, Name: adapter, Path: "/a"})
@@ -159,7 +175,12 @@ func TestAdapterPatterns(t *testing.T) {
 				if slices.Contains(strings.Fields(open), name) {
 					want = 200
 				}
-				rec := w.ask("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization", "Bearer sk-"+key+"-0123456789")
+				rec := w.ask(
+					"/v1/completions",
+					`{"model":"`+name+`","prompt":"a"}`,
+					"Authorization",
+					"Bearer sk-"+key+"-0123456789",
+				)
 				if rec.Code != want {
 					t.Errorf("%s %s asks for %s: %d, want %d: %s", key, patterns[key], name, rec.Code, want, rec.Body)
 				}
@@ -202,7 +223,15 @@ func TestHiddenLooksAbsent(t *testing.T) {
 			}
 		}
 		if bodies[0] != bodies[1] || lookups[0] != lookups[1] {
-			t.Errorf("%s, hidden: %s (lookups that fail: %s)\n%s, absent: %s (%s)", pair[0], bodies[0], lookups[0], pair[1], bodies[1], lookups[1])
+			t.Errorf(
+				"%s, hidden: %s (lookups that fail: %s)\n%s, absent: %s (%s)",
+				pair[0],
+				bodies[0],
+				lookups[0],
+				pair[1],
+				bodies[1],
+				lookups[1],
+			)
 		}
 	}
 }

@@ -21,66 +21,66 @@ import (
 type phase uint8
 
 const (
-	taking phase = iota
+	accepting phase = iota
 	draining
-	closed
+	refusing
 )
 
 // door counts the requests under way and knows whether new ones are let in. It is safe for concurrent
 // use.
-type door struct {
-	mu    sync.Mutex
-	phase phase
-	open  int
-	empty chan struct{} // closed when nothing is open any more; nil: nothing waits for that
+type requestGate struct {
+	mu       sync.Mutex
+	phase    phase
+	inFlight int
+	idle     chan struct{} // closed when nothing is open any more; nil: nothing waits for that
 }
 
 // enter lets a request in, unless the door is closed.
-func (d *door) enter() (phase, bool) {
+func (d *requestGate) enter() (phase, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.phase == closed {
-		return closed, false
+	if d.phase == refusing {
+		return refusing, false
 	}
-	d.open++
+	d.inFlight++
 	return d.phase, true
 }
 
 // leave counts out a request that was let in.
-func (d *door) leave() {
+func (d *requestGate) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open--; d.open == 0 && d.empty != nil {
-		close(d.empty)
-		d.empty = nil
+	if d.inFlight--; d.inFlight == 0 && d.idle != nil {
+		close(d.idle)
+		d.idle = nil
 	}
 }
 
 // advance goes on to a phase, never back.
-func (d *door) advance(to phase) {
+func (d *requestGate) advance(to phase) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.phase = max(d.phase, to)
 }
 
-// closing reports whether the gateway is about to end.
-func (d *door) closing() bool {
+// draining reports whether the gateway is about to end.
+func (d *requestGate) draining() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.phase != taking
+	return d.phase != accepting
 }
 
 // wait returns when no request is under way, or ctx ends, with the number of those that are.
-func (d *door) wait(ctx context.Context) int {
+func (d *requestGate) waitIdle(ctx context.Context) int {
 	d.mu.Lock()
-	if d.open == 0 {
+	if d.inFlight == 0 {
 		d.mu.Unlock()
 		return 0
 	}
-	if d.empty == nil {
-		d.empty = make(chan struct{})
+	if d.idle == nil {
+		d.idle = make(chan struct{})
 	}
-	empty := d.empty
+	empty := d.idle
 	d.mu.Unlock()
 	select {
 	case <-empty:
@@ -89,39 +89,39 @@ func (d *door) wait(ctx context.Context) int {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open
+	return d.inFlight
 }
 
 // Drain makes /ready answer 503. Requests are still served, and each answer closes its connection, so that
 // clients go to another node.
-func (g *Gateway) Drain() { g.door.advance(draining) }
+func (g *Gateway) Drain() { g.gate.advance(draining) }
 
 // Close refuses requests that arrive from now on, over HTTP and NATS. Probes, metrics and pages are still
 // answered.
-func (g *Gateway) Close() { g.door.advance(closed) }
+func (g *Gateway) Close() { g.gate.advance(refusing) }
 
 // Wait returns when no request is under way, or ctx ends, with the number of those that are.
-func (g *Gateway) Wait(ctx context.Context) int { return g.door.wait(ctx) }
+func (g *Gateway) Wait(ctx context.Context) int { return g.gate.waitIdle(ctx) }
 
-// closedFor is how long a client should wait before it asks a node again that refused it because it ends.
-const closedFor = time.Second
+// drainRetryAfter is how long a client should wait before it asks a node again that refused it because it ends.
+const drainRetryAfter = time.Second
 
-// drainingNow is the answer to a request that arrives when the node takes no more.
-func drainingNow() *openai.Error {
+// drainingError is the answer to a request that arrives when the node takes no more.
+func drainingError() *openai.Error {
 	e := openai.Refusal(messages.Reason_REASON_DRAINING,
 		"this node is about to end and takes no more requests; send it to another one")
-	e.RetryAfter = closedFor
+	e.RetryAfter = drainRetryAfter
 	return e
 }
 
 // admit lets a request in, and answers it otherwise. Each admitted request must leave.
-func (g *Gateway) admit(w http.ResponseWriter, c caller) bool {
-	at, ok := g.door.enter()
-	if at != taking {
+func (g *Gateway) enterGate(w http.ResponseWriter, c caller) bool {
+	at, ok := g.gate.enter()
+	if at != accepting {
 		w.Header().Set("Connection", "close")
 	}
 	if !ok {
-		g.fail(w, asked{caller: c, endpoint: "draining"}, drainingNow())
+		g.fail(w, asked{caller: c, endpoint: "draining"}, drainingError())
 	}
 	return ok
 }

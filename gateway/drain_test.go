@@ -20,7 +20,7 @@ import (
 const short = `{"model":"kjv","prompt":"a","max_tokens":4}`
 
 // door is how a gateway answers probes and requests in one phase of its end.
-func door(w *world) string {
+func requestGate(w *world) string {
 	said := ""
 	for _, rec := range []*httptest.ResponseRecorder{
 		w.get("/live"), w.get("/health"), w.get("/ready"), w.get("/metrics"), w.get("/v1/models"),
@@ -45,7 +45,7 @@ func TestDrainPhases(t *testing.T) {
 			{"closed, and told to drain", "200 200 503 200 503c 503c ", w.Drain},
 		} {
 			phase.enter()
-			if got := door(w); got != phase.want {
+			if got := requestGate(w); got != phase.want {
 				t.Errorf("%s: %s, want %s", phase.name, got, phase.want)
 			}
 		}
@@ -64,7 +64,7 @@ func TestDrainByTheOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yes := func(cfg *gateway.Config) { cfg.Draining = func() bool { return true } }
 		w := newWorld(t, says("God did.", stop), yes)
-		if got, want := door(w), "200 200 503 200 200 200 "; got != want {
+		if got, want := requestGate(w), "200 200 503 200 200 200 "; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	})
@@ -122,7 +122,7 @@ func TestDrainWaits(t *testing.T) {
 
 // TestStarting: before there is a gateway, probes are answered and nothing else is.
 func TestStarting(t *testing.T) {
-	h := gateway.Starting()
+	h := gateway.StartingHandler()
 	for request, want := range map[string]string{
 		"GET /live": "200", "GET /health": "200", "GET /ready": "503", "POST /ready": "503 1", "GET /metrics": "503 1",
 		"GET /v1/models": "503 1", "POST /v1/completions": "503 1", "GET /anything": "503 1",

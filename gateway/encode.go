@@ -13,15 +13,15 @@ import (
 func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]uint32, error) {
 	for id := range r.Sampling.GetLogitBias() {
 		if int(id) >= m.vocab {
-			return nil, openai.Invalid("logit_bias", m.stranger(id))
+			return nil, openai.Invalid("logit_bias", m.unknownToken(id))
 		}
 	}
 	for _, id := range r.Sampling.GetAllowedTokenIds() {
 		if int(id) >= m.vocab {
-			return nil, openai.Invalid("allowed_token_ids", m.stranger(id))
+			return nil, openai.Invalid("allowed_token_ids", m.unknownToken(id))
 		}
 	}
-	f, err := m.framing(r)
+	f, err := m.promptOptions(r)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]
 		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], f); err != nil {
 			return nil, err
 		}
-		if r.Echo && f.last > 0 {
+		if r.Echo && f.keepLast > 0 {
 			r.Prompts[i].Tokens = all[i] // what was cut is not echoed
 		}
 		if !r.Echo {
@@ -47,24 +47,24 @@ func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]
 		}
 		for _, id := range all[i] {
 			if int(id) >= m.vocab {
-				return nil, openai.Invalid("prompt", m.stranger(id))
+				return nil, openai.Invalid("prompt", m.unknownToken(id))
 			}
 		}
 	}
 	return all, nil
 }
 
-func (m *model) stranger(id uint32) string {
+func (m *model) unknownToken(id uint32) string {
 	return fmt.Sprintf("token %d is not in the model's vocabulary of %d", id, m.vocab)
 }
 
 // encodePrompt turns one prompt into tokens, unless it cannot fit.
-func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, f framing) ([]uint32, error) {
+func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, f promptOptions) ([]uint32, error) {
 	switch {
 	case p.Count() == 0:
 		return g.encodeText(ctx, m, p.Text, f)
-	case f.last > 0:
-		p.ReadLast(f.last)
+	case f.keepLast > 0:
+		p.ReadLast(f.keepLast)
 	case p.Count() >= m.context:
 		return nil, m.tooLong(p.Count())
 	default:
@@ -75,20 +75,20 @@ func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, 
 
 // encodeText turns a text into tokens, unless it cannot fit. Text that is far too long is refused
 // by its bytes: to tokenize it takes seconds.
-func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f framing) ([]uint32, error) {
+func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f promptOptions) ([]uint32, error) {
 	if err := m.checkLength(m.tokenizer.LeastTokens(text), f); err != nil {
 		return nil, err
 	}
-	done, err := g.budget.turn(ctx, len(text))
+	done, err := g.budget.acquireTokenizer(ctx, len(text))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	tokens, err := m.tokenizer.EncodeContext(ctx, text, f.special)
-	if err != nil || f.last == 0 {
+	tokens, err := m.tokenizer.EncodeContext(ctx, text, f.addSpecial)
+	if err != nil || f.keepLast == 0 {
 		return tokens, err
 	}
-	return m.tokenizer.Last(tokens, f.special, f.last), nil
+	return m.tokenizer.Last(tokens, f.addSpecial, f.keepLast), nil
 }
 
 func (m *model) tooLong(least int) *openai.Error {
@@ -96,13 +96,13 @@ func (m *model) tooLong(least int) *openai.Error {
 		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, least))
 }
 
-// encodeTurns renders turns with the model's template. The special tokens are those that the template
+// encodeTurns renders turns with the model's template. The addSpecial tokens are those that the template
 // writes, as in apply_chat_template of transformers: none is added unless the client asks for it.
 func (g *Gateway) encodeTurns(
-	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, f framing,
+	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, f promptOptions,
 ) ([]uint32, error) {
 	if m.template == nil {
-		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
+		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.templateErr.Error())
 	}
 	least := -len(turns) // each is rounded up; templates write all the messages
 	for _, t := range turns {
@@ -127,15 +127,15 @@ func (g *Gateway) encodeTurns(
 
 // render writes turns with the model's template.
 func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, error) {
-	extra := make(map[string]any, len(o.Extra))
-	for name, value := range o.Extra {
+	extra := make(map[string]any, len(o.Kwargs))
+	for name, value := range o.Kwargs {
 		extra[name] = value
 	}
-	text, err := m.template.RenderWith(turns, o.Answer, extra)
+	text, err := m.template.RenderWith(turns, o.AddGenerationPrompt, extra)
 	if err != nil {
 		return "", openai.Invalid("messages", err.Error())
 	}
-	if !o.Continue {
+	if !o.ContinueFinalMessage {
 		return text, nil
 	}
 	if text, err = chat.Continued(text, turns[len(turns)-1].Content); err != nil {
@@ -145,11 +145,15 @@ func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, er
 }
 
 // limit is how many tokens may be generated after a prompt.
-func (m *model) limit(r *openai.Request, prompt []uint32) (uint32, error) {
+func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
 	room := m.context - len(prompt)
 	if room < 1 || int64(r.MaxTokens) > int64(room) {
 		return 0, openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; shorten one of them", m.context, len(prompt), r.MaxTokens))
+			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; shorten one of them",
+			m.context,
+			len(prompt),
+			r.MaxTokens,
+		))
 	}
 	limit := r.MaxTokens
 	switch {
@@ -160,7 +164,10 @@ func (m *model) limit(r *openai.Request, prompt []uint32) (uint32, error) {
 		limit = uint32(min(room, openai.CompletionTokens))
 	}
 	if least := r.Sampling.GetMinTokens(); least > limit {
-		return 0, openai.Invalid("min_tokens", fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", least, limit))
+		return 0, openai.Invalid(
+			"min_tokens",
+			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", least, limit),
+		)
 	}
 	return limit, nil
 }

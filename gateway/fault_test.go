@@ -33,9 +33,16 @@ func TestEveryRequestEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, act)
 				began := time.Now()
-				rec := w.ask("/v1/completions", `{"model":"kjv","prompt":"a"`+tc.body+`}`, "X-Troupe-Timeout", tc.header)
+				rec := w.ask(
+					"/v1/completions",
+					`{"model":"kjv","prompt":"a"`+tc.body+`}`,
+					"X-Troupe-Timeout",
+					tc.header,
+				)
 				took := time.Since(began)
-				if e := read(t, rec)[0].Error; rec.Code != http.StatusGatewayTimeout || e.Code == nil || *e.Code != "timeout" || !strings.Contains(e.Message, "raise timeout") {
+				if e := read(t, rec)[0].Error; rec.Code != http.StatusGatewayTimeout || e.Code == nil ||
+					*e.Code != "timeout" ||
+					!strings.Contains(e.Message, "raise timeout") {
 					t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
 				}
 				if took < tc.after || took > tc.after+2*time.Second {
@@ -54,8 +61,12 @@ func TestEveryRequestEnds(t *testing.T) {
 func TestSessionThatEndsWithoutAWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		rec := newWorld(t, func(context.Context, *gateway.Call) {}).ask("/v1/completions", `{"model":"kjv","prompt":"a"}`)
-		if rec.Code != 500 || !strings.Contains(rec.Body.String(), "crashed again and again") || time.Since(began) > time.Second {
+		rec := newWorld(
+			t,
+			func(context.Context, *gateway.Call) {},
+		).ask("/v1/completions", `{"model":"kjv","prompt":"a"}`)
+		if rec.Code != 500 || !strings.Contains(rec.Body.String(), "crashed again and again") ||
+			time.Since(began) > time.Second {
 			t.Errorf("%d %s after %v", rec.Code, rec.Body, time.Since(began))
 		}
 	})
@@ -67,7 +78,8 @@ func TestSlowDirectoryCountsAsTime(t *testing.T) {
 		w := newWorld(t, silent, func(c *gateway.Config) { c.Directory = slow{c.Directory, 40 * time.Second} })
 		for timeout, most := range map[string]time.Duration{"60": 62 * time.Second, "20": 20 * time.Second} {
 			began := time.Now()
-			if rec := w.ask("/v1/completions", `{"model":"kjv","prompt":"a","timeout":`+timeout+`}`); rec.Code != 504 || time.Since(began) > most {
+			if rec := w.ask("/v1/completions", `{"model":"kjv","prompt":"a","timeout":`+timeout+`}`); rec.Code != 504 ||
+				time.Since(began) > most {
 				t.Errorf("timeout %s: %d after %v", timeout, rec.Code, time.Since(began))
 			}
 		}
@@ -94,14 +106,28 @@ func TestDisconnectEndsTheSessions(t *testing.T) {
 				w := newWorld(t, act)
 				ctx, leave := context.WithCancel(t.Context())
 				time.AfterFunc(5*beat+beat/2, leave)
-				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions",
-					strings.NewReader(fmt.Sprintf(`{"model":"kjv","prompt":"a","n":2,"max_tokens":1000,"stream":%v}`, stream)))
+				r := httptest.NewRequestWithContext(
+					ctx,
+					http.MethodPost,
+					"/v1/completions",
+					strings.NewReader(
+						fmt.Sprintf(`{"model":"kjv","prompt":"a","n":2,"max_tokens":1000,"stream":%v}`, stream),
+					),
+				)
 				began := time.Now()
 				w.serve(httptest.NewRecorder(), r)
 				took := time.Since(began)
 				synctest.Wait()
 				if opened, closed := w.seen(); len(opened) != 2 || closed != 2 || w.calls.Open() != 0 || took > 6*beat {
-					t.Errorf("%s, stream %v: %d of %d sessions were told to end after %v, %d calls are open", name, stream, closed, len(opened), took, w.calls.Open())
+					t.Errorf(
+						"%s, stream %v: %d of %d sessions were told to end after %v, %d calls are open",
+						name,
+						stream,
+						closed,
+						len(opened),
+						took,
+						w.calls.Open(),
+					)
 				}
 			})
 		}
@@ -121,7 +147,11 @@ func TestRefusals(t *testing.T) {
 		messages.Reason_REASON_DEADLINE:      "504 server_error timeout retry 3",
 		messages.Reason_REASON_UNSPECIFIED:   "500 server_error  retry 3",
 	} {
-		refused := &messages.Refused{Reason: reason, Detail: "so it is\nwith \"it\"", RetryAfter: durationpb.New(2100 * time.Millisecond)}
+		refused := &messages.Refused{
+			Reason:     reason,
+			Detail:     "so it is\nwith \"it\"",
+			RetryAfter: durationpb.New(2100 * time.Millisecond),
+		}
 		for _, stream := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, func(_ context.Context, call *gateway.Call) { call.Fail(refused) })
@@ -144,7 +174,8 @@ func checkRefusal(t *testing.T, rec *httptest.ResponseRecorder, detail, want str
 	if e.Code != nil {
 		code = *e.Code
 	}
-	if got := fmt.Sprintf("%d %s %s retry %s", rec.Code, e.Type, code, rec.Header().Get("Retry-After")); got != want || e.Message != detail {
+	if got := fmt.Sprintf("%d %s %s retry %s", rec.Code, e.Type, code, rec.Header().Get("Retry-After")); got != want ||
+		e.Message != detail {
 		t.Errorf("%s (%q), want %s", got, e.Message, want)
 	}
 }
@@ -161,7 +192,8 @@ func TestRefusalInAStream(t *testing.T) {
 		aborted := w.serve(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
 			strings.NewReader(`{"model":"kjv","stream":true,"messages":[{"role":"user","content":"a"}]}`)))
 		all := read(t, rec)
-		if len(all) != 2 || joined(all)[0] != "And" || all[1].Error.Message != "the engine failed" || !aborted || strings.Contains(rec.Body.String(), "DONE") {
+		if len(all) != 2 || joined(all)[0] != "And" || all[1].Error.Message != "the engine failed" || !aborted ||
+			strings.Contains(rec.Body.String(), "DONE") {
 			t.Errorf("%s, aborted %v", rec.Body, aborted)
 		}
 		if got := w.metric(`troupe_gateway_requests_total{endpoint="chat_completions",model="kjv",status="500"}`); got != "1" {
@@ -205,7 +237,8 @@ func TestPanicCostsOneRequest(t *testing.T) {
 		})
 		w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "poison", Path: "poison"}})
 		for range 2 {
-			if rec := w.ask("/v1/completions", `{"model":"poison","prompt":"a"}`); rec.Code < 500 || read(t, rec)[0].Error.Type != "server_error" {
+			if rec := w.ask("/v1/completions", `{"model":"poison","prompt":"a"}`); rec.Code < 500 ||
+				read(t, rec)[0].Error.Type != "server_error" {
 				t.Errorf("%d %s", rec.Code, rec.Body)
 			}
 		}
@@ -243,7 +276,10 @@ func TestSessionThatCrashesAgainAndAgain(t *testing.T) {
 			for range crashes {
 				synctest.Wait()
 				opened, _ := w.seen()
-				w.sys.Root.Send(actor.NewPID(w.actor.GetAddress(), w.actor.GetId()+"/session-"+opened[0].ID), &messages.CancelSequence{})
+				w.sys.Root.Send(
+					actor.NewPID(w.actor.GetAddress(), w.actor.GetId()+"/session-"+opened[0].ID),
+					&messages.CancelSequence{},
+				)
 				time.Sleep(2 * time.Second) // its supervisor waits before it restarts it
 			}
 			if rec := <-done; rec.Code != want {

@@ -48,7 +48,13 @@ type play func(ctx context.Context, call *gateway.Call)
 // newWorld starts a gateway that serves the shipped model, under the name kjv.
 func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	t.Helper()
-	w := &world{t: t, sys: testkit.System(t), calls: gateway.NewCalls(), directory: &directory{}, adapters: &adapters{catalogue: catalogue.New()}}
+	w := &world{
+		t:         t,
+		sys:       testkit.System(t),
+		calls:     gateway.NewCalls(),
+		directory: &directory{},
+		adapters:  &adapters{catalogue: catalogue.New()},
+	}
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{
 			Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
@@ -165,7 +171,7 @@ func (w *world) get(path string) *httptest.ResponseRecorder {
 // metric returns the value of a series.
 func (w *world) metric(series string) string {
 	rec := httptest.NewRecorder()
-	w.Scrapes(true).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	w.MetricsHandler(true).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(rec.Body.String()) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)
@@ -281,7 +287,12 @@ func (d *directory) Deployment(ctx context.Context, name string) (*messages.Depl
 			return s, nil
 		}
 	}
-	return nil, refusal{&messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND, Detail: fmt.Sprintf("model %q is not deployed", name)}}
+	return nil, refusal{
+		&messages.Refused{
+			Reason: messages.Reason_REASON_NOT_FOUND,
+			Detail: fmt.Sprintf("model %q is not deployed", name),
+		},
+	}
 }
 
 // refusal is a refusal as an error.

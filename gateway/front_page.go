@@ -13,14 +13,14 @@ import (
 	"troupe/messages"
 )
 
-// frontLink is an address that the front page names.
-type frontLink struct {
+// pageLink is an address that the front page names.
+type pageLink struct {
 	Path  string `json:"path"`
 	About string `json:"about"`
 }
 
 // frontLinks are the addresses of a node that people and programs start from.
-var frontLinks = []frontLink{
+var frontLinks = []pageLink{
 	{"/v1/models", "models and adapters that this cluster serves; the base of the OpenAI API is /v1"},
 	{"/tree", "the live supervision tree of all nodes"},
 	{"/metrics", "metrics for Prometheus"},
@@ -29,13 +29,13 @@ var frontLinks = []frontLink{
 }
 
 // front answers GET /: a page for browsers, and JSON for programs. It names addresses only, so it needs no key.
-func (g *Gateway) front(w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) frontPage(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "front")
 	if !wantsHTML(r) {
 		g.answer(w, a, http.StatusOK, map[string]any{"name": "troupe", "links": frontLinks})
 		return
 	}
-	g.page(w, a, "Troupe", frontLinks)
+	g.linkPage(w, a, "Troupe", frontLinks)
 }
 
 // docsIndex lists the documentation.
@@ -51,15 +51,15 @@ func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, a, asError(err))
 		return
 	}
-	var links []frontLink
+	var links []pageLink
 	for _, name := range append(names, decisions...) {
-		links = append(links, frontLink{"/docs/" + name, docTitle(name)})
+		links = append(links, pageLink{"/docs/" + name, docTitle(name)})
 	}
 	if !wantsHTML(r) {
 		g.answer(w, a, http.StatusOK, map[string]any{"name": "troupe", "links": links})
 		return
 	}
-	g.page(w, a, "Troupe: documentation", links)
+	g.linkPage(w, a, "Troupe: documentation", links)
 }
 
 // docsPage answers with one page of the documentation, as the Markdown that it is written in.
@@ -87,7 +87,7 @@ func wantsHTML(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-var frontTemplate = template.Must(template.New("front").Parse(`<!doctype html>
+var linkPageTemplate = template.Must(template.New("front").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -105,11 +105,11 @@ dt { margin-top: 1rem } dd { margin: 0; color: #555 } a { color: #0a58ca }
 `))
 
 // page answers with a page of links.
-func (g *Gateway) page(w http.ResponseWriter, a asked, title string, links []frontLink) {
+func (g *Gateway) linkPage(w http.ResponseWriter, a asked, title string, links []pageLink) {
 	var page bytes.Buffer
-	err := frontTemplate.Execute(&page, struct {
+	err := linkPageTemplate.Execute(&page, struct {
 		Title string
-		Links []frontLink
+		Links []pageLink
 	}{title, links})
 	if err != nil {
 		g.fail(w, a, asError(err))

@@ -50,8 +50,8 @@ type Config struct {
 	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429, and so is a
 	// client that holds half of what others leave.
 	MaxInFlight int
-	// Shares counts what clients use; nil: the gateway has its own, with MaxInFlight.
-	Shares *Shares
+	// Quotas counts what clients use; nil: the gateway has its own, with MaxInFlight.
+	Quotas *Quotas
 	// TrustedProxies may say for whom they ask, in X-Forwarded-For or Forwarded.
 	TrustedProxies []netip.Prefix
 	// Audit takes changes of state, and requests that were not allowed; nil: they are not recorded.
@@ -62,21 +62,21 @@ type Config struct {
 // Gateway serves the OpenAI API over HTTP and NATS.
 type Gateway struct {
 	cfg      Config
-	models   models
+	models   modelCache
 	metrics  *metrics
 	mux      *http.ServeMux
-	budget   *budget
+	budget   *memoryBudget
 	origin   *http.CrossOriginProtection
-	entry    http.Handler // the routes, behind what pages of other origins need
-	keyUses  keyUses
+	handler  http.Handler // the routes, behind what pages of other corsHandler need
+	keyed    keyedRequests
 	refusals *bounded.Limiter // of lines in the log
-	door     door
+	gate     requestGate
 }
 
 // New returns a gateway. Origins that are not well-formed are a mistake of the caller.
 func New(cfg Config) *Gateway {
-	if cfg.Shares == nil {
-		cfg.Shares = NewShares(cfg.MaxInFlight)
+	if cfg.Quotas == nil {
+		cfg.Quotas = NewQuotas(cfg.MaxInFlight)
 	}
 	if cfg.Salt == nil {
 		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
@@ -87,23 +87,23 @@ func New(cfg Config) *Gateway {
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
 	seldom := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}) // of what clients cause
 	g := &Gateway{
-		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: seldom},
-		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
-		refusals: bounded.New(refusalsLogged, refusalsAtOnce),
+		cfg: cfg, models: modelCache{inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: seldom},
+		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newMemoryBudget(cfg.BodyBytes),
+		refusals: bounded.New(refusalLogRate, refusalLogBurst),
 	}
-	g.keyUses.keys = cfg.Keys
+	g.keyed.keys = cfg.Keys
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "troupe_gateway_body_bytes", Help: "Memory that the bodies of requests hold.",
-	}, func() float64 { return float64(g.budget.held.Load()) }))
+	}, func() float64 { return float64(g.budget.reserved.Load()) }))
 	if cfg.Keys != nil {
-		cfg.Registry.MustRegister(keyCollector{cfg.Keys, cfg.Shares})
+		cfg.Registry.MustRegister(keyCollector{cfg.Keys, cfg.Quotas})
 	}
 	g.routes()
 	var err error
-	if g.entry, g.origin, err = origins(cfg.Origins, http.HandlerFunc(g.route)); err != nil {
+	if g.handler, g.origin, err = corsHandler(cfg.Origins, http.HandlerFunc(g.route)); err != nil {
 		panic(err)
 	}
 	return g
 }
 
-func (g *Gateway) hold() *hold { return &hold{of: g.budget} }
+func (g *Gateway) reserveMemory() *reservation { return &reservation{budget: g.budget} }

@@ -76,18 +76,41 @@ func TestStopStringsAreCutExactly(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, says(text, length))
-				all := read(t, w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":"a","max_tokens":100,"stream":%v,"stop":%s}`, stream, tc.stop)))
+				all := read(
+					t,
+					w.ask(
+						"/v1/completions",
+						fmt.Sprintf(
+							`{"model":"kjv","prompt":"a","max_tokens":100,"stream":%v,"stop":%s}`,
+							stream,
+							tc.stop,
+						),
+					),
+				)
 				finish, ends := "stop", 1
 				if tc.want == text {
 					finish, ends = "length", 0
 				}
 				last := all[len(all)-1].Choices[0]
 				if got := joined(all)[0]; got != tc.want || last.FinishReason != finish {
-					t.Errorf("stop %s, stream %v: %q, finish %q; want %q, %q", tc.stop, stream, got, last.FinishReason, tc.want, finish)
+					t.Errorf(
+						"stop %s, stream %v: %q, finish %q; want %q, %q",
+						tc.stop,
+						stream,
+						got,
+						last.FinishReason,
+						tc.want,
+						finish,
+					)
 				}
 				synctest.Wait()
 				if _, closed := w.seen(); closed != ends || w.calls.Open() != 0 {
-					t.Errorf("stop %s: %d sessions were told to end, %d calls are open", tc.stop, closed, w.calls.Open())
+					t.Errorf(
+						"stop %s: %d sessions were told to end, %d calls are open",
+						tc.stop,
+						closed,
+						w.calls.Open(),
+					)
 				}
 			})
 		}
@@ -136,7 +159,10 @@ func TestChoicesOfALongPromptFollowTheFirst(t *testing.T) {
 			all := read(t, w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%s,"n":3,"seed":-1}`, prompt)))
 			opened := []string{<-at, <-at, <-at}
 			slices.Sort(opened)
-			if want := fmt.Sprintf("[-1 after 0s 0 after %v 1 after %v]", tc.later, tc.later); fmt.Sprint(opened) != want || len(all[0].Choices) != 3 {
+			if want := fmt.Sprintf("[-1 after 0s 0 after %v 1 after %v]", tc.later, tc.later); fmt.Sprint(
+				opened,
+			) != want ||
+				len(all[0].Choices) != 3 {
 				t.Errorf("%s: sessions began %v, want %v; %d choices", name, opened, want, len(all[0].Choices))
 			}
 			n := bytes.Count(prompt, []byte(",")) + 1
@@ -174,13 +200,18 @@ func TestEachSequenceGetsASeed(t *testing.T) {
 func TestSequenceSaysWhatWasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, says("a", stop))
-		w.ask("/v1/completions", `{"model":"kjv","prompt":"In the beginning","max_tokens":7,"temperature":0.5,"stop_token_ids":[5],"timeout":3}`)
+		w.ask(
+			"/v1/completions",
+			`{"model":"kjv","prompt":"In the beginning","max_tokens":7,"temperature":0.5,"stop_token_ids":[5],"timeout":3}`,
+		)
 		w.ask("/v1/completions", `{"model":"kjv","prompt":"a","priority":"batch"}`, "X-Troupe-Priority", "interactive")
 		w.ask("/v1/chat/completions", `{"model":"kjv","messages":[{"role":"user","content":"a"}]}`)
 		opened, _ := w.seen()
 		first, second, chat := opened[0].Sequence, opened[1].Sequence, opened[2].Sequence
-		if s := first.GetSampling(); s.GetMaxTokens() != 7 || s.GetTemperature() != 0.5 || !slices.Equal(s.GetStopTokenIds(), []uint32{5}) ||
-			!slices.Equal(first.GetPrompt(), tokens().Encode("In the beginning", true)) || first.GetModel() != "kjv" ||
+		if s := first.GetSampling(); s.GetMaxTokens() != 7 || s.GetTemperature() != 0.5 ||
+			!slices.Equal(s.GetStopTokenIds(), []uint32{5}) ||
+			!slices.Equal(first.GetPrompt(), tokens().Encode("In the beginning", true)) ||
+			first.GetModel() != "kjv" ||
 			first.GetPriority().String() != "PRIORITY_CLASS_STANDARD" {
 			t.Errorf("%v", first)
 		}

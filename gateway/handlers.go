@@ -10,9 +10,9 @@ import (
 	"troupe/messages"
 )
 
-// Scrapes returns the handler of a listener for scrapers: /metrics, /live, /health and /ready. Where it
+// MetricsHandler returns the handler of a listener for scrapers: /metrics, /live, /health and /ready. Where it
 // is open, metrics need no key.
-func (g *Gateway) Scrapes(open bool) http.Handler {
+func (g *Gateway) MetricsHandler(open bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /live", g)
 	mux.Handle("GET /health", g)
@@ -25,11 +25,14 @@ func (g *Gateway) Scrapes(open bool) http.Handler {
 	return mux
 }
 
-// Busy answers every request with status 503: there are too many connections.
-func (g *Gateway) Busy() http.Handler {
+// BusyHandler answers every request with status 503: there are too many connections.
+func (g *Gateway) BusyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL, "too many connections are open; close some, or try again in a moment")
+		e := openai.Refusal(
+			messages.Reason_REASON_QUEUE_FULL,
+			"too many connections are open; close some, or try again in a moment",
+		)
 		e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
-		g.fail(w, asked{caller: caller{id: requestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
+		g.fail(w, asked{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
 	})
 }

@@ -12,7 +12,7 @@ import (
 // keyCollector reports what API keys use through this gateway. Only keys of the file have series.
 type keyCollector struct {
 	keys   *apikey.Keys
-	shares *Shares
+	shares *Quotas
 }
 
 var (
@@ -21,7 +21,10 @@ var (
 	keyPrompt   = keyMetric("prompt_tokens_total", "Prompt tokens of an API key.")
 	keyOutput   = keyMetric("output_tokens_total", "Output tokens of an API key.")
 	keyInFlight = keyMetric("requests_in_flight", "Requests of an API key that are being served.")
-	keyTokens   = keyMetric("tokens_in_flight", "Prompt tokens and max_tokens of the requests of an API key that are being served.")
+	keyTokens   = keyMetric(
+		"tokens_in_flight",
+		"Prompt tokens and max_tokens of the requests of an API key that are being served.",
+	)
 )
 
 func keyMetric(name, help string) *prometheus.Desc {

@@ -37,9 +37,9 @@ type modelObject struct {
 	ContextTokens int     `json:"max_model_len,omitempty"`
 }
 
-func (g *Gateway) describe(d *messages.DeploymentStatus) modelObject {
+func (g *Gateway) modelObject(d *messages.DeploymentStatus) modelObject {
 	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetName()}
-	if m, err := g.models.of(d); err == nil {
+	if m, err := g.models.get(d); err == nil {
 		o.Created, o.ContextTokens = m.created.Unix(), m.context
 	}
 	return o
@@ -54,11 +54,11 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 	}
 	list := make([]modelObject, 0, len(all))
 	for _, d := range all {
-		if a.may(d.GetSpec().GetName()) {
-			list = append(list, g.describe(d))
+		if a.mayUse(d.GetSpec().GetName()) {
+			list = append(list, g.modelObject(d))
 		}
 	}
-	list = append(list, g.adapters(a.caller, all)...)
+	list = append(list, g.adapterObjects(a.caller, all)...)
 	g.answer(w, a, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
@@ -72,8 +72,8 @@ func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 	}
 	a.model, a.adapter = d.GetSpec().GetName(), adapter.GetName()
 	if adapter != nil {
-		g.answer(w, a, http.StatusOK, describeAdapter(asked, adapter))
+		g.answer(w, a, http.StatusOK, adapterObject(asked, adapter))
 		return
 	}
-	g.answer(w, a, http.StatusOK, g.describe(d))
+	g.answer(w, a, http.StatusOK, g.modelObject(d))
 }

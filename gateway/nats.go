@@ -20,8 +20,8 @@ const InferSubject = inferPrefix + ">"
 
 const inferPrefix = "troupe.v1.infer."
 
-// plainTokens is max_tokens of a request that is plain text.
-const plainTokens = 64
+// textMaxTokens is max_tokens of a request that is plain text.
+const textMaxTokens = 64
 
 // Request is a request over NATS, whose reply subject has been checked.
 type Request interface {
@@ -46,15 +46,15 @@ func (g *Gateway) Infer(r Request) {
 	if r.Reply() == "" {
 		return // nobody waits for the answer
 	}
-	if _, ok := g.door.enter(); !ok {
-		g.failInfer(r, a, drainingNow())
+	if _, ok := g.gate.enter(); !ok {
+		g.failInfer(r, a, drainingError())
 		return
 	}
-	h := g.hold()
-	done := func() { h.shrink(0); g.door.leave() }
-	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
+	h := g.reserveMemory()
+	done := func() { h.shrink(0); g.gate.leave() }
+	if !h.tryGrow(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
 		done()
-		g.failInfer(r, a, noRoom())
+		g.failInfer(r, a, bodyMemoryExhausted())
 		return
 	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
@@ -66,7 +66,7 @@ func (g *Gateway) Infer(r Request) {
 		g.failInfer(r, a, asError(err))
 		return
 	}
-	turn, refused := g.enter(a.caller)
+	turn, refused := g.admit(a.caller)
 	if refused != nil {
 		done()
 		g.failInfer(r, a, refused)
@@ -74,7 +74,7 @@ func (g *Gateway) Infer(r Request) {
 	}
 	go func() {
 		defer done()
-		defer turn.leave()
+		defer turn.release()
 		if err := g.infer(r, req, text, &a, turn); err != nil {
 			g.failInfer(r, a, asError(err))
 			return
@@ -90,12 +90,12 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 	fields := map[string]json.RawMessage{"stream": json.RawMessage("true")}
 	if data = bytes.TrimSpace(data); !bytes.HasPrefix(data, []byte("{")) {
-		fields["prompt"], fields["format"] = quoted(string(data)), json.RawMessage(`"text"`)
-		fields["max_tokens"] = strconv.AppendInt(nil, plainTokens, 10)
+		fields["prompt"], fields["format"] = quoteJSON(string(data)), json.RawMessage(`"text"`)
+		fields["max_tokens"] = strconv.AppendInt(nil, textMaxTokens, 10)
 	} else if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, false, openai.Invalid("", "the request is not valid JSON: "+err.Error())
 	}
-	fields["model"] = quoted(model)
+	fields["model"] = quoteJSON(model)
 	whole, err := json.Marshal(fields)
 	if err != nil {
 		return nil, false, openai.Invalid("", err.Error())
@@ -109,7 +109,10 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 		return req, false, nil
 	case `"text"`:
 		if n := max(1, len(req.Prompts)) * req.N; n > 1 {
-			return nil, false, openai.Invalid("format", fmt.Sprintf("format is text, and there are %d choices; only json tells them apart", n))
+			return nil, false, openai.Invalid(
+				"format",
+				fmt.Sprintf("format is text, and there are %d choices; only json tells them apart", n),
+			)
 		}
 		return req, true, nil
 	default:
@@ -117,8 +120,12 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 }
 
-func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, turn *turn) error {
-	ctx := context.WithValue(context.Background(), callerKey{}, a.caller) // a client over NATS does not say when it leaves
+func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, turn *admission) error {
+	ctx := context.WithValue(
+		context.Background(),
+		callerKey{},
+		a.caller,
+	) // a client over NATS does not say when it leaves
 	gen, err := g.prepare(ctx, req, a)
 	if err == nil {
 		err = turn.reserve(gen)
@@ -132,7 +139,7 @@ func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, tur
 	case req.Stream && text:
 		write = func(p piece) error { return respondText(r, p.text) }
 	case req.Stream:
-		write = func(p piece) error { return r.Respond(answer.Chunk(nil, gen.choiceOf(p))) }
+		write = func(p piece) error { return r.Respond(answer.AppendChunk(nil, gen.choiceOf(p))) }
 	}
 	if err := g.run(ctx, gen, write); err != nil {
 		return err
@@ -142,9 +149,9 @@ func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, tur
 	case !req.Stream && text:
 		err = respondText(r, all.whole()[0].Text)
 	case !req.Stream:
-		err = r.Respond(answer.Whole(nil, all.whole(), gen.usage()))
+		err = r.Respond(answer.AppendResponse(nil, all.whole(), gen.usage()))
 	case req.IncludeUsage && !text:
-		err = r.Respond(answer.UsageChunk(nil, gen.usage()))
+		err = r.Respond(answer.AppendUsageChunk(nil, gen.usage()))
 	}
 	if err != nil {
 		return fmt.Errorf("send the answer: %w", err)
@@ -179,14 +186,14 @@ func errorHeaders(e *openai.Error) micro.Headers {
 
 // inferError is a messages.ErrorResponse.
 func inferError(e *openai.Error) []byte {
-	b := fmt.Appendf(nil, `{"reason":%q,"error":%s`, e.Reason, quoted(e.Message))
+	b := fmt.Appendf(nil, `{"reason":%q,"error":%s`, e.Reason, quoteJSON(e.Message))
 	if e.Param != nil {
-		b = fmt.Appendf(b, `,"param":%s`, quoted(*e.Param))
+		b = fmt.Appendf(b, `,"param":%s`, quoteJSON(*e.Param))
 	}
 	return append(b, '}')
 }
 
-func quoted(text string) []byte { return openai.AppendString(nil, text) }
+func quoteJSON(text string) []byte { return openai.AppendString(nil, text) }
 
 // oneLine makes a text fit a header.
 func oneLine(text string) string {

@@ -57,7 +57,11 @@ var endpoints = map[string]func(w *world, fields string) verdict{
 		return verdictOf(w, "/v1/completions", `{"model":"plain","prompt":"a",`+fields+`}`)
 	},
 	"chat": func(w *world, fields string) verdict {
-		return verdictOf(w, "/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`)
+		return verdictOf(
+			w,
+			"/v1/chat/completions",
+			`{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`,
+		)
 	},
 	"infer": func(w *world, fields string) verdict { return inferVerdict(w, `{"prompt":"a",`+fields+`}`) },
 	"infer chat": func(w *world, fields string) verdict {
@@ -273,7 +277,8 @@ func TestHistoryReachesTheTemplate(t *testing.T) {
 			w.directory.add(&messages.DeploymentStatus{
 				Spec: &messages.DeploymentSpec{Name: "templated", Path: dir}, Revision: 1})
 			answer := w.ask("/v1/chat/completions", `{"model":"templated","messages":[`+history+`]}`).Body
-			if opened, _ := w.seen(); len(opened) != 1 || tokens().Decode(opened[0].Sequence.GetPrompt(), false) != want {
+			if opened, _ := w.seen(); len(opened) != 1 ||
+				tokens().Decode(opened[0].Sequence.GetPrompt(), false) != want {
 				t.Errorf("%s: %v, want the tokens of %q: %s", history, opened, want, answer)
 			}
 		})

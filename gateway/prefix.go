@@ -8,51 +8,58 @@ import (
 	"troupe/messages"
 )
 
-// Prefix is how prompts of a model begin: text as of a completion, or the first turns of a chat. Its errors are *openai.Error.
-func (g *Gateway) Prefix(ctx context.Context, name, text string, turns []openai.Message) (tokens []uint32, err error) {
-	defer g.caught(&err)
+// EncodePrefix is how prompts of a model begin: text as of a completion, or the first turns of a chat. Its errors are *openai.Error.
+func (g *Gateway) EncodePrefix(
+	ctx context.Context,
+	name, text string,
+	turns []openai.Message,
+) (tokens []uint32, err error) {
+	defer g.recoverPanic(&err)
 	d, err := g.deployment(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	m, err := g.models.of(d)
+	m, err := g.models.get(d)
 	if err != nil {
 		return nil, err
 	}
 	if len(turns) > 0 {
-		tokens, err = g.encodeTurns(ctx, m, turns, openai.ChatOptions{}, framing{})
+		tokens, err = g.encodeTurns(ctx, m, turns, openai.ChatOptions{}, promptOptions{})
 	} else {
-		tokens, err = g.encodeText(ctx, m, text, framing{special: true})
+		tokens, err = g.encodeText(ctx, m, text, promptOptions{addSpecial: true})
 	}
 	if err != nil {
 		return nil, err
 	}
-	return tokens, m.begins(tokens)
+	return tokens, m.checkPrefix(tokens)
 }
 
 // begins reports why no prompt of the model can begin with tokens that are of its vocabulary.
-func (m *model) begins(tokens []uint32) error {
+func (m *model) checkPrefix(tokens []uint32) error {
 	if len(tokens) < m.context {
 		return nil
 	}
 	return openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-		"the prefix has %d tokens, and the model's context is %d: no prompt can begin with it; send a shorter one", len(tokens), m.context))
+		"the prefix has %d tokens, and the model's context is %d: no prompt can begin with it; send a shorter one",
+		len(tokens),
+		m.context,
+	))
 }
 
-// Fits reports what is wrong with tokens that are to be a prefix of a model's prompts.
-func (g *Gateway) Fits(ctx context.Context, name string, tokens []uint32) error {
+// CheckPrefix reports what is wrong with tokens that are to be a prefix of a model's prompts.
+func (g *Gateway) CheckPrefix(ctx context.Context, name string, tokens []uint32) error {
 	d, err := g.deployment(ctx, name)
 	if err != nil {
 		return err
 	}
-	m, err := g.models.of(d)
+	m, err := g.models.get(d)
 	if err != nil {
 		return err
 	}
 	for _, id := range tokens {
 		if int(id) >= m.vocab {
-			return openai.Refusal(messages.Reason_REASON_INVALID_ARGUMENT, m.stranger(id))
+			return openai.Refusal(messages.Reason_REASON_INVALID_ARGUMENT, m.unknownToken(id))
 		}
 	}
-	return m.begins(tokens)
+	return m.checkPrefix(tokens)
 }

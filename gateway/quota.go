@@ -10,9 +10,9 @@ import (
 	"troupe/messages"
 )
 
-// Shares counts what clients have in flight and use. It is held above the actors, as calls are, so that a crash loses no
+// Quotas counts what clients have in flight and use. It is held above the actors, as calls are, so that a crash loses no
 // count. It is safe for concurrent use.
-type Shares struct {
+type Quotas struct {
 	incarnation uint64
 
 	mu     sync.Mutex
@@ -22,12 +22,12 @@ type Shares struct {
 // defaultInFlight is Config.MaxInFlight where none is given.
 const defaultInFlight = 4096
 
-// NewShares returns the counts of a gateway that serves so many requests at once; 0: the default number.
-func NewShares(maxInFlight int) *Shares {
+// NewQuotas returns the counts of a gateway that serves so many requests at once; 0: the default number.
+func NewQuotas(maxInFlight int) *Quotas {
 	if maxInFlight == 0 {
 		maxInFlight = defaultInFlight
 	}
-	return &Shares{incarnation: uint64(time.Now().UnixNano()), ledger: quota.New(maxInFlight)}
+	return &Quotas{incarnation: uint64(time.Now().UnixNano()), ledger: quota.New(maxInFlight)}
 }
 
 // keyPrefix begins the names of clients that show a key.
@@ -51,79 +51,79 @@ func clientOf(k apikey.Key) quota.Client {
 }
 
 // turn is a request that was let in.
-type turn struct {
-	shares   *Shares
-	who      quota.Client
-	reserved int64
-	gen      *generation // nil until its tokens are reserved
-	left     func()
+type admission struct {
+	quotas    *Quotas
+	client    quota.Client
+	reserved  int64
+	gen       *generation // nil until its tokens are reserved
+	onRelease func()
 }
 
 // enter lets a request in, or refuses it.
-func (g *Gateway) enter(c caller) (*turn, *openai.Error) {
-	s := g.cfg.Shares
+func (g *Gateway) admit(c caller) (*admission, *openai.Error) {
+	s := g.cfg.Quotas
 	who, _ := c.client()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if refusal := s.ledger.Enter(time.Now(), who); refusal != nil {
-		return nil, overLimit(refusal)
+		return nil, quotaError(refusal)
 	}
 	g.metrics.inFlight.Inc()
-	return &turn{shares: s, who: who, left: g.metrics.inFlight.Dec}, nil
+	return &admission{quotas: s, client: who, onRelease: g.metrics.inFlight.Dec}, nil
 }
 
 // reserve counts the tokens that a generation may use.
-func (t *turn) reserve(gen *generation) error {
-	n := int64(gen.most())
-	t.shares.mu.Lock()
-	defer t.shares.mu.Unlock()
-	if refusal := t.shares.ledger.Reserve(time.Now(), t.who, n); refusal != nil {
-		return overLimit(refusal)
+func (t *admission) reserve(gen *generation) error {
+	n := int64(gen.maxTokens())
+	t.quotas.mu.Lock()
+	defer t.quotas.mu.Unlock()
+	if refusal := t.quotas.ledger.Reserve(time.Now(), t.client, n); refusal != nil {
+		return quotaError(refusal)
 	}
 	t.reserved, t.gen = n, gen
 	return nil
 }
 
 // leave counts the request out, with what it has used.
-func (t *turn) leave() {
+func (t *admission) release() {
 	var used openai.Usage
 	if t.gen != nil {
 		used = t.gen.usage()
-		if !t.gen.begun() {
+		if !t.gen.started() {
 			used = openai.Usage{}
 		}
 	}
-	t.shares.mu.Lock()
-	defer t.shares.mu.Unlock()
-	t.shares.ledger.Leave(time.Now(), t.who.Name, t.reserved, int64(used.Prompt), int64(used.Completion))
-	t.left()
+	t.quotas.mu.Lock()
+	defer t.quotas.mu.Unlock()
+	t.quotas.ledger.Leave(time.Now(), t.client.Name, t.reserved, int64(used.Prompt), int64(used.Completion))
+	t.onRelease()
 }
 
-// refused counts a request that its key does not allow.
-func (g *Gateway) refused(c caller) {
-	s := g.cfg.Shares
+// countRefused counts a request that its key does not allow.
+func (g *Gateway) countRefused(c caller) {
+	s := g.cfg.Quotas
 	who, _ := c.client()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledger.Refused(time.Now(), who)
 }
 
-// standing returns how a client stands with its limits by minute.
-func (s *Shares) standing(who quota.Client) (requests, tokens quota.RateStatus) {
+// rateStatus returns how a client stands with its limits by minute.
+func (s *Quotas) rateStatus(who quota.Client) (requests, tokens quota.RateStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ledger.RateStatus(time.Now(), who)
 }
 
 // usage returns what reported clients use through this gateway.
-func (s *Shares) usage() []quota.Usage {
+func (s *Quotas) usage() []quota.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ledger.Usage(time.Now())
 }
 
 // most is how many tokens a generation may use: its prompts, and max_tokens of every choice.
-func (gen *generation) most() (n int) {
+func (gen *generation) maxTokens() (n int) {
 	for i, c := range gen.choices {
 		if i%gen.request.N == 0 {
 			n += len(c.prompt)
@@ -134,17 +134,17 @@ func (gen *generation) most() (n int) {
 }
 
 // begun reports whether anything of a generation was computed.
-func (gen *generation) begun() bool {
+func (gen *generation) started() bool {
 	for _, c := range gen.choices {
-		if c.begun {
+		if c.started {
 			return true
 		}
 	}
 	return false
 }
 
-// overLimit is the answer to a request that its client's limits or share do not allow.
-func overLimit(r *quota.Refusal) *openai.Error {
+// quotaError is the answer to a request that its client's limits or share do not allow.
+func quotaError(r *quota.Refusal) *openai.Error {
 	if r.Reason == quota.TooLarge {
 		return openai.Invalid("max_tokens", r.Detail)
 	}

@@ -50,7 +50,10 @@ func TestRequestsWithoutBodiesTakeNoPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+		fmt.Fprintf(
+			conn,
+			"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+		)
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") { // it is sent when the body is read
 			t.Fatalf("%q %v", line, err)
@@ -77,7 +80,8 @@ func TestClientTakesHalfOfThePlaces(t *testing.T) {
 			go ask(i)
 		}
 		synctest.Wait()
-		if rec := ask(5); rec.Code != 429 || rec.Header().Get("Retry-After") != "1" || !strings.Contains(rec.Body.String(), "its share") {
+		if rec := ask(5); rec.Code != 429 || rec.Header().Get("Retry-After") != "1" ||
+			!strings.Contains(rec.Body.String(), "its share") {
 			t.Errorf("a fifth request of one client: %d %v %s", rec.Code, rec.Header(), rec.Body)
 		}
 		other := make(chan int)
@@ -127,7 +131,8 @@ func TestLimitsOfKeys(t *testing.T) {
 			if got := header(rec.Header()); rec.Code != tc.code || !strings.HasPrefix(got, tc.header) {
 				t.Errorf("%d: %d %s, headers %q, want %q", i, rec.Code, rec.Body, got, tc.header)
 			}
-			if tc.code == 429 && (rec.Header().Get("Retry-After") != "30" || read(t, rec)[0].Error.Type != "rate_limit_error") {
+			if tc.code == 429 &&
+				(rec.Header().Get("Retry-After") != "30" || read(t, rec)[0].Error.Type != "rate_limit_error") {
 				t.Errorf("%d: %v %s", i, rec.Header(), rec.Body)
 			}
 		}
@@ -174,7 +179,15 @@ func TestRequestsInFlightOfKey(t *testing.T) {
 
 func TestHighestPriorityOfKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(t, says("a", stop), fmt.Sprintf("- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n", anyModel, kjvOnly))
+		w := withKeys(
+			t,
+			says("a", stop),
+			fmt.Sprintf(
+				"- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n",
+				anyModel,
+				kjvOnly,
+			),
+		)
 		for i, tc := range []struct {
 			key, priority string
 			code          int
@@ -268,7 +281,12 @@ func TestSlowReader(t *testing.T) {
 	defer conn.Close()
 	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 	body := `{"model":"kjv","prompt":"In the beginning God created","stream":true,"logprobs":5}`
-	fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(
+		conn,
+		"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body),
+		body,
+	)
 	<-finished
 	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(small))
 	if err != nil {
@@ -297,7 +315,11 @@ func TestRefusalOverNATS(t *testing.T) {
 	}
 	defer nc.Close()
 	began := make(chan struct{}, 9)
-	w := newWorld(t, func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() }, func(c *gateway.Config) { c.MaxInFlight = 2 })
+	w := newWorld(
+		t,
+		func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() },
+		func(c *gateway.Config) { c.MaxInFlight = 2 },
+	)
 	service, err := micro.AddService(nc, micro.Config{Name: "test", Version: "1.0.0"})
 	if err != nil {
 		t.Fatal(err)

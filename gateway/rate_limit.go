@@ -13,18 +13,18 @@ import (
 	"troupe/messages"
 )
 
-// limitHeaders says how the caller's key stands with its limits by minute, as OpenAI does.
-func (g *Gateway) limitHeaders(h http.Header, c caller) {
+// setRateLimitHeaders says how the caller's key stands with its limits by minute, as OpenAI does.
+func (g *Gateway) setRateLimitHeaders(h http.Header, c caller) {
 	who, _ := c.client()
 	if who.Limits.RequestsPerMinute == 0 && who.Limits.TokensPerMinute == 0 {
 		return
 	}
-	requests, tokens := g.cfg.Shares.standing(who)
-	setStanding(h, "requests", requests)
-	setStanding(h, "tokens", tokens)
+	requests, tokens := g.cfg.Quotas.rateStatus(who)
+	setRateHeaders(h, "requests", requests)
+	setRateHeaders(h, "tokens", tokens)
 }
 
-func setStanding(h http.Header, of string, s quota.RateStatus) {
+func setRateHeaders(h http.Header, of string, s quota.RateStatus) {
 	if s.Limit == 0 {
 		return
 	}
@@ -41,9 +41,9 @@ func retryAfter(e *openai.Error) string {
 	return strconv.Itoa(int(math.Ceil(max(e.RetryAfter, time.Second).Seconds())))
 }
 
-// prioritize gives a request its class. A deployment's default is lowered to what the key allows; what the client asks for
+// applyPriority gives a request its class. A deployment's default is lowered to what the key allows; what the client asks for
 // itself is not changed without its knowledge.
-func (g *Gateway) prioritize(r *openai.Request, c caller, byDefault messages.PriorityClass) error {
+func (g *Gateway) applyPriority(r *openai.Request, c caller, byDefault messages.PriorityClass) error {
 	most := messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED
 	if c.key != nil {
 		most = c.key.MaxPriority
@@ -55,10 +55,13 @@ func (g *Gateway) prioritize(r *openai.Request, c caller, byDefault messages.Pri
 			r.Priority = min(byDefault, most)
 		}
 	case limited && r.Priority > most:
-		g.refused(c)
+		g.countRefused(c)
 		param := "priority"
-		e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf("priority %s is above %s, the highest that API key %s may ask for",
-			className(r.Priority), className(most), c.key.Name))
+		e := openai.Refusal(
+			messages.Reason_REASON_FORBIDDEN,
+			fmt.Sprintf("priority %s is above %s, the highest that API key %s may ask for",
+				className(r.Priority), className(most), c.key.Name),
+		)
 		e.Param = &param
 		return e
 	}

@@ -44,11 +44,11 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 		state.Causes = append(state.Causes, CauseStarting)
 		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
 	}
-	if idle(all) {
+	if noneServing(all) {
 		state.Causes = append(state.Causes, CauseModel)
 	}
-	if a.admin(g.cfg.Keys != nil) {
-		state.Waiting = waiting(all)
+	if a.isAdmin(g.cfg.Keys != nil) {
+		state.Waiting = waitingDeployments(all)
 	}
 	state.Ready = len(state.Causes) == 0
 	g.answer(w, a, probeStatus(state.Ready), state)
@@ -67,14 +67,14 @@ func (g *Gateway) causes() []Cause {
 	if g.cfg.Causes != nil {
 		causes = append(causes, g.cfg.Causes()...)
 	}
-	if g.door.closing() || g.cfg.Draining != nil && g.cfg.Draining() {
+	if g.gate.draining() || g.cfg.Draining != nil && g.cfg.Draining() {
 		causes = append(causes, CauseDraining)
 	}
 	return causes
 }
 
 // idle reports whether replicas are asked for, and none serves anywhere.
-func idle(all []*messages.DeploymentStatus) bool {
+func noneServing(all []*messages.DeploymentStatus) bool {
 	wanted := false
 	for _, d := range all {
 		if serving(d) > 0 {
@@ -95,8 +95,8 @@ func serving(d *messages.DeploymentStatus) (n int) {
 	return n
 }
 
-// waiting returns the deployments with replicas asked for and none that serves, with the reason.
-func waiting(all []*messages.DeploymentStatus) map[string]string {
+// waitingDeployments returns the deployments with replicas asked for and none that serves, with the reason.
+func waitingDeployments(all []*messages.DeploymentStatus) map[string]string {
 	names := map[string]string{}
 	for _, d := range all {
 		if d.GetSpec().GetReplicas() > 0 && serving(d) == 0 {

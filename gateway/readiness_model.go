@@ -29,7 +29,7 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
 	}
 	name := r.URL.Query().Get("model")
 	state := modelReadiness{Model: name, Causes: g.causes()}
-	d, err := g.find(r.Context(), name)
+	d, err := g.findStatus(r.Context(), name)
 	switch {
 	case err != nil && asError(err).Status < http.StatusInternalServerError:
 		g.fail(w, a, asError(err))
@@ -50,7 +50,7 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
 }
 
 // find returns the status of the deployment that a name stands for: its own, or that of an adapter.
-func (g *Gateway) find(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	base, _, err := g.resolve(ctx, name)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (g *Gateway) find(ctx context.Context, name string) (*messages.DeploymentSt
 		return d.GetSpec().GetName() == base.GetSpec().GetName()
 	})
 	if i < 0 { // deleted a moment ago
-		return nil, hidden(name)
+		return nil, modelNotFound(name)
 	}
 	return all[i], nil
 }
@@ -94,6 +94,6 @@ func detailFor(a asked, d *messages.DeploymentStatus) string {
 	case a.key == nil || a.key.Admin || d.GetFailure() == nil:
 		return withoutPaths(d.GetDetail())
 	}
-	var e *openai.Error = disclosed(d.GetFailure())
+	var e *openai.Error = publicError(d.GetFailure())
 	return e.Message
 }

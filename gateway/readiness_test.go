@@ -20,7 +20,11 @@ func deployed(
 	name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState,
 ) *messages.DeploymentStatus {
 	d := &messages.DeploymentStatus{
-		Spec: &messages.DeploymentSpec{Name: name, Path: testkit.Model(), Replicas: new(want)}, State: state, Revision: 1,
+		Spec: &messages.DeploymentSpec{
+			Name:     name,
+			Path:     testkit.Model(),
+			Replicas: new(want),
+		}, State: state, Revision: 1,
 	}
 	for i, s := range of {
 		replica := &messages.ReplicaStatus{Name: fmt.Sprintf("%s-%d", name, i), Model: name, State: s}
@@ -110,7 +114,8 @@ func TestReadyOfAModel(t *testing.T) {
 	} {
 		rec := w.probe("/ready?model="+name, "")
 		got := readModel(t, rec)
-		if rec.Code != want.status || got.Ready != (want.status == 200) || got.State != want.state || got.Model != name {
+		if rec.Code != want.status || got.Ready != (want.status == 200) || got.State != want.state ||
+			got.Model != name {
 			t.Errorf("%s: %d %s, want %d and state %s", name, rec.Code, rec.Body, want.status, want.state)
 		}
 		if slices.Contains(got.Causes, gateway.CauseModel) == got.Ready || strings.Contains(rec.Body.String(), "/srv") {

@@ -8,8 +8,13 @@ import (
 )
 
 // answerOf returns the writer of a generation's answer.
-func answerOf(gen *generation) *openai.Answer {
-	a := &openai.Answer{Model: gen.request.Model, Created: time.Now().Unix(), Chat: gen.request.Chat, Usage: gen.request.IncludeUsage}
+func answerOf(gen *generation) *openai.ResponseEncoder {
+	a := &openai.ResponseEncoder{
+		Model:        gen.request.Model,
+		Created:      time.Now().Unix(),
+		Chat:         gen.request.Chat,
+		IncludeUsage: gen.request.IncludeUsage,
+	}
 	a.ID = "cmpl-" + gen.choices[0].call.ID // so that whoever has the answer can ask why it went where it went
 	if a.Chat {
 		a.ID = "chat" + a.ID
@@ -36,7 +41,11 @@ func (gen *generation) choiceOf(p piece) openai.Choice {
 }
 
 func (gen *generation) logprob(id uint32, logprob float32) openai.TokenLogprob {
-	return openai.TokenLogprob{Token: gen.model.tokenizer.Token(id), Bytes: gen.model.tokenizer.Bytes(id), Logprob: logprob}
+	return openai.TokenLogprob{
+		Token:   gen.model.tokenizer.Token(id),
+		Bytes:   gen.model.tokenizer.Bytes(id),
+		Logprob: logprob,
+	}
 }
 
 // gather joins pieces to whole choices.
@@ -47,7 +56,11 @@ type gather struct {
 }
 
 func newGather(gen *generation) *gather {
-	g := &gather{gen: gen, choices: make([]openai.Choice, len(gen.choices)), texts: make([]strings.Builder, len(gen.choices))}
+	g := &gather{
+		gen:     gen,
+		choices: make([]openai.Choice, len(gen.choices)),
+		texts:   make([]strings.Builder, len(gen.choices)),
+	}
 	for i := range g.choices {
 		g.choices[i].Index = i
 		if gen.request.Sampling.GetLogprobs() {

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// revokedEvery is how often the keys of running requests are looked up again.
-	revokedEvery = time.Second
-	// revokedGrace is how long a client may take to read that its key was revoked.
-	revokedGrace = 2 * time.Second
+	// revocationInterval is how often the keys of running requests are looked up again.
+	revocationInterval = time.Second
+	// revocationGrace is how long a client may take to read that its key was revoked.
+	revocationGrace = 2 * time.Second
 )
 
 // errRevoked is why a request was cancelled whose key is no longer known.
 var errRevoked = errors.New("the API key was revoked")
 
-// keyUses are the requests that run with an API key. They are cancelled when their key is no longer
+// keyedRequests are the requests that run with an API key. They are cancelled when their key is no longer
 // in the file of keys.
-type keyUses struct {
-	keys *apikey.Keys
-	mu   sync.Mutex
-	open map[*keyUse]struct{}
-	next *time.Timer // of check; nil: no request runs
+type keyedRequests struct {
+	keys  *apikey.Keys
+	mu    sync.Mutex
+	open  map[*keyedRequest]struct{}
+	timer *time.Timer // of check; nil: no request runs
 }
 
-type keyUse struct {
+type keyedRequest struct {
 	key     apikey.Key
 	cancel  context.CancelCauseFunc
 	control *http.ResponseController
@@ -39,14 +39,18 @@ type keyUse struct {
 
 // add returns a context that is cancelled with errRevoked when the key is revoked. release must be
 // called when the request ends.
-func (u *keyUses) add(ctx context.Context, key apikey.Key, w http.ResponseWriter) (_ context.Context, release func()) {
+func (u *keyedRequests) add(
+	ctx context.Context,
+	key apikey.Key,
+	w http.ResponseWriter,
+) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	use := &keyUse{key, cancel, http.NewResponseController(w)}
+	use := &keyedRequest{key, cancel, http.NewResponseController(w)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.next == nil {
-		u.open = map[*keyUse]struct{}{}
-		u.next = time.AfterFunc(revokedEvery, u.check)
+	if u.timer == nil {
+		u.open = map[*keyedRequest]struct{}{}
+		u.timer = time.AfterFunc(revocationInterval, u.cancelRevoked)
 	}
 	u.open[use] = struct{}{}
 	return ctx, func() {
@@ -58,25 +62,27 @@ func (u *keyUses) add(ctx context.Context, key apikey.Key, w http.ResponseWriter
 }
 
 // check cancels the requests of revoked keys, and goes on as long as requests run.
-func (u *keyUses) check() {
+func (u *keyedRequests) cancelRevoked() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for use := range u.open {
-		if !u.keys.Holds(use.key) {
+		if !u.keys.Contains(use.key) {
 			use.cancel(errRevoked)
-			_ = use.control.SetWriteDeadline(time.Now().Add(revokedGrace)) // a writer without a deadline does not block
+			_ = use.control.SetWriteDeadline(
+				time.Now().Add(revocationGrace),
+			) // a writer without a deadline does not block
 			delete(u.open, use)
 		}
 	}
 	if len(u.open) == 0 {
-		u.next = nil
+		u.timer = nil
 		return
 	}
-	u.next.Reset(revokedEvery)
+	u.timer.Reset(revocationInterval)
 }
 
 // ended returns why a request's context has ended.
-func ended(ctx context.Context) *openai.Error {
+func contextError(ctx context.Context) *openai.Error {
 	if errors.Is(context.Cause(ctx), errRevoked) {
 		code := "invalid_api_key"
 		e := openai.Invalid("", errRevoked.Error()+" while the request ran")

@@ -10,24 +10,27 @@ import (
 	"troupe/messages"
 )
 
-// Starting returns the handler of a node whose gateway is not there yet: /live answers 200, /ready 503
+// StartingHandler returns the handler of a node whose gateway is not there yet: /live answers 200, /ready 503
 // with the cause starting, and everything else is refused.
-func Starting() http.Handler {
+func StartingHandler() http.Handler {
 	mux := http.NewServeMux()
 	live := func(w http.ResponseWriter, r *http.Request) {
-		requestID(w, r)
+		setRequestID(w, r)
 		writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
 	}
 	mux.HandleFunc("GET /live", live)
 	mux.HandleFunc("GET /health", live)
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
-		requestID(w, r)
+		setRequestID(w, r)
 		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // strings and a bool: it never fails
 		writeJSON(w, http.StatusServiceUnavailable, body)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		requestID(w, r)
-		e := openai.Refusal(messages.Reason_REASON_NOT_READY, "this node is starting; /ready answers 200 once it serves")
+		setRequestID(w, r)
+		e := openai.Refusal(
+			messages.Reason_REASON_NOT_READY,
+			"this node is starting; /ready answers 200 once it serves",
+		)
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
 		w.Header().Set("Connection", "close") // the body was not read

@@ -15,7 +15,7 @@ func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, gen *generation,
 		return
 	}
 	gen.meter.finished(gen)
-	g.write(w, a, http.StatusOK, answerOf(gen).Whole(nil, all.whole(), gen.usage()))
+	g.write(w, a, http.StatusOK, answerOf(gen).AppendResponse(nil, all.whole(), gen.usage()))
 }
 
 // events writes server-sent events, each at once.
@@ -51,7 +51,7 @@ func (s *events) send(data func([]byte) []byte) error {
 func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, gen *generation, a asked) {
 	answer, to := answerOf(gen), &events{w: w, control: http.NewResponseController(w)}
 	err := g.run(r.Context(), gen, func(p piece) error {
-		return to.send(func(b []byte) []byte { return answer.Chunk(b, gen.choiceOf(p)) })
+		return to.send(func(b []byte) []byte { return answer.AppendChunk(b, gen.choiceOf(p)) })
 	})
 	switch {
 	case err != nil && !to.begun:
@@ -66,7 +66,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, gen *generation
 	gen.meter.finished(gen)
 	g.answered(a, http.StatusOK)
 	if gen.request.IncludeUsage {
-		_ = to.send(func(b []byte) []byte { return answer.UsageChunk(b, gen.usage()) }) // the client may have left
+		_ = to.send(func(b []byte) []byte { return answer.AppendUsageChunk(b, gen.usage()) }) // the client may have left
 	}
 	_ = to.send(func(b []byte) []byte { return append(b, "[DONE]"...) }) // the client may have left
 }

@@ -22,7 +22,10 @@ import (
 func TestGatewaysTellEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
-		keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel))
+		keys := keysOf(
+			t,
+			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel),
+		)
 		members := &messages.MembersChanged{Members: []*messages.Member{{Name: "a"}, {Name: "b"}}}
 		strategy := supervise.Strategy(nil)
 		worlds, actors := map[string]*world{}, map[string]*actor.PID{}
@@ -34,14 +37,15 @@ func TestGatewaysTellEachOther(t *testing.T) {
 		}
 		var crashed atomic.Bool
 		for _, node := range []string{"a", "b"} {
-			shares := gateway.NewShares(0)
-			worlds[node] = newWorld(t, silent, func(c *gateway.Config) { c.Keys, c.Shares = keys, shares })
+			shares := gateway.NewQuotas(0)
+			worlds[node] = newWorld(t, silent, func(c *gateway.Config) { c.Keys, c.Quotas = keys, shares })
 			pid := testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
-				Node: node, Shares: shares, Members: func() *messages.MembersChanged { return members },
+				Node: node, Quotas: shares, Members: func() *messages.MembersChanged { return members },
 				Peer: peer, Log: zerolog.Nop(),
 			}), func(next actor.ReceiverFunc) actor.ReceiverFunc {
 				return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-					if m, ok := env.Message.(*messages.UsageAnnounced); ok && m.GetNode() == "b" && !crashed.Swap(true) {
+					if m, ok := env.Message.(*messages.UsageAnnounced); ok && m.GetNode() == "b" &&
+						!crashed.Swap(true) {
 						panic("test: the usage actor crashes")
 					}
 					next(ctx, env)
@@ -74,7 +78,13 @@ func TestGatewaysTellEachOther(t *testing.T) {
 				t.Errorf("%s: a third request in flight gets %d", node, code)
 			}
 		}
-		sys.Root.Send(actors["a"], &messages.UsageAnnounced{Node: "stranger", Clients: []*messages.ClientUsage{{Client: gateway.KeyClient("ann"), RequestsInFlight: 50}}})
+		sys.Root.Send(
+			actors["a"],
+			&messages.UsageAnnounced{
+				Node:    "stranger",
+				Clients: []*messages.ClientUsage{{Client: gateway.KeyClientName("ann"), RequestsInFlight: 50}},
+			},
+		)
 		sys.Root.Send(actors["a"], &messages.MembersChanged{Members: members.Members[:1]})
 		synctest.Wait()
 		third := ask("a")

@@ -143,7 +143,8 @@ func TestGenerate(t *testing.T) {
 			t.Fatalf("%v\n%s", err, line)
 		}
 		k, ok := keys.Find(secret)
-		if !ok || k.Name != `alice: "x"` || k.Admin != (models == nil) || k.Allows("kjv-2m") != (len(models) < 2) || k.Allows(`b"c`) != (len(models) != 1) {
+		if !ok || k.Name != `alice: "x"` || k.Admin != (models == nil) || k.Allows("kjv-2m") != (len(models) < 2) ||
+			k.Allows(`b"c`) != (len(models) != 1) {
 			t.Errorf("%+v of %s", k, line)
 		}
 	}
@@ -155,7 +156,9 @@ func TestGenerate(t *testing.T) {
 // FuzzFile: whatever a file holds, it is refused without showing it, or its keys are found and no others.
 func FuzzFile(f *testing.F) {
 	f.Add("keys: [{name: alice, key: SECRET-0123456789}]")
-	f.Add("keys:\n  - name: bob\n    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n")
+	f.Add(
+		"keys:\n  - name: bob\n    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n",
+	)
 	f.Add("keys: [{SECRET-0123456789: 1}]")
 	f.Add("keys: {SECRET-0123456789")
 	f.Add("keys: [{name: a, key: &x SECRET-0123456789}, {name: b, key: *x}]")
@@ -202,7 +205,10 @@ func TestPatterns(t *testing.T) {
 		{"kjv-2m:", "kjv-2m:psalms", false},
 		{":psalms", "kjv-2m:psalms", false},
 	} {
-		keys, err := apikey.Open(file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
+		keys, err := apikey.Open(
+			file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)),
+			zerolog.Nop(),
+		)
 		if err != nil {
 			t.Fatalf("%s: %v", tc.pattern, err)
 		}

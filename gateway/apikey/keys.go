@@ -26,7 +26,7 @@ type Key struct {
 	MaxPriority messages.PriorityClass
 	Weight      float64 // share of a model among keys that wait for it; default 1
 	Limits      Limits
-	sum         [sha256.Size]byte
+	hash        [sha256.Size]byte
 	models      []string // patterns; none: all models and adapters
 }
 
@@ -72,16 +72,16 @@ func Open(file string, log zerolog.Logger) (*Keys, error) {
 func (k *Keys) Find(secret string) (found Key, ok bool) {
 	sum := sha256.Sum256([]byte(secret))
 	for _, key := range k.file.Get() {
-		if subtle.ConstantTimeCompare(sum[:], key.sum[:]) == 1 {
+		if subtle.ConstantTimeCompare(sum[:], key.hash[:]) == 1 {
 			found, ok = key, true
 		}
 	}
 	return found, ok
 }
 
-// Holds reports whether a key that was found before is still in the file.
-func (k *Keys) Holds(key Key) bool {
-	return slices.ContainsFunc(k.file.Get(), func(known Key) bool { return known.sum == key.sum })
+// Contains reports whether a key that was found before is still in the file.
+func (k *Keys) Contains(key Key) bool {
+	return slices.ContainsFunc(k.file.Get(), func(known Key) bool { return known.hash == key.hash })
 }
 
 // OnChange registers a function that is called after a changed file was taken, or with the reason why not. It must not block.
@@ -90,24 +90,24 @@ func (k *Keys) OnChange(f func(error)) { k.file.OnChange(f) }
 // Allows reports whether a key may use a model.
 func (k Key) Allows(model string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
-		return !strings.Contains(pattern, ":") && matches(pattern, model)
+		return !strings.Contains(pattern, ":") && matchPattern(pattern, model)
 	})
 }
 
 // AllowsAdapter reports whether a key may use an adapter of a model: a pattern like "model:adapter"
-// matches both names, or an entry is the adapter's name to the letter.
+// matchPattern both names, or an entry is the adapter's name to the letter.
 func (k Key) AllowsAdapter(model, adapter string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
 		of, name, full := strings.Cut(pattern, ":")
 		if full {
-			return matches(of, model) && matches(name, adapter)
+			return matchPattern(of, model) && matchPattern(name, adapter)
 		}
 		return pattern == adapter && !strings.ContainsAny(pattern, "*?[\\")
 	})
 }
 
-// matches reports whether a name matches a pattern that was checked when it was read.
-func matches(pattern, name string) bool {
+// matchPattern reports whether a name matchPattern a pattern that was checked when it was read.
+func matchPattern(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok
 }

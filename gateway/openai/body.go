@@ -54,14 +54,14 @@ type body struct {
 	ChatTemplateKwargs   json.RawMessage `json:"chat_template_kwargs"`
 
 	// Known, and refused where they ask for something.
-	unsupported
+	unsupportedFields
 	ResponseFormat *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
 }
 
 // absent reports whether a field is missing or null.
-func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
 func decodeError(err error) *Error {
 	var wrong *json.UnmarshalTypeError
@@ -70,7 +70,10 @@ func decodeError(err error) *Error {
 	case errors.As(err, &wrong) && wrong.Field == "":
 		return Invalid("", fmt.Sprintf("the request must be an object, not %s", wrong.Value))
 	case errors.As(err, &wrong):
-		return Invalid(wrong.Field, fmt.Sprintf("%s must be %s, not %s", wrong.Field, kind(wrong.Type), wrong.Value))
+		return Invalid(
+			wrong.Field,
+			fmt.Sprintf("%s must be %s, not %s", wrong.Field, typeName(wrong.Type), wrong.Value),
+		)
 	case errors.As(err, &syntax):
 		return Invalid("", fmt.Sprintf("the request is not valid JSON: %s at byte %d", syntax, syntax.Offset))
 	}
@@ -78,7 +81,7 @@ func decodeError(err error) *Error {
 }
 
 // kind is the JSON of a Go type, in words.
-func kind(t reflect.Type) string {
+func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"

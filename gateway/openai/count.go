@@ -11,9 +11,9 @@ const (
 	maxErrorBytes = 4 << 10
 )
 
-// elements returns how many elements a list has, or members an object, in JSON that is valid. It is
+// countElements returns how many countElements a list has, or members an object, in JSON that is valid. It is
 // 0 for anything else.
-func elements(raw json.RawMessage) int {
+func countElements(raw json.RawMessage) int {
 	n, depth, text := 0, 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -48,7 +48,7 @@ func elements(raw json.RawMessage) int {
 }
 
 // values returns about how many values valid JSON has, at any depth; never fewer.
-func values(raw json.RawMessage) int {
+func countValues(raw json.RawMessage) int {
 	n, text := 1, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -64,7 +64,7 @@ func values(raw json.RawMessage) int {
 }
 
 // clip cuts a text that is part of an error: clients may have sent it.
-func clip(text string) string {
+func clipText(text string) string {
 	if len(text) <= maxErrorBytes {
 		return text
 	}

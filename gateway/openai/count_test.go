@@ -20,12 +20,12 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// listOf returns a list of so many equal elements.
+// listOf returns a list of so many equal countElements.
 func listOf(element string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// TestManyElements: lists of millions of small elements are counted and refused; decoded they would
+// TestManyElements: lists of millions of small countElements are counted and refused; decoded they would
 // take many times the memory of the request.
 func TestManyElements(t *testing.T) {
 	const n = 1 << 18
@@ -96,7 +96,8 @@ func TestErrorsAreShort(t *testing.T) {
 	} {
 		_, err := Decode([]byte(`{"model":"m","prompt":"a",`+body+`}`), strings.HasPrefix(body, `"messages"`))
 		var e *Error
-		if !errors.As(err, &e) || len(e.JSON()) > 2*maxErrorBytes || !json.Valid(e.JSON()) || strings.Contains(e.Message, "\uFFFD") {
+		if !errors.As(err, &e) || len(e.JSON()) > 2*maxErrorBytes || !json.Valid(e.JSON()) ||
+			strings.Contains(e.Message, "\uFFFD") {
 			t.Errorf("%.40s: %.80v", body, err)
 		}
 	}
@@ -105,20 +106,35 @@ func TestErrorsAreShort(t *testing.T) {
 // TestElements counts as encoding/json does.
 func TestElements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.SampledFrom([]string{`"a"`, `1`, `null`, `[]`, `{}`, `[1,2]`, `{"a,":"b]","c":[{}]}`, `"\""`, `"\\"`, `",[{"`, ` [ ] `, "\n0\t"})
+		text := rapid.SampledFrom(
+			[]string{
+				`"a"`,
+				`1`,
+				`null`,
+				`[]`,
+				`{}`,
+				`[1,2]`,
+				`{"a,":"b]","c":[{}]}`,
+				`"\""`,
+				`"\\"`,
+				`",[{"`,
+				` [ ] `,
+				"\n0\t",
+			},
+		)
 		parts := rapid.SliceOfN(text, 0, 5).Draw(t, "elements")
-		if got := elements(json.RawMessage("[" + strings.Join(parts, ",") + "]")); got != len(parts) {
+		if got := countElements(json.RawMessage("[" + strings.Join(parts, ",") + "]")); got != len(parts) {
 			t.Fatalf("list of %q: %d", parts, got)
 		}
 		for i := range parts {
 			parts[i] = fmt.Sprintf(`"%d":%s`, i, parts[i])
 		}
-		if got := elements(json.RawMessage("{" + strings.Join(parts, ",") + " }")); got != len(parts) {
+		if got := countElements(json.RawMessage("{" + strings.Join(parts, ",") + " }")); got != len(parts) {
 			t.Fatalf("object of %q: %d", parts, got)
 		}
 	})
 	for _, other := range []string{"", "null", "1", `"[1,2]"`, "true"} {
-		if got := elements(json.RawMessage(other)); got != 0 {
+		if got := countElements(json.RawMessage(other)); got != 0 {
 			t.Errorf("%s: %d", other, got)
 		}
 	}

@@ -30,13 +30,20 @@ func (e *Error) JSON() []byte {
 		}
 		return AppendString(nil, *s)
 	}
-	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`, text(&e.Message), text(&e.Type), text(e.Param), text(e.Code))
+	return fmt.Appendf(
+		nil,
+		`{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`,
+		text(&e.Message),
+		text(&e.Type),
+		text(e.Param),
+		text(e.Code),
+	)
 }
 
 // Invalid is an error in the request.
 func Invalid(param, message string) *Error {
 	e := &Error{
-		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT, Message: clip(message), Type: "invalid_request_error",
+		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT, Message: clipText(message), Type: "invalid_request_error",
 	}
 	if param != "" {
 		e.Param = &param
@@ -45,7 +52,7 @@ func Invalid(param, message string) *Error {
 }
 
 // codes are OpenAI's words for reasons.
-var codes = map[messages.Reason]string{
+var errorCodes = map[messages.Reason]string{
 	messages.Reason_REASON_NOT_FOUND:  "model_not_found",
 	messages.Reason_REASON_TOO_LONG:   "context_length_exceeded",
 	messages.Reason_REASON_QUEUE_FULL: "rate_limit_exceeded",
@@ -56,7 +63,12 @@ var codes = map[messages.Reason]string{
 
 // FromRefused is the error for a refusal.
 func FromRefused(r *messages.Refused) *Error {
-	e := &Error{Status: r.GetReason().HTTPStatus(), Reason: r.GetReason(), Message: clip(r.GetDetail()), RetryAfter: r.GetRetryAfter().AsDuration()}
+	e := &Error{
+		Status:     r.GetReason().HTTPStatus(),
+		Reason:     r.GetReason(),
+		Message:    clipText(r.GetDetail()),
+		RetryAfter: r.GetRetryAfter().AsDuration(),
+	}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
 		e.Type = "rate_limit_error"
@@ -65,7 +77,7 @@ func FromRefused(r *messages.Refused) *Error {
 	default:
 		e.Type = "invalid_request_error"
 	}
-	if code, ok := codes[r.GetReason()]; ok {
+	if code, ok := errorCodes[r.GetReason()]; ok {
 		e.Code = &code
 	}
 	return e

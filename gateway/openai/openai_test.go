@@ -15,8 +15,11 @@ import (
 )
 
 func TestDecode(t *testing.T) {
-	r, err := Decode([]byte(`{"model":"m","prompt":["a",[1,2]],"n":2,"max_tokens":7,"temperature":0,"top_p":0.5,"top_k":-1,"seed":-1,
-		"stop":"x","logprobs":2,"logit_bias":{"5":-100},"priority":"batch","timeout":1.5,"stream":true,"stream_options":{"include_usage":true},"user":"ignored"}`), false)
+	r, err := Decode(
+		[]byte(`{"model":"m","prompt":["a",[1,2]],"n":2,"max_tokens":7,"temperature":0,"top_p":0.5,"top_k":-1,"seed":-1,
+		"stop":"x","logprobs":2,"logit_bias":{"5":-100},"priority":"batch","timeout":1.5,"stream":true,"stream_options":{"include_usage":true},"user":"ignored"}`),
+		false,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +29,14 @@ func TestDecode(t *testing.T) {
 		r.Priority != messages.PriorityClass_PRIORITY_CLASS_BATCH || r.Timeout != 1500*time.Millisecond || !r.Stream || !r.IncludeUsage {
 		t.Errorf("%+v", r)
 	}
-	chat, err := Decode([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"logprobs":true,"top_logprobs":3}`), true)
-	if err != nil || chat.Messages[0].Content != "ab" || chat.MaxTokens != 0 || chat.Sampling.GetTemperature() != 1 || chat.Sampling.GetTopLogprobs() != 3 {
+	chat, err := Decode(
+		[]byte(
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"logprobs":true,"top_logprobs":3}`,
+		),
+		true,
+	)
+	if err != nil || chat.Messages[0].Content != "ab" || chat.MaxTokens != 0 || chat.Sampling.GetTemperature() != 1 ||
+		chat.Sampling.GetTopLogprobs() != 3 {
 		t.Errorf("%+v, %v", chat, err)
 	}
 }
@@ -38,7 +47,7 @@ func TestTokens(t *testing.T) {
 		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
 		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil, `[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
 	} {
-		p, ok := prompt([]byte(text))
+		p, ok := decodePrompt([]byte(text))
 		if p.ReadTokens(); ok != (want != nil) || !slices.Equal(p.Tokens, want) || p.Count() != len(want) && ok {
 			t.Errorf("%s: %v, %v", text, p.Tokens, ok)
 		}
@@ -98,10 +107,10 @@ func TestAppendString(t *testing.T) {
 func TestAnswersAreJSON(t *testing.T) {
 	lp := []TokenLogprob{{Token: "a", Bytes: []byte("a"), Logprob: -1, Top: []TokenLogprob{{Token: "b", Logprob: -2}}}}
 	for _, chat := range []bool{false, true} {
-		a := Answer{ID: "cmpl-1", Model: `a"b`, Created: 5, Chat: chat, Usage: true}
+		a := ResponseEncoder{ID: "cmpl-1", Model: `a"b`, Created: 5, Chat: chat, IncludeUsage: true}
 		for name, b := range map[string][]byte{
-			"chunk": a.Chunk(nil, Choice{Text: "x\n", First: true}), "last chunk": a.Chunk(nil, Choice{Finish: "stop", Logprobs: lp}),
-			"usage": a.UsageChunk(nil, Usage{1, 2, 1}), "whole": a.Whole(nil, []Choice{{Text: "y", Finish: "length", Logprobs: lp}, {Index: 1}}, Usage{3, 4, 0}),
+			"chunk": a.AppendChunk(nil, Choice{Text: "x\n", First: true}), "last chunk": a.AppendChunk(nil, Choice{Finish: "stop", Logprobs: lp}),
+			"usage": a.AppendUsageChunk(nil, Usage{1, 2, 1}), "whole": a.AppendResponse(nil, []Choice{{Text: "y", Finish: "length", Logprobs: lp}, {Index: 1}}, Usage{3, 4, 0}),
 		} {
 			var v struct {
 				ID, Object, Model string
@@ -136,7 +145,9 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if r.N < 1 || r.Model == "" || !utf8.ValidString(r.Model) || r.Timeout <= 0 || len(r.Prompts)*r.N > maxSequences || len(r.Prompts)+len(r.Messages) == 0 {
+		if r.N < 1 || r.Model == "" || !utf8.ValidString(r.Model) || r.Timeout <= 0 ||
+			len(r.Prompts)*r.N > maxSequences ||
+			len(r.Prompts)+len(r.Messages) == 0 {
 			t.Fatalf("accepted: %+v", r)
 		}
 	})

@@ -9,10 +9,10 @@ import (
 
 // Prompt is text, or tokens.
 type Prompt struct {
-	Text   string
-	Tokens []uint32        // nil: Text, or tokens that ReadTokens has not read yet
-	ids    json.RawMessage // a list of token ids
-	count  int
+	Text      string
+	Tokens    []uint32        // nil: Text, or tokens that ReadTokens has not read yet
+	rawTokens json.RawMessage // a list of token ids
+	count     int
 }
 
 // Count returns the number of tokens of a prompt that is not text.
@@ -24,28 +24,28 @@ func (p *Prompt) ReadTokens() { p.ReadLast(p.count) }
 
 // ReadLast is ReadTokens for no more than the last n.
 func (p *Prompt) ReadLast(n int) {
-	if p.ids == nil {
+	if p.rawTokens == nil {
 		return
 	}
 	skip := max(0, p.count-n)
 	p.Tokens = make([]uint32, 0, p.count-skip)
-	eachToken(p.ids, func(id uint32) { // Decode has checked the list
+	eachToken(p.rawTokens, func(id uint32) { // Decode has checked the list
 		if skip--; skip < 0 {
 			p.Tokens = append(p.Tokens, id)
 		}
 	})
-	p.ids = nil
+	p.rawTokens = nil
 }
 
-// readInput reads the messages of a chat, or the prompts of a completion.
-func (r *Request) readInput(b *body) (err error) {
+// readPrompts reads the messages of a chat, or the decodePrompts of a completion.
+func (r *Request) readPrompts(b *body) (err error) {
 	if !r.Chat {
-		r.Prompts, err = prompts(b.Prompt)
+		r.Prompts, err = decodePrompts(b.Prompt)
 		return err
 	}
 	var all []json.RawMessage
-	switch n := elements(b.Messages); {
-	case absent(b.Messages) || n == 0 && b.Messages[0] == '[':
+	switch n := countElements(b.Messages); {
+	case isNull(b.Messages) || n == 0 && b.Messages[0] == '[':
 		return Invalid("messages", "messages is missing; send at least one message")
 	case n > maxMessages:
 		return Invalid("messages", fmt.Sprintf("%d messages are more than %d; send fewer", n, maxMessages))
@@ -54,7 +54,7 @@ func (r *Request) readInput(b *body) (err error) {
 	}
 	r.Messages = make([]Message, len(all))
 	for i, raw := range all {
-		if r.Messages[i], err = message(raw); err != nil {
+		if r.Messages[i], err = decodeMessage(raw); err != nil {
 			field := fmt.Sprintf("messages[%d]", i)
 			return Invalid(field, fmt.Sprintf("%s: %s", field, err))
 		}
@@ -62,47 +62,50 @@ func (r *Request) readInput(b *body) (err error) {
 	return nil
 }
 
-// prompts reads a string, a list of tokens, or a list of either.
-func prompts(raw json.RawMessage) ([]Prompt, error) {
-	if absent(raw) {
+// decodePrompts reads a string, a list of tokens, or a list of either.
+func decodePrompts(raw json.RawMessage) ([]Prompt, error) {
+	if isNull(raw) {
 		return nil, Invalid("prompt", "prompt is missing")
 	}
-	if one, ok := prompt(raw); ok {
+	if one, ok := decodePrompt(raw); ok {
 		return []Prompt{one}, nil
 	}
-	if n := elements(raw); n > maxSequences && !numbers(raw) {
+	if n := countElements(raw); n > maxSequences && !isNumberList(raw) {
 		return nil, Invalid("prompt", fmt.Sprintf("%d prompts are more than %d; send fewer at once", n, maxSequences))
 	}
 	var many []json.RawMessage
-	if numbers(raw) || json.Unmarshal(raw, &many) != nil || len(many) == 0 {
+	if isNumberList(raw) || json.Unmarshal(raw, &many) != nil || len(many) == 0 {
 		return nil, Invalid("prompt", "prompt must be a string, a list of tokens, or a list of either, and not empty")
 	}
 	all := make([]Prompt, len(many))
 	for i, one := range many {
 		var ok bool
-		if all[i], ok = prompt(one); !ok {
-			return nil, Invalid("prompt", fmt.Sprintf("prompt[%d] must be a string or a list of tokens, and not empty", i))
+		if all[i], ok = decodePrompt(one); !ok {
+			return nil, Invalid(
+				"prompt",
+				fmt.Sprintf("prompt[%d] must be a string or a list of tokens, and not empty", i),
+			)
 		}
 	}
 	return all, nil
 }
 
-func prompt(raw json.RawMessage) (p Prompt, ok bool) {
+func decodePrompt(raw json.RawMessage) (p Prompt, ok bool) {
 	switch {
-	case absent(raw):
+	case isNull(raw):
 		return p, false
 	case raw[0] == '"':
 		err := json.Unmarshal(raw, &p.Text)
 		return p, err == nil
 	}
 	if p.count, ok = eachToken(raw, func(uint32) {}); ok {
-		p.ids = raw
+		p.rawTokens = raw
 	}
 	return p, ok
 }
 
-// numbers reports whether a list begins with a number: it is one of tokens, though not a valid one.
-func numbers(raw json.RawMessage) bool {
+// isNumberList reports whether a list begins with a number: it is one of tokens, though not a valid one.
+func isNumberList(raw json.RawMessage) bool {
 	inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n")
 	return raw[0] == '[' && (inner[0] == '-' || inner[0] >= '0' && inner[0] <= '9')
 }
@@ -125,7 +128,7 @@ func eachToken(raw json.RawMessage, use func(id uint32)) (n int, ok bool) {
 	return n, true
 }
 
-// tokenID reads digits. Long prompts are made of them, and strconv would allocate for each.
+// tokenID reads digits. Long decodePrompts are made of them, and strconv would allocate for each.
 func tokenID(digits []byte) (uint32, bool) {
 	id := uint64(0)
 	for _, d := range digits {

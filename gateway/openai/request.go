@@ -40,15 +40,15 @@ const (
 	// CompletionTokens is max_tokens of a completion that gives none, as at OpenAI. A chat goes on to the end of the context.
 	CompletionTokens = 16
 
-	maxTimeout     = 24 * time.Hour
-	maxChoices     = 128
-	maxSequences   = 1024 // prompts times n
-	maxStops       = 64
-	maxStopBytes   = 1024
-	maxBias        = 1024
-	maxAllowed     = 1024
-	maxTopLogprobs = 20
-	maxTokens      = 1 << 24
+	maxTimeout       = 24 * time.Hour
+	maxChoices       = 128
+	maxSequences     = 1024 // prompts times n
+	maxStopStrings   = 64
+	maxStopBytes     = 1024
+	maxLogitBias     = 1024
+	maxAllowedTokens = 1024
+	maxTopLogprobs   = 20
+	maxTokens        = 1 << 24
 )
 
 // Decode reads and checks a request. Its error is an *Error.
@@ -68,8 +68,8 @@ func Decode(data []byte, chat bool) (*Request, error) {
 		return nil, Invalid("model", fmt.Sprintf(
 			"model has %d bytes, more than any name here; see /v1/models for those there are", len(r.Model)))
 	}
-	for _, read := range []func(*body) error{refuse, r.readInput, r.readShape, r.readMost, r.readSampling, r.readStop, r.readLogprobs,
-		r.readTokens, r.readChat} {
+	for _, read := range []func(*body) error{rejectUnsupported, r.readPrompts, r.readChoices, r.readLimits, r.readSampling, r.readStop, r.readLogprobs,
+		r.readTokenOptions, r.readChat} {
 		if err := read(&b); err != nil {
 			return nil, err
 		}
@@ -78,19 +78,22 @@ func Decode(data []byte, chat bool) (*Request, error) {
 }
 
 // refuse refuses what would be wrong to ignore: the client counts on it.
-func refuse(b *body) error {
+func rejectUnsupported(b *body) error {
 	switch {
 	case b.ResponseFormat != nil && b.ResponseFormat.Type != "text":
-		return Invalid("response_format", fmt.Sprintf("response_format %q is not supported; text is", b.ResponseFormat.Type))
+		return Invalid(
+			"response_format",
+			fmt.Sprintf("response_format %q is not supported; text is", b.ResponseFormat.Type),
+		)
 	case b.Suffix != "":
 		return Invalid("suffix", "suffix is not supported: the model completes text, it does not fill gaps")
 	}
-	return b.refuse()
+	return b.reject()
 }
 
-// readShape reads how many choices there are and how they are sent.
-func (r *Request) readShape(b *body) error {
-	n, err := whole("n", b.N, 1, maxChoices, 1)
+// readChoices reads how many choices there are and how they are sent.
+func (r *Request) readChoices(b *body) error {
+	n, err := intField("n", b.N, 1, maxChoices, 1)
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,15 @@ func (r *Request) readShape(b *body) error {
 		return Invalid("best_of", "best_of is not supported; n gives several choices")
 	}
 	if len(r.Prompts)*r.N > maxSequences {
-		return Invalid("prompt", fmt.Sprintf("%d prompts times n = %d is more than %d; send fewer at once", len(r.Prompts), r.N, maxSequences))
+		return Invalid(
+			"prompt",
+			fmt.Sprintf(
+				"%d prompts times n = %d is more than %d; send fewer at once",
+				len(r.Prompts),
+				r.N,
+				maxSequences,
+			),
+		)
 	}
 	if b.StreamOptions != nil {
 		if !r.Stream {
@@ -111,13 +122,13 @@ func (r *Request) readShape(b *body) error {
 	return nil
 }
 
-// readMost reads how long the request may go on, its class and its cache salt.
-func (r *Request) readMost(b *body) error {
+// readLimits reads how long the request may go on, its class and its cache salt.
+func (r *Request) readLimits(b *body) error {
 	name, limit := "max_tokens", b.MaxTokens
 	if b.MaxCompletionTokens != nil {
 		name, limit = "max_completion_tokens", b.MaxCompletionTokens
 	}
-	n, err := whole(name, limit, 1, maxTokens, 0)
+	n, err := intField(name, limit, 1, maxTokens, 0)
 	if err != nil {
 		return err
 	}
@@ -149,7 +160,10 @@ func (r *Request) SetTimeout(text string) error {
 
 func (r *Request) setTimeout(seconds float64) error {
 	if !(seconds > 0 && seconds <= maxTimeout.Seconds()) {
-		return Invalid("timeout", fmt.Sprintf("timeout is %v; it must be more than 0 and at most %v seconds", seconds, maxTimeout.Seconds()))
+		return Invalid(
+			"timeout",
+			fmt.Sprintf("timeout is %v; it must be more than 0 and at most %v seconds", seconds, maxTimeout.Seconds()),
+		)
 	}
 	r.Timeout = time.Duration(seconds * float64(time.Second))
 	return nil
@@ -169,7 +183,7 @@ func (r *Request) SetPriority(name string) error {
 }
 
 // whole reads a whole number between two bounds; without one it returns none.
-func whole(name string, value *int64, least, most, none int64) (int64, error) {
+func intField(name string, value *int64, least, most, none int64) (int64, error) {
 	if value == nil {
 		return none, nil
 	}

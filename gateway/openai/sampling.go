@@ -8,8 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// leastTopP stands for top_p 0: the likeliest token alone. Zero itself means off.
-const leastTopP = 1e-6
+// minTopP stands for top_p 0: the likeliest token alone. Zero itself means off.
+const minTopP = 1e-6
 
 func (r *Request) readSampling(b *body) error {
 	s := &messages.SamplingParams{Temperature: 1, IgnoreEos: b.IgnoreEOS}
@@ -31,18 +31,21 @@ func (r *Request) readSampling(b *body) error {
 			continue
 		}
 		if !(*f.value >= f.min && *f.value <= f.max) {
-			return Invalid(f.name, fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max))
+			return Invalid(
+				f.name,
+				fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max),
+			)
 		}
 		*f.to = float32(*f.value)
 	}
 	if b.TopP != nil {
-		s.TopP = max(s.TopP, leastTopP)
+		s.TopP = max(s.TopP, minTopP)
 	}
 	if b.Seed != nil {
 		seed := uint64(*b.Seed)
 		r.Seed = &seed
 	}
-	topK, err := whole("top_k", b.TopK, -1, maxTokens, 0)
+	topK, err := intField("top_k", b.TopK, -1, maxTokens, 0)
 	if err != nil {
 		return err
 	}
@@ -61,17 +64,17 @@ func (r *Request) readMinTokens(value *int64) error {
 	} else if !r.Chat {
 		most = CompletionTokens
 	}
-	n, err := whole("min_tokens", value, 0, most, 0)
+	n, err := intField("min_tokens", value, 0, most, 0)
 	r.Sampling.MinTokens = uint32(n)
 	return err
 }
 
 func (r *Request) readBias(raw json.RawMessage) error {
-	if n := elements(raw); n > maxBias {
-		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d may have one", n, maxBias))
+	if n := countElements(raw); n > maxLogitBias {
+		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d may have one", n, maxLogitBias))
 	}
 	var bias map[string]float64
-	if !absent(raw) && json.Unmarshal(raw, &bias) != nil {
+	if !isNull(raw) && json.Unmarshal(raw, &bias) != nil {
 		return Invalid("logit_bias", "logit_bias must be an object of numbers by token id")
 	}
 	if len(bias) > 0 {
@@ -92,11 +95,11 @@ func (r *Request) readBias(raw json.RawMessage) error {
 
 func (r *Request) readStop(b *body) error {
 	var one string
-	if n := elements(b.Stop); n > maxStops {
-		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are looked for", n, maxStops))
+	if n := countElements(b.Stop); n > maxStopStrings {
+		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are looked for", n, maxStopStrings))
 	}
 	switch {
-	case absent(b.Stop):
+	case isNull(b.Stop):
 	case json.Unmarshal(b.Stop, &one) == nil:
 		r.Stop = []string{one}
 	case json.Unmarshal(b.Stop, &r.Stop) != nil:
@@ -104,13 +107,19 @@ func (r *Request) readStop(b *body) error {
 	}
 	for _, s := range r.Stop {
 		if len(s) > maxStopBytes {
-			return Invalid("stop", fmt.Sprintf("a stop string has %d bytes; at most %d are looked for", len(s), maxStopBytes))
+			return Invalid(
+				"stop",
+				fmt.Sprintf("a stop string has %d bytes; at most %d are looked for", len(s), maxStopBytes),
+			)
 		}
 	}
-	if n := elements(b.StopTokenIDs); n > maxStops {
-		return Invalid("stop_token_ids", fmt.Sprintf("stop_token_ids has %d ids; at most %d are looked for", n, maxStops))
+	if n := countElements(b.StopTokenIDs); n > maxStopStrings {
+		return Invalid(
+			"stop_token_ids",
+			fmt.Sprintf("stop_token_ids has %d ids; at most %d are looked for", n, maxStopStrings),
+		)
 	}
-	if !absent(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
+	if !isNull(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
 		return Invalid("stop_token_ids", "stop_token_ids must be a list of token ids")
 	}
 	r.IncludeStop = b.IncludeStop
@@ -122,16 +131,16 @@ func (r *Request) readLogprobs(b *body) error {
 	name, on, n := "logprobs", false, (*int64)(nil)
 	if r.Chat {
 		name, n = "top_logprobs", b.TopLogprobs
-		if !absent(b.Logprobs) && json.Unmarshal(b.Logprobs, &on) != nil {
+		if !isNull(b.Logprobs) && json.Unmarshal(b.Logprobs, &on) != nil {
 			return Invalid("logprobs", "logprobs of a chat must be true or false; top_logprobs is the number")
 		}
-	} else if !absent(b.Logprobs) {
+	} else if !isNull(b.Logprobs) {
 		on = true
 		if json.Unmarshal(b.Logprobs, &n) != nil {
 			return Invalid("logprobs", "logprobs of a completion must be a whole number")
 		}
 	}
-	top, err := whole(name, n, 0, maxTopLogprobs, 0)
+	top, err := intField(name, n, 0, maxTopLogprobs, 0)
 	switch {
 	case err != nil:
 		return err

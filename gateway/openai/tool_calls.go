@@ -12,13 +12,13 @@ const maxToolValues = 1 << 14
 
 var errToolCalls = errors.New("tool_calls must be a list of objects, each with a function")
 
-// toolCalls reads the tool calls of an assistant's turn. As templates expect, arguments that are
+// decodeToolCalls reads the tool calls of an assistant's turn. As templates expect, arguments that are
 // JSON in a string become the value itself. An empty list is none.
-func toolCalls(raw json.RawMessage) (json.RawMessage, error) {
-	if absent(raw) {
+func decodeToolCalls(raw json.RawMessage) (json.RawMessage, error) {
+	if isNull(raw) {
 		return nil, nil
 	}
-	n := values(raw)
+	n := countValues(raw)
 	if n > maxToolValues {
 		return nil, fmt.Errorf("tool_calls has %d values, more than %d; send fewer", n, maxToolValues)
 	}
@@ -31,49 +31,49 @@ func toolCalls(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	for i := range calls {
 		var err error
-		if calls[i], err = members(calls[i], toolFunction(&n)); err != nil {
+		if calls[i], err = mapMembers(calls[i], functionMember(&n)); err != nil {
 			return nil, err
 		}
 	}
 	return json.Marshal(calls)
 }
 
-// toolFunction returns what becomes of a member of a tool call. n counts values.
-func toolFunction(n *int) change {
+// functionMember returns what becomes of a member of a tool call. n counts values.
+func functionMember(n *int) memberFunc {
 	return func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if name != "function" {
 			return value, nil
 		}
-		return members(value, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		return mapMembers(value, func(name string, value json.RawMessage) (json.RawMessage, error) {
 			if name != "arguments" {
 				return value, nil
 			}
-			return toolArguments(value, n)
+			return decodeToolArguments(value, n)
 		})
 	}
 }
 
-func toolArguments(value json.RawMessage, n *int) (json.RawMessage, error) {
+func decodeToolArguments(value json.RawMessage, n *int) (json.RawMessage, error) {
 	var text string
 	switch {
-	case absent(value) || equal(value, `""`):
+	case isNull(value) || equalJSON(value, `""`):
 		return json.RawMessage("{}"), nil
 	case json.Unmarshal(value, &text) != nil:
 		return value, nil
 	case !json.Valid([]byte(text)):
 		return nil, errors.New("arguments of a tool call must be JSON")
 	}
-	if *n += values(json.RawMessage(text)); *n > maxToolValues {
+	if *n += countValues(json.RawMessage(text)); *n > maxToolValues {
 		return nil, fmt.Errorf("tool_calls has more than %d values; send fewer", maxToolValues)
 	}
 	return json.RawMessage(text), nil
 }
 
 // change returns what becomes of a member of an object.
-type change func(name string, value json.RawMessage) (json.RawMessage, error)
+type memberFunc func(name string, value json.RawMessage) (json.RawMessage, error)
 
-// members writes an object again, with its members changed. The order stays.
-func members(raw json.RawMessage, each change) (json.RawMessage, error) {
+// mapMembers writes an object again, with its mapMembers changed. The order stays.
+func mapMembers(raw json.RawMessage, each memberFunc) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return nil, errToolCalls

@@ -7,23 +7,23 @@ import (
 )
 
 // body reads a request's body as long as the client makes progress.
-type body struct {
+type watchedBody struct {
 	io.ReadCloser
-	w       http.ResponseWriter
-	limits  Limits
-	began   time.Time
-	read    int64
-	stopped bool // it was read to its end, or an error
+	w        http.ResponseWriter
+	limits   Limits
+	began    time.Time
+	read     int64
+	finished bool // it was read to its end, or an error
 }
 
 // watch replaces the body of a request, if it has one. The connection ends with the request unless
 // all of it is read.
-func watch(w http.ResponseWriter, r *http.Request, limits Limits) *body {
+func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBody {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	b := &body{ReadCloser: r.Body, w: w, limits: limits, began: time.Now()}
-	b.extend()
+	b := &watchedBody{ReadCloser: r.Body, w: w, limits: limits, began: time.Now()}
+	b.extendDeadline()
 	w.Header().Set("Connection", "close")
 	r.Body = b
 	return b
@@ -31,36 +31,38 @@ func watch(w http.ResponseWriter, r *http.Request, limits Limits) *body {
 
 // extend sets the deadline for the next bytes: the sooner of a pause and of what the least rate
 // allows for the whole.
-func (b *body) extend() {
+func (b *watchedBody) extendDeadline() {
 	now := time.Now()
-	whole := b.began.Add(b.limits.Stall + time.Duration(float64(b.read)/float64(b.limits.Rate)*float64(time.Second)))
-	if next := now.Add(b.limits.Stall); next.Before(whole) {
+	whole := b.began.Add(
+		b.limits.BodyStallTimeout + time.Duration(float64(b.read)/float64(b.limits.MinBodyRate)*float64(time.Second)),
+	)
+	if next := now.Add(b.limits.BodyStallTimeout); next.Before(whole) {
 		whole = next
 	}
 	_ = http.NewResponseController(b.w).SetReadDeadline(whole) // a writer without deadlines has no network behind it
 }
 
 // Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	b.extend()
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.extendDeadline()
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
-	if err != nil && !b.stopped {
-		b.stopped = true
+	if err != nil && !b.finished {
+		b.finished = true
 		control := http.NewResponseController(b.w)
 		if err == io.EOF {
 			_ = control.SetReadDeadline(time.Time{}) // as in extend
 			keepAlive(b.w)
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(b.limits.Write))
+		_ = control.SetWriteDeadline(time.Now().Add(b.limits.WriteTimeout))
 	}
 	return n, err
 }
 
-// abandon gives a client whose body was not read a moment to read the answer.
-func (b *body) abandon() {
-	if b != nil && !b.stopped {
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(linger)) // as in extend
+// linger gives a client whose body was not read a moment to read the answer.
+func (b *watchedBody) linger() {
+	if b != nil && !b.finished {
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // as in extend
 	}
 }
 

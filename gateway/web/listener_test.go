@@ -57,7 +57,7 @@ func until(t *testing.T, what string, ok func() bool) {
 // TestConnectionFlood: however many connections are open, probes are answered, others are told to
 // come back, and the flood takes no more descriptors than it may.
 func TestConnectionFlood(t *testing.T) {
-	limits := web.Limits{Connections: 20, PerAddress: 20, Spare: 4, SpareTime: time.Hour}
+	limits := web.Limits{MaxConnections: 20, MaxPerAddress: 20, MaxOverflow: 4, OverflowTimeout: time.Hour}
 	addr, l := serve(t, limits, routes)
 	held := hold(t, "127.0.0.1", addr, 300)
 	until(t, "all connections are accepted", func() bool { _, refused := l.Stats(); return refused == 280 })
@@ -69,7 +69,9 @@ func TestConnectionFlood(t *testing.T) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
-	if got := from(t, "127.0.0.1", addr, "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 503") || !strings.Contains(got, "Retry-After: 1") || !strings.Contains(got, "Connection: close") {
+	if got := from(t, "127.0.0.1", addr, "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 503") ||
+		!strings.Contains(got, "Retry-After: 1") ||
+		!strings.Contains(got, "Connection: close") {
 		t.Errorf("another request: %q", got)
 	}
 	for _, c := range held {
@@ -83,7 +85,7 @@ func TestConnectionFlood(t *testing.T) {
 
 // TestSpareTime: a spare connection that sends nothing is closed soon.
 func TestSpareTime(t *testing.T) {
-	addr, l := serve(t, web.Limits{Connections: 1, SpareTime: 50 * time.Millisecond}, routes)
+	addr, l := serve(t, web.Limits{MaxConnections: 1, OverflowTimeout: 50 * time.Millisecond}, routes)
 	hold(t, "127.0.0.1", addr, 1)
 	until(t, "the first connection is accepted", func() bool { open, _ := l.Stats(); return open == 1 })
 	send(t, addr, "")
@@ -93,7 +95,11 @@ func TestSpareTime(t *testing.T) {
 // is not limited.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	proxy := netip.MustParseAddr("127.0.0.3")
-	addr, l := serve(t, web.Limits{Connections: 100, PerAddress: 5, Exempt: func(a netip.Addr) bool { return a == proxy }}, routes)
+	addr, l := serve(
+		t,
+		web.Limits{MaxConnections: 100, MaxPerAddress: 5, ExemptAddress: func(a netip.Addr) bool { return a == proxy }},
+		routes,
+	)
 	hold(t, "127.0.0.1", addr, 6)
 	hold(t, "127.0.0.3", addr, 20)
 	until(t, "all connections are accepted", func() bool { open, _ := l.Stats(); return open == 26 })
@@ -106,7 +112,11 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 
 // TestSpareConnectionReadsNoBody: what a probe's path is asked with a body is no probe.
 func TestSpareConnectionReadsNoBody(t *testing.T) {
-	addr, l := serve(t, web.Limits{Connections: 1, Stall: 50 * time.Millisecond, SpareTime: time.Hour}, routes)
+	addr, l := serve(
+		t,
+		web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour},
+		routes,
+	)
 	hold(t, "127.0.0.1", addr, 1)
 	until(t, "the first connection is accepted", func() bool { open, _ := l.Stats(); return open == 1 })
 	if got := send(t, addr, "GET /health HTTP/1.1\r\n"+missingBody); !strings.HasPrefix(got, "HTTP/1.1 503") {
@@ -117,7 +127,9 @@ func TestSpareConnectionReadsNoBody(t *testing.T) {
 // TestDefaults: half of the descriptors, or more, are kept back.
 func TestDefaults(t *testing.T) {
 	l := web.Limits{}.WithDefaults()
-	if n := web.Descriptors(); l.Connections > max(16, n/2) || l.Connections < 16 || l.PerAddress > l.Connections || n < 16 {
+	if n := web.MaxDescriptors(); l.MaxConnections > max(16, n/2) || l.MaxConnections < 16 ||
+		l.MaxPerAddress > l.MaxConnections ||
+		n < 16 {
 		t.Errorf("%+v of %d descriptors", l, n)
 	}
 }

@@ -17,25 +17,29 @@ type connKey struct{}
 func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http.Server {
 	limits = limits.WithDefaults()
 	return &http.Server{
-		Handler: guard(limits, handler, busy), ReadHeaderTimeout: limits.Header, IdleTimeout: limits.Idle,
+		Handler: limitRequests(
+			limits,
+			handler,
+			busy,
+		), ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: log,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: limits.Streams, WriteByteTimeout: limits.Write,
-			SendPingTimeout: limits.Idle, PingTimeout: limits.Header,
+			MaxConcurrentStreams: limits.MaxStreams, WriteByteTimeout: limits.WriteTimeout,
+			SendPingTimeout: limits.IdleTimeout, PingTimeout: limits.HeaderTimeout,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, counted(c))
+			return context.WithValue(ctx, connKey{}, listenerConn(c))
 		},
 	}
 }
 
 // guard sets the deadlines of a request and answers those of spare connections.
-func guard(limits Limits, handler, busy http.Handler) http.Handler {
+func limitRequests(limits Limits, handler, busy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setWriteDeadline(w, limits.Write)
-		b := watch(w, r, limits)
-		defer b.abandon()
-		if c, _ := r.Context().Value(connKey{}).(*conn); c != nil && c.spare {
+		setWriteDeadline(w, limits.WriteTimeout)
+		b := watchBody(w, r, limits)
+		defer b.linger()
+		if c, _ := r.Context().Value(connKey{}).(*conn); c != nil && c.overflow {
 			w.Header().Set("Connection", "close")
 			if b != nil || r.Method != http.MethodGet || !probes[r.URL.Path] {
 				busy.ServeHTTP(w, r)

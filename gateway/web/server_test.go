@@ -91,7 +91,7 @@ const missingBody = "Host: a\r\nContent-Length: 9\r\n\r\n"
 // TestMissingBody: a body that is announced and never sent ends the connection, with an answer,
 // whatever the handler does.
 func TestMissingBody(t *testing.T) {
-	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond}, routes)
+	addr, _ := serve(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond}, routes)
 	for request, want := range map[string]string{
 		"POST /read HTTP/1.1\r\n" + missingBody:                                                 "408",
 		"POST /read HTTP/1.1\r\n" + missingBody + "abc":                                         "408",
@@ -102,7 +102,8 @@ func TestMissingBody(t *testing.T) {
 		"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n": "401",
 		"GET /ignore HTTP/1.1\r\n" + missingBody:                                                "200",
 	} {
-		if got := send(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) || !strings.Contains(got, "Connection: close") {
+		if got := send(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) ||
+			!strings.Contains(got, "Connection: close") {
 			t.Errorf("%q: %q, want status %s and a closed connection", request, got, want)
 		}
 	}
@@ -111,7 +112,7 @@ func TestMissingBody(t *testing.T) {
 // TestSlowBody: bytes that come one at a time do not keep a request alive, although none of the
 // pauses is too long.
 func TestSlowBody(t *testing.T) {
-	limits := web.Limits{Stall: 200 * time.Millisecond, Rate: 1 << 10}
+	limits := web.Limits{BodyStallTimeout: 200 * time.Millisecond, MinBodyRate: 1 << 10}
 	addr, _ := serve(t, limits, routes)
 	c := dial(t, addr)
 	fmt.Fprint(c, "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
@@ -159,17 +160,21 @@ func TestWholeBodyKeepsTheConnection(t *testing.T) {
 // client leaves.
 func TestLongAnswerAfterABody(t *testing.T) {
 	gate, left := make(chan struct{}), make(chan error, 1)
-	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond, Header: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body)
-		select {
-		case <-r.Context().Done():
-			left <- errors.New("canceled while the client is there")
-		case <-time.After(300 * time.Millisecond): // several times as long as the deadlines
-		}
-		close(gate)
-		<-r.Context().Done()
-		left <- nil
-	}))
+	addr, _ := serve(
+		t,
+		web.Limits{BodyStallTimeout: 50 * time.Millisecond, HeaderTimeout: 50 * time.Millisecond},
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			select {
+			case <-r.Context().Done():
+				left <- errors.New("canceled while the client is there")
+			case <-time.After(300 * time.Millisecond): // several times as long as the deadlines
+			}
+			close(gate)
+			<-r.Context().Done()
+			left <- nil
+		}),
+	)
 	c := dial(t, addr)
 	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
 	<-gate
@@ -181,11 +186,14 @@ func TestLongAnswerAfterABody(t *testing.T) {
 
 // TestSlowHeaders: headers, and what comes before and between requests, have their time.
 func TestSlowHeaders(t *testing.T) {
-	addr, _ := serve(t, web.Limits{Header: 50 * time.Millisecond, Idle: 50 * time.Millisecond}, routes)
+	addr, _ := serve(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}, routes)
 	for _, request := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
 		send(t, addr, request)
 	}
-	if got := send(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 431") {
+	if got := send(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(
+		got,
+		"HTTP/1.1 431",
+	) {
 		t.Errorf("headers of 40 KiB: %q", got)
 	}
 }
@@ -193,13 +201,17 @@ func TestSlowHeaders(t *testing.T) {
 // TestClientThatDoesNotRead is cut off.
 func TestClientThatDoesNotRead(t *testing.T) {
 	ended := make(chan error, 1)
-	addr, _ := serve(t, web.Limits{Write: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		var err error
-		for block := make([]byte, 1<<20); err == nil; {
-			_, err = w.Write(block)
-		}
-		ended <- err
-	}))
+	addr, _ := serve(
+		t,
+		web.Limits{WriteTimeout: 50 * time.Millisecond},
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			var err error
+			for block := make([]byte, 1<<20); err == nil; {
+				_, err = w.Write(block)
+			}
+			ended <- err
+		}),
+	)
 	fmt.Fprint(dial(t, addr), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	select {
 	case <-ended:
@@ -227,7 +239,7 @@ func secured(t *testing.T, limits web.Limits) (string, *http.Client) {
 
 // TestStalledHandshake: a client that does not go on with its handshake is cut off.
 func TestStalledHandshake(t *testing.T) {
-	addr, _ := secured(t, web.Limits{Header: 50 * time.Millisecond})
+	addr, _ := secured(t, web.Limits{HeaderTimeout: 50 * time.Millisecond})
 	for _, hello := range []string{"", "\x16\x03\x01\x02\x00\x01"} {
 		send(t, addr, hello)
 	}
@@ -235,7 +247,7 @@ func TestStalledHandshake(t *testing.T) {
 
 // TestSlowStream: a stream of HTTP/2 whose body stalls ends alone.
 func TestSlowStream(t *testing.T) {
-	addr, client := secured(t, web.Limits{Stall: 50 * time.Millisecond})
+	addr, client := secured(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond})
 	body, more := io.Pipe()
 	defer more.Close()
 	r, err := http.NewRequest(http.MethodPost, "https://"+addr+"/read", body)
