@@ -10,16 +10,16 @@ import (
 	"troupe/messages"
 )
 
-// ActorConfig is fixed for the life of the gatewayActor actor and shared by its restarts.
+// ActorConfig configures the gateway actor. Restarts of the actor share it.
 type ActorConfig struct {
 	Calls *Calls
-	// Session returns the recipe of a child that serves a call.
+	// Session returns the props of the session actor that serves a call.
 	Session  func(call *Call) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for the gatewayActor actor.
+// Props returns the props of the gateway actor.
 func Props(cfg ActorConfig) *actor.Props {
 	return supervise.Props(
 		func() actor.Actor { return &gatewayActor{ActorConfig: cfg} },
@@ -29,7 +29,7 @@ func Props(cfg ActorConfig) *actor.Props {
 
 type gatewayActor struct {
 	ActorConfig
-	stopping bool // its children end because it does
+	stopping bool // it stops or restarts, and its children with it
 }
 
 const sessionPrefix = "session-"
@@ -41,7 +41,8 @@ func (g *gatewayActor) Receive(ctx actor.Context) {
 			g.start(ctx, call)
 		}
 	case *messages.OpenSession:
-		if call := g.Calls.get(msg.GetRequestId()); call != nil { // else the client has left already
+		// The call is nil if the client has left.
+		if call := g.Calls.get(msg.GetRequestId()); call != nil {
 			g.start(ctx, call)
 		}
 	case *messages.CloseSession:
@@ -53,24 +54,25 @@ func (g *gatewayActor) Receive(ctx actor.Context) {
 	}
 }
 
-// start starts a call's session; one that is there already goes on.
+// start starts the session of a call. A session that already runs continues.
 func (g *gatewayActor) start(ctx actor.Context, call *Call) {
 	if _, err := ctx.SpawnNamed(g.Session(call), sessionPrefix+call.ID); err != nil {
-		g.Log.Debug().Err(err).Str("request", call.ID).Msg("session is there already")
+		g.Log.Debug().Err(err).Str("request", call.ID).Msg("session already running")
 	}
 }
 
-// onTerminated: a session has ended. Where its call has not, it crashed too often.
+// onTerminated fails the call of a session that exceeded its restart limit. A session whose call
+// has ended stopped normally.
 func (g *gatewayActor) onTerminated(msg *actor.Terminated) {
 	if g.stopping {
-		return // its successor starts the sessions again
+		return // the restarted actor starts the sessions again
 	}
 	_, id, _ := strings.Cut(msg.GetWho().GetId(), "/"+sessionPrefix)
 	if call := g.Calls.get(id); call != nil {
 		call.Fail(
 			&messages.Refused{
 				Reason: messages.Reason_REASON_INTERNAL,
-				Detail: "the session of this request crashed again and again",
+				Detail: "the session of this request crashed repeatedly",
 			},
 		)
 	}

@@ -14,18 +14,19 @@ import (
 	"troupe/messages"
 )
 
-// Adapters is the catalogue of adapterObjects. Its errors carry a *messages.Refused where the reason is known. A name is "<adapter>" or
-// "<model>:<adapter>".
+// Adapters is the catalogue of adapters. Its errors carry a *messages.Refused if the reason is
+// known. A name is "<adapter>" or "<model>:<adapter>".
 type Adapters interface {
-	// FindAdapter looks among those that may be used: nil where none has that name, and an error where several have it.
+	// FindAdapter returns the adapter with a name, or nil. It considers only adapters for which may
+	// returns true. An ambiguous name is an error.
 	FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error)
-	// Adapters are those of a model, or all, in the order of model and name.
+	// Adapters returns the adapters of a model, or all for an empty name, sorted by model and name.
 	Adapters(model string) []*messages.AdapterSpec
 	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
 	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
 }
 
-// resolve finds the deployment that a request is for, and the adapter if it names one.
+// resolve returns the deployment that a request is for, and the adapter if the name is one.
 func (g *Gateway) resolve(
 	ctx context.Context,
 	model string,
@@ -37,10 +38,12 @@ func (g *Gateway) resolve(
 		return nil, nil, err
 	case adapter != nil:
 		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
-		if err != nil && isNotFound(err) { // its own words may name other models
+		// The directory's own error may name other models.
+		if err != nil && isNotFound(err) {
 			err = openai.Refusal(
 				messages.Reason_REASON_NOT_FOUND,
-				fmt.Sprintf("adapter %q is of model %q, which is not deployed", adapter.GetName(), adapter.GetModel()),
+				fmt.Sprintf("adapter %q belongs to model %q, which is not deployed",
+					adapter.GetName(), adapter.GetModel()),
 			)
 		}
 		return d, adapter, err
@@ -52,7 +55,7 @@ func (g *Gateway) resolve(
 	}
 	return nil, nil, openai.Refusal(
 		messages.Reason_REASON_NOT_FOUND,
-		fmt.Sprintf("adapter %q is not registered; see /v1/models for those there are", model),
+		fmt.Sprintf("adapter %q is not registered; /v1/models lists all adapters", model),
 	)
 }
 
@@ -61,7 +64,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND
 }
 
-// adapterObjects are those of the deployments that a caller may use, by names that are clear to it.
+// adapterObjects returns the adapters of deployed models that a caller may use. An adapter whose
+// short name is ambiguous for the caller is listed by its full name.
 func (g *Gateway) adapterObjects(c caller, deployed []*messages.DeploymentStatus) []modelObject {
 	served := make(map[string]bool, len(deployed))
 	for _, d := range deployed {
@@ -73,7 +77,7 @@ func (g *Gateway) adapterObjects(c caller, deployed []*messages.DeploymentStatus
 			continue
 		}
 		name := a.GetName()
-		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayUseAdapter); err != nil { // another model has one of that name
+		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayUseAdapter); err != nil { // ambiguous
 			name = a.GetModel() + ":" + name
 		}
 		list = append(list, adapterObject(name, a))
@@ -83,25 +87,27 @@ func (g *Gateway) adapterObjects(c caller, deployed []*messages.DeploymentStatus
 
 func adapterObject(name string, a *messages.AdapterSpec) modelObject {
 	return modelObject{
-		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe", Root: a.GetName(), Parent: &a.Model,
+		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe",
+		Root: a.GetName(), Parent: &a.Model,
 	}
 }
 
-// loadRequest is the body of vLLM's /v1/load_lora_adapter and, with the name alone, /v1/unload_lora_adapter.
+// loadRequest is the body of vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. The latter
+// uses only the name.
 type loadRequest struct {
 	Name    string `json:"lora_name"`
 	Path    string `json:"lora_path"`
 	InPlace bool   `json:"load_inplace"`
 }
 
-// vLLM's words for what is wrong; clients look for them.
+// Error types of vLLM, which clients check.
 const (
 	invalidUserInput = "InvalidUserInput"
 	notFoundError    = "NotFoundError"
 )
 
-// loadAdapter is vLLM's. As there, the base model that the adapter's files name is not compared with the one it is loaded for, its shapes
-// are.
+// loadAdapter serves vLLM's endpoint. As in vLLM, the adapter's base model need not have the same
+// name as the model; only the shapes are compared.
 func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" || req.Path == "" {
@@ -117,7 +123,8 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 			return "", err
 		case known != nil && !req.InPlace:
 			return "", vllmError(http.StatusBadRequest, invalidUserInput, fmt.Sprintf(
-				"The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.",
+				"The lora adapter '%s' has already been loaded. "+
+					"If you want to load the adapter in place, set 'load_inplace' to True.",
 				req.Name,
 			))
 		case known != nil:
@@ -131,7 +138,7 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// unloadAdapter is vLLM's. Requests that have the adapter finish.
+// unloadAdapter serves vLLM's endpoint. Requests that use the adapter finish.
 func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "unload_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" {
@@ -155,10 +162,10 @@ func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 
 func allAdapters(*messages.AdapterSpec) bool { return true }
 
-// adapterChangeTimeout is how long a change of adapterObjects may take: all nodes are to hear of it.
+// adapterChangeTimeout bounds a change of adapters, which must reach all nodes.
 const adapterChangeTimeout = 10 * time.Minute
 
-// changeAdapters reads a request of whoever may change adapterObjects, and answers with plain text, as vLLM does.
+// changeAdapters serves a request that changes adapters. It responds with plain text, as vLLM does.
 func (g *Gateway) changeAdapters(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -177,9 +184,9 @@ func (g *Gateway) changeAdapters(
 		if err != nil {
 			return "", err
 		}
-		setWriteDeadline(w, adapterChangeTimeout) // files are read
+		setWriteDeadline(w, adapterChangeTimeout) // reading the files takes time
 		if err := json.Unmarshal(body, &req); err != nil {
-			return "", openai.Invalid("", "the request is not as it should be: "+err.Error())
+			return "", openai.Invalid("", "the request body is invalid: "+err.Error())
 		}
 		a.object = "adapter=" + req.Name + " path=" + req.Path
 		return change(req)
@@ -190,7 +197,7 @@ func (g *Gateway) changeAdapters(
 	}
 	g.answered(a, http.StatusOK)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, done) // the client may have left
+	_, _ = io.WriteString(w, done) // fails if the client has left
 }
 
 func vllmError(status int, kind, message string) *openai.Error {

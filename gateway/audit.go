@@ -10,7 +10,7 @@ import (
 // auditedEndpoints are the endpoints that change state.
 var auditedEndpoints = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
 
-// audit records changes of state, and requests that were not allowed.
+// audit records state changes and unauthorized or forbidden requests.
 func (g *Gateway) audit(a asked, status int) {
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
 	if !refused && !auditedEndpoints[a.endpoint] {

@@ -17,21 +17,21 @@ import (
 
 const (
 	defaultBodyBytes = 256 << 20
-	// bodyMemoryWait is how long a body waits for room before its request is refused.
+	// bodyMemoryWait is how long a body waits for memory before its request is refused.
 	bodyMemoryWait = time.Second
-	firstRead      = 4 << 10 // bytes; the buffer doubles from here
-	// largeText is from how many bytes on a text is tokenized by turns: it can take 50 times its
-	// memory.
+	firstRead      = 4 << 10 // bytes of the first buffer; later ones are twice as large
+	// largeText is the size in bytes from which texts are tokenized a few at a time, since
+	// tokenizing takes up to 50 times their memory.
 	largeText     = 64 << 10
 	maxTokenizers = 8
 )
 
-// budget bounds the memory of request bodies and of tokenizing.
+// memoryBudget bounds the memory of request bodies and of tokenizing.
 type memoryBudget struct {
 	bodies     *semaphore.Weighted
 	total      int64
-	reserved   atomic.Int64        // of the bodies
-	tokenizers *semaphore.Weighted // big texts that are tokenized at once
+	reserved   atomic.Int64        // bytes reserved for bodies
+	tokenizers *semaphore.Weighted // permits to tokenize a large text
 }
 
 func newMemoryBudget(bytes int64) *memoryBudget {
@@ -43,13 +43,13 @@ func newMemoryBudget(bytes int64) *memoryBudget {
 	}
 }
 
-// hold is what one request has of a budget. A nil one holds nothing.
+// reservation is one request's part of a memoryBudget.
 type reservation struct {
 	budget *memoryBudget
 	bytes  int64
 }
 
-// grow makes a hold at least n bytes, and waits for them a moment.
+// grow extends the reservation to at least n bytes. It waits up to bodyMemoryWait.
 func (h *reservation) grow(ctx context.Context, n int64) error {
 	if n <= h.bytes {
 		return nil
@@ -64,7 +64,7 @@ func (h *reservation) grow(ctx context.Context, n int64) error {
 	return nil
 }
 
-// try is grow without waiting.
+// tryGrow extends the reservation without waiting and reports whether it could.
 func (h *reservation) tryGrow(n int64) bool {
 	if n <= h.bytes {
 		return true
@@ -77,7 +77,7 @@ func (h *reservation) tryGrow(n int64) bool {
 	return true
 }
 
-// shrink gives back what exceeds n bytes.
+// shrink returns the bytes beyond n to the budget.
 func (h *reservation) shrink(n int64) {
 	if n < h.bytes {
 		h.budget.reserved.Add(n - h.bytes)
@@ -86,16 +86,16 @@ func (h *reservation) shrink(n int64) {
 	}
 }
 
-// bodyMemoryExhausted is the answer where the bodies of other requests take all the memory that bodies may have.
+// bodyMemoryExhausted returns the error for a request whose body finds no memory.
 func bodyMemoryExhausted() *openai.Error {
 	e := openai.Refusal(messages.Reason_REASON_NO_MEMORY,
-		"the requests under way take all memory that there is for requests; try again in a moment")
+		"the requests in flight use all memory for request bodies; try again in a moment")
 	e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
 	return e
 }
 
-// readAll reads a body of at most maxBody bytes. Its memory counts as it grows, not as the client
-// announces it.
+// readAll reads a body of at most maxBody bytes. It reserves memory as the body arrives, whatever
+// length the client declared.
 func (h *reservation) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 	var data []byte
 	for {
@@ -117,7 +117,7 @@ func (h *reservation) readAll(ctx context.Context, body io.Reader) ([]byte, erro
 	}
 }
 
-// turn waits until a text may be tokenized. Small ones need not wait.
+// acquireTokenizer waits for the permit to tokenize a text. Texts below largeText need none.
 func (b *memoryBudget) acquireTokenizer(ctx context.Context, bytes int) (done func(), err error) {
 	if bytes < largeText {
 		return func() {}, nil

@@ -11,41 +11,41 @@ import (
 	"troupe/modelfile/tokenizer"
 )
 
-// choice is one sequence, and what was made of its tokens.
+// choice is one sequence of a request and the state of decoding its tokens.
 type choice struct {
 	index  int
 	call   *Call
 	prompt []uint32
 	open   bool // its call is open
 
-	follows   bool // it starts when the choice that leads it has tokens
+	follows   bool // it starts when its leader has tokens
 	followers []*choice
 
 	decoder    *tokenizer.Stream
 	stopper    *tokenizer.Stopper
-	echoed     string    // of the first piece: the prompt, where it is echoed
-	started    bool      // the first piece was taken
-	decoded    int       // tokens that were turned into text
-	endTokens  int       // 1 once a token ended the sequence that has no text, such as EOS; it was generated too
-	textRunes  int       // characters that they gave, the lead included
-	cached     int       // prompt tokens that were found in KV blocks
-	lastTokens time.Time // when tokens came last
+	echoed     string    // the echoed prompt, until it is written
+	started    bool      // its first tokens were decoded
+	decoded    int       // number of tokens decoded to text
+	endTokens  int       // 1 if the sequence ended with a token without text, such as EOS
+	textRunes  int       // characters decoded so far, the echoed prompt included
+	cached     int       // prompt tokens found in KV blocks
+	lastTokens time.Time // time of the last delivery
 }
 
-// piece is what is written at once for a choice.
+// piece is the new output of a choice.
 type piece struct {
 	index    int
 	text     string
-	tokens   []token // where log-probabilities were asked for
-	finish   string  // with the last one; else ""
+	tokens   []token // set if log-probabilities were requested
+	finish   string  // finish reason, on the last one only
 	first    bool
 	logprobs bool
 }
 
-// token is one of a piece's tokens.
+// token is a generated token with its log-probabilities.
 type token struct {
 	id       uint32
-	offset   int // in characters, in the choice's text
+	offset   int // in characters of the choice's text
 	logprobs *messages.TokenLogprobs
 }
 
@@ -57,7 +57,8 @@ func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []ui
 		stopper: tokenizer.NewStopper(r.Stop),
 	}
 	if slices.ContainsFunc(prompt, func(id uint32) bool { return r.KeepSpecial || !t.Special(id) }) {
-		c.decoder.Continue() // otherwise the output begins the text, and its first space is cut
+		// Without it, the output would begin the text and lose its first space.
+		c.decoder.Continue()
 	}
 	if r.IncludeStop {
 		c.stopper.Include()
@@ -73,7 +74,7 @@ func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer, skipSpecial bool)
 	c.textRunes = utf8.RuneCountInString(c.echoed)
 }
 
-// take turns progress into a piece of text, cut before the stop string.
+// decode converts progress to text and cuts it before a stop string.
 func (c *choice) decode(p progress) (out piece) {
 	out = piece{index: c.index, first: !c.started, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
 	var whole strings.Builder
@@ -106,7 +107,7 @@ func (c *choice) decode(p progress) (out piece) {
 	return out
 }
 
-// empty reports whether a piece says nothing.
+// empty reports whether p holds nothing to write.
 func (p piece) empty() bool { return p.text == "" && p.finish == "" && len(p.tokens) == 0 && !p.first }
 
 const (

@@ -15,14 +15,15 @@ import (
 	"troupe/messages"
 )
 
-// AllowHosts refuses requests that are not meant for this node: a page elsewhere can give its own name
-// this node's address, and a browser then takes the node for a part of that page. An address is not
-// a name that could be given away; names are localhost and those that are listed.
+// AllowHosts refuses requests whose Host is not this node, to prevent DNS rebinding. There, an
+// attacker's page resolves its own name to this node's address, and the browser treats the node as
+// part of that page. Allowed are IP addresses, which cannot be rebound, localhost, and names.
 func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isKnownHost(r.Host, names) {
 			e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
-				"the host %q is not a name of this node; ask localhost or an address, or add the name to --allowed-hosts",
+				"the host %q is not a name of this node; use localhost or an IP address, "+
+					"or add the name to --allowed-hosts",
 				r.Host,
 			))
 			g.fail(w, asked{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
@@ -32,8 +33,8 @@ func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// isKnownHost reports whether a request's host is this node. HTTP/1.0 sends none, and browsers do not
-// speak it.
+// isKnownHost reports whether a Host header names this node. Requests without one are HTTP/1.0,
+// which browsers do not use.
 func isKnownHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -48,9 +49,9 @@ func isKnownHost(host string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// corsHandler returns a handler that lets pages of the listed corsHandler use the API, and the check that
-// refuses other pages what may have an effect. What a page only reads is kept from it by its
-// browser.
+// corsHandler returns a handler that lets pages of the listed origins use the API, and the check
+// that refuses unsafe requests from other pages. Browsers keep the responses to safe requests from
+// those pages.
 func corsHandler(listed []string, next http.Handler) (http.Handler, *http.CrossOriginProtection, error) {
 	check := http.NewCrossOriginProtection()
 	if len(listed) == 0 {
@@ -64,13 +65,13 @@ func corsHandler(listed []string, next http.Handler) (http.Handler, *http.CrossO
 	return cors.New(cors.Options{
 		AllowOriginFunc: func(o string) bool { return slices.Contains(listed, o) },
 		AllowedMethods:  []string{http.MethodGet, http.MethodPost},
-		AllowedHeaders:  []string{"*"}, // clients of OpenAI send a dozen of their own
+		AllowedHeaders:  []string{"*"}, // clients of OpenAI send many of their own
 		ExposedHeaders:  []string{"X-Request-Id", "Retry-After"},
 		MaxAge:          600,
 	}).Handler(next), check, nil
 }
 
-// crossOriginError is the answer to a page that may not use the node.
+// crossOriginError returns the error for a page that may not use the node.
 func crossOriginError(r *http.Request) *openai.Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
@@ -80,8 +81,8 @@ func crossOriginError(r *http.Request) *openai.Error {
 		"pages of %s may not use this node; add the origin to --allowed-origins", from))
 }
 
-// requireJSON refuses a body that does not say it is JSON. A page elsewhere can make a browser send
-// other types without asking the node first.
+// requireJSON refuses a body without the content type of JSON. Browsers send other types
+// cross-origin without a preflight request.
 func requireJSON(r *http.Request) *openai.Error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "application/json" {
 		return nil
@@ -91,8 +92,8 @@ func requireJSON(r *http.Request) *openai.Error {
 	return e
 }
 
-// isFromBrowser reports whether a page sent a request. Command lines often leave the content type to
-// curl, which says something else.
+// isFromBrowser reports whether a page sent a request. Others may omit the content type: curl sends
+// a form's by default.
 func isFromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

@@ -10,14 +10,12 @@ import (
 	"troupe/messages"
 )
 
-// phase is how far a gateway has gone towards its end. It only grows.
+// phase is the stage of a gateway's shutdown. It only increases.
 //
-//	phase     /ready  a new request           its connection
-//	taking    200     is served               stays
-//	draining  503     is served               is closed after the answer
-//	closed    503     is refused with 503     is closed after the answer
+// phase /ready new requests connection of a request accepting 200 served kept open draining 503
+// served closed after the response refusing 503 refused with 503 closed after the response
 //
-// Requests under way go on in each of them.
+// Requests in flight continue in every phase.
 type phase uint8
 
 const (
@@ -26,16 +24,16 @@ const (
 	refusing
 )
 
-// door counts the requests under way and knows whether new ones are let in. It is safe for concurrent
-// use.
+// requestGate counts the requests in flight and refuses new ones once the gateway has closed. It is
+// safe for concurrent use.
 type requestGate struct {
 	mu       sync.Mutex
 	phase    phase
 	inFlight int
-	idle     chan struct{} // closed when nothing is open any more; nil: nothing waits for that
+	idle     chan struct{} // closed when no request is in flight; nil: no waiter
 }
 
-// enter lets a request in, unless the door is closed.
+// enter counts a request in and returns the current phase, or false if the gate refuses it.
 func (d *requestGate) enter() (phase, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +44,7 @@ func (d *requestGate) enter() (phase, bool) {
 	return d.phase, true
 }
 
-// leave counts out a request that was let in.
+// leave counts a request out.
 func (d *requestGate) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,21 +54,22 @@ func (d *requestGate) leave() {
 	}
 }
 
-// advance goes on to a phase, never back.
+// advance moves to a later phase. It ignores an earlier one.
 func (d *requestGate) advance(to phase) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.phase = max(d.phase, to)
 }
 
-// draining reports whether the gateway is about to end.
+// draining reports whether the gateway shuts down.
 func (d *requestGate) draining() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.phase != accepting
 }
 
-// wait returns when no request is under way, or ctx ends, with the number of those that are.
+// waitIdle waits until no request is in flight or ctx ends. It returns the number of requests in
+// flight.
 func (d *requestGate) waitIdle(ctx context.Context) int {
 	d.mu.Lock()
 	if d.inFlight == 0 {
@@ -92,29 +91,30 @@ func (d *requestGate) waitIdle(ctx context.Context) int {
 	return d.inFlight
 }
 
-// Drain makes /ready answer 503. Requests are still served, and each answer closes its connection, so that
-// clients go to another node.
+// Drain makes /ready respond with 503. Requests are still served, and each response closes its
+// connection, so that clients move to other nodes.
 func (g *Gateway) Drain() { g.gate.advance(draining) }
 
-// Close refuses requests that arrive from now on, over HTTP and NATS. Probes, metrics and pages are still
-// answered.
+// Close refuses new requests over HTTP and NATS. Probes, metrics and pages are still served.
 func (g *Gateway) Close() { g.gate.advance(refusing) }
 
-// Wait returns when no request is under way, or ctx ends, with the number of those that are.
+// Wait waits until no request is in flight or ctx ends. It returns the number of requests in
+// flight.
 func (g *Gateway) Wait(ctx context.Context) int { return g.gate.waitIdle(ctx) }
 
-// drainRetryAfter is how long a client should wait before it asks a node again that refused it because it ends.
+// drainRetryAfter is the Retry-After of a request that a closed gateway refuses.
 const drainRetryAfter = time.Second
 
-// drainingError is the answer to a request that arrives when the node takes no more.
+// drainingError returns the error for a request to a closed gateway.
 func drainingError() *openai.Error {
 	e := openai.Refusal(messages.Reason_REASON_DRAINING,
-		"this node is about to end and takes no more requests; send it to another one")
+		"this node is shutting down and accepts no more requests; send it to another node")
 	e.RetryAfter = drainRetryAfter
 	return e
 }
 
-// admit lets a request in, and answers it otherwise. Each admitted request must leave.
+// enterGate counts a request in, or responds with an error and returns false. Each counted request
+// must leave the gate.
 func (g *Gateway) enterGate(w http.ResponseWriter, c caller) bool {
 	at, ok := g.gate.enter()
 	if at != accepting {

@@ -9,7 +9,7 @@ import (
 	"troupe/modelfile/chat"
 )
 
-// encode turns a request's prompts into tokens, and forgets the text that is not needed any more.
+// encode tokenizes the prompts of a request and drops text that is no longer needed.
 func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]uint32, error) {
 	for id := range r.Sampling.GetLogitBias() {
 		if int(id) >= m.vocab {
@@ -37,13 +37,14 @@ func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]
 			return nil, err
 		}
 		if r.Echo && f.keepLast > 0 {
-			r.Prompts[i].Tokens = all[i] // what was cut is not echoed
+			r.Prompts[i].Tokens = all[i] // truncated tokens are not echoed
 		}
 		if !r.Echo {
 			r.Prompts[i].Text = ""
 		}
 		if len(all[i]) == 0 {
-			return nil, openai.Invalid("prompt", "the prompt is empty, and the model has no token that begins a text")
+			return nil, openai.Invalid("prompt",
+				"the prompt is empty and the model has no begin-of-text token; send a prompt")
 		}
 		for _, id := range all[i] {
 			if int(id) >= m.vocab {
@@ -58,7 +59,7 @@ func (m *model) unknownToken(id uint32) string {
 	return fmt.Sprintf("token %d is not in the model's vocabulary of %d", id, m.vocab)
 }
 
-// encodePrompt turns one prompt into tokens, unless it cannot fit.
+// encodePrompt returns the tokens of one prompt, or an error if it cannot fit the context.
 func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, f promptOptions) ([]uint32, error) {
 	switch {
 	case p.Count() == 0:
@@ -73,8 +74,8 @@ func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, 
 	return p.Tokens, nil
 }
 
-// encodeText turns a text into tokens, unless it cannot fit. Text that is far too long is refused
-// by its bytes: to tokenize it takes seconds.
+// encodeText tokenizes a text, or returns an error if it cannot fit the context. A text that is far
+// too long is refused by its size, since tokenizing it takes seconds.
 func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f promptOptions) ([]uint32, error) {
 	if err := m.checkLength(m.tokenizer.LeastTokens(text), f); err != nil {
 		return nil, err
@@ -91,24 +92,25 @@ func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f promp
 	return m.tokenizer.Last(tokens, f.addSpecial, f.keepLast), nil
 }
 
-func (m *model) tooLong(least int) *openai.Error {
+func (m *model) tooLong(minTokens int) *openai.Error {
 	return openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, least))
+		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, minTokens))
 }
 
-// encodeTurns renders turns with the model's template. The addSpecial tokens are those that the template
-// writes, as in apply_chat_template of transformers: none is added unless the client asks for it.
+// encodeTurns renders a chat with the model's template and tokenizes it. As apply_chat_template of
+// transformers does, it adds no special tokens beyond the template's own unless the client requests
+// them.
 func (g *Gateway) encodeTurns(
 	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, f promptOptions,
 ) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.templateErr.Error())
 	}
-	least := -len(turns) // each is rounded up; templates write all the messages
+	minTokens := -len(turns) // each message's minimum is rounded up; templates write every message
 	for _, t := range turns {
-		least += m.tokenizer.LeastTokens(t.Content)
+		minTokens += m.tokenizer.LeastTokens(t.Content)
 	}
-	if err := m.checkLength(least, f); err != nil {
+	if err := m.checkLength(minTokens, f); err != nil {
 		return nil, err
 	}
 	text, err := m.render(turns, o)
@@ -120,12 +122,12 @@ func (g *Gateway) encodeTurns(
 		return nil, err
 	}
 	if len(tokens) == 0 {
-		return nil, openai.Invalid("messages", "the chat template made no text of the messages")
+		return nil, openai.Invalid("messages", "the chat template rendered no text")
 	}
 	return tokens, nil
 }
 
-// render writes turns with the model's template.
+// render renders a chat with the model's template.
 func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, error) {
 	extra := make(map[string]any, len(o.Kwargs))
 	for name, value := range o.Kwargs {
@@ -144,12 +146,12 @@ func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, er
 	return text, nil
 }
 
-// limit is how many tokens may be generated after a prompt.
+// maxOutput returns the maximum number of tokens to generate after a prompt.
 func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
 	room := m.context - len(prompt)
 	if room < 1 || int64(r.MaxTokens) > int64(room) {
 		return 0, openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; shorten one of them",
+			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; reduce one of them",
 			m.context,
 			len(prompt),
 			r.MaxTokens,
@@ -163,10 +165,10 @@ func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
 	default:
 		limit = uint32(min(room, openai.CompletionTokens))
 	}
-	if least := r.Sampling.GetMinTokens(); least > limit {
+	if minTokens := r.Sampling.GetMinTokens(); minTokens > limit {
 		return 0, openai.Invalid(
 			"min_tokens",
-			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", least, limit),
+			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", minTokens, limit),
 		)
 	}
 	return limit, nil

@@ -65,7 +65,7 @@ func TestSessionThatEndsWithoutAWord(t *testing.T) {
 			t,
 			func(context.Context, *gateway.Call) {},
 		).ask("/v1/completions", `{"model":"kjv","prompt":"a"}`)
-		if rec.Code != 500 || !strings.Contains(rec.Body.String(), "crashed again and again") ||
+		if rec.Code != 500 || !strings.Contains(rec.Body.String(), "crashed repeatedly") ||
 			time.Since(began) > time.Second {
 			t.Errorf("%d %s after %v", rec.Code, rec.Body, time.Since(began))
 		}
@@ -158,7 +158,7 @@ func TestRefusals(t *testing.T) {
 				body := fmt.Sprintf(`{"model":"kjv","prompt":"a","stream":%v}`, stream)
 				detail := refused.GetDetail()
 				if reason == messages.Reason_REASON_LOAD_FAILED { // it names files
-					detail = "the model could not be loaded; the log of the node says why"
+					detail = "the model could not be loaded; see the node's log"
 				}
 				checkRefusal(t, w.ask("/v1/completions", body), detail, want)
 				w.directory.err = refusal{refused}

@@ -13,22 +13,23 @@ import (
 	"troupe/messages"
 )
 
-// pageLink is an address that the front page names.
+// pageLink is an entry of a page of links.
 type pageLink struct {
 	Path  string `json:"path"`
 	About string `json:"about"`
 }
 
-// frontLinks are the addresses of a node that people and programs start from.
+// frontLinks are the entry points of a node, for people and programs.
 var frontLinks = []pageLink{
-	{"/v1/models", "models and adapters that this cluster serves; the base of the OpenAI API is /v1"},
+	{"/v1/models", "models and adapters of this cluster; the base path of the OpenAI API is /v1"},
 	{"/tree", "the live supervision tree of all nodes"},
 	{"/metrics", "metrics for Prometheus"},
-	{"/ready", "whether this node takes requests"},
+	{"/ready", "readiness of this node"},
 	{"/docs/", "documentation of this version"},
 }
 
-// front answers GET /: a page for browsers, and JSON for programs. It names addresses only, so it needs no key.
+// frontPage serves GET / as HTML to browsers and as JSON to programs. It contains only paths, so it
+// needs no key.
 func (g *Gateway) frontPage(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "front")
 	if !wantsHTML(r) {
@@ -38,7 +39,7 @@ func (g *Gateway) frontPage(w http.ResponseWriter, r *http.Request) {
 	g.linkPage(w, a, "Troupe", frontLinks)
 }
 
-// docsIndex lists the documentation.
+// docsIndex lists the pages of the documentation.
 func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "docs")
 	names, err := fs.Glob(docs.Pages, "*.md")
@@ -62,7 +63,7 @@ func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
 	g.linkPage(w, a, "Troupe: documentation", links)
 }
 
-// docsPage answers with one page of the documentation, as the Markdown that it is written in.
+// docsPage serves one page of the documentation as Markdown.
 func (g *Gateway) docsPage(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "docs")
 	text, err := fs.ReadFile(docs.Pages, path.Clean(r.PathValue("page")))
@@ -72,17 +73,17 @@ func (g *Gateway) docsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	g.answered(a, http.StatusOK)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write(text) // the client may have left
+	_, _ = w.Write(text) // fails if the client has left
 }
 
 // docTitle returns the first heading of a page.
 func docTitle(name string) string {
-	text, _ := fs.ReadFile(docs.Pages, name) // it is embedded
+	text, _ := fs.ReadFile(docs.Pages, name) // cannot fail: it is embedded
 	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSpace(strings.TrimLeft(line, "#"))
 }
 
-// wantsHTML reports whether a client prefers a page to JSON, as browsers say in Accept.
+// wantsHTML reports whether a request accepts HTML, as those of browsers do.
 func wantsHTML(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
 }
@@ -93,9 +94,14 @@ var linkPageTemplate = template.Must(template.New("front").Parse(`<!doctype html
 <meta name="viewport" content="width=device-width">
 <title>{{.Title}}</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem; color: #222; background: #fff }
+body {
+	font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem;
+	color: #222; background: #fff
+}
 dt { margin-top: 1rem } dd { margin: 0; color: #555 } a { color: #0a58ca }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } dd { color: #aaa } a { color: #8ab4f8 } }
+@media (prefers-color-scheme: dark) {
+	body { color: #ddd; background: #181818 } dd { color: #aaa } a { color: #8ab4f8 }
+}
 </style>
 <h1>{{.Title}}</h1>
 <p>Troupe serves many language models on a shared pool of GPUs.</p>
@@ -104,7 +110,7 @@ dt { margin-top: 1rem } dd { margin: 0; color: #555 } a { color: #0a58ca }
 </dl>
 `))
 
-// page answers with a page of links.
+// linkPage serves an HTML page of links.
 func (g *Gateway) linkPage(w http.ResponseWriter, a asked, title string, links []pageLink) {
 	var page bytes.Buffer
 	err := linkPageTemplate.Execute(&page, struct {
@@ -118,5 +124,5 @@ func (g *Gateway) linkPage(w http.ResponseWriter, a asked, title string, links [
 	g.answered(a, http.StatusOK)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
-	_, _ = w.Write(page.Bytes()) // the client may have left
+	_, _ = w.Write(page.Bytes()) // fails if the client has left
 }

@@ -18,33 +18,33 @@ import (
 	"troupe/messages"
 )
 
-// grace is how much longer than its deadline a request waits for the session's own word.
+// deadlineGrace is how long past its deadline a request waits for the session to report the error.
 const deadlineGrace = time.Second
 
-// maxOpenCalls is how many calls of one request are open at once. More would wait in the queues of replicas, and where those
-// are full, fail a request that has begun.
+// maxOpenCalls bounds the open calls of one request. More calls would only wait in the queues of
+// replicas, or fail a started request where a queue is full.
 const maxOpenCalls = 32
 
-// generation is a request on its way: one choice per sequence.
+// generation is a request being served, with one choice per sequence.
 type generation struct {
 	request    *openai.Request
 	model      *model
-	base       string                // the deployment
-	adapter    *messages.AdapterSpec // nil: none
+	base       string                // name of the deployment
+	adapter    *messages.AdapterSpec // nil: the base model
 	salt       []byte                // of the KV blocks
-	client     string                // who asked
+	client     string                // name of the quota client
 	weight     float64               // of the client
 	meter      modelMetrics
 	choices    []*choice
-	wake       chan struct{} // a call has something
-	unfinished int           // choices that go on
-	openCalls  int           // that are open
-	pending    []*choice     // to be open when a call ends
+	wake       chan struct{} // receives when a call has progress
+	unfinished int           // number of choices that have not finished
+	openCalls  int           // number of open calls, at most maxOpenCalls
+	pending    []*choice     // choices that start when a call ends
 	began      time.Time
 	deadline   time.Time
 }
 
-// prepare looks the model up, notes it in a, and turns the prompts into sequences.
+// prepare looks up the model, notes it in a, and encodes the prompts into sequences.
 func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen *generation, err error) {
 	defer g.recoverPanic(&err)
 	gen = &generation{request: r, wake: make(chan struct{}, 1), began: time.Now()}
@@ -76,8 +76,8 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	return gen, gen.newChoices(prompts, int(d.GetSpec().GetBlockTokens()))
 }
 
-// choose makes the choices of each prompt. Where the prompt fills KV blocks, the first of its choices leads: the others start when those
-// blocks can be reused.
+// newChoices creates the choices of each prompt. If a prompt fills KV blocks, its first choice
+// leads: the others start when its blocks can be reused.
 func (gen *generation) newChoices(prompts [][]uint32, blockTokens int) error {
 	r, seed := gen.request, rand.Uint64()
 	if r.Seed != nil {
@@ -100,17 +100,18 @@ func (gen *generation) newChoices(prompts [][]uint32, blockTokens int) error {
 	return nil
 }
 
-// add adds a choice for a prompt.
+// addChoice adds a choice of a prompt.
 func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
 	r, sampling := gen.request, gen.request.Sampling
-	if len(gen.choices) > 0 { // the first one has the request's own
+	if len(gen.choices) > 0 { // the first choice uses the request's own copy
 		sampling = proto.Clone(sampling).(*messages.SamplingParams)
 	}
 	sampling.Seed, sampling.MaxTokens = seed, limit
 	c := newChoice(len(gen.choices), gen.model.tokenizer, r, tokens)
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
 		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
-		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
+		Prompt: tokens, Sampling: sampling, Priority: r.Priority,
+		Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
 		Client: gen.client, Weight: gen.weight,
 	}}
 	if r.Echo {
@@ -120,8 +121,8 @@ func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit
 	return c
 }
 
-// run opens the calls and gives every piece of text to write, until all choices are finished, one has failed, or ctx ends.
-// Whatever the actors do, it returns soon after the request's deadline.
+// run opens the calls and passes every delta to write. It returns when all choices have finished,
+// one has failed, or ctx ends. It always returns soon after the request's deadline.
 func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) error) (err error) {
 	defer g.recoverPanic(&err)
 	defer func() {
@@ -156,7 +157,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	return nil
 }
 
-// start opens a choice's call, or has it opened when another one of the request ends.
+// start opens the call of a choice, or defers it until another call of the request ends.
 func (g *Gateway) start(gen *generation, c *choice) {
 	if gen.openCalls >= maxOpenCalls {
 		gen.pending = append(gen.pending, c)
@@ -168,7 +169,7 @@ func (g *Gateway) start(gen *generation, c *choice) {
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
 }
 
-// close ends a choice's call; a session that still runs is told.
+// close ends the call of a choice and closes its session if that still runs.
 func (g *Gateway) close(c *choice) {
 	if !c.open {
 		return
@@ -180,7 +181,8 @@ func (g *Gateway) close(c *choice) {
 	}
 }
 
-// advance writes what a choice has new. With its first tokens, the prompt's KV blocks are there for those that follow it.
+// advance writes the new output of a choice. Once it has tokens, the KV blocks of its prompt exist
+// and its followers start.
 func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) error {
 	if !c.open {
 		return nil
@@ -209,12 +211,12 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 		}
 	}
 	if out.empty() {
-		return nil // held back
+		return nil // a possible stop string is held back
 	}
 	return write(out)
 }
 
-// bytes is the memory that a generation keeps of its request.
+// memoryBytes estimates the memory that a generation holds: prompt tokens and echoed text.
 func (gen *generation) memoryBytes() (n int64) {
 	for i, c := range gen.choices {
 		if i%gen.request.N == 0 {
@@ -225,8 +227,8 @@ func (gen *generation) memoryBytes() (n int64) {
 	return n
 }
 
-// usage counts tokens: each prompt once, and all that was generated, the token that ended an output
-// too.
+// usage counts tokens: each prompt once, and all generated tokens including the one that ended an
+// output.
 func (gen *generation) usage() openai.Usage {
 	var u openai.Usage
 	for i, c := range gen.choices {
@@ -239,27 +241,27 @@ func (gen *generation) usage() openai.Usage {
 	return u
 }
 
-// caught makes an error of a panic, so that a request that the gateway can not digest costs no other.
+// recoverPanic turns a panic into an error, so that it fails only one request.
 func (g *Gateway) recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		g.cfg.Log.Error().
 			Str("panic", supervise.PanicText(p)).
 			Bytes("stack", debug.Stack()).
-			Msg("request failed in the gateway")
-		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed on this request; see its log")
+			Msg("request panicked in the gateway")
+		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed to serve this request; see its log")
 	}
 }
 
-// asError finds the reason in an error.
+// asError converts an error to OpenAI's form. It keeps the reason of a refusal.
 func asError(err error) *openai.Error {
-	var known *openai.Error
+	var e *openai.Error
 	var refused interface {
 		GetReason() messages.Reason
 		GetRetryAfter() *durationpb.Duration
 	}
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &e):
+		return e
 	case errors.As(err, &refused):
 		return publicError(&messages.Refused{
 			Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter(),
@@ -272,7 +274,7 @@ func asError(err error) *openai.Error {
 	return publicError(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: err.Error()})
 }
 
-// publicError is the error for a refusal as clients may read it: without files of the host.
+// publicError returns the error that clients see for a refusal. It hides paths of the host.
 func publicError(r *messages.Refused) *openai.Error {
 	detail := r.GetDetail()
 	if r.GetReason() == messages.Reason_REASON_LOAD_FAILED {

@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// MetricsHandler returns the handler of a listener for scrapers: /metrics, /live, /health and /ready. Where it
-// is open, metrics need no key.
+// MetricsHandler returns the handler of a listener for scrapers. It serves /metrics, /live, /health
+// and /ready. If open, /metrics needs no key.
 func (g *Gateway) MetricsHandler(open bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /live", g)
@@ -25,12 +25,13 @@ func (g *Gateway) MetricsHandler(open bool) http.Handler {
 	return mux
 }
 
-// BusyHandler answers every request with status 503: there are too many connections.
+// BusyHandler returns a handler that refuses every request with status 503, for connections beyond
+// the limit.
 func (g *Gateway) BusyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := openai.Refusal(
 			messages.Reason_REASON_QUEUE_FULL,
-			"too many connections are open; close some, or try again in a moment",
+			"too many open connections; close some, or try again in a moment",
 		)
 		e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
 		g.fail(w, asked{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)

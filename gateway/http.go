@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxBody = 16 << 20 // the largest request
+	maxBody = 16 << 20 // bytes of a request body
 	maxID   = 128      // characters of X-Request-Id
 )
 
@@ -60,7 +60,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.handler.ServeHTTP(w, r)
 }
 
-// setRequestID is what the request is called in the answer and the log.
+// setRequestID returns the request's X-Request-Id, or a random ID if it is missing or invalid, and
+// sets it on the response.
 func setRequestID(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if !isValidRequestID(id) {
@@ -70,8 +71,8 @@ func setRequestID(w http.ResponseWriter, r *http.Request) string {
 	return id
 }
 
-// route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The
-// body is not read before.
+// route authenticates the client and calls the route's handler. Errors, including unknown routes,
+// are returned in OpenAI's form. The body is read only after these checks.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	c := caller{
 		id:      w.Header().Get("X-Request-Id"),
@@ -103,7 +104,8 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 			r = r.WithContext(ctx)
 		} else if !publicRoutes[pattern] {
 			w.Header().Set("Connection", "close")
-			g.fail(w, asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}, unauthorized(w, r))
+			info := asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}
+			g.fail(w, info, unauthorized(w, r))
 			return
 		}
 	}
@@ -127,7 +129,7 @@ func isValidRequestID(id string) bool {
 func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Error {
 	e := openai.Invalid(
 		"",
-		fmt.Sprintf("%s %s is not here; see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path),
+		fmt.Sprintf("no route for %s %s; see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path),
 	)
 	e.Status = http.StatusNotFound
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -136,7 +138,7 @@ func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Err
 		if _, pattern := g.mux.Handler(other); pattern != "" {
 			w.Header().Set("Allow", method)
 			e.Status, e.Message = http.StatusMethodNotAllowed, fmt.Sprintf(
-				"%s takes %s, not %s",
+				"%s accepts %s, not %s",
 				r.URL.Path,
 				method,
 				r.Method,
@@ -146,7 +148,7 @@ func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Err
 	return e
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func (g *Gateway) fail(w http.ResponseWriter, a asked, e *openai.Error) {
 	if after := retryAfter(e); after != "" {
 		w.Header().Set("Retry-After", after)
@@ -166,17 +168,18 @@ func (g *Gateway) serveCompletion(w http.ResponseWriter, r *http.Request, isChat
 		g.fail(w, a, asError(err))
 		return
 	}
-	turn, refused := g.admit(a.caller) // with its body: one that sends none takes no other's place
+	// The body has arrived: a client that sends none takes no place.
+	admitted, refused := g.admit(a.caller)
 	g.setRateLimitHeaders(w.Header(), a.caller)
 	if refused != nil {
 		g.fail(w, a, refused)
 		return
 	}
-	defer turn.release()
+	defer admitted.release()
 	setWriteDeadline(w, req.Timeout+2*deadlineGrace)
 	gen, err := g.prepare(r.Context(), req, &a)
 	if err == nil {
-		err = turn.reserve(gen)
+		err = admitted.reserve(gen)
 	}
 	g.setRateLimitHeaders(w.Header(), a.caller)
 	if err != nil {
@@ -184,7 +187,8 @@ func (g *Gateway) serveCompletion(w http.ResponseWriter, r *http.Request, isChat
 		return
 	}
 	h.shrink(gen.memoryBytes())
-	// A client that does not read what it is sent is cut off. A writer that knows no deadline has no such client.
+	// Cut off a client that does not read the response. A writer without deadlines has no network
+	// behind it.
 	_ = http.NewResponseController(w).SetWriteDeadline(gen.deadline.Add(2 * deadlineGrace))
 	if req.Stream {
 		g.stream(w, r, gen, a)
@@ -193,11 +197,11 @@ func (g *Gateway) serveCompletion(w http.ResponseWriter, r *http.Request, isChat
 	}
 }
 
-// readBody reads a request's body whole. The server cuts off clients that make no progress.
+// readBody reads a request's body. The server cuts off a client that sends too slowly.
 func readBody(w http.ResponseWriter, r *http.Request, h *reservation) ([]byte, error) {
 	data, err := h.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
-	if known := (*openai.Error)(nil); errors.As(err, &known) {
-		return nil, known
+	if e := (*openai.Error)(nil); errors.As(err, &e) {
+		return nil, e
 	}
 	if err != nil {
 		return nil, bodyError(err)
@@ -205,8 +209,8 @@ func readBody(w http.ResponseWriter, r *http.Request, h *reservation) ([]byte, e
 	return data, nil
 }
 
-// setWriteDeadline cuts off a client that does not take an answer. A writer that knows no deadline
-// has no such client.
+// setWriteDeadline cuts off a client that does not read the response. A writer without deadlines
+// has no network behind it.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }
@@ -239,7 +243,7 @@ func bodyError(err error) *openai.Error {
 			maxBody,
 		)
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		e.Status, e.Message = http.StatusRequestTimeout, "the request's body stopped, or came too slowly; send it again"
+		e.Status, e.Message = http.StatusRequestTimeout, "the request body stalled or arrived too slowly; send it again"
 	}
 	return e
 }

@@ -46,7 +46,7 @@ func TestPanicLog(t *testing.T) {
 		if rec.Code != 500 || strings.Contains(rec.Body.String(), prompt) {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
-		if !strings.Contains(log.String(), "request failed in the gateway") || strings.Contains(log.String(), prompt) {
+		if !strings.Contains(log.String(), "request panicked in the gateway") || strings.Contains(log.String(), prompt) {
 			t.Errorf("%s", log)
 		}
 	}

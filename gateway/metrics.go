@@ -17,31 +17,33 @@ type metrics struct {
 	tokensIn   *prometheus.CounterVec
 	tokensOut  *prometheus.CounterVec
 	cached     *prometheus.CounterVec
-	byModel    sync.Map // model -> meter
+	byModel    sync.Map // model -> modelMetrics
 }
 
 func newMetrics(r *prometheus.Registry) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_gateway_requests_total", Help: "Requests answered, by endpoint, model (empty where none was found) and HTTP status.",
+			Name: "troupe_gateway_requests_total",
+			Help: "Responses by endpoint, model (empty if none was found) and HTTP status.",
 		}, []string{"endpoint", "model", "status"}),
 		inFlight: prometheus.NewGauge(
-			prometheus.GaugeOpts{Name: "troupe_gateway_requests_in_flight", Help: "Requests being served."},
+			prometheus.GaugeOpts{Name: "troupe_gateway_requests_in_flight", Help: "Requests in flight."},
 		),
 		firstToken: histogram(
 			"troupe_gateway_time_to_first_token_seconds",
-			"From the request to its first token.",
+			"Time from the request to its first token.",
 			0.001,
 		),
 		interToken: histogram(
 			"troupe_gateway_inter_token_seconds",
-			"Between two tokens of a choice; of tokens that come together, their share.",
+			"Time between two tokens of a choice. Tokens that arrive together share the time since the last ones.",
 			0.0001,
 		),
-		duration:  histogram("troupe_gateway_request_duration_seconds", "From the request to its last token.", 0.001),
+		duration: histogram("troupe_gateway_request_duration_seconds", "Time from the request to its last token.",
+			0.001),
 		tokensIn:  counter("troupe_gateway_prompt_tokens_total", "Prompt tokens of finished requests."),
 		tokensOut: counter("troupe_gateway_output_tokens_total", "Output tokens of finished requests."),
-		cached:    counter("troupe_gateway_cached_tokens_total", "Prompt tokens that were found in KV blocks."),
+		cached:    counter("troupe_gateway_cached_tokens_total", "Prompt tokens found in KV blocks."),
 	}
 	r.MustRegister(m.requests, m.inFlight, m.firstToken, m.interToken, m.duration, m.tokensIn, m.tokensOut, m.cached)
 	return m
@@ -51,10 +53,10 @@ func counter(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"model"})
 }
 
-// histogram has 20 buckets, each twice as wide as the one before.
-func histogram(name, help string, least float64) *prometheus.HistogramVec {
+// histogram returns a histogram with 20 buckets, each twice as wide as the previous one.
+func histogram(name, help string, start float64) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 2, 20),
+		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(start, 2, 20),
 	}, []string{"model"})
 }
 
@@ -62,7 +64,7 @@ func (m *metrics) answered(a asked, status int) {
 	m.requests.WithLabelValues(a.endpoint, a.model, strconv.Itoa(status)).Inc()
 }
 
-// meter is the metrics of one model's generations.
+// modelMetrics are the metrics of one model.
 type modelMetrics struct {
 	firstToken, interToken, duration prometheus.Observer
 	tokensIn, tokensOut, cached      prometheus.Counter
@@ -84,7 +86,7 @@ func (m *metrics) forModel(model string) modelMetrics {
 	return made
 }
 
-// tokensDelivered notes that tokens came for a choice.
+// tokensDelivered records the latency of tokens that were delivered to a choice.
 func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
 	now := time.Now()
 	switch {
@@ -101,7 +103,7 @@ func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
 	c.lastTokens = now
 }
 
-// finished counts a generation that ended well.
+// finished records a generation that completed.
 func (m modelMetrics) finished(gen *generation) {
 	u := gen.usage()
 	m.duration.Observe(time.Since(gen.began).Seconds())

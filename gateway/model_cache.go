@@ -20,26 +20,27 @@ import (
 	"troupe/modelfile/tokenizer"
 )
 
-// Directory knows what is deployed. Its errors carry a *messages.Refused where the reason is known.
+// Directory lists the deployments. Its errors carry a *messages.Refused if the reason is known.
 type Directory interface {
-	// Deployment returns a deployment's specification and revision, if nothing else.
+	// Deployment returns the status of a deployment. Only its specification and revision must be
+	// set.
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 }
 
-// model is what the gateway needs of a model's folder.
+// model is the part of a model's folder that the gateway needs.
 type model struct {
 	tokenizer   *tokenizer.Tokenizer
 	template    *chat.Template
-	templateErr error // why there is no template
-	context     int   // tokens
+	templateErr error // why template is nil
+	context     int   // in tokens
 	vocab       int
-	created     time.Time  // when its config.json was written
-	settings    digest.Sum // of the files that it was read from
+	created     time.Time  // modification time of config.json
+	settings    digest.Sum // digest of the files that it was read from
 }
 
-// models keeps what was read of the folders of deployments, by the digest of their files: a folder that is
-// damaged, changed or gone since does no harm to a revision that is served.
+// modelCache keeps the models of deployments by the digest of their files. If a folder is damaged,
+// changed or removed later, the served revision remains usable.
 type modelCache struct {
 	mu      sync.Mutex
 	inspect func(path string) (engine.Facts, error)
@@ -49,23 +50,24 @@ type modelCache struct {
 	entries map[string]*cacheEntry // by deployment
 }
 
-// kept is what was read of a deployment's folder, and the read that is under way.
+// cacheEntry holds the models of one deployment, and the load in flight.
 type cacheEntry struct {
-	versions []*version // the last that were read, the newest first
-	loading  *modelLoad // nil: none is under way
+	versions []*version // the last ones that were read, newest first
+	loading  *modelLoad // nil: no load is in flight
 }
 
-// maxVersions is how many revisions of a deployment are kept: the one before is served until the new one is loaded.
+// maxVersions bounds the kept revisions of a deployment. The previous one is served until the new
+// one is loaded.
 const maxVersions = 2
 
-// version is a folder as it was when it was read.
+// version is the content of a folder when it was read.
 type version struct {
 	*model
 	path   string
-	deploy uint64 // that it was read for
+	deploy uint64 // the deploy that it was read for
 }
 
-// is reports whether this is the revision that a deployment asks for.
+// matches reports whether v is the revision that a deployment wants.
 func (v *version) matches(d *messages.DeploymentSpec) bool {
 	if d.GetRevisionDigest() == "" {
 		return v.path == d.GetPath() && v.deploy == d.GetDeploy()
@@ -81,9 +83,8 @@ type modelLoad struct {
 	err   error
 }
 
-// of returns the model of a deployment. A folder that could not be read is read again for the next request.
-// As long as it is not known which files models.deploy has brought, those from before are served, if there
-// were any.
+// get returns the model of a deployment. A failed load is retried by the next request. While the
+// revision of a new deploy is not known yet, the previous model is returned if there is one.
 func (m *modelCache) get(d *messages.DeploymentStatus) (*model, error) {
 	spec := d.GetSpec()
 	for {
@@ -101,7 +102,8 @@ func (m *modelCache) get(d *messages.DeploymentStatus) (*model, error) {
 			}
 			continue
 		}
-		r := &modelLoad{done: make(chan struct{}), spec: spec, err: errUnread} // that error where modelLoad panics
+		// The error stands if loading panics.
+		r := &modelLoad{done: make(chan struct{}), spec: spec, err: errUnread}
 		k.loading = r
 		m.mu.Unlock()
 		m.load(k, r)
@@ -119,7 +121,7 @@ func (m *modelCache) entry(name string) *cacheEntry {
 	return m.entries[name]
 }
 
-// find returns what was read of the revision that is served. The lock is held.
+// find returns the model of the served revision, or nil. The cache's lock is held.
 func (k *cacheEntry) find(d *messages.DeploymentSpec) *version {
 	for _, v := range k.versions {
 		if v.matches(d) {
@@ -132,7 +134,7 @@ func (k *cacheEntry) find(d *messages.DeploymentSpec) *version {
 	return nil
 }
 
-// run reads a folder, for all who wait for it.
+// load reads a folder for all requests that wait for it.
 func (m *modelCache) load(k *cacheEntry, r *modelLoad) {
 	defer func() {
 		m.mu.Lock()
@@ -147,7 +149,7 @@ func (m *modelCache) load(k *cacheEntry, r *modelLoad) {
 	r.model, r.err = m.read(r.spec.GetPath())
 	if r.err == nil && r.spec.GetRevisionDigest() != "" && !(&version{model: r.model}).matches(r.spec) {
 		r.err = fmt.Errorf(
-			"%s: its configuration, tokenizer or template is not that of revision %s, which is deployed; "+
+			"%s: configuration, tokenizer or template differ from the deployed revision %s; "+
 				"run models.deploy to roll to the new files, or put the old files back",
 			r.spec.GetPath(),
 			digest.Short(r.spec.GetRevisionDigest()),
@@ -159,20 +161,22 @@ func (m *modelCache) loadResult(spec *messages.DeploymentSpec, r *modelLoad) (*m
 	if r.err == nil {
 		return r.model, nil
 	}
-	m.log.Warn().Err(r.err).Str("model", spec.GetName()).Msg("model folder not readable")
-	if spec.GetRevisionDigest() != "" { // it was loaded, here or unreadableHereText
+	m.log.Warn().Err(r.err).Str("model", spec.GetName()).Msg("reading model folder failed")
+	// The revision was loaded, here or on another node.
+	if spec.GetRevisionDigest() != "" {
 		return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, unreadableHereText)
 	}
 	return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, loadFailedText)
 }
 
-// loadFailedText is what clients are told. The reason names files of the host, so the log has it, and
-// models.get.
-const loadFailedText = "the model could not be loaded; the log of the node says why"
+// loadFailedText is the error for clients. The cause names files of the host, so only the log and
+// models.get show it.
+const loadFailedText = "the model could not be loaded; see the node's log"
 
-// unreadableHereText likewise, where replicas may serve the model.
-const unreadableHereText = "this node cannot read the model's tokenizer and configuration, though replicas on other nodes may serve it; ask " +
-	"another node, or put the model's folder on this one: its log says what is wrong"
+// unreadableHereText is the error for clients if other nodes may serve the model.
+const unreadableHereText = "this node cannot read the model's tokenizer and configuration, " +
+	"but replicas on other nodes may serve it; ask another node, or put the model's folder on this one; " +
+	"its log contains the cause"
 
 var errUnread = errors.New("the model's folder could not be read")
 

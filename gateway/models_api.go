@@ -8,7 +8,7 @@ import (
 	"troupe/messages"
 )
 
-// answer answers with a value as JSON.
+// answer responds with a value as JSON.
 func (g *Gateway) answer(w http.ResponseWriter, a asked, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -22,11 +22,11 @@ func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte)
 	g.answered(a, status)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may have left
+	_, _ = w.Write(append(body, '\n')) // fails if the client has left
 }
 
-// modelObject is a model as /v1/models shows it; the last three fields are vLLM's. An adapter has a
-// parent. Root is a name: a path would tell clients about the host.
+// modelObject is an entry of /v1/models. Root, Parent and ContextTokens are vLLM's extensions.
+// Parent is set for adapters. Root is a name, since a path would reveal details of the host.
 type modelObject struct {
 	ID            string  `json:"id"`
 	Object        string  `json:"object"`

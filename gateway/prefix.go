@@ -8,7 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// EncodePrefix is how prompts of a model begin: text as of a completion, or the first turns of a chat. Its errors are *openai.Error.
+// EncodePrefix tokenizes the beginning of prompts of a model: text, as in a completion, or the
+// first turns of a chat. Its errors are of type *openai.Error.
 func (g *Gateway) EncodePrefix(
 	ctx context.Context,
 	name, text string,
@@ -34,7 +35,8 @@ func (g *Gateway) EncodePrefix(
 	return tokens, m.checkPrefix(tokens)
 }
 
-// begins reports why no prompt of the model can begin with tokens that are of its vocabulary.
+// checkPrefix returns an error if no prompt of the model can begin with tokens. All tokens are
+// within the vocabulary.
 func (m *model) checkPrefix(tokens []uint32) error {
 	if len(tokens) < m.context {
 		return nil
@@ -46,7 +48,7 @@ func (m *model) checkPrefix(tokens []uint32) error {
 	))
 }
 
-// CheckPrefix reports what is wrong with tokens that are to be a prefix of a model's prompts.
+// CheckPrefix returns an error if tokens are not a valid prefix of a model's prompts.
 func (g *Gateway) CheckPrefix(ctx context.Context, name string, tokens []uint32) error {
 	d, err := g.deployment(ctx, name)
 	if err != nil {

@@ -6,16 +6,17 @@ import (
 	"troupe/gateway/openai"
 )
 
-// promptOptions is what becomes of a prompt's tokens.
+// promptOptions control how a prompt is tokenized and truncated.
 type promptOptions struct {
-	addSpecial bool // the tokens that the model expects around a text are added
-	keepLast   int  // only so many of the last tokens are kept; 0: all
+	addSpecial bool // add the special tokens that the model expects around a text
+	keepLast   int  // keep only this many of the last tokens; 0: all
 }
 
-// maxTruncation is how many times the context a prompt may have that is cut: all of it is tokenized.
+// maxTruncation bounds a prompt to be truncated, as a multiple of the context: all of it must be
+// tokenized.
 const maxTruncation = 4
 
-// promptOptions returns what a request asks for.
+// promptOptions returns the options of a request.
 func (m *model) promptOptions(r *openai.Request) (promptOptions, error) {
 	f := promptOptions{addSpecial: r.AddSpecial, keepLast: r.Truncate}
 	if f.keepLast > m.context {
@@ -28,15 +29,15 @@ func (m *model) promptOptions(r *openai.Request) (promptOptions, error) {
 	return f, nil
 }
 
-// checkLength reports a prompt that cannot fit: one of that many tokens or more.
-func (m *model) checkLength(least int, f promptOptions) error {
+// checkLength returns an error if a prompt of at least minTokens tokens cannot fit.
+func (m *model) checkLength(minTokens int, f promptOptions) error {
 	switch {
-	case f.keepLast == 0 && least >= m.context:
-		return m.tooLong(least)
-	case least >= maxTruncation*m.context:
-		e := m.tooLong(least)
+	case f.keepLast == 0 && minTokens >= m.context:
+		return m.tooLong(minTokens)
+	case minTokens >= maxTruncation*m.context:
+		e := m.tooLong(minTokens)
 		e.Message = fmt.Sprintf("the prompt has %d tokens or more; truncate_prompt_tokens cuts at most %d times "+
-			"the model's context of %d: shorten the prompt", least, maxTruncation, m.context)
+			"the model's context of %d: shorten the prompt", minTokens, maxTruncation, m.context)
 		return e
 	}
 	return nil

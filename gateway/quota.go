@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// Quotas counts what clients have in flight and use. It is held above the actors, as calls are, so that a crash loses no
-// count. It is safe for concurrent use.
+// Quotas applies the limits of clients and counts their usage. No actor owns it, so no crash loses
+// a count. It is safe for concurrent use.
 type Quotas struct {
 	incarnation uint64
 
@@ -19,10 +19,11 @@ type Quotas struct {
 	ledger *quota.Ledger
 }
 
-// defaultInFlight is Config.MaxInFlight where none is given.
+// defaultInFlight is the default of Config.MaxInFlight.
 const defaultInFlight = 4096
 
-// NewQuotas returns the counts of a gateway that serves so many requests at once; 0: the default number.
+// NewQuotas returns the quotas of a gateway that serves at most maxInFlight requests at once. 0
+// means the default.
 func NewQuotas(maxInFlight int) *Quotas {
 	if maxInFlight == 0 {
 		maxInFlight = defaultInFlight
@@ -30,10 +31,10 @@ func NewQuotas(maxInFlight int) *Quotas {
 	return &Quotas{incarnation: uint64(time.Now().UnixNano()), ledger: quota.New(maxInFlight)}
 }
 
-// keyPrefix begins the names of clients that show a key.
+// keyPrefix is the prefix of client names that stand for an API key.
 const keyPrefix = "key:"
 
-// client returns who a request is counted to, and the client's weight.
+// client returns the client that a request is counted for, and its weight.
 func (c caller) client() (who quota.Client, weight float64) {
 	switch {
 	case c.key != nil:
@@ -50,7 +51,7 @@ func clientOf(k apikey.Key) quota.Client {
 	return quota.Client{Name: keyPrefix + k.Name, Limits: quota.Limits(k.Limits), Reported: true}
 }
 
-// turn is a request that was let in.
+// admission is an admitted request.
 type admission struct {
 	quotas    *Quotas
 	client    quota.Client
@@ -59,7 +60,7 @@ type admission struct {
 	onRelease func()
 }
 
-// enter lets a request in, or refuses it.
+// admit admits a request or refuses it. Each admitted request needs exactly one release.
 func (g *Gateway) admit(c caller) (*admission, *openai.Error) {
 	s := g.cfg.Quotas
 	who, _ := c.client()
@@ -72,7 +73,7 @@ func (g *Gateway) admit(c caller) (*admission, *openai.Error) {
 	return &admission{quotas: s, client: who, onRelease: g.metrics.inFlight.Dec}, nil
 }
 
-// reserve counts the tokens that a generation may use.
+// reserve reserves the tokens that a generation may use, or refuses it.
 func (t *admission) reserve(gen *generation) error {
 	n := int64(gen.maxTokens())
 	t.quotas.mu.Lock()
@@ -84,7 +85,8 @@ func (t *admission) reserve(gen *generation) error {
 	return nil
 }
 
-// leave counts the request out, with what it has used.
+// release ends an admitted request and records the tokens that it used. A generation that never
+// started used none.
 func (t *admission) release() {
 	var used openai.Usage
 	if t.gen != nil {
@@ -99,7 +101,7 @@ func (t *admission) release() {
 	t.onRelease()
 }
 
-// countRefused counts a request that its key does not allow.
+// countRefused counts a request that exceeds the priority of its key.
 func (g *Gateway) countRefused(c caller) {
 	s := g.cfg.Quotas
 	who, _ := c.client()
@@ -108,21 +110,22 @@ func (g *Gateway) countRefused(c caller) {
 	s.ledger.Refused(time.Now(), who)
 }
 
-// rateStatus returns how a client stands with its limits by minute.
+// rateStatus returns the state of a client's limits per minute.
 func (s *Quotas) rateStatus(who quota.Client) (requests, tokens quota.RateStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ledger.RateStatus(time.Now(), who)
 }
 
-// usage returns what reported clients use through this gateway.
+// usage returns the usage of API keys at this gateway.
 func (s *Quotas) usage() []quota.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ledger.Usage(time.Now())
 }
 
-// most is how many tokens a generation may use: its prompts, and max_tokens of every choice.
+// maxTokens returns how many tokens a generation may use: its prompts and max_tokens of every
+// choice.
 func (gen *generation) maxTokens() (n int) {
 	for i, c := range gen.choices {
 		if i%gen.request.N == 0 {
@@ -133,7 +136,7 @@ func (gen *generation) maxTokens() (n int) {
 	return n
 }
 
-// begun reports whether anything of a generation was computed.
+// started reports whether any tokens of a generation were delivered.
 func (gen *generation) started() bool {
 	for _, c := range gen.choices {
 		if c.started {
@@ -143,7 +146,7 @@ func (gen *generation) started() bool {
 	return false
 }
 
-// quotaError is the answer to a request that its client's limits or share do not allow.
+// quotaError returns the error for a request that exceeds its client's limits or share.
 func quotaError(r *quota.Refusal) *openai.Error {
 	if r.Reason == quota.TooLarge {
 		return openai.Invalid("max_tokens", r.Detail)

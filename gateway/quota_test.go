@@ -205,7 +205,7 @@ func TestHighestPriorityOfKey(t *testing.T) {
 				t.Errorf("%d: %d %s", i, rec.Code, rec.Body)
 			}
 			if tc.code == 403 {
-				if !strings.Contains(rec.Body.String(), "is above batch, the highest that API key low may ask for") {
+				if !strings.Contains(rec.Body.String(), "is above batch, the highest class that API key low may use") {
 					t.Errorf("%d: %s", i, rec.Body)
 				}
 				continue

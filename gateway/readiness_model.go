@@ -10,17 +10,18 @@ import (
 	"troupe/messages"
 )
 
-// modelReadiness is the answer to a probe of one model.
+// modelReadiness is the response to a probe of one model.
 type modelReadiness struct {
 	Ready  bool    `json:"ready"`
 	Causes []Cause `json:"causes"`
 	Model  string  `json:"model"`
-	State  string  `json:"state"` // a modelState
+	State  string  `json:"state"` // see modelState
 	Detail string  `json:"detail,omitempty"`
 }
 
-// modelReady answers 200 when this node takes requests for a model or an adapter, and 503 with its
-// state otherwise. A key that may not use it gets the answer for a model that is not deployed.
+// modelReady responds with 200 when this node accepts requests for a model or an adapter, and with
+// 503 and its state otherwise. A key that may not use the model gets the response for a model that
+// is not deployed.
 func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
 	if g.cfg.Keys != nil && a.key == nil {
 		a.endpoint, a.object = "unauthorized", r.Method+" "+r.URL.Path
@@ -35,7 +36,7 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
 		g.fail(w, a, asError(err))
 		return
 	case err != nil:
-		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
+		g.cfg.Log.Debug().Err(err).Msg("reading deployments for a probe failed")
 		state.Causes, state.State = append(state.Causes, CauseStarting), "unknown"
 	default:
 		a.model = d.GetSpec().GetName()
@@ -49,7 +50,7 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
 	g.answer(w, a, probeStatus(state.Ready), state)
 }
 
-// find returns the status of the deployment that a name stands for: its own, or that of an adapter.
+// findStatus returns the status of the deployment of a model or an adapter.
 func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	base, _, err := g.resolve(ctx, name)
 	if err != nil {
@@ -62,13 +63,15 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 	i := slices.IndexFunc(all, func(d *messages.DeploymentStatus) bool {
 		return d.GetSpec().GetName() == base.GetSpec().GetName()
 	})
-	if i < 0 { // deleted a moment ago
+	// The deployment was just deleted.
+	if i < 0 {
 		return nil, modelNotFound(name)
 	}
 	return all[i], nil
 }
 
-// modelState describes a deployment by its replicas, and by what its actor reports where none serves.
+// modelState returns the state of a deployment: by its replicas if any serve, otherwise as its
+// actor reports.
 func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
 	case want == 0 && n == 0:
@@ -82,15 +85,16 @@ func modelState(d *messages.DeploymentStatus) string {
 	case messages.DeploymentState_DEPLOYMENT_STATE_FAILED, messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
 		return strings.ToLower(strings.TrimPrefix(d.GetState().String(), "DEPLOYMENT_STATE_"))
 	}
-	return "pending" // the actor has not heard yet that its last replica is gone
+	// The actor has not noticed yet that the last replica is gone.
+	return "pending"
 }
 
-// detailFor returns why a model does not serve: for admins as its actor says it, for others as the answer to a
-// request would.
+// detailFor returns why a model does not serve. Admins see the detail of its status, other clients
+// the error that a request would return.
 func detailFor(a asked, d *messages.DeploymentStatus) string {
 	switch {
 	case d.GetSpec().GetReplicas() == 0:
-		return "no replicas are asked for; models.scale adds some"
+		return "the model is scaled to 0 replicas; models.scale adds some"
 	case a.key == nil || a.key.Admin || d.GetFailure() == nil:
 		return withoutPaths(d.GetDetail())
 	}

@@ -7,7 +7,7 @@ import (
 	"troupe/gateway/openai"
 )
 
-// answerOf returns the writer of a generation's answer.
+// answerOf returns the encoder of a generation's response.
 func answerOf(gen *generation) *openai.ResponseEncoder {
 	a := &openai.ResponseEncoder{
 		Model:        gen.request.Model,
@@ -15,14 +15,15 @@ func answerOf(gen *generation) *openai.ResponseEncoder {
 		Chat:         gen.request.Chat,
 		IncludeUsage: gen.request.IncludeUsage,
 	}
-	a.ID = "cmpl-" + gen.choices[0].call.ID // so that whoever has the answer can ask why it went where it went
+	// The ID contains the ID of the first call, under which the request can be explained.
+	a.ID = "cmpl-" + gen.choices[0].call.ID
 	if a.Chat {
 		a.ID = "chat" + a.ID
 	}
 	return a
 }
 
-// choiceOf translates a piece.
+// choiceOf converts a delta to OpenAI's form.
 func (gen *generation) choiceOf(p piece) openai.Choice {
 	c := openai.Choice{Index: p.index, Text: p.text, Finish: p.finish, First: p.first}
 	if !p.logprobs {
@@ -30,12 +31,12 @@ func (gen *generation) choiceOf(p piece) openai.Choice {
 	}
 	c.Logprobs = make([]openai.TokenLogprob, len(p.tokens))
 	for i, t := range p.tokens {
-		one := gen.logprob(t.id, t.logprobs.GetLogprob())
-		one.Offset = t.offset
+		entry := gen.logprob(t.id, t.logprobs.GetLogprob())
+		entry.Offset = t.offset
 		for _, alt := range t.logprobs.GetTop() {
-			one.Top = append(one.Top, gen.logprob(alt.GetToken(), alt.GetLogprob()))
+			entry.Top = append(entry.Top, gen.logprob(alt.GetToken(), alt.GetLogprob()))
 		}
-		c.Logprobs[i] = one
+		c.Logprobs[i] = entry
 	}
 	return c
 }
@@ -48,11 +49,11 @@ func (gen *generation) logprob(id uint32, logprob float32) openai.TokenLogprob {
 	}
 }
 
-// gather joins pieces to whole choices.
+// gather joins deltas into complete choices.
 type gather struct {
 	gen     *generation
 	choices []openai.Choice
-	texts   []strings.Builder // of the choices
+	texts   []strings.Builder // by choice
 }
 
 func newGather(gen *generation) *gather {
@@ -64,7 +65,7 @@ func newGather(gen *generation) *gather {
 	for i := range g.choices {
 		g.choices[i].Index = i
 		if gen.request.Sampling.GetLogprobs() {
-			g.choices[i].Logprobs = []openai.TokenLogprob{} // a choice without tokens has none, but they were asked for
+			g.choices[i].Logprobs = []openai.TokenLogprob{} // requested, so not null even without tokens
 		}
 	}
 	return g

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// revocationInterval is how often the keys of running requests are looked up again.
+	// revocationInterval is the time between two checks for revoked keys.
 	revocationInterval = time.Second
-	// revocationGrace is how long a client may take to read that its key was revoked.
+	// revocationGrace bounds the time to write the error to the client of a revoked key.
 	revocationGrace = 2 * time.Second
 )
 
-// errRevoked is why a request was cancelled whose key is no longer known.
+// errRevoked is the cancellation cause of requests whose key was revoked.
 var errRevoked = errors.New("the API key was revoked")
 
-// keyedRequests are the requests that run with an API key. They are cancelled when their key is no longer
-// in the file of keys.
+// keyedRequests are the running requests with an API key. They are cancelled when their key is
+// removed from the key file.
 type keyedRequests struct {
 	keys  *apikey.Keys
 	mu    sync.Mutex
 	open  map[*keyedRequest]struct{}
-	timer *time.Timer // of check; nil: no request runs
+	timer *time.Timer // runs cancelRevoked; nil: no request runs
 }
 
 type keyedRequest struct {
@@ -61,7 +61,7 @@ func (u *keyedRequests) add(
 	}
 }
 
-// check cancels the requests of revoked keys, and goes on as long as requests run.
+// cancelRevoked cancels the requests of revoked keys. It reschedules itself while requests run.
 func (u *keyedRequests) cancelRevoked() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -70,7 +70,7 @@ func (u *keyedRequests) cancelRevoked() {
 			use.cancel(errRevoked)
 			_ = use.control.SetWriteDeadline(
 				time.Now().Add(revocationGrace),
-			) // a writer without a deadline does not block
+			) // a writer without deadlines never blocks
 			delete(u.open, use)
 		}
 	}
@@ -81,7 +81,7 @@ func (u *keyedRequests) cancelRevoked() {
 	u.timer.Reset(revocationInterval)
 }
 
-// ended returns why a request's context has ended.
+// contextError returns the error for a request whose context has ended.
 func contextError(ctx context.Context) *openai.Error {
 	if errors.Is(context.Cause(ctx), errRevoked) {
 		code := "invalid_api_key"

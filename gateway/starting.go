@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// StartingHandler returns the handler of a node whose gateway is not there yet: /live answers 200, /ready 503
-// with the cause starting, and everything else is refused.
+// StartingHandler returns the handler of a node whose gateway has not started. /live responds with
+// 200 and /ready with 503 and CauseStarting. All other requests are refused.
 func StartingHandler() http.Handler {
 	mux := http.NewServeMux()
 	live := func(w http.ResponseWriter, r *http.Request) {
@@ -22,14 +22,14 @@ func StartingHandler() http.Handler {
 	mux.HandleFunc("GET /health", live)
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
 		setRequestID(w, r)
-		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // strings and a bool: it never fails
+		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // cannot fail: strings and a bool
 		writeJSON(w, http.StatusServiceUnavailable, body)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		setRequestID(w, r)
 		e := openai.Refusal(
 			messages.Reason_REASON_NOT_READY,
-			"this node is starting; /ready answers 200 once it serves",
+			"this node is starting; /ready returns 200 once it serves requests",
 		)
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
@@ -43,5 +43,5 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "%s\n", body) // the client may have left
+	fmt.Fprintf(w, "%s\n", body) // fails if the client has left
 }

@@ -11,17 +11,17 @@ import (
 	"troupe/messages"
 )
 
-// UsageConfig is fixed for the life of the usage actor and shared by its restarts.
+// UsageConfig configures the usage actor. Restarts of the actor share it.
 type UsageConfig struct {
-	Node   string // its name
+	Node   string // name of this node
 	Quotas *Quotas
-	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	// Members returns the members of the cluster. Later changes arrive as MembersChanged.
 	Members func() *messages.MembersChanged
-	Peer    func(m *messages.Member) *actor.PID // the usage actor of a member
+	Peer    func(m *messages.Member) *actor.PID // returns the usage actor of a member
 	Log     zerolog.Logger
 }
 
-// UsageProps returns the recipe for the usage actor.
+// UsageProps returns the props of the usage actor.
 func UsageProps(cfg UsageConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -30,16 +30,16 @@ func UsageProps(cfg UsageConfig) *actor.Props {
 	})
 }
 
-// announceInterval is how often gateways tell each other what clients use.
+// announceInterval is the time between two reports to the other gateways.
 const announceInterval = time.Second
 
 type usageActor struct {
 	UsageConfig
 	incarnation uint64
-	peers       map[string]*actor.PID // node -> its usage actor
+	peers       map[string]*actor.PID // by node
 }
 
-// announce is a note to self.
+// announce makes the actor send its next report. Notes of an earlier incarnation are ignored.
 type announce struct{ incarnation uint64 }
 
 func (u *usageActor) Receive(ctx actor.Context) {
@@ -86,14 +86,14 @@ func (u *usageActor) onAnnounce(ctx actor.Context, msg *announce) {
 	}
 }
 
-// onReport takes the report of another gateway. One that is no member yet, or no more, does not count.
+// onReport applies the report of another gateway. It ignores nodes that are not members.
 func (u *usageActor) onReport(msg *messages.UsageAnnounced) {
 	if u.peers[msg.GetNode()] != nil {
 		u.Quotas.applyReport(msg)
 	}
 }
 
-// whole is what clients with keys use in the cluster.
+// clusterUsage returns the usage of API keys in the cluster.
 func (s *Quotas) clusterUsage() []*messages.ClientUsage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,14 +121,16 @@ func toMessages(all []quota.Usage) []*messages.ClientUsage {
 	for i, u := range all {
 		out[i] = &messages.ClientUsage{
 			Client: u.Client, Limits: LimitsToMessage(u.Limits), RequestsInFlight: u.Requests, TokensInFlight: u.Tokens,
-			RequestsSpent: u.SpentRequests, TokensSpent: u.SpentTokens, RequestsLeft: u.MinuteRequests, TokensLeft: u.MinuteTokens,
-			Requests: u.Totals.Requests, Refused: u.Totals.Refused, PromptTokens: u.Totals.PromptTokens, OutputTokens: u.Totals.OutputTokens,
+			RequestsSpent: u.SpentRequests, TokensSpent: u.SpentTokens,
+			RequestsLeft: u.MinuteRequests, TokensLeft: u.MinuteTokens,
+			Requests: u.Totals.Requests, Refused: u.Totals.Refused,
+			PromptTokens: u.Totals.PromptTokens, OutputTokens: u.Totals.OutputTokens,
 		}
 	}
 	return out
 }
 
-// LimitsToMessage puts limits into a message.
+// LimitsToMessage converts limits to a message.
 func LimitsToMessage(l quota.Limits) *messages.ClientLimits {
 	return &messages.ClientLimits{
 		Requests:          l.Requests,
@@ -148,7 +150,8 @@ func fromMessage(c *messages.ClientUsage) quota.Usage {
 			RequestsPerMinute: l.GetRequestsPerMinute(),
 			TokensPerMinute:   l.GetTokensPerMinute(),
 		},
-		Requests: c.GetRequestsInFlight(), Tokens: c.GetTokensInFlight(), SpentRequests: c.GetRequestsSpent(), SpentTokens: c.GetTokensSpent(),
+		Requests: c.GetRequestsInFlight(), Tokens: c.GetTokensInFlight(),
+		SpentRequests: c.GetRequestsSpent(), SpentTokens: c.GetTokensSpent(),
 		MinuteRequests: c.GetRequestsLeft(), MinuteTokens: c.GetTokensLeft(),
 		Totals: quota.Totals{
 			Requests:     c.GetRequests(),
@@ -159,5 +162,5 @@ func fromMessage(c *messages.ClientUsage) quota.Usage {
 	}
 }
 
-// KeyClientName is the name that a key is counted under.
+// KeyClientName returns the quota client's name of an API key.
 func KeyClientName(key string) string { return keyPrefix + key }
