@@ -90,7 +90,7 @@ func TestChange(t *testing.T) {
 	if got := known(); got != "false true" {
 		t.Errorf("after a wrong file: %s", got)
 	}
-	if n := strings.Count(log.String(), "changed API keys not taken"); n != 1 {
+	if n := strings.Count(log.String(), "changed API keys rejected"); n != 1 {
 		t.Errorf("reported %d times:\n%s", n, log)
 	}
 	if strings.Contains(log.String(), "secret") {
@@ -103,22 +103,22 @@ func TestWrong(t *testing.T) {
 		"keys: [{name: shared, key: " + alice + "}]": "a key named shared without a tenant would share cached prefixes",
 		"":             "it has no keys",
 		"keys: []":     "it has no keys",
-		"keys: [alice": "it goes wrong at line 1, column 7",
-		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                             "it goes wrong at line 2, column 19",
-		"keys: [{key: " + alice + "}]":                                                    `key 1: it has no name`,
+		"keys: [alice": "syntax error at line 1, column 7",
+		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                             "syntax error at line 2, column 19",
+		"keys: [{key: " + alice + "}]":                                                    `key 1: name is missing`,
 		"keys: [{name: a}]":                                                               "either key or sha256",
 		"keys: [{name: a, key: " + alice + ", sha256: ab}]":                               "either key or sha256",
-		"keys: [{name: a, key: secret}]":                                                  "it has 6 characters and could be guessed",
+		"keys: [{name: a, key: secret}]":                                                  "key has 6 characters and could be guessed",
 		"keys: [{name: a, sha256: ab}]":                                                   "64 hexadecimal digits",
 		"keys: [{name: a, key: " + alice + ", models: []}]":                               "models is empty",
-		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                            "is not a pattern",
+		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                            "is not a valid pattern",
 		"keys: [{name: a, key: " + alice + "}, {name: a, key: " + bob + "}]":              "keys 1 and 2 have the same name",
 		"keys: [{name: a, key: " + alice + "}, {name: b, key: " + alice + "}]":            `keys 1 and 2 are the same`,
-		"keys: [{name: a, key: " + alice + ", model: x}]":                                 "it goes wrong at line 1",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]", sha256.Sum256(nil)):                  "of an empty text",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", sha256.Sum256(nil)):        "it goes wrong at line 2, column 1",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", sha256.Sum256(nil)):      "it goes wrong at line 2, column 1",
-		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}", sha256.Sum256([]byte{1})): "it goes wrong at line 1",
+		"keys: [{name: a, key: " + alice + ", model: x}]":                                 "syntax error at line 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]", sha256.Sum256(nil)):                  "the hash of an empty key",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", sha256.Sum256(nil)):        "syntax error at line 2, column 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", sha256.Sum256(nil)):      "syntax error at line 2, column 1",
+		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}", sha256.Sum256([]byte{1})): "syntax error at line 1",
 	} {
 		_, err := apikey.Open(file(t, content), zerolog.Nop())
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -17,10 +17,10 @@ import (
 	"troupe/messages"
 )
 
-// minKeyLength is the length of a key that is not easily guessed.
+// minKeyLength is the minimum length of a key in characters, so that it is hard to guess.
 const minKeyLength = 16
 
-// entry is a key as the file has it.
+// entry is a key in the file.
 type entry struct {
 	Name   string    `yaml:"name"`
 	Key    string    `yaml:"key"`
@@ -34,7 +34,8 @@ type entry struct {
 	Limits      Limits  `yaml:"limits"`
 }
 
-// parse reads a file's content. Its errors say where something is wrong and not what is there: that may be a key.
+// parse parses the content of a key file. Its errors name positions but never quote the content,
+// which may be a key.
 func parse(content []byte) ([]Key, error) {
 	var f struct {
 		Keys []entry `yaml:"keys"`
@@ -44,7 +45,7 @@ func parse(content []byte) ([]Key, error) {
 		return nil, syntaxError(err)
 	}
 	if len(f.Keys) == 0 {
-		return nil, errors.New(`it has no keys, so nobody could ask anything; make one with "troupe keys new"`)
+		return nil, errors.New(`it has no keys; create one with "troupe keys new"`)
 	}
 	keys, names, sums := make([]Key, len(f.Keys)), map[string]int{}, map[[sha256.Size]byte]int{}
 	for i, e := range f.Keys {
@@ -63,16 +64,17 @@ func parse(content []byte) ([]Key, error) {
 	return keys, nil
 }
 
-// syntaxError says where the YAML is wrong.
+// syntaxError returns an error with the position of a YAML error.
 func syntaxError(err error) error {
-	at := "somewhere"
+	position := "an unknown position"
 	if known := (yaml.Error)(nil); errors.As(err, &known) && known.GetToken() != nil {
 		p := known.GetToken().Position
-		at = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
+		position = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
 	}
 	return fmt.Errorf(
-		"it goes wrong at %s; under keys:, a list of entries with name, key or sha256, models, admin, tenant, max_priority, weight and limits is expected",
-		at,
+		"syntax error at %s; expected under keys: a list of entries with name, key or sha256, models, admin, tenant, "+
+			"max_priority, weight and limits",
+		position,
 	)
 }
 
@@ -86,7 +88,7 @@ func (e entry) key() (Key, error) {
 	}
 	switch {
 	case e.Name == "":
-		return k, errors.New("it has no name; give it one, for the logs")
+		return k, errors.New("name is missing; it identifies the key in logs")
 	case e.Name == kv.SharedTenant && e.Tenant == "":
 		return k, fmt.Errorf(
 			"a key named %s without a tenant would share cached prefixes with every client; give it a tenant, "+
@@ -94,10 +96,10 @@ func (e entry) key() (Key, error) {
 			e.Name,
 		)
 	case (e.Key == "") == (e.SHA256 == ""):
-		return k, errors.New("it needs either key or sha256")
+		return k, errors.New("set either key or sha256")
 	case e.Key != "" && len(e.Key) < minKeyLength:
 		return k, fmt.Errorf(
-			"it has %d characters and could be guessed; use %d or more, as \"troupe keys new\" makes it",
+			"key has %d characters and could be guessed; use at least %d, or create it with \"troupe keys new\"",
 			len(e.Key),
 			minKeyLength,
 		)
@@ -111,7 +113,7 @@ func (e entry) key() (Key, error) {
 		k.hash = [sha256.Size]byte(sum)
 	}
 	if k.hash == sha256.Sum256(nil) {
-		return k, errors.New("sha256 is of no key at all, but of an empty text")
+		return k, errors.New("sha256 is the hash of an empty key")
 	}
 	if err := e.readQuota(&k); err != nil {
 		return k, err
@@ -120,20 +122,20 @@ func (e entry) key() (Key, error) {
 		return k, nil
 	}
 	if k.models = *e.Models; len(k.models) == 0 {
-		return k, errors.New("models is empty, so it may use none; list some, or leave the line out for all")
+		return k, errors.New("models is empty; list some, or leave it out to allow all")
 	}
 	for i, pattern := range k.models {
 		model, adapter, _ := strings.Cut(pattern, ":")
 		for _, part := range []string{model, adapter} {
 			if _, err := path.Match(part, ""); err != nil {
-				return k, fmt.Errorf("entry %d of models is not a pattern; write it like kjv-*", i+1)
+				return k, fmt.Errorf("entry %d of models is not a valid pattern; an example is kjv-*", i+1)
 			}
 		}
 	}
 	return k, nil
 }
 
-// share checks and fills in what the key may use of the cluster.
+// readQuota validates and sets the priority, weight and limits of a key.
 func (e entry) readQuota(k *Key) error {
 	if e.MaxPriority != "" {
 		class, ok := messages.PriorityClassByName(e.MaxPriority)

@@ -6,27 +6,28 @@ import (
 	"strings"
 )
 
-// ChatOptions say how messages become a prompt.
+// ChatOptions control how a chat template renders messages.
 type ChatOptions struct {
-	AddGenerationPrompt  bool                       // the prompt ends with what begins the model's answer
-	ContinueFinalMessage bool                       // the answer continues the last message
-	Kwargs               map[string]json.RawMessage // further variables of the template
+	AddGenerationPrompt  bool                       // end the prompt with the start of the model's turn
+	ContinueFinalMessage bool                       // let the model continue the last message
+	Kwargs               map[string]json.RawMessage // additional template variables
 }
 
-// Limits of chat_template_kwargs: they are decoded and given to the template.
+// Limits of chat_template_kwargs, which are decoded and passed to the template.
 const (
 	maxKwargsBytes  = 64 << 10
 	maxKwargsValues = 1 << 12
 )
 
-// readChat reads what depends on the chat template.
+// readChat reads the fields that depend on the chat template.
 func (r *Request) readChat(b *body) error {
 	on, err := boolField("add_generation_prompt", b.AddGenerationPrompt, true)
 	if err != nil {
 		return err
 	}
 	r.Template.AddGenerationPrompt = on
-	if r.Template.ContinueFinalMessage, err = boolField("continue_final_message", b.ContinueFinalMessage, false); err != nil {
+	r.Template.ContinueFinalMessage, err = boolField("continue_final_message", b.ContinueFinalMessage, false)
+	if err != nil {
 		return err
 	}
 	if err := r.readKwargs(b.ChatTemplateKwargs); err != nil {
@@ -40,27 +41,27 @@ func (r *Request) readChat(b *body) error {
 	case !r.Chat && len(r.Template.Kwargs) > 0:
 		return chatOnly("chat_template_kwargs")
 	case r.Template.ContinueFinalMessage && r.Template.AddGenerationPrompt:
-		return Invalid("continue_final_message", "continue_final_message goes with add_generation_prompt: false")
+		return Invalid("continue_final_message", "continue_final_message requires add_generation_prompt: false")
 	case r.Template.ContinueFinalMessage && r.Messages[len(r.Messages)-1].blank():
 		return Invalid("continue_final_message", "the final message has no content to continue")
 	case r.Chat && b.Echo:
-		return Invalid("echo", "echo of a chat is not supported; the client has the messages")
+		return Invalid("echo", "echo is not supported for chats")
 	}
 	return nil
 }
 
 func chatOnly(name string) error {
-	return Invalid(name, name+" goes with messages; a prompt has no template")
+	return Invalid(name, name+" requires messages; prompts use no chat template")
 }
 
-// readKwargs reads the variables that the client gives to the template.
+// readKwargs reads the client's template variables.
 func (r *Request) readKwargs(raw json.RawMessage) error {
 	const name = "chat_template_kwargs"
 	switch n := countValues(raw); {
 	case isNull(raw):
 		return nil
 	case len(raw) > maxKwargsBytes || n > maxKwargsValues:
-		return Invalid(name, fmt.Sprintf("%s has %d bytes and %d values; at most %d and %d are taken",
+		return Invalid(name, fmt.Sprintf("%s has %d bytes and %d values; at most %d and %d are allowed",
 			name, len(raw), n, maxKwargsBytes, maxKwargsValues))
 	case json.Unmarshal(raw, &r.Template.Kwargs) != nil:
 		return Invalid(name, name+" must be an object")
@@ -75,11 +76,11 @@ func (r *Request) readKwargs(raw json.RawMessage) error {
 	return nil
 }
 
-// flag reads true or false; absent stands for none.
-func boolField(name string, raw json.RawMessage, none bool) (bool, error) {
+// boolField returns the value of a field, or defaultValue if it is missing or null.
+func boolField(name string, raw json.RawMessage, defaultValue bool) (bool, error) {
 	switch {
 	case isNull(raw):
-		return none, nil
+		return defaultValue, nil
 	case equalJSON(raw, "true"), equalJSON(raw, "false"):
 		return raw[0] == 't', nil
 	}

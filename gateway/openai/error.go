@@ -8,21 +8,21 @@ import (
 	"troupe/messages"
 )
 
-// Error is an error in OpenAI's shape.
+// Error is an error in OpenAI's form.
 type Error struct {
-	Status     int // HTTP
+	Status     int // HTTP status
 	RetryAfter time.Duration
 	Reason     messages.Reason
 
 	Message string
 	Type    string
-	Param   *string // the field that is wrong
+	Param   *string // the invalid field
 	Code    *string
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// JSON is the body of the answer.
+// JSON returns the body of the error response.
 func (e *Error) JSON() []byte {
 	text := func(s *string) []byte {
 		if s == nil {
@@ -40,10 +40,11 @@ func (e *Error) JSON() []byte {
 	)
 }
 
-// Invalid is an error in the request.
+// Invalid returns an error about a field of a request. An empty param means no particular field.
 func Invalid(param, message string) *Error {
 	e := &Error{
-		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT, Message: clipText(message), Type: "invalid_request_error",
+		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT,
+		Message: clipText(message), Type: "invalid_request_error",
 	}
 	if param != "" {
 		e.Param = &param
@@ -51,7 +52,7 @@ func Invalid(param, message string) *Error {
 	return e
 }
 
-// codes are OpenAI's words for reasons.
+// errorCodes are OpenAI's codes of reasons.
 var errorCodes = map[messages.Reason]string{
 	messages.Reason_REASON_NOT_FOUND:  "model_not_found",
 	messages.Reason_REASON_TOO_LONG:   "context_length_exceeded",
@@ -61,7 +62,7 @@ var errorCodes = map[messages.Reason]string{
 	messages.Reason_REASON_STOPPED:    "model_stopped",
 }
 
-// FromRefused is the error for a refusal.
+// FromRefused converts a refusal to OpenAI's form.
 func FromRefused(r *messages.Refused) *Error {
 	e := &Error{
 		Status:     r.GetReason().HTTPStatus(),
@@ -83,7 +84,7 @@ func FromRefused(r *messages.Refused) *Error {
 	return e
 }
 
-// Refusal is FromRefused for a reason and its text.
+// Refusal returns the error for a reason and its detail.
 func Refusal(reason messages.Reason, detail string) *Error {
 	return FromRefused(&messages.Refused{Reason: reason, Detail: detail})
 }

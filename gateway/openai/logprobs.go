@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// TokenLogprob is a token's log-probability, with the likeliest at its place.
+// TokenLogprob is a token's log-probability and those of the likeliest tokens at its position.
 type TokenLogprob struct {
 	Token   string
 	Bytes   []byte
 	Logprob float32
 	Top     []TokenLogprob
-	Offset  int // in characters, in the text of the choice
+	Offset  int // in characters of the choice's text
 }
 
-// minLogprob stands for the log-probability of what is impossible: JSON has no infinity.
+// minLogprob replaces the log-probability of impossible tokens, since JSON has no infinity.
 const minLogprob = -9999
 
 func appendLogprob(b []byte, logprob float32) []byte {
@@ -24,7 +24,7 @@ func appendLogprob(b []byte, logprob float32) []byte {
 	return strconv.AppendFloat(b, float64(logprob), 'g', -1, 32)
 }
 
-// list appends a JSON list.
+// appendList appends a JSON list.
 func appendList[T any](b []byte, all []T, item func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, one := range all {
@@ -36,7 +36,7 @@ func appendList[T any](b []byte, all []T, item func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendChatLogprobs appends the log-probabilities of a chat: an object a token.
+// appendChatLogprobs appends the log-probabilities of a chat: one object per token.
 func appendChatLogprobs(b []byte, tokens []TokenLogprob) []byte {
 	b = appendList(append(b, `{"content":`...), tokens, func(b []byte, t TokenLogprob) []byte {
 		b = appendList(append(t.append(b), `,"top_logprobs":`...), t.Top, func(b []byte, t TokenLogprob) []byte {
@@ -47,7 +47,7 @@ func appendChatLogprobs(b []byte, tokens []TokenLogprob) []byte {
 	return append(b, `,"refusal":null}`...)
 }
 
-// append appends a token's object without its end.
+// append appends a token's JSON object without the closing brace.
 func (t TokenLogprob) append(b []byte) []byte {
 	b = AppendString(append(b, `{"token":`...), t.Token)
 	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
@@ -58,7 +58,7 @@ func (t TokenLogprob) append(b []byte) []byte {
 	)
 }
 
-// appendCompletionLogprobs appends the log-probabilities of a completion: a list for each property.
+// appendCompletionLogprobs appends the log-probabilities of a completion: one list per property.
 func appendCompletionLogprobs(b []byte, tokens []TokenLogprob) []byte {
 	b = appendList(
 		append(b, `{"tokens":`...),
@@ -83,8 +83,8 @@ func appendCompletionLogprobs(b []byte, tokens []TokenLogprob) []byte {
 	return append(b, '}')
 }
 
-// appendTop appends the likeliest tokens, and the one that was chosen, as text -> log-probability. Of tokens with the same text the
-// likeliest counts.
+// appendTop appends an object of text to log-probability with the likeliest tokens and the chosen
+// one. Of tokens with the same text, it includes the likeliest.
 func (t TokenLogprob) appendTop(b []byte) []byte {
 	b = append(b, '{')
 	all := append(slices.Clip(t.Top), t)

@@ -10,14 +10,14 @@ import (
 // Message is one turn of a chat.
 type Message struct {
 	Role, Content string
-	NoContent     bool            // decodeContent is null
-	Name          string          // of who speaks
-	ToolCalls     json.RawMessage // of an assistant's turn; arguments are objects
-	ToolCallID    string          // that a tool's turn answers
-	Reasoning     string          // before an assistant's answer
+	NoContent     bool            // content is null
+	Name          string          // name of the participant
+	ToolCalls     json.RawMessage // calls of an assistant's turn; arguments are decoded objects
+	ToolCallID    string          // the call that a tool's turn answers
+	Reasoning     string          // reasoning before an assistant's answer
 }
 
-// MarshalJSON writes the decodeMessage as chat templates know it.
+// MarshalJSON encodes the message in the form that chat templates expect.
 func (m Message) MarshalJSON() ([]byte, error) {
 	turn := struct {
 		Role       string          `json:"role"`
@@ -33,10 +33,10 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(turn)
 }
 
-// blank reports whether the decodeContent is nothing but white space.
+// blank reports whether the content is empty or only white space.
 func (m Message) blank() bool { return strings.TrimSpace(m.Content) == "" }
 
-// decodeMessage reads a turn.
+// decodeMessage decodes one turn.
 func decodeMessage(raw json.RawMessage) (Message, error) {
 	var t struct {
 		Role         string          `json:"role"`
@@ -73,7 +73,8 @@ func decodeMessage(raw json.RawMessage) (Message, error) {
 	if m.ToolCalls, err = decodeToolCalls(t.ToolCalls); err != nil {
 		return m, err
 	}
-	// Assistants may leave the decodeContent of a tool call out; elsewhere a missing one is empty.
+	// Assistants may omit the content of a turn with tool calls. In other turns, missing content is
+	// empty.
 	if m.NoContent = len(t.Content) > 0 && isNull(t.Content) || len(t.Content) == 0 && m.ToolCalls != nil; m.NoContent {
 		return m, nil
 	}
@@ -81,24 +82,24 @@ func decodeMessage(raw json.RawMessage) (Message, error) {
 	return m, err
 }
 
-// decodeContent reads a string, or a list of parts of which text is supported.
+// decodeContent decodes a string or a list of text parts.
 func decodeContent(raw json.RawMessage) (text string, err error) {
 	if isNull(raw) || json.Unmarshal(raw, &text) == nil {
 		return text, nil
 	}
 	var parts []struct{ Type, Text string }
 	if n := countElements(raw); n > maxParts {
-		return "", fmt.Errorf("its content has %d parts, more than %d; send fewer", n, maxParts)
+		return "", fmt.Errorf("content has %d parts; at most %d are allowed", n, maxParts)
 	}
 	if json.Unmarshal(raw, &parts) != nil {
 		return "", errors.New("content must be a string or a list of text parts")
 	}
-	var whole strings.Builder
+	var joined strings.Builder
 	for _, p := range parts {
 		if p.Type != "text" {
-			return "", fmt.Errorf("content of type %q is not supported; text is", p.Type)
+			return "", fmt.Errorf("content of type %q is not supported; use text", p.Type)
 		}
-		whole.WriteString(p.Text)
+		joined.WriteString(p.Text)
 	}
-	return whole.String(), nil
+	return joined.String(), nil
 }

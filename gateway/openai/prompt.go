@@ -7,29 +7,28 @@ import (
 	"math"
 )
 
-// Prompt is text, or tokens.
+// Prompt is a prompt of text or of tokens.
 type Prompt struct {
 	Text      string
-	Tokens    []uint32        // nil: Text, or tokens that ReadTokens has not read yet
-	rawTokens json.RawMessage // a list of token ids
+	Tokens    []uint32        // nil for text, and for tokens until ReadTokens or ReadLast
+	rawTokens json.RawMessage // a list of token IDs, until it is read
 	count     int
 }
 
-// Count returns the number of tokens of a prompt that is not text.
+// Count returns the number of tokens, or 0 for text.
 func (p *Prompt) Count() int { return p.count }
 
-// ReadTokens reads the tokens of a prompt that is not text. A caller compares Count with what it
-// takes first.
+// ReadTokens reads the tokens, if the prompt is not text. Check Count against the limit first.
 func (p *Prompt) ReadTokens() { p.ReadLast(p.count) }
 
-// ReadLast is ReadTokens for no more than the last n.
+// ReadLast reads only the last n tokens.
 func (p *Prompt) ReadLast(n int) {
 	if p.rawTokens == nil {
 		return
 	}
 	skip := max(0, p.count-n)
 	p.Tokens = make([]uint32, 0, p.count-skip)
-	eachToken(p.rawTokens, func(id uint32) { // Decode has checked the list
+	eachToken(p.rawTokens, func(id uint32) { // Decode validated the list
 		if skip--; skip < 0 {
 			p.Tokens = append(p.Tokens, id)
 		}
@@ -37,7 +36,7 @@ func (p *Prompt) ReadLast(n int) {
 	p.rawTokens = nil
 }
 
-// readPrompts reads the messages of a chat, or the decodePrompts of a completion.
+// readPrompts reads the messages of a chat or the prompts of a completion.
 func (r *Request) readPrompts(b *body) (err error) {
 	if !r.Chat {
 		r.Prompts, err = decodePrompts(b.Prompt)
@@ -48,7 +47,7 @@ func (r *Request) readPrompts(b *body) (err error) {
 	case isNull(b.Messages) || n == 0 && b.Messages[0] == '[':
 		return Invalid("messages", "messages is missing; send at least one message")
 	case n > maxMessages:
-		return Invalid("messages", fmt.Sprintf("%d messages are more than %d; send fewer", n, maxMessages))
+		return Invalid("messages", fmt.Sprintf("%d messages exceed the maximum of %d; send fewer", n, maxMessages))
 	case json.Unmarshal(b.Messages, &all) != nil:
 		return Invalid("messages", "messages must be a list")
 	}
@@ -62,7 +61,7 @@ func (r *Request) readPrompts(b *body) (err error) {
 	return nil
 }
 
-// decodePrompts reads a string, a list of tokens, or a list of either.
+// decodePrompts decodes a string, a list of tokens, or a list of either.
 func decodePrompts(raw json.RawMessage) ([]Prompt, error) {
 	if isNull(raw) {
 		return nil, Invalid("prompt", "prompt is missing")
@@ -71,7 +70,8 @@ func decodePrompts(raw json.RawMessage) ([]Prompt, error) {
 		return []Prompt{one}, nil
 	}
 	if n := countElements(raw); n > maxSequences && !isNumberList(raw) {
-		return nil, Invalid("prompt", fmt.Sprintf("%d prompts are more than %d; send fewer at once", n, maxSequences))
+		return nil, Invalid("prompt",
+			fmt.Sprintf("%d prompts exceed the maximum of %d; send fewer at once", n, maxSequences))
 	}
 	var many []json.RawMessage
 	if isNumberList(raw) || json.Unmarshal(raw, &many) != nil || len(many) == 0 {
@@ -104,14 +104,15 @@ func decodePrompt(raw json.RawMessage) (p Prompt, ok bool) {
 	return p, ok
 }
 
-// isNumberList reports whether a list begins with a number: it is one of tokens, though not a valid one.
+// isNumberList reports whether a list begins with a number, so that it is meant as a list of
+// tokens.
 func isNumberList(raw json.RawMessage) bool {
 	inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n")
 	return raw[0] == '[' && (inner[0] == '-' || inner[0] >= '0' && inner[0] <= '9')
 }
 
-// eachToken calls use for each of a list of token ids, in JSON that is valid, and counts them. It
-// returns false where it is another list, or an empty one.
+// eachToken calls use for each token ID in a list of valid JSON and returns their number. It
+// returns false if the list is empty or contains anything else.
 func eachToken(raw json.RawMessage, use func(id uint32)) (n int, ok bool) {
 	list := bytes.TrimSuffix(bytes.TrimPrefix(raw, []byte("[")), []byte("]"))
 	if len(list) != len(raw)-2 {
@@ -128,7 +129,7 @@ func eachToken(raw json.RawMessage, use func(id uint32)) (n int, ok bool) {
 	return n, true
 }
 
-// tokenID reads digits. Long decodePrompts are made of them, and strconv would allocate for each.
+// tokenID parses a token ID. Unlike strconv, it does not allocate, which matters for long prompts.
 func tokenID(digits []byte) (uint32, bool) {
 	id := uint64(0)
 	for _, d := range digits {

@@ -2,25 +2,25 @@ package openai
 
 import "strconv"
 
-// IncludeUsage counts tokens.
+// Usage is the token usage of a request. Cached tokens are part of the prompt's.
 type Usage struct{ Prompt, Completion, Cached int }
 
-// Choice is what an answer or a chunk says of one choice.
+// Choice is a choice of a response, or its new part in a chunk.
 type Choice struct {
 	Index    int
 	Text     string
-	Logprobs []TokenLogprob // nil: none were asked for
-	Finish   string         // "": null
-	First    bool           // of a chat's chunks, which then carries the role
+	Logprobs []TokenLogprob // nil: not requested
+	Finish   string         // finish_reason; "" means null
+	First    bool           // first chunk of a choice, which carries the role in a chat
 }
 
-// ResponseEncoder writes answers and chunks of one request.
+// ResponseEncoder encodes the response or the chunks of one request as JSON.
 type ResponseEncoder struct {
 	ID           string
 	Model        string
 	Created      int64
 	Chat         bool
-	IncludeUsage bool // chunks carry "usage": null, and the last one the counts
+	IncludeUsage bool // chunks carry "usage": null, and the last chunk the usage
 }
 
 // AppendChunk appends one chunk of a stream.
@@ -39,7 +39,7 @@ func (a *ResponseEncoder) AppendChunk(b []byte, c Choice) []byte {
 	return append(b, '}')
 }
 
-// AppendUsageChunk appends the last chunk of a stream whose usage was asked for.
+// AppendUsageChunk appends the last chunk of a stream, which carries the usage.
 func (a *ResponseEncoder) AppendUsageChunk(b []byte, u Usage) []byte {
 	object := "text_completion"
 	if a.Chat {
@@ -50,7 +50,7 @@ func (a *ResponseEncoder) AppendUsageChunk(b []byte, u Usage) []byte {
 	return append(u.append(b), '}')
 }
 
-// AppendResponse appends a complete answer.
+// AppendResponse appends a complete response.
 func (a *ResponseEncoder) AppendResponse(b []byte, choices []Choice, u Usage) []byte {
 	object := "text_completion"
 	if a.Chat {

@@ -8,7 +8,7 @@ import (
 	"troupe/messages"
 )
 
-// minTopP stands for top_p 0: the likeliest token alone. Zero itself means off.
+// minTopP replaces a top_p of 0, which means greedy sampling. In SamplingParams, 0 means off.
 const minTopP = 1e-6
 
 func (r *Request) readSampling(b *body) error {
@@ -49,14 +49,15 @@ func (r *Request) readSampling(b *body) error {
 	if err != nil {
 		return err
 	}
-	s.TopK = uint32(max(topK, 0)) // vLLM: -1 is off
+	s.TopK = uint32(max(topK, 0)) // vLLM: -1 means off
 	if err := r.readMinTokens(b.MinTokens); err != nil {
 		return err
 	}
 	return r.readBias(b.LogitBias)
 }
 
-// readMinTokens: at most what may be generated, as far as that is known without the model.
+// readMinTokens reads min_tokens. It must not exceed the maximum output, as far as that is known
+// without the model.
 func (r *Request) readMinTokens(value *int64) error {
 	most := int64(maxTokens)
 	if r.MaxTokens > 0 {
@@ -71,11 +72,11 @@ func (r *Request) readMinTokens(value *int64) error {
 
 func (r *Request) readBias(raw json.RawMessage) error {
 	if n := countElements(raw); n > maxLogitBias {
-		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d may have one", n, maxLogitBias))
+		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d are allowed", n, maxLogitBias))
 	}
 	var bias map[string]float64
 	if !isNull(raw) && json.Unmarshal(raw, &bias) != nil {
-		return Invalid("logit_bias", "logit_bias must be an object of numbers by token id")
+		return Invalid("logit_bias", "logit_bias must be an object that maps token ids to numbers")
 	}
 	if len(bias) > 0 {
 		r.Sampling.LogitBias = make(map[uint32]float32, len(bias))
@@ -83,7 +84,7 @@ func (r *Request) readBias(raw json.RawMessage) error {
 	for key, v := range bias {
 		id, err := strconv.ParseUint(key, 10, 32)
 		if err != nil {
-			return Invalid("logit_bias", fmt.Sprintf("logit_bias: %q is no token id", key))
+			return Invalid("logit_bias", fmt.Sprintf("logit_bias: %q is not a token id", key))
 		}
 		if !(v >= -100 && v <= 100) {
 			return Invalid("logit_bias", fmt.Sprintf("logit_bias of %s is %v; it must be between -100 and 100", key, v))
@@ -96,7 +97,7 @@ func (r *Request) readBias(raw json.RawMessage) error {
 func (r *Request) readStop(b *body) error {
 	var one string
 	if n := countElements(b.Stop); n > maxStopStrings {
-		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are looked for", n, maxStopStrings))
+		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are allowed", n, maxStopStrings))
 	}
 	switch {
 	case isNull(b.Stop):
@@ -109,14 +110,14 @@ func (r *Request) readStop(b *body) error {
 		if len(s) > maxStopBytes {
 			return Invalid(
 				"stop",
-				fmt.Sprintf("a stop string has %d bytes; at most %d are looked for", len(s), maxStopBytes),
+				fmt.Sprintf("a stop string has %d bytes; at most %d are allowed", len(s), maxStopBytes),
 			)
 		}
 	}
 	if n := countElements(b.StopTokenIDs); n > maxStopStrings {
 		return Invalid(
 			"stop_token_ids",
-			fmt.Sprintf("stop_token_ids has %d ids; at most %d are looked for", n, maxStopStrings),
+			fmt.Sprintf("stop_token_ids has %d ids; at most %d are allowed", n, maxStopStrings),
 		)
 	}
 	if !isNull(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
@@ -126,13 +127,14 @@ func (r *Request) readStop(b *body) error {
 	return nil
 }
 
-// readLogprobs: a number in completions; true or false, with top_logprobs beside it, in chats.
+// readLogprobs reads logprobs. In completions it is a number. In chats it is a bool, and
+// top_logprobs is the number.
 func (r *Request) readLogprobs(b *body) error {
 	name, on, n := "logprobs", false, (*int64)(nil)
 	if r.Chat {
 		name, n = "top_logprobs", b.TopLogprobs
 		if !isNull(b.Logprobs) && json.Unmarshal(b.Logprobs, &on) != nil {
-			return Invalid("logprobs", "logprobs of a chat must be true or false; top_logprobs is the number")
+			return Invalid("logprobs", "logprobs of a chat must be true or false; set the number in top_logprobs")
 		}
 	} else if !isNull(b.Logprobs) {
 		on = true
@@ -145,7 +147,7 @@ func (r *Request) readLogprobs(b *body) error {
 	case err != nil:
 		return err
 	case !on && top > 0:
-		return Invalid("top_logprobs", "top_logprobs goes with logprobs: true")
+		return Invalid("top_logprobs", "top_logprobs requires logprobs: true")
 	case on && r.Echo:
 		return Invalid("echo", "echo with logprobs is not supported: log-probabilities of the prompt are not computed")
 	}

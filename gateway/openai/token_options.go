@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// readTokenOptions reads what becomes of a prompt's tokens, and which ones may be chosen.
+// readTokenOptions reads how prompts are tokenized and truncated, and which tokens may be
+// generated.
 func (r *Request) readTokenOptions(b *body) error {
 	var err error
 	// A chat template writes the special tokens itself.
@@ -33,10 +34,10 @@ func (r *Request) readAllowed(raw json.RawMessage) error {
 	}
 	n := countElements(raw)
 	if n > maxAllowedTokens {
-		return Invalid(name, fmt.Sprintf("%s has %d ids; at most %d are taken", name, n, maxAllowedTokens))
+		return Invalid(name, fmt.Sprintf("%s has %d ids; at most %d are allowed", name, n, maxAllowedTokens))
 	}
 	if n == 0 || json.Unmarshal(raw, &r.Sampling.AllowedTokenIds) != nil {
-		return Invalid(name, name+" must be a list of token ids, and not empty")
+		return Invalid(name, name+" must be a non-empty list of token ids")
 	}
 	return nil
 }

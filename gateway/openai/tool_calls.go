@@ -7,20 +7,20 @@ import (
 	"fmt"
 )
 
-// maxToolValues is how many JSON values the tool calls of a message may have, arguments included.
+// maxToolValues bounds the JSON values in the tool calls of a message, including their arguments.
 const maxToolValues = 1 << 14
 
-var errToolCalls = errors.New("tool_calls must be a list of objects, each with a function")
+var errToolCalls = errors.New("tool_calls must be a list of objects with a function")
 
-// decodeToolCalls reads the tool calls of an assistant's turn. As templates expect, arguments that are
-// JSON in a string become the value itself. An empty list is none.
+// decodeToolCalls decodes the tool calls of an assistant's turn. Arguments that are JSON in a
+// string are replaced by their value, as chat templates expect. It returns nil for an empty list.
 func decodeToolCalls(raw json.RawMessage) (json.RawMessage, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
 	n := countValues(raw)
 	if n > maxToolValues {
-		return nil, fmt.Errorf("tool_calls has %d values, more than %d; send fewer", n, maxToolValues)
+		return nil, fmt.Errorf("tool_calls has %d values; at most %d are allowed", n, maxToolValues)
 	}
 	var calls []json.RawMessage
 	if json.Unmarshal(raw, &calls) != nil {
@@ -38,7 +38,8 @@ func decodeToolCalls(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(calls)
 }
 
-// functionMember returns what becomes of a member of a tool call. n counts values.
+// functionMember returns a memberFunc for tool calls, which decodes the function's arguments. n
+// counts JSON values.
 func functionMember(n *int) memberFunc {
 	return func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if name != "function" {
@@ -64,15 +65,15 @@ func decodeToolArguments(value json.RawMessage, n *int) (json.RawMessage, error)
 		return nil, errors.New("arguments of a tool call must be JSON")
 	}
 	if *n += countValues(json.RawMessage(text)); *n > maxToolValues {
-		return nil, fmt.Errorf("tool_calls has more than %d values; send fewer", maxToolValues)
+		return nil, fmt.Errorf("tool_calls has too many values; at most %d are allowed", maxToolValues)
 	}
 	return json.RawMessage(text), nil
 }
 
-// change returns what becomes of a member of an object.
+// memberFunc returns the new value of a member of an object.
 type memberFunc func(name string, value json.RawMessage) (json.RawMessage, error)
 
-// mapMembers writes an object again, with its mapMembers changed. The order stays.
+// mapMembers replaces the value of every member of an object. It preserves their order.
 func mapMembers(raw json.RawMessage, each memberFunc) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {

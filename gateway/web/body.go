@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// body reads a request's body as long as the client makes progress.
+// watchedBody limits how slowly a request's body may arrive.
 type watchedBody struct {
 	io.ReadCloser
 	w        http.ResponseWriter
 	limits   Limits
 	began    time.Time
 	read     int64
-	finished bool // it was read to its end, or an error
+	finished bool // read to its end or to an error
 }
 
-// watch replaces the body of a request, if it has one. The connection ends with the request unless
-// all of it is read.
+// watchBody wraps the body of a request, or returns nil if there is none. The connection closes
+// after the request unless the body is read to its end.
 func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBody {
 	if r.ContentLength == 0 {
 		return nil
@@ -29,8 +29,8 @@ func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBo
 	return b
 }
 
-// extend sets the deadline for the next bytes: the sooner of a pause and of what the least rate
-// allows for the whole.
+// extendDeadline sets the deadline for the next bytes, from the stall timeout and the minimum rate
+// of the whole body. The earlier one applies.
 func (b *watchedBody) extendDeadline() {
 	now := time.Now()
 	whole := b.began.Add(
@@ -39,7 +39,7 @@ func (b *watchedBody) extendDeadline() {
 	if next := now.Add(b.limits.BodyStallTimeout); next.Before(whole) {
 		whole = next
 	}
-	_ = http.NewResponseController(b.w).SetReadDeadline(whole) // a writer without deadlines has no network behind it
+	_ = http.NewResponseController(b.w).SetReadDeadline(whole) // fails only on a writer without a network behind it
 }
 
 // Read implements io.Reader.
@@ -51,7 +51,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		b.finished = true
 		control := http.NewResponseController(b.w)
 		if err == io.EOF {
-			_ = control.SetReadDeadline(time.Time{}) // as in extend
+			_ = control.SetReadDeadline(time.Time{}) // fails as in extendDeadline
 			keepAlive(b.w)
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(b.limits.WriteTimeout))
@@ -59,17 +59,17 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// linger gives a client whose body was not read a moment to read the answer.
+// linger gives the client time to read the response to a request whose body was not read.
 func (b *watchedBody) linger() {
 	if b != nil && !b.finished {
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // as in extend
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // as in extendDeadline
 	}
 }
 
-// keepAlive lets the connection serve further requests.
+// keepAlive keeps the connection open for further requests.
 func keepAlive(w http.ResponseWriter) { w.Header().Del("Connection") }
 
-// setWriteDeadline cuts off a client that does not take an answer.
+// setWriteDeadline cuts off a client that does not read the response.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // as in extend
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // as in extendDeadline
 }

@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Limits bound what clients may take. A zero field has its default.
+// Limits bound the resources that clients may use. A zero field has its default.
 type Limits struct {
-	// MaxConnections is how many may be open. Default: half of the descriptors that the process may
-	// have, 8192 at most.
+	// MaxConnections bounds the open connections. The default is half of the process's descriptors,
+	// at most 8192.
 	MaxConnections int
-	// MaxPerAddress is how many of them one peer address may have; default a quarter. An IPv6 network
-	// of 64 bits counts as one address.
+	// MaxPerAddress bounds the open connections of one peer address. An IPv6 /64 network counts as
+	// one address. The default is a quarter of MaxConnections.
 	MaxPerAddress int
-	// ExemptAddress reports whether MaxPerAddress does not hold for a peer: a proxy has the connections of
-	// many clients. Nil: for none.
+	// ExemptAddress reports whether MaxPerAddress does not apply to a peer, such as a proxy. Nil
+	// exempts none.
 	ExemptAddress func(netip.Addr) bool
-	// MaxOverflow is how many connections beyond the limits are open for a moment; default 64. One more
-	// closes the oldest.
+	// MaxOverflow bounds the open connections beyond the limits; default 64. A further one closes
+	// the oldest.
 	MaxOverflow int
-	// OverflowTimeout is how long one of them may be open; default 5 s.
+	// OverflowTimeout bounds the lifetime of a connection beyond the limits; default 5 s.
 	OverflowTimeout time.Duration
 
-	HeaderTimeout    time.Duration // to finish a TLS handshake, and to send a request's headers; default 10 s
-	BodyStallTimeout time.Duration // a body may pause for this long; default 10 s
-	// MinBodyRate is the least number of bytes a second of a body, beyond BodyStallTimeout for the whole of it;
-	// default 16 KiB.
+	HeaderTimeout    time.Duration // for a TLS handshake, and for a request's headers; default 10 s
+	BodyStallTimeout time.Duration // for the next bytes of a body; default 10 s
+	// MinBodyRate is the minimum rate of a body in bytes per second, after BodyStallTimeout;
+	// default 16 KiB/s.
 	MinBodyRate  int
-	IdleTimeout  time.Duration // a connection without a request; default 2 min
-	WriteTimeout time.Duration // to take an answer that sets no deadline of its own; default 30 s
-	// MaxStreams is how many requests an HTTP/2 connection may have at once; default 100.
+	IdleTimeout  time.Duration // for the next request; default 2 min
+	WriteTimeout time.Duration // for the client to read a response, unless the handler sets a deadline; default 30 s
+	// MaxStreams bounds the concurrent requests of an HTTP/2 connection; default 100.
 	MaxStreams int
 }
 
 const (
 	maxConnections = 8192
 	maxHeaderBytes = 32 << 10
-	// linger is how long a client may still send a body that nobody reads, so that it gets to read
-	// the answer.
+	// lingerTimeout is how long a client may send a body that is not read, so that it can read the
+	// response.
 	lingerTimeout = 500 * time.Millisecond
 )
 
@@ -58,8 +58,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// MaxDescriptors returns how many the process may have. The Go runtime has raised the soft limit to
-// the hard one.
+// MaxDescriptors returns the process's limit of file descriptors. The Go runtime raises the soft
+// limit to the hard limit.
 func MaxDescriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

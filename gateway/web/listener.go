@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Listener counts connections and marks those beyond the limits as spare.
+// Listener counts connections and marks those beyond the limits as overflow connections.
 type Listener struct {
 	net.Listener
 	limits Limits
@@ -17,11 +17,11 @@ type Listener struct {
 	mu         sync.Mutex
 	open       int
 	perAddress map[netip.Prefix]int
-	overflow   []*conn // the oldest first
+	overflow   []*conn // oldest first
 	overflowed uint64
 }
 
-// Listen limits the connections of a listener.
+// Listen wraps a listener to limit its connections.
 func Listen(inner net.Listener, limits Limits) *Listener {
 	return &Listener{Listener: inner, limits: limits.WithDefaults(), perAddress: make(map[netip.Prefix]int)}
 }
@@ -35,15 +35,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return l.admit(inner), nil
 }
 
-// Stats returns how many connections are open, the spare ones included, and how many were beyond
-// the limits so far.
-func (l *Listener) Stats() (open int, refused uint64) {
+// Stats returns the number of open connections, including overflow connections, and the number of
+// all overflow connections so far.
+func (l *Listener) Stats() (open int, overflowed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open + len(l.overflow), l.overflowed
 }
 
-// admit counts a connection, as a spare one where a limit is reached.
+// admit counts a connection. It becomes an overflow connection if a limit is reached.
 func (l *Listener) admit(inner net.Conn) *conn {
 	c := &conn{Conn: inner, listener: l}
 	addr := peerAddress(inner)
@@ -51,7 +51,9 @@ func (l *Listener) admit(inner net.Conn) *conn {
 	exempt := l.limits.ExemptAddress != nil && l.limits.ExemptAddress(addr)
 	l.mu.Lock()
 	var oldest *conn
-	if c.overflow = l.open >= l.limits.MaxConnections || !exempt && l.perAddress[c.network] >= l.limits.MaxPerAddress; !c.overflow {
+	c.overflow = l.open >= l.limits.MaxConnections ||
+		!exempt && l.perAddress[c.network] >= l.limits.MaxPerAddress
+	if !c.overflow {
 		l.open++
 		l.perAddress[c.network]++
 	} else {
@@ -60,22 +62,22 @@ func (l *Listener) admit(inner net.Conn) *conn {
 			l.overflow = l.overflow[1:]
 		}
 		l.overflow = append(l.overflow, c)
-		c.timeout = time.AfterFunc(l.limits.OverflowTimeout, func() { _ = c.Close() }) // closed already, or now
+		c.timeout = time.AfterFunc(l.limits.OverflowTimeout, func() { _ = c.Close() }) // fails if it is closed already
 	}
 	l.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // it was to be closed in a moment
+		_ = oldest.Close() // it would have been closed soon
 	}
 	return c
 }
 
-// conn is a connection that is listenerConn.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 	listener *Listener
 	network  netip.Prefix
 	overflow bool
-	timeout  *time.Timer // of a spare one
+	timeout  *time.Timer // of an overflow connection
 	once     sync.Once
 }
 
@@ -100,7 +102,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer before it closes the connection.
+// CloseWrite lets net/http finish a response before it closes the connection.
 func (c *conn) CloseWrite() error {
 	if inner, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return inner.CloseWrite()
@@ -108,7 +110,7 @@ func (c *conn) CloseWrite() error {
 	return net.ErrClosed
 }
 
-// listenerConn returns the connection that the listener made, below TLS.
+// listenerConn returns the connection of the Listener below TLS, or nil.
 func listenerConn(c net.Conn) *conn {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
@@ -117,7 +119,7 @@ func listenerConn(c net.Conn) *conn {
 	return known
 }
 
-// peer is the address of the other side; the zero one where it has none.
+// peerAddress returns the address of the peer, or the zero address if it is unknown.
 func peerAddress(c net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -126,12 +128,12 @@ func peerAddress(c net.Conn) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// addressBlock is what counts as one address.
+// addressBlock returns the prefix that counts as one address.
 func addressBlock(addr netip.Addr) netip.Prefix {
 	bits := addr.BitLen()
 	if addr.Is6() {
 		bits = 64
 	}
-	prefix, _ := addr.Prefix(bits) // the zero one of the zero address
+	prefix, _ := addr.Prefix(bits) // the zero address yields the zero prefix
 	return prefix
 }

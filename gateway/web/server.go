@@ -7,13 +7,13 @@ import (
 	"net/http"
 )
 
-// probes are answered on spare connections too.
+// probes are the paths that are also served on overflow connections.
 var probes = map[string]bool{"/live": true, "/health": true, "/ready": true}
 
 type connKey struct{}
 
-// NewServer returns a server for the connections of a Listener, with or without TLS around it. busy
-// answers the requests of spare connections.
+// NewServer returns a server for the connections of a Listener, with or without TLS. busy serves
+// the requests of overflow connections.
 func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http.Server {
 	limits = limits.WithDefaults()
 	return &http.Server{
@@ -33,7 +33,7 @@ func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http
 	}
 }
 
-// guard sets the deadlines of a request and answers those of spare connections.
+// limitRequests sets the deadlines of requests and passes those of overflow connections to busy.
 func limitRequests(limits Limits, handler, busy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setWriteDeadline(w, limits.WriteTimeout)
