@@ -96,8 +96,8 @@ soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors 
 	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./node | grep -v '"level":"info"'
 
 ROLLING ?= 200
-rolling: ## restart three nodes in turn behind a plain balancer, under ROLLING (200) or more of clients that do not retry
-	TROUPE_ROLLING=$(ROLLING) go test -count=1 -run '^TestUnawareClients$$' -v ./testkit/cluster
+rolling: ## restart three nodes in turn behind a plain balancer while clients without retry send ROLLING (200) requests or more
+	TROUPE_ROLLING=$(ROLLING) go test -count=1 -run '^TestRestartBehindBalancer$$' -v ./testkit/cluster
 
 SOAK ?= 30m
 soak-plot: ## drive two real nodes with a mix of everything for SOAK (30m), write docs/soak.svg, and fail where a node grows

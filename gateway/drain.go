@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/gateway/openai"
+	"troupe/gateway/web"
 	"troupe/messages"
 )
 
@@ -115,10 +116,10 @@ func drainingError() *openai.Error {
 
 // enterGate counts a request in, or responds with an error and returns false. Each counted request
 // must leave the gate.
-func (g *Gateway) enterGate(w http.ResponseWriter, c caller) bool {
+func (g *Gateway) enterGate(w http.ResponseWriter, r *http.Request, c caller) bool {
 	at, ok := g.gate.enter()
 	if at != accepting {
-		w.Header().Set("Connection", "close")
+		web.CloseAfter(w, r)
 	}
 	if !ok {
 		g.fail(w, asked{caller: c, endpoint: "draining"}, drainingError())

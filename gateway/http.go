@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"troupe/gateway/openai"
+	"troupe/gateway/web"
 	"troupe/messages"
 )
 
@@ -90,7 +91,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.Contains(pattern, " /v1/") {
-		if !g.enterGate(w, c) {
+		if !g.enterGate(w, r, c) {
 			return
 		}
 		defer g.gate.leave()
@@ -103,7 +104,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 			defer release()
 			r = r.WithContext(ctx)
 		} else if !publicRoutes[pattern] {
-			w.Header().Set("Connection", "close")
+			web.CloseAfter(w, r)
 			info := asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}
 			g.fail(w, info, unauthorized(w, r))
 			return

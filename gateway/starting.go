@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/gateway/openai"
+	"troupe/gateway/web"
 	"troupe/messages"
 )
 
@@ -33,7 +34,7 @@ func StartingHandler() http.Handler {
 		)
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
-		w.Header().Set("Connection", "close") // the body was not read
+		web.CloseAfter(w, r) // the body was not read
 		writeJSON(w, e.Status, e.JSON())
 	})
 	return mux

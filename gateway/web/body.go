@@ -10,6 +10,7 @@ import (
 type watchedBody struct {
 	io.ReadCloser
 	w        http.ResponseWriter
+	conn     *conn // nil: not accepted by a Listener
 	limits   Limits
 	began    time.Time
 	read     int64
@@ -22,7 +23,7 @@ func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBo
 	if r.ContentLength == 0 {
 		return nil
 	}
-	b := &watchedBody{ReadCloser: r.Body, w: w, limits: limits, began: time.Now()}
+	b := &watchedBody{ReadCloser: r.Body, w: w, conn: connOf(r), limits: limits, began: time.Now()}
 	b.extendDeadline()
 	w.Header().Set("Connection", "close")
 	r.Body = b
@@ -52,7 +53,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		control := http.NewResponseController(b.w)
 		if err == io.EOF {
 			_ = control.SetReadDeadline(time.Time{}) // fails as in extendDeadline
-			keepAlive(b.w)
+			b.keepAlive()
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(b.limits.WriteTimeout))
 	}
@@ -66,8 +67,12 @@ func (b *watchedBody) linger() {
 	}
 }
 
-// keepAlive keeps the connection open for further requests.
-func keepAlive(w http.ResponseWriter) { w.Header().Del("Connection") }
+// keepAlive keeps the connection open for further requests, unless CloseAfter was called.
+func (b *watchedBody) keepAlive() {
+	if b.conn == nil || !b.conn.closing.Load() {
+		b.w.Header().Del("Connection")
+	}
+}
 
 // setWriteDeadline cuts off a client that does not read the response.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {

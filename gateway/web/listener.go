@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,6 +80,7 @@ type conn struct {
 	overflow bool
 	timeout  *time.Timer // of an overflow connection
 	once     sync.Once
+	closing  atomic.Bool // closes after the current response
 }
 
 // Close closes the connection and stops counting it.

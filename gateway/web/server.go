@@ -17,11 +17,8 @@ type connKey struct{}
 func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http.Server {
 	limits = limits.WithDefaults()
 	return &http.Server{
-		Handler: limitRequests(
-			limits,
-			handler,
-			busy,
-		), ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.IdleTimeout,
+		Handler:           limitRequests(limits, handler, busy),
+		ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: log,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: limits.MaxStreams, WriteByteTimeout: limits.WriteTimeout,
@@ -33,14 +30,29 @@ func NewServer(limits Limits, handler, busy http.Handler, log *log.Logger) *http
 	}
 }
 
+// CloseAfter closes the connection of a request after its response. A handler must not set the
+// "Connection: close" header directly, since it is removed when the body has been read.
+func CloseAfter(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
+	if c := connOf(r); c != nil {
+		c.closing.Store(true)
+	}
+}
+
+// connOf returns the connection of a request, or nil if no Listener accepted it.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
 // limitRequests sets the deadlines of requests and passes those of overflow connections to busy.
 func limitRequests(limits Limits, handler, busy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setWriteDeadline(w, limits.WriteTimeout)
 		b := watchBody(w, r, limits)
 		defer b.linger()
-		if c, _ := r.Context().Value(connKey{}).(*conn); c != nil && c.overflow {
-			w.Header().Set("Connection", "close")
+		if c := connOf(r); c != nil && c.overflow {
+			CloseAfter(w, r)
 			if b != nil || r.Method != http.MethodGet || !probes[r.URL.Path] {
 				busy.ServeHTTP(w, r)
 				return

@@ -79,6 +79,10 @@ var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusRequestTimeout)
 		}
 		fmt.Fprintf(w, "read %d", n)
+	case "/last":
+		web.CloseAfter(w, r)
+		n, _ := io.Copy(io.Discard, r.Body) // the test sends all of it
+		fmt.Fprintf(w, "read %d", n)
 	case "/refuse":
 		w.WriteHeader(http.StatusUnauthorized)
 	default:
@@ -153,6 +157,16 @@ func TestWholeBodyKeepsTheConnection(t *testing.T) {
 		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "read 3" {
 			t.Errorf("request %d: %q, %v", i, text, err)
 		}
+	}
+}
+
+// TestCloseAfter: a connection that the handler wants to end is closed after the answer, even though
+// the body was read whole.
+func TestCloseAfter(t *testing.T) {
+	addr, _ := serve(t, web.Limits{}, routes)
+	got := send(t, addr, "POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+	if !strings.Contains(got, "Connection: close") || !strings.HasSuffix(got, "read 3") {
+		t.Errorf("the answer is %q", got)
 	}
 }
 

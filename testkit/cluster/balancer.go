@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -72,8 +74,23 @@ func Balance(period time.Duration, nodes ...*Node) (*Balancer, error) {
 			to.sent.Add(1)
 		},
 	}
-	b.server = httptest.NewServer(proxy)
+	b.server = httptest.NewServer(buffered(proxy))
 	return b, nil
+}
+
+// buffered reads a request's body before it passes the request on, as nginx does by default. A ReverseProxy that is
+// still reading the body when the answer begins closes the connection to the backend (golang/go#40747), and every
+// node that answers at once seems to break off streams.
+func buffered(proxy http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
 }
 
 // Close ends the balancer.
