@@ -121,10 +121,8 @@ func (g *Gateway) deployment(ctx context.Context, model string) (*messages.Deplo
 }
 
 func modelNotFound(model string) *openai.Error {
-	return openai.Refusal(
-		messages.Reason_REASON_NOT_FOUND,
-		fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model),
-	)
+	return openai.Refusal(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
 }
 
 // asked is the information that a request is counted and logged under. The model exists, so that

@@ -35,10 +35,7 @@ func locked(t *testing.T, log *bytes.Buffer) *world {
 		t,
 		fmt.Sprintf(
 			"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
-			anyModel,
-			kjvOnly,
-			rootKey,
-		),
+			anyModel, kjvOnly, rootKey),
 	)
 	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
@@ -85,23 +82,13 @@ func TestAccessWire(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := locked(t, &bytes.Buffer{})
 				path, model, _ := strings.Cut(tc.path, "?")
-				r := httptest.NewRequest(
-					tc.method,
-					path,
-					strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)),
-				)
+				r := httptest.NewRequest(tc.method, path,
+					strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)))
 				r.Header.Set("Authorization", tc.authorization)
 				rec := httptest.NewRecorder()
 				w.ServeHTTP(rec, r)
-				got := fmt.Sprintf(
-					"# %s %s %s %s\n%d %s\n",
-					tc.method,
-					path,
-					model,
-					tc.authorization,
-					rec.Code,
-					rec.Header().Get("Content-Type"),
-				)
+				got := fmt.Sprintf("# %s %s %s %s\n%d %s\n", tc.method, path, model, tc.authorization, rec.Code,
+					rec.Header().Get("Content-Type"))
 				for _, challenge := range rec.Header().Values("WWW-Authenticate") {
 					got += "WWW-Authenticate: " + challenge + "\n"
 				}
@@ -163,9 +150,7 @@ func TestAccess(t *testing.T) {
 			}
 		}
 		if line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`; !strings.Contains(
-			log.String(),
-			line,
-		) {
+			log.String(), line) {
 			t.Errorf("no line with %s:\n%s", line, log)
 		}
 	})

@@ -21,10 +21,8 @@ type ActorConfig struct {
 
 // Props returns the props of the gateway actor.
 func Props(cfg ActorConfig) *actor.Props {
-	return supervise.Props(
-		func() actor.Actor { return &gatewayActor{ActorConfig: cfg} },
-		actor.WithSupervisor(cfg.Strategy),
-	)
+	return supervise.Props(func() actor.Actor { return &gatewayActor{ActorConfig: cfg} },
+		actor.WithSupervisor(cfg.Strategy))
 }
 
 type gatewayActor struct {

@@ -53,10 +53,8 @@ func (g *Gateway) resolve(
 	case c.key != nil:
 		return nil, nil, modelNotFound(model)
 	}
-	return nil, nil, openai.Refusal(
-		messages.Reason_REASON_NOT_FOUND,
-		fmt.Sprintf("adapter %q is not registered; /v1/models lists all adapters", model),
-	)
+	return nil, nil, openai.Refusal(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("adapter %q is not registered; /v1/models lists all adapters", model))
 }
 
 func isNotFound(err error) bool {
@@ -111,11 +109,8 @@ const (
 func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" || req.Path == "" {
-			return "", vllmError(
-				http.StatusBadRequest,
-				invalidUserInput,
-				"Both 'lora_name' and 'lora_path' must be provided.",
-			)
+			return "", vllmError(http.StatusBadRequest, invalidUserInput,
+				"Both 'lora_name' and 'lora_path' must be provided.")
 		}
 		spec := &messages.AdapterSpec{Name: req.Name, Path: req.Path}
 		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, allAdapters); {
@@ -130,10 +125,8 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 		case known != nil:
 			spec.Name, spec.Model, spec.Pinned = known.GetName(), known.GetModel(), known.GetPinned()
 		}
-		_, err := g.cfg.Adapters.RegisterAdapter(
-			r.Context(),
-			&messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace},
-		)
+		_, err := g.cfg.Adapters.RegisterAdapter(r.Context(),
+			&messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace})
 		return fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", req.Name), err
 	})
 }
@@ -142,19 +135,13 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "unload_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" {
-			return "", vllmError(
-				http.StatusBadRequest,
-				invalidUserInput,
-				"'lora_name' needs to be provided to unload a LoRA adapter.",
-			)
+			return "", vllmError(http.StatusBadRequest, invalidUserInput,
+				"'lora_name' needs to be provided to unload a LoRA adapter.")
 		}
 		_, err := g.cfg.Adapters.DeleteAdapter(r.Context(), req.Name)
 		if err != nil && isNotFound(err) {
-			err = vllmError(
-				http.StatusNotFound,
-				notFoundError,
-				fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name),
-			)
+			err = vllmError(http.StatusNotFound, notFoundError,
+				fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name))
 		}
 		return fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", req.Name), err
 	})

@@ -111,14 +111,8 @@ func TestAdapterWire(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+tc.key)
 				rec := httptest.NewRecorder()
 				w.ServeHTTP(rec, r)
-				got := fmt.Sprintf(
-					"# %s %s\n%d %s\n\n%s",
-					tc.path,
-					tc.body,
-					rec.Code,
-					rec.Header().Get("Content-Type"),
-					anonymous(rec.Body.String()),
-				)
+				got := fmt.Sprintf("# %s %s\n%d %s\n\n%s", tc.path, tc.body, rec.Code,
+					rec.Header().Get("Content-Type"), anonymous(rec.Body.String()))
 				golden(t, filepath.Join("testdata", "wire", name+".txt"), got)
 			})
 		})
@@ -208,8 +202,7 @@ func TestAdapterKeys(t *testing.T) {
 - {name: root, key: sk-root-0123456789, admin: true}`)
 		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Keys = keys })
 		w.directory.add(
-			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}},
-		)
+			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}})
 		for _, name := range []string{"kjv psalms", "kjv shout", "other shout"} {
 			model, adapter, _ := strings.Cut(name, " ")
 			w.adapters.add(&messages.AdapterSpec{Model: model, Name: adapter, Path: "/a"})

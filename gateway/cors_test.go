@@ -112,50 +112,24 @@ func TestPagesElsewhere(t *testing.T) {
 // send, without a key.
 func TestPreflight(t *testing.T) {
 	keys := keysOf(t, "- {name: ann, key: "+anyModel+"}\n")
-	w := newWorld(
-		t,
-		byTurns("God did."),
-		func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatPage} },
-	)
+	w := newWorld(t, byTurns("God did."),
+		func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatPage} })
 	server := httptest.NewServer(w)
 	defer server.Close()
 	for origin, want := range map[string]string{chatPage: chatPage, evilPage: ""} {
-		res := browse(
-			t,
-			server,
-			http.MethodOptions,
-			"/v1/chat/completions",
-			"",
-			"Origin",
-			origin,
-			"Access-Control-Request-Method",
-			"POST",
-			"Access-Control-Request-Headers",
-			"authorization,content-type,x-stainless-lang",
-		)
+		res := browse(t, server, http.MethodOptions, "/v1/chat/completions", "", "Origin", origin,
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+			"authorization,content-type,x-stainless-lang")
 		if got := res.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s: allowed origin %q", origin, got)
 		}
-		if allowed := res.Header.Get("Access-Control-Allow-Headers"); (want != "") != strings.Contains(
-			allowed,
-			"authorization",
-		) {
+		if allowed := res.Header.Get("Access-Control-Allow-Headers"); (want != "") != strings.Contains(allowed,
+			"authorization") {
 			t.Errorf("%s: allowed headers %q", origin, allowed)
 		}
 	}
-	res := browse(
-		t,
-		server,
-		http.MethodPost,
-		"/v1/completions",
-		`{"model":"kjv","prompt":"a","seed":0}`,
-		"Origin",
-		chatPage,
-		"Content-Type",
-		"application/json",
-		"Authorization",
-		"Bearer "+anyModel,
-	)
+	res := browse(t, server, http.MethodPost, "/v1/completions", `{"model":"kjv","prompt":"a","seed":0}`, "Origin",
+		chatPage, "Content-Type", "application/json", "Authorization", "Bearer "+anyModel)
 	if res.StatusCode != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != chatPage {
 		t.Errorf("%s %v", res.Status, res.Header)
 	}

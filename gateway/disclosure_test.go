@@ -49,10 +49,8 @@ func TestReadyTellsNoNames(t *testing.T) {
 		}
 	}
 	rec := w.probe("/ready", rootKey)
-	if got := rec.Body.String(); !strings.Contains(
-		got,
-		`"secret-70b":"open config.json: short of memory by 10.1 MiB"`,
-	) {
+	if got := rec.Body.String(); !strings.Contains(got,
+		`"secret-70b":"open config.json: short of memory by 10.1 MiB"`) {
 		t.Errorf("an admin: %s", got)
 	}
 	open := newWorld(t, silent)
@@ -121,8 +119,7 @@ func TestNoPaths(t *testing.T) {
 		}
 	})
 	w.directory.add(
-		&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"}},
-	)
+		&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"}})
 	w.adapters.add(&messages.AdapterSpec{Model: "kjv", Name: "psalms", Path: "/srv/adapters/psalms"})
 	for _, rec := range []*httptest.ResponseRecorder{
 		w.get("/v1/models"), w.get("/v1/models/kjv"), w.get("/v1/models/psalms"), w.ask("/v1/completions", `{"model":"broken","prompt":"a"}`),
@@ -153,8 +150,7 @@ func TestAdapterPatterns(t *testing.T) {
 		keys := keysOf(t, entries.String())
 		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Keys = keys })
 		w.directory.add(
-			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}},
-		)
+			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}})
 		for _, name := range []string{"kjv psalms", "kjv shout", "other hymns"} {
 			model, adapter, _ := strings.Cut(name, " ")
 			w.adapters.add(&messages.AdapterSpec{Model: model, Name: adapter, Path: "/a"})
@@ -175,12 +171,8 @@ func TestAdapterPatterns(t *testing.T) {
 				if slices.Contains(strings.Fields(open), name) {
 					want = 200
 				}
-				rec := w.ask(
-					"/v1/completions",
-					`{"model":"`+name+`","prompt":"a"}`,
-					"Authorization",
-					"Bearer sk-"+key+"-0123456789",
-				)
+				rec := w.ask("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization",
+					"Bearer sk-"+key+"-0123456789")
 				if rec.Code != want {
 					t.Errorf("%s %s asks for %s: %d, want %d: %s", key, patterns[key], name, rec.Code, want, rec.Body)
 				}
@@ -223,15 +215,8 @@ func TestHiddenLooksAbsent(t *testing.T) {
 			}
 		}
 		if bodies[0] != bodies[1] || lookups[0] != lookups[1] {
-			t.Errorf(
-				"%s, hidden: %s (lookups that fail: %s)\n%s, absent: %s (%s)",
-				pair[0],
-				bodies[0],
-				lookups[0],
-				pair[1],
-				bodies[1],
-				lookups[1],
-			)
+			t.Errorf("%s, hidden: %s (lookups that fail: %s)\n%s, absent: %s (%s)", pair[0], bodies[0], lookups[0],
+				pair[1], bodies[1], lookups[1])
 		}
 	}
 }

@@ -152,10 +152,7 @@ func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
 	if room < 1 || int64(r.MaxTokens) > int64(room) {
 		return 0, openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
 			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; reduce one of them",
-			m.context,
-			len(prompt),
-			r.MaxTokens,
-		))
+			m.context, len(prompt), r.MaxTokens))
 	}
 	limit := r.MaxTokens
 	switch {
@@ -166,10 +163,8 @@ func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
 		limit = uint32(min(room, openai.CompletionTokens))
 	}
 	if minTokens := r.Sampling.GetMinTokens(); minTokens > limit {
-		return 0, openai.Invalid(
-			"min_tokens",
-			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", minTokens, limit),
-		)
+		return 0, openai.Invalid("min_tokens",
+			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", minTokens, limit))
 	}
 	return limit, nil
 }

@@ -33,12 +33,8 @@ func TestEveryRequestEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, act)
 				began := time.Now()
-				rec := w.ask(
-					"/v1/completions",
-					`{"model":"kjv","prompt":"a"`+tc.body+`}`,
-					"X-Troupe-Timeout",
-					tc.header,
-				)
+				rec := w.ask("/v1/completions", `{"model":"kjv","prompt":"a"`+tc.body+`}`, "X-Troupe-Timeout",
+					tc.header)
 				took := time.Since(began)
 				if e := read(t, rec)[0].Error; rec.Code != http.StatusGatewayTimeout || e.Code == nil ||
 					*e.Code != "timeout" ||
@@ -61,10 +57,8 @@ func TestEveryRequestEnds(t *testing.T) {
 func TestSessionThatEndsWithoutAWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		rec := newWorld(
-			t,
-			func(context.Context, *gateway.Call) {},
-		).ask("/v1/completions", `{"model":"kjv","prompt":"a"}`)
+		rec := newWorld(t,
+			func(context.Context, *gateway.Call) {}).ask("/v1/completions", `{"model":"kjv","prompt":"a"}`)
 		if rec.Code != 500 || !strings.Contains(rec.Body.String(), "crashed repeatedly") ||
 			time.Since(began) > time.Second {
 			t.Errorf("%d %s after %v", rec.Code, rec.Body, time.Since(began))
@@ -111,23 +105,15 @@ func TestDisconnectEndsTheSessions(t *testing.T) {
 					http.MethodPost,
 					"/v1/completions",
 					strings.NewReader(
-						fmt.Sprintf(`{"model":"kjv","prompt":"a","n":2,"max_tokens":1000,"stream":%v}`, stream),
-					),
+						fmt.Sprintf(`{"model":"kjv","prompt":"a","n":2,"max_tokens":1000,"stream":%v}`, stream)),
 				)
 				began := time.Now()
 				w.serve(httptest.NewRecorder(), r)
 				took := time.Since(began)
 				synctest.Wait()
 				if opened, closed := w.seen(); len(opened) != 2 || closed != 2 || w.calls.Open() != 0 || took > 6*beat {
-					t.Errorf(
-						"%s, stream %v: %d of %d sessions were told to end after %v, %d calls are open",
-						name,
-						stream,
-						closed,
-						len(opened),
-						took,
-						w.calls.Open(),
-					)
+					t.Errorf("%s, stream %v: %d of %d sessions were told to end after %v, %d calls are open", name,
+						stream, closed, len(opened), took, w.calls.Open())
 				}
 			})
 		}
@@ -276,10 +262,8 @@ func TestSessionThatCrashesAgainAndAgain(t *testing.T) {
 			for range crashes {
 				synctest.Wait()
 				opened, _ := w.seen()
-				w.sys.Root.Send(
-					actor.NewPID(w.actor.GetAddress(), w.actor.GetId()+"/session-"+opened[0].ID),
-					&messages.CancelSequence{},
-				)
+				w.sys.Root.Send(actor.NewPID(w.actor.GetAddress(), w.actor.GetId()+"/session-"+opened[0].ID),
+					&messages.CancelSequence{})
 				time.Sleep(2 * time.Second) // its supervisor waits before it restarts it
 			}
 			if rec := <-done; rec.Code != want {

@@ -143,10 +143,8 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 		case <-ctx.Done():
 			return contextError(ctx)
 		case <-late.C:
-			return openai.Refusal(
-				messages.Reason_REASON_DEADLINE,
-				"the request's time is up; raise timeout, or lower max_tokens",
-			)
+			return openai.Refusal(messages.Reason_REASON_DEADLINE,
+				"the request's time is up; raise timeout, or lower max_tokens")
 		}
 		for _, c := range gen.choices {
 			if err := g.advance(gen, c, write); err != nil {

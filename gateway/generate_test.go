@@ -80,11 +80,8 @@ func TestStopStringsAreCutExactly(t *testing.T) {
 					t,
 					w.ask(
 						"/v1/completions",
-						fmt.Sprintf(
-							`{"model":"kjv","prompt":"a","max_tokens":100,"stream":%v,"stop":%s}`,
-							stream,
-							tc.stop,
-						),
+						fmt.Sprintf(`{"model":"kjv","prompt":"a","max_tokens":100,"stream":%v,"stop":%s}`, stream,
+							tc.stop),
 					),
 				)
 				finish, ends := "stop", 1
@@ -93,24 +90,13 @@ func TestStopStringsAreCutExactly(t *testing.T) {
 				}
 				last := all[len(all)-1].Choices[0]
 				if got := joined(all)[0]; got != tc.want || last.FinishReason != finish {
-					t.Errorf(
-						"stop %s, stream %v: %q, finish %q; want %q, %q",
-						tc.stop,
-						stream,
-						got,
-						last.FinishReason,
-						tc.want,
-						finish,
-					)
+					t.Errorf("stop %s, stream %v: %q, finish %q; want %q, %q", tc.stop, stream, got,
+						last.FinishReason, tc.want, finish)
 				}
 				synctest.Wait()
 				if _, closed := w.seen(); closed != ends || w.calls.Open() != 0 {
-					t.Errorf(
-						"stop %s: %d sessions were told to end, %d calls are open",
-						tc.stop,
-						closed,
-						w.calls.Open(),
-					)
+					t.Errorf("stop %s: %d sessions were told to end, %d calls are open", tc.stop, closed,
+						w.calls.Open())
 				}
 			})
 		}
@@ -160,8 +146,7 @@ func TestChoicesOfALongPromptFollowTheFirst(t *testing.T) {
 			opened := []string{<-at, <-at, <-at}
 			slices.Sort(opened)
 			if want := fmt.Sprintf("[-1 after 0s 0 after %v 1 after %v]", tc.later, tc.later); fmt.Sprint(
-				opened,
-			) != want ||
+				opened) != want ||
 				len(all[0].Choices) != 3 {
 				t.Errorf("%s: sessions began %v, want %v; %d choices", name, opened, want, len(all[0].Choices))
 			}

@@ -29,10 +29,8 @@ func (g *Gateway) MetricsHandler(open bool) http.Handler {
 // the limit.
 func (g *Gateway) BusyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := openai.Refusal(
-			messages.Reason_REASON_QUEUE_FULL,
-			"too many open connections; close some, or try again in a moment",
-		)
+		e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL,
+			"too many open connections; close some, or try again in a moment")
 		e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
 		g.fail(w, asked{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
 	})

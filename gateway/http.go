@@ -24,14 +24,10 @@ const (
 func (g *Gateway) routes() {
 	g.mux.HandleFunc("GET /v1/models", g.listModels)
 	g.mux.HandleFunc("GET /v1/models/{model...}", g.getModel)
-	g.mux.HandleFunc(
-		"POST /v1/completions",
-		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, false) },
-	)
-	g.mux.HandleFunc(
-		"POST /v1/chat/completions",
-		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, true) },
-	)
+	g.mux.HandleFunc("POST /v1/completions",
+		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, false) })
+	g.mux.HandleFunc("POST /v1/chat/completions",
+		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, true) })
 	g.mux.HandleFunc("POST /v1/embeddings", func(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, askedBy(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
 			"embeddings are not supported: the models here generate text; use /v1/completions or /v1/chat/completions"))
@@ -128,22 +124,16 @@ func isValidRequestID(id string) bool {
 }
 
 func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Error {
-	e := openai.Invalid(
-		"",
-		fmt.Sprintf("no route for %s %s; see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path),
-	)
+	e := openai.Invalid("",
+		fmt.Sprintf("no route for %s %s; see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path))
 	e.Status = http.StatusNotFound
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := g.mux.Handler(other); pattern != "" {
 			w.Header().Set("Allow", method)
-			e.Status, e.Message = http.StatusMethodNotAllowed, fmt.Sprintf(
-				"%s accepts %s, not %s",
-				r.URL.Path,
-				method,
-				r.Method,
-			)
+			e.Status = http.StatusMethodNotAllowed
+			e.Message = fmt.Sprintf("%s accepts %s, not %s", r.URL.Path, method, r.Method)
 		}
 	}
 	return e
@@ -239,10 +229,8 @@ func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, h *reserva
 func bodyError(err error) *openai.Error {
 	e := openai.Invalid("", "the request could not be read: "+err.Error())
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		e.Status, e.Message = http.StatusRequestEntityTooLarge, fmt.Sprintf(
-			"the request is larger than %d bytes",
-			maxBody,
-		)
+		e.Status = http.StatusRequestEntityTooLarge
+		e.Message = fmt.Sprintf("the request is larger than %d bytes", maxBody)
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
 		e.Status, e.Message = http.StatusRequestTimeout, "the request body stalled or arrived too slowly; send it again"
 	}

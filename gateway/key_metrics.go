@@ -22,10 +22,8 @@ var (
 	keyPrompt   = keyMetric("prompt_tokens_total", "Prompt tokens of an API key.")
 	keyOutput   = keyMetric("output_tokens_total", "Output tokens of an API key.")
 	keyInFlight = keyMetric("requests_in_flight", "Requests of an API key in flight.")
-	keyTokens   = keyMetric(
-		"tokens_in_flight",
-		"Prompt tokens plus max_tokens of the requests of an API key in flight.",
-	)
+	keyTokens   = keyMetric("tokens_in_flight",
+		"Prompt tokens plus max_tokens of the requests of an API key in flight.")
 )
 
 func keyMetric(name, help string) *prometheus.Desc {

@@ -27,18 +27,12 @@ func newMetrics(r *prometheus.Registry) *metrics {
 			Help: "Responses by endpoint, model (empty if none was found) and HTTP status.",
 		}, []string{"endpoint", "model", "status"}),
 		inFlight: prometheus.NewGauge(
-			prometheus.GaugeOpts{Name: "troupe_gateway_requests_in_flight", Help: "Requests in flight."},
-		),
-		firstToken: histogram(
-			"troupe_gateway_time_to_first_token_seconds",
-			"Time from the request to its first token.",
-			0.001,
-		),
-		interToken: histogram(
-			"troupe_gateway_inter_token_seconds",
+			prometheus.GaugeOpts{Name: "troupe_gateway_requests_in_flight", Help: "Requests in flight."}),
+		firstToken: histogram("troupe_gateway_time_to_first_token_seconds",
+			"Time from the request to its first token.", 0.001),
+		interToken: histogram("troupe_gateway_inter_token_seconds",
 			"Time between two tokens of a choice. Tokens that arrive together share the time since the last ones.",
-			0.0001,
-		),
+			0.0001),
 		duration: histogram("troupe_gateway_request_duration_seconds", "Time from the request to its last token.",
 			0.001),
 		tokensIn:  counter("troupe_gateway_prompt_tokens_total", "Prompt tokens of finished requests."),
@@ -75,12 +69,12 @@ func (m *metrics) forModel(model string) modelMetrics {
 		return known.(modelMetrics)
 	}
 	made := modelMetrics{
-		firstToken: m.firstToken.WithLabelValues(
-			model,
-		), interToken: m.interToken.WithLabelValues(model), duration: m.duration.WithLabelValues(model),
-		tokensIn: m.tokensIn.WithLabelValues(
-			model,
-		), tokensOut: m.tokensOut.WithLabelValues(model), cached: m.cached.WithLabelValues(model),
+		firstToken: m.firstToken.WithLabelValues(model),
+		interToken: m.interToken.WithLabelValues(model),
+		duration:   m.duration.WithLabelValues(model),
+		tokensIn:   m.tokensIn.WithLabelValues(model),
+		tokensOut:  m.tokensOut.WithLabelValues(model),
+		cached:     m.cached.WithLabelValues(model),
 	}
 	m.byModel.Store(model, made)
 	return made

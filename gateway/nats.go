@@ -114,10 +114,8 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 		return req, false, nil
 	case `"text"`:
 		if n := max(1, len(req.Prompts)) * req.N; n > 1 {
-			return nil, false, openai.Invalid(
-				"format",
-				fmt.Sprintf("format text supports one choice, and the request has %d; use format json", n),
-			)
+			return nil, false, openai.Invalid("format",
+				fmt.Sprintf("format text supports one choice, and the request has %d; use format json", n))
 		}
 		return req, true, nil
 	default:
@@ -126,11 +124,8 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 }
 
 func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, admitted *admission) error {
-	ctx := context.WithValue(
-		context.Background(),
-		callerKey{},
-		a.caller,
-	) // NATS does not report when a client leaves
+	// NATS does not report when a client leaves.
+	ctx := context.WithValue(context.Background(), callerKey{}, a.caller)
 	gen, err := g.prepare(ctx, req, a)
 	if err == nil {
 		err = admitted.reserve(gen)

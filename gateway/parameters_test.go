@@ -57,11 +57,8 @@ var endpoints = map[string]func(w *world, fields string) verdict{
 		return verdictOf(w, "/v1/completions", `{"model":"plain","prompt":"a",`+fields+`}`)
 	},
 	"chat": func(w *world, fields string) verdict {
-		return verdictOf(
-			w,
-			"/v1/chat/completions",
-			`{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`,
-		)
+		return verdictOf(w, "/v1/chat/completions",
+			`{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`)
 	},
 	"infer": func(w *world, fields string) verdict { return inferVerdict(w, `{"prompt":"a",`+fields+`}`) },
 	"infer chat": func(w *world, fields string) verdict {

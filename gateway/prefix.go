@@ -43,9 +43,7 @@ func (m *model) checkPrefix(tokens []uint32) error {
 	}
 	return openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
 		"the prefix has %d tokens, and the model's context is %d: no prompt can begin with it; send a shorter one",
-		len(tokens),
-		m.context,
-	))
+		len(tokens), m.context))
 }
 
 // CheckPrefix returns an error if tokens are not a valid prefix of a model's prompts.

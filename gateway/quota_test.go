@@ -182,11 +182,8 @@ func TestHighestPriorityOfKey(t *testing.T) {
 		w := withKeys(
 			t,
 			says("a", stop),
-			fmt.Sprintf(
-				"- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n",
-				anyModel,
-				kjvOnly,
-			),
+			fmt.Sprintf("- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n",
+				anyModel, kjvOnly),
 		)
 		for i, tc := range []struct {
 			key, priority string
@@ -281,12 +278,9 @@ func TestSlowReader(t *testing.T) {
 	defer conn.Close()
 	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 	body := `{"model":"kjv","prompt":"In the beginning God created","stream":true,"logprobs":5}`
-	fmt.Fprintf(
-		conn,
+	fmt.Fprintf(conn,
 		"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		len(body),
-		body,
-	)
+		len(body), body)
 	<-finished
 	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(small))
 	if err != nil {
@@ -315,11 +309,8 @@ func TestRefusalOverNATS(t *testing.T) {
 	}
 	defer nc.Close()
 	began := make(chan struct{}, 9)
-	w := newWorld(
-		t,
-		func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() },
-		func(c *gateway.Config) { c.MaxInFlight = 2 },
-	)
+	w := newWorld(t, func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() },
+		func(c *gateway.Config) { c.MaxInFlight = 2 })
 	service, err := micro.AddService(nc, micro.Config{Name: "test", Version: "1.0.0"})
 	if err != nil {
 		t.Fatal(err)

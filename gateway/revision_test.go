@@ -101,8 +101,7 @@ func TestKeepsWhatItHasRead(t *testing.T) {
 					r.change(func(s *messages.DeploymentSpec) { s.Replicas = new(uint32(2)) })
 					r.answers(http.StatusOK, "")
 					r.change(
-						func(s *messages.DeploymentSpec) { s.Deploy, s.WeightsDigest, s.RevisionDigest = 2, "", "" },
-					)
+						func(s *messages.DeploymentSpec) { s.Deploy, s.WeightsDigest, s.RevisionDigest = 2, "", "" })
 					r.answers(http.StatusOK, "") // until the new files are known
 					r.change(func(s *messages.DeploymentSpec) {
 						s.WeightsDigest, s.RevisionDigest = d.Weights, strings.Repeat("ab", 32)

@@ -69,8 +69,7 @@ func (u *keyedRequests) cancelRevoked() {
 		if !u.keys.Contains(use.key) {
 			use.cancel(errRevoked)
 			_ = use.control.SetWriteDeadline(
-				time.Now().Add(revocationGrace),
-			) // a writer without deadlines never blocks
+				time.Now().Add(revocationGrace)) // a writer without deadlines never blocks
 			delete(u.open, use)
 		}
 	}

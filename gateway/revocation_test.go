@@ -51,12 +51,8 @@ func TestRevokedStream(t *testing.T) {
 	defer server.Close()
 	stream := func(key string) *bufio.Scanner {
 		t.Helper()
-		r, err := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			server.URL+"/v1/completions",
-			strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`),
-		)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/completions",
+			strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,10 +28,8 @@ func StartingHandler() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		setRequestID(w, r)
-		e := openai.Refusal(
-			messages.Reason_REASON_NOT_READY,
-			"this node is starting; /ready returns 200 once it serves requests",
-		)
+		e := openai.Refusal(messages.Reason_REASON_NOT_READY,
+			"this node is starting; /ready returns 200 once it serves requests")
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
 		web.CloseAfter(w, r) // the body was not read

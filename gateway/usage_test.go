@@ -22,10 +22,8 @@ import (
 func TestGatewaysTellEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
-		keys := keysOf(
-			t,
-			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel),
-		)
+		keys := keysOf(t,
+			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel))
 		members := &messages.MembersChanged{Members: []*messages.Member{{Name: "a"}, {Name: "b"}}}
 		strategy := supervise.Strategy(nil)
 		worlds, actors := map[string]*world{}, map[string]*actor.PID{}

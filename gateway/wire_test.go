@@ -73,14 +73,8 @@ func TestWire(t *testing.T) {
 					body = strings.Replace(body, "{", `{"model":"kjv","seed":0,`, 1)
 					rec = w.ask(tc.path, body)
 				}
-				got := fmt.Sprintf(
-					"# %s %s\n%d %s\n\n%s",
-					tc.path,
-					body,
-					rec.Code,
-					rec.Header().Get("Content-Type"),
-					anonymous(rec.Body.String()),
-				)
+				got := fmt.Sprintf("# %s %s\n%d %s\n\n%s", tc.path, body, rec.Code,
+					rec.Header().Get("Content-Type"), anonymous(rec.Body.String()))
 				golden(t, filepath.Join("testdata", "wire", name+".txt"), got)
 				for _, text := range texts(rec.Body.Bytes()) {
 					if !json.Valid(text) {
@@ -147,10 +141,8 @@ func TestWireAgainstRecorded(t *testing.T) {
 			w := newWorld(t, says(" God said, Let there be Beep light.", length))
 			rec := w.get(request[1])
 			if request[2] != "" {
-				rec = w.ask(
-					request[1],
-					regexp.MustCompile(`"model":"[^"]*"`).ReplaceAllString(request[2], `"model":"kjv"`),
-				)
+				rec = w.ask(request[1],
+					regexp.MustCompile(`"model":"[^"]*"`).ReplaceAllString(request[2], `"model":"kjv"`))
 			}
 			want, got := shapes(t, []byte(body)), shapes(t, rec.Body.Bytes())
 			for part, pair := range map[string][2][]string{

@@ -206,9 +206,7 @@ func TestPatterns(t *testing.T) {
 		{":psalms", "kjv-2m:psalms", false},
 	} {
 		keys, err := apikey.Open(
-			file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)),
-			zerolog.Nop(),
-		)
+			file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
 		if err != nil {
 			t.Fatalf("%s: %v", tc.pattern, err)
 		}

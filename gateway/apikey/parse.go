@@ -100,9 +100,7 @@ func (e entry) key() (Key, error) {
 	case e.Key != "" && len(e.Key) < minKeyLength:
 		return k, fmt.Errorf(
 			"key has %d characters and could be guessed; use at least %d, or create it with \"troupe keys new\"",
-			len(e.Key),
-			minKeyLength,
-		)
+			len(e.Key), minKeyLength)
 	case e.Key != "":
 		k.hash = sha256.Sum256([]byte(e.Key))
 	default:

@@ -70,10 +70,8 @@ func decodeError(err error) *Error {
 	case errors.As(err, &mistyped) && mistyped.Field == "":
 		return Invalid("", fmt.Sprintf("the request must be an object, not %s", mistyped.Value))
 	case errors.As(err, &mistyped):
-		return Invalid(
-			mistyped.Field,
-			fmt.Sprintf("%s must be %s, not %s", mistyped.Field, typeName(mistyped.Type), mistyped.Value),
-		)
+		return Invalid(mistyped.Field,
+			fmt.Sprintf("%s must be %s, not %s", mistyped.Field, typeName(mistyped.Type), mistyped.Value))
 	case errors.As(err, &syntax):
 		return Invalid("", fmt.Sprintf("the request is not valid JSON: %s at byte %d", syntax, syntax.Offset))
 	}

@@ -30,14 +30,8 @@ func (e *Error) JSON() []byte {
 		}
 		return AppendString(nil, *s)
 	}
-	return fmt.Appendf(
-		nil,
-		`{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`,
-		text(&e.Message),
-		text(&e.Type),
-		text(e.Param),
-		text(e.Code),
-	)
+	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`,
+		text(&e.Message), text(&e.Type), text(e.Param), text(e.Code))
 }
 
 // Invalid returns an error about a field of a request. An empty param means no particular field.

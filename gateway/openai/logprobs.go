@@ -51,35 +51,20 @@ func appendChatLogprobs(b []byte, tokens []TokenLogprob) []byte {
 func (t TokenLogprob) append(b []byte) []byte {
 	b = AppendString(append(b, `{"token":`...), t.Token)
 	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
-	return appendList(
-		append(b, `,"bytes":`...),
-		t.Bytes,
-		func(b []byte, c byte) []byte { return strconv.AppendUint(b, uint64(c), 10) },
-	)
+	return appendList(append(b, `,"bytes":`...), t.Bytes,
+		func(b []byte, c byte) []byte { return strconv.AppendUint(b, uint64(c), 10) })
 }
 
 // appendCompletionLogprobs appends the log-probabilities of a completion: one list per property.
 func appendCompletionLogprobs(b []byte, tokens []TokenLogprob) []byte {
-	b = appendList(
-		append(b, `{"tokens":`...),
-		tokens,
-		func(b []byte, t TokenLogprob) []byte { return AppendString(b, t.Token) },
-	)
-	b = appendList(
-		append(b, `,"token_logprobs":`...),
-		tokens,
-		func(b []byte, t TokenLogprob) []byte { return appendLogprob(b, t.Logprob) },
-	)
-	b = appendList(
-		append(b, `,"top_logprobs":`...),
-		tokens,
-		func(b []byte, t TokenLogprob) []byte { return t.appendTop(b) },
-	)
-	b = appendList(
-		append(b, `,"text_offset":`...),
-		tokens,
-		func(b []byte, t TokenLogprob) []byte { return strconv.AppendInt(b, int64(t.Offset), 10) },
-	)
+	b = appendList(append(b, `{"tokens":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return AppendString(b, t.Token) })
+	b = appendList(append(b, `,"token_logprobs":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return appendLogprob(b, t.Logprob) })
+	b = appendList(append(b, `,"top_logprobs":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return t.appendTop(b) })
+	b = appendList(append(b, `,"text_offset":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return strconv.AppendInt(b, int64(t.Offset), 10) })
 	return append(b, '}')
 }
 

@@ -81,10 +81,8 @@ func decodePrompts(raw json.RawMessage) ([]Prompt, error) {
 	for i, one := range many {
 		var ok bool
 		if all[i], ok = decodePrompt(one); !ok {
-			return nil, Invalid(
-				"prompt",
-				fmt.Sprintf("prompt[%d] must be a string or a list of tokens, and not empty", i),
-			)
+			return nil, Invalid("prompt",
+				fmt.Sprintf("prompt[%d] must be a string or a list of tokens, and not empty", i))
 		}
 	}
 	return all, nil

@@ -86,10 +86,8 @@ func Decode(data []byte, chat bool) (*Request, error) {
 func rejectUnsupported(b *body) error {
 	switch {
 	case b.ResponseFormat != nil && b.ResponseFormat.Type != "text":
-		return Invalid(
-			"response_format",
-			fmt.Sprintf("response_format %q is not supported; use text", b.ResponseFormat.Type),
-		)
+		return Invalid("response_format",
+			fmt.Sprintf("response_format %q is not supported; use text", b.ResponseFormat.Type))
 	case b.Suffix != "":
 		return Invalid("suffix", "suffix is not supported: models complete text and do not fill in the middle")
 	}
@@ -107,15 +105,8 @@ func (r *Request) readChoices(b *body) error {
 		return Invalid("best_of", "best_of is not supported; use n for several choices")
 	}
 	if len(r.Prompts)*r.N > maxSequences {
-		return Invalid(
-			"prompt",
-			fmt.Sprintf(
-				"%d prompts times n = %d is more than %d; send fewer at once",
-				len(r.Prompts),
-				r.N,
-				maxSequences,
-			),
-		)
+		return Invalid("prompt", fmt.Sprintf("%d prompts times n = %d exceed the maximum of %d; send fewer at once",
+			len(r.Prompts), r.N, maxSequences))
 	}
 	if b.StreamOptions != nil {
 		if !r.Stream {
@@ -165,10 +156,8 @@ func (r *Request) SetTimeout(text string) error {
 
 func (r *Request) setTimeout(seconds float64) error {
 	if !(seconds > 0 && seconds <= maxTimeout.Seconds()) {
-		return Invalid(
-			"timeout",
-			fmt.Sprintf("timeout is %v; it must be more than 0 and at most %v seconds", seconds, maxTimeout.Seconds()),
-		)
+		return Invalid("timeout",
+			fmt.Sprintf("timeout is %v; it must be more than 0 and at most %v seconds", seconds, maxTimeout.Seconds()))
 	}
 	r.Timeout = time.Duration(seconds * float64(time.Second))
 	return nil

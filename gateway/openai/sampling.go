@@ -31,10 +31,8 @@ func (r *Request) readSampling(b *body) error {
 			continue
 		}
 		if !(*f.value >= f.min && *f.value <= f.max) {
-			return Invalid(
-				f.name,
-				fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max),
-			)
+			return Invalid(f.name,
+				fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max))
 		}
 		*f.to = float32(*f.value)
 	}
@@ -108,17 +106,13 @@ func (r *Request) readStop(b *body) error {
 	}
 	for _, s := range r.Stop {
 		if len(s) > maxStopBytes {
-			return Invalid(
-				"stop",
-				fmt.Sprintf("a stop string has %d bytes; at most %d are allowed", len(s), maxStopBytes),
-			)
+			return Invalid("stop",
+				fmt.Sprintf("a stop string has %d bytes; at most %d are allowed", len(s), maxStopBytes))
 		}
 	}
 	if n := countElements(b.StopTokenIDs); n > maxStopStrings {
-		return Invalid(
-			"stop_token_ids",
-			fmt.Sprintf("stop_token_ids has %d ids; at most %d are allowed", n, maxStopStrings),
-		)
+		return Invalid("stop_token_ids",
+			fmt.Sprintf("stop_token_ids has %d ids; at most %d are allowed", n, maxStopStrings))
 	}
 	if !isNull(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
 		return Invalid("stop_token_ids", "stop_token_ids must be a list of token ids")

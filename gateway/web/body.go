@@ -35,8 +35,7 @@ func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBo
 func (b *watchedBody) extendDeadline() {
 	now := time.Now()
 	whole := b.began.Add(
-		b.limits.BodyStallTimeout + time.Duration(float64(b.read)/float64(b.limits.MinBodyRate)*float64(time.Second)),
-	)
+		b.limits.BodyStallTimeout + time.Duration(float64(b.read)/float64(b.limits.MinBodyRate)*float64(time.Second)))
 	if next := now.Add(b.limits.BodyStallTimeout); next.Before(whole) {
 		whole = next
 	}

@@ -95,11 +95,9 @@ func TestSpareTime(t *testing.T) {
 // is not limited.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	proxy := netip.MustParseAddr("127.0.0.3")
-	addr, l := serve(
-		t,
+	addr, l := serve(t,
 		web.Limits{MaxConnections: 100, MaxPerAddress: 5, ExemptAddress: func(a netip.Addr) bool { return a == proxy }},
-		routes,
-	)
+		routes)
 	hold(t, "127.0.0.1", addr, 6)
 	hold(t, "127.0.0.3", addr, 20)
 	until(t, "all connections are accepted", func() bool { open, _ := l.Stats(); return open == 26 })
@@ -112,11 +110,8 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 
 // TestSpareConnectionReadsNoBody: what a probe's path is asked with a body is no probe.
 func TestSpareConnectionReadsNoBody(t *testing.T) {
-	addr, l := serve(
-		t,
-		web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour},
-		routes,
-	)
+	addr, l := serve(t,
+		web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour}, routes)
 	hold(t, "127.0.0.1", addr, 1)
 	until(t, "the first connection is accepted", func() bool { open, _ := l.Stats(); return open == 1 })
 	if got := send(t, addr, "GET /health HTTP/1.1\r\n"+missingBody); !strings.HasPrefix(got, "HTTP/1.1 503") {
